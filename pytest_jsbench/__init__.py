@@ -1,0 +1,88 @@
+"""
+Does this model, behind this engine, return JSON that conforms to my schema?
+
+Reading order is import order; each module imports only what stands above it:
+
+    errors, timing          what can go wrong; how long it took
+    cases                   the JSON Schemas to be answered
+    prompts                 a case as messages
+    generations             what is asked of an engine and what comes back
+    verdicts, statistics    the judge; pure numbers
+    records                 one attempt, all that is needed to judge it again
+    summaries, gates        a run's metrics; the condition that decides the exit status
+    engines, datasets       adapters to providers and sources
+    journal                 records on disk, the moment they exist
+    runner, exports         attempts with retries; what is written at the end
+    plugin, cli             pytest; the `jsbench` command
+
+Importing this package imports none of them: the names below are loaded when they are used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_jsbench.cases import Case, CaseKey
+    from pytest_jsbench.engines.base import Engine, EngineConfig
+    from pytest_jsbench.generations import CallError, Completion, Declined, EngineInfo, Failed, Request, Usage
+    from pytest_jsbench.prompts import Message, Prompt
+    from pytest_jsbench.records import Record, Run, RunMetadata
+    from pytest_jsbench.summaries import Summary, summarize
+    from pytest_jsbench.timing import Stopwatch, Timing
+    from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Verdict, Violation, judge
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "cases": ("Case", "CaseKey"),
+    "engines.base": ("Engine", "EngineConfig"),
+    "generations": ("CallError", "Completion", "Declined", "EngineInfo", "Failed", "Request", "Usage"),
+    "prompts": ("Message", "Prompt"),
+    "records": ("Record", "Run", "RunMetadata"),
+    "summaries": ("Summary", "summarize"),
+    "timing": ("Stopwatch", "Timing"),
+    "verdicts": ("FailureType", "Judge", "JudgePolicy", "Verdict", "Violation", "judge"),
+}
+
+__all__ = [
+    "CallError",
+    "Case",
+    "CaseKey",
+    "Completion",
+    "Declined",
+    "Engine",
+    "EngineConfig",
+    "EngineInfo",
+    "Failed",
+    "FailureType",
+    "Judge",
+    "JudgePolicy",
+    "Message",
+    "Prompt",
+    "Record",
+    "Request",
+    "Run",
+    "RunMetadata",
+    "Stopwatch",
+    "Summary",
+    "Timing",
+    "Usage",
+    "Verdict",
+    "Violation",
+    "judge",
+    "summarize",
+]
+
+
+def __getattr__(name: str) -> object:
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

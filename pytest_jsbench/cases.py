@@ -1,0 +1,71 @@
+"""Cases: the JSON Schemas to be answered."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+#: a JSON Schema: an object, or `true`/`false`
+Schema = bool | Mapping[str, Any]
+
+_UNSAFE = re.compile(r"[^\w.+=@-]")
+_LONGEST_NAME = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class CaseKey:
+    """Where a case stands in its dataset; both parts are safe in a node id, a file name and a shell."""
+
+    task: str
+    id: str
+
+    def __str__(self) -> str:
+        return f"{self.task}::{self.id}"
+
+    @classmethod
+    def parse(cls, text: str) -> CaseKey:
+        """Read `task::id`; ValueError when it is not that."""
+        task, separator, case_id = text.partition("::")
+        if not (task and separator and case_id):
+            message = f"not a case: {text!r}; expected task::id"
+            raise ValueError(message)
+        return cls(task=task, id=case_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One JSON Schema to be answered."""
+
+    key: CaseKey
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenCase:
+    """A row that holds no JSON Schema; it is excluded and reported, never held against an engine."""
+
+    key: CaseKey
+    #: one line: what was found and where
+    problem: str
+
+
+def digest(value: object) -> str:
+    """The SHA-256 of a JSON value in canonical form (sorted keys, no white space), as `sha256:<hex>`."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def safe_name(name: str) -> str:
+    """
+    The name with all that a node id or a file name cannot hold replaced by `_`.
+
+    A name that had to change ends in eight hex digits of its own hash, so that two of them stay two.
+    """
+    safe = _UNSAFE.sub("_", name)[:_LONGEST_NAME]
+    if safe == name and safe.strip("."):
+        return name
+    return f"{safe.strip('.') or 'case'}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

@@ -1,0 +1,26 @@
+"""Untrusted text made fit to be shown: no escape codes, no bidirectional tricks, nothing that cannot be encoded."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+def printable(text: str, limit: int = 300) -> str:
+    """The text on one line, everything invisible as an escape, cut after `limit` characters with `…`."""
+    cut = text[: limit + 1]
+    shown = "".join(_escaped(character) for character in cut[:limit])
+    return shown + "…" if len(cut) > limit else shown
+
+
+def _escaped(character: str) -> str:
+    if unicodedata.category(character) not in _HIDDEN:
+        return character
+    return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character) or _code(ord(character))
+
+
+def _code(point: int) -> str:
+    if point <= 0xFF:
+        return f"\\x{point:02x}"
+    return f"\\u{point:04x}" if point <= 0xFFFF else f"\\U{point:08x}"

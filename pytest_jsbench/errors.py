@@ -1,0 +1,71 @@
+"""
+What can go wrong before or between calls, as one tree.
+
+JSBenchError                a message a user can act on: found, expected, next step
+├── DatasetError            a source that cannot be read, or a task it does not hold
+├── PromptError             a prompt preset that does not exist or cannot be rendered
+├── EngineError             an engine that cannot be found, built or started
+│   ├── UnknownEngine       no engine of that name
+│   └── MissingRequirement  a package, key or model file is absent; the message says how to get it
+├── CallError               (generations.py) one call broke; whose fault, and when to try again
+├── JudgeError              the judge itself cannot run
+├── RecordError             a record or run file that is not one of ours
+├── JournalError            a record that cannot be written
+└── GateError               a gate expression that cannot be read
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class JSBenchError(Exception):
+    """Something a user can mend; the message is one line."""
+
+
+class DatasetError(JSBenchError):
+    """A dataset cannot be read, or does not hold what was asked of it."""
+
+
+class PromptError(JSBenchError):
+    """A prompt cannot be found or rendered."""
+
+
+class EngineError(JSBenchError):
+    """An engine cannot be found, built or started."""
+
+
+class UnknownEngine(EngineError):
+    """No engine has that name."""
+
+
+class MissingRequirement(EngineError):
+    """A package, a key or a model file is absent; the message names the command that brings it."""
+
+
+class JudgeError(JSBenchError):
+    """The judge cannot run at all (a verdict it could not reach is `unjudged`, not this)."""
+
+
+class RecordError(JSBenchError):
+    """A line or file is not a record or a run of ours."""
+
+
+class JournalError(JSBenchError):
+    """A record cannot be written to, or read from, disk."""
+
+
+class GateError(JSBenchError):
+    """A gate expression cannot be read."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The half sentence that offers the known names, the closest first: `did you mean 'x'? (one of: …)`."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean '{close[0]}'? " if close else ""
+    return f"{hint}(one of: {', '.join(names)})"

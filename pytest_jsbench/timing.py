@@ -1,0 +1,54 @@
+"""How long one call took, by a monotonic clock."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """The times of one successful call, in seconds; waiting in a queue and failed tries are not in them."""
+
+    #: total generation time: request sent to complete response
+    tgt: float
+    #: time to first token: request sent to first content token; None where the engine does not stream
+    ttft: float | None = None
+    #: generation completion time: first content token to last; None where the engine does not stream
+    gct: float | None = None
+    #: time to compile the schema's grammar, where the engine does that locally
+    grammar_compilation: float | None = None
+
+    def tpot_ms(self, output_tokens: int | None) -> float | None:
+        """Milliseconds per output token after the first; None without streaming or with fewer than two tokens."""
+        if self.gct is None or output_tokens is None or output_tokens < 2:
+            return None
+        return self.gct * 1000 / (output_tokens - 1)
+
+
+class Stopwatch:
+    """Started when it is made; told of each content token; stopped into a `Timing`."""
+
+    __slots__ = ("_first", "_last", "_start")
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+        self._first: float | None = None
+        self._last: float | None = None
+
+    def token(self) -> None:
+        """Note that content has arrived."""
+        self._last = time.perf_counter()
+        if self._first is None:
+            self._first = self._last
+
+    def stop(self, *, grammar_compilation: float | None = None) -> Timing:
+        """The times up to now."""
+        tgt = time.perf_counter() - self._start
+        first, last = self._first, self._last
+        return Timing(
+            tgt=tgt,
+            ttft=None if first is None else first - self._start,
+            gct=None if first is None or last is None else last - first,
+            grammar_compilation=grammar_compilation,
+        )

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_jsbench.cases import Case, CaseKey
+from pytest_jsbench.errors import PromptError
+from pytest_jsbench.prompts import template
+
+SCHEMA = {
+    "properties": {
+        "dimensions": {"type": "object", "properties": {"width": {"type": "number"}}},
+        "shape": {"description": "The shape for which to calculate the area", "type": "string"},
+        "note": {"type": ["string", "null"]},
+        "any": True,
+    },
+    "required": ["shape", "dimensions"],
+    "type": "object",
+}
+CASE = Case(key=CaseKey(task="t", id="calculate_area_88ee549f"), schema=SCHEMA)
+
+
+def test_the_schema_prompt_is_seed_002_to_the_letter() -> None:
+    prompt = template("schema")(Case(key=CASE.key, schema={"type": "string"}))
+
+    assert prompt.to_messages() == [
+        {
+            "role": "user",
+            "content": "You need to generate a JSON object that matches the schema below. \n"
+            "Do not include the schema in the output and DIRECTLY return the JSON object without any additional "
+            'information. \nThe schema is: {"type": "string"}',
+        }
+    ]
+
+
+def test_the_fields_prompt_is_seed_003_to_the_letter() -> None:
+    system, user = template("fields")(CASE).to_messages()
+
+    assert system["role"] == "system"
+    assert system["content"].startswith("You are a helpful assistant that generates valid JSON.\nYou MUST output ONLY")
+    assert system["content"].endswith("\nDo not add any fields not specified in the schema.")
+    assert user["content"].startswith(
+        "Generate a valid JSON object (task: calculate_area_88ee549f)\n"
+        "Fields: 'dimensions' (object) [REQUIRED]; 'shape' (string) [REQUIRED]; 'note' (string or null); 'any' (any)\n"
+        '\nRequired JSON Schema:\n{\n  "properties": {\n'
+    )
+
+
+@pytest.mark.parametrize("schema", [True, {}, {"type": "array"}, {"properties": []}, {"required": "a"}])
+def test_the_fields_prompt_does_without_fields(schema: object) -> None:
+    _, user = template("fields")(Case(key=CASE.key, schema=schema)).to_messages()  # type: ignore[arg-type]
+
+    assert "Fields:" not in user["content"]
+
+
+def test_a_schema_that_holds_braces_is_not_a_template() -> None:
+    prompt = template("schema")(Case(key=CASE.key, schema={"const": "{schema} {0}"}))
+
+    assert prompt.messages[0].content.endswith('The schema is: {"const": "{schema} {0}"}')
+
+
+def test_an_unknown_preset_is_one_line_with_the_known_ones() -> None:
+    with pytest.raises(
+        PromptError, match=r"unknown prompt 'schemas': did you mean 'schema'\? \(one of: fields, schema\)"
+    ):
+        template("schemas")
