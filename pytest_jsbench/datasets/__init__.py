@@ -1,0 +1,1 @@
+"""Where cases come from: one module per kind of source."""

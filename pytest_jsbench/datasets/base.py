@@ -1,0 +1,82 @@
+"""What a dataset is: an ordered source of cases, whose schemas are parsed only when they are asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pytest_jsbench.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.errors import DatasetError, nearest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which part of which source is wanted."""
+
+    source: str = "builtin"
+    #: None: every task
+    tasks: tuple[str, ...] | None = None
+    split: str = "test"
+    #: the first N of each task; None: all
+    limit: int | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """The selection as JSON values, for the run's metadata."""
+        return {
+            "source": self.source,
+            "tasks": None if self.tasks is None else list(self.tasks),
+            "split": self.split,
+            "limit": self.limit,
+        }
+
+
+class Dataset(Protocol):
+    """An ordered source of cases, grouped in tasks."""
+
+    def keys(self) -> Sequence[CaseKey]:
+        """The cases of the selection, in order, task by task; the same on every machine."""
+
+    def case(self, key: CaseKey) -> Case | BrokenCase:
+        """The case of that key, parsed now."""
+
+
+def choose_tasks(source: str, known: Sequence[str], wanted: Sequence[str] | None) -> list[str]:
+    """The tasks to take, in the dataset's order; DatasetError names one that it does not hold."""
+    if wanted is None:
+        return list(known)
+    for task in wanted:
+        if task not in known:
+            message = f"dataset '{source}' has no task '{task}': {nearest(task, known)}"
+            raise DatasetError(message)
+    return [task for task in known if task in wanted]
+
+
+def parse_case(key: CaseKey, text: str, *, where: str) -> Case | BrokenCase:
+    """The case whose schema stands in `text`; broken, with the place, where that is not a JSON object or boolean."""
+    try:
+        schema = json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        return BrokenCase(key=key, problem=f"{where}: nested too deeply to be read as JSON")
+    except ValueError as error:
+        return BrokenCase(key=key, problem=f"{where}: not JSON: {error}")
+    if isinstance(schema, bool | Mapping):
+        return Case(key=key, schema=schema)
+    return BrokenCase(
+        key=key,
+        problem=f"{where}: a JSON {_json_type(schema)} is not a JSON Schema; expected an object, true or false",
+    )
+
+
+def _refuse_constant(name: str) -> None:
+    message = f"{name} is not JSON"
+    raise ValueError(message)
+
+
+def _json_type(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "number"

@@ -1,0 +1,132 @@
+"""JSONSchemaBench's layout: one config per task, splits, rows of `json_schema` and `unique_id`; by name or on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pytest_jsbench.cases import BrokenCase, Case, CaseKey, safe_name
+from pytest_jsbench.datasets.base import Selection, choose_tasks, parse_case
+from pytest_jsbench.errors import DatasetError, nearest
+
+_SPLITS_ALL = "all"
+
+
+class Table(Protocol):
+    """The part of `datasets.Dataset` that is used: rows on disk, read one by one."""
+
+    def __getitem__(self, index: int) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubDataset:
+    """Cases that are rows of Arrow tables, read one by one when they are asked for."""
+
+    source: str
+    rows: Mapping[CaseKey, tuple[Table, int]]
+
+    @classmethod
+    def open(cls, selection: Selection) -> HubDataset:
+        """The selection's part of a hub dataset, through the `datasets` library, its cache and its offline mode."""
+        if importlib.util.find_spec("datasets") is None:
+            message = f"dataset '{selection.source}' needs the package datasets: pip install 'pytest-jsbench[datasets]'"
+            raise DatasetError(message)
+        with _quiet():
+            tasks = choose_tasks(selection.source, _configs(selection.source), selection.tasks)
+            rows: dict[CaseKey, tuple[Table, int]] = {}
+            for task in tasks:
+                rows |= _task_rows(selection, task)
+        return cls(source=selection.source, rows=rows)
+
+    def keys(self) -> Sequence[CaseKey]:
+        """The selected cases."""
+        return tuple(self.rows)
+
+    def case(self, key: CaseKey) -> Case | BrokenCase:
+        """One of them; broken where its row holds no JSON Schema."""
+        table, index = self.rows[key]
+        text = table[index]["json_schema"]
+        where = f"{self.source} {key.task} row {index}"
+        if not isinstance(text, str):
+            return BrokenCase(key=key, problem=f"{where}: json_schema is {type(text).__name__}; expected text")
+        return parse_case(key, text, where=where)
+
+
+def _configs(source: str) -> list[str]:
+    import datasets  # heavy: 2 s
+
+    try:
+        names: list[str] = datasets.get_dataset_config_names(source)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise _unreachable(source, error) from error
+    # a hub repository names its whole as one more config; the tasks are the parts
+    return [name for name in names if name != "default"] or names
+
+
+def _task_rows(selection: Selection, task: str) -> dict[CaseKey, tuple[Table, int]]:
+    import datasets
+
+    try:
+        loaded = datasets.load_dataset(selection.source, task)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise _unreachable(selection.source, error) from error
+    splits = list(loaded)
+    if selection.split != _SPLITS_ALL and selection.split not in splits:
+        known = nearest(selection.split, [*splits, _SPLITS_ALL])
+        message = f"dataset '{selection.source}' has no split '{selection.split}' in {task}: {known}"
+        raise DatasetError(message)
+    chosen = splits if selection.split == _SPLITS_ALL else [selection.split]
+    rows: dict[CaseKey, tuple[Table, int]] = {}
+    for split in chosen:
+        table = loaded[split]
+        missing = {"json_schema", "unique_id"} - set(table.column_names)
+        if missing:
+            message = (
+                f"dataset '{selection.source}' has no column {', '.join(sorted(missing))} in {task}; "
+                "expected json_schema and unique_id, as JSONSchemaBench has"
+            )
+            raise DatasetError(message)
+        for index, name in enumerate(table["unique_id"]):
+            if selection.limit is not None and len(rows) >= selection.limit:
+                return rows
+            rows[_free_key(rows, task, str(name))] = (table, index)
+    return rows
+
+
+def _free_key(taken: Mapping[CaseKey, object], task: str, name: str) -> CaseKey:
+    key = CaseKey(task=safe_name(task), id=safe_name(name))
+    number = 2
+    while key in taken:
+        key = CaseKey(task=key.task, id=f"{safe_name(name)}.{number}")
+        number += 1
+    return key
+
+
+def _unreachable(source: str, error: Exception) -> DatasetError:
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return DatasetError(
+        f"cannot load dataset '{source}': {reason}; "
+        "a local copy works too: --jsbench-dataset=PATH/TO/FOLDER in the hub's layout"
+    )
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the library's progress bars and log lines, which would stand in the middle of pytest's output."""
+    import datasets
+
+    bars = datasets.utils.logging.is_progress_bar_enabled()
+    logger = logging.getLogger("datasets")
+    level = logger.level
+    datasets.disable_progress_bars()
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        if bars:
+            datasets.enable_progress_bars()
