@@ -1,0 +1,156 @@
+"""
+The child process in which all judging happens.
+
+It reads requests and writes replies as lines of JSON. It ends when its input does (the parent closed it, or
+died), or by its own alarm when a step takes too long.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.verdicts.alarms import make_alarm
+from pytest_jsbench.verdicts.model import FailureType, JudgePolicy, SchemaProblem, Verdict
+from pytest_jsbench.verdicts.paths import plain
+from pytest_jsbench.verdicts.wire import problem_to_dict, verdict_to_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_jsbench.verdicts.alarms import Alarm
+    from pytest_jsbench.verdicts.inprocess import InProcessJudge
+
+#: seconds for each step after the verdict itself: its violations, the second opinion
+_DETAILS = 1.0
+
+Reply = dict[str, Any]
+
+
+def main(config: dict[str, Any]) -> None:
+    """Serve until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warnings.simplefilter("ignore")
+    send = _sender()
+    _limit_memory(config["memory"])
+    policy = JudgePolicy(**{**config["policy"], "ignored_fields": tuple(config["policy"]["ignored_fields"])})
+    try:
+        judge = _load(policy)
+    except ImportError as error:
+        send(_encode({"error": str(error)}))
+        return
+    _end_of_start()
+    clerk = Clerk(judge, make_alarm(config["alarm"]), send, policy.timeout)
+    send(_encode({"ready": True}))
+    for line in sys.stdin.buffer:
+        clerk.serve(json.loads(line))
+
+
+def _load(policy: JudgePolicy) -> InProcessJudge:
+    """Import all that judging needs, so that no request's time goes into it."""
+    from pytest_jsbench.verdicts.inprocess import InProcessJudge
+
+    if policy.validator != "jsonschema-rs":
+        import pytest_jsbench.verdicts.second  # noqa: F401 - imported now rather than in a request
+    return InProcessJudge(policy)
+
+
+def _end_of_start() -> None:
+    """Call off the timer that the parent's program set, where there are such timers, for a start that hangs."""
+    if sys.platform != "win32":
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _encode(reply: Reply) -> bytes:
+    return json.dumps(reply).encode("ascii") + b"\n"
+
+
+def _sender() -> Callable[[bytes], None]:
+    """What writes to the parent; anything else that writes to the standard output writes to nowhere."""
+    output = os.fdopen(os.dup(1), "wb")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+
+    def send(line: bytes) -> None:
+        output.write(line)
+        output.flush()
+
+    return send
+
+
+def _limit_memory(most: int) -> None:
+    if sys.platform == "win32":
+        return
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    except (ValueError, OSError):
+        return  # some platforms know the limit and refuse to set it
+
+
+class Clerk:
+    """Answers requests, each step of an answer under the alarm."""
+
+    def __init__(self, judge: InProcessJudge, alarm: Alarm, send: Callable[[bytes], None], timeout: float) -> None:
+        self._judge = judge
+        self._alarm = alarm
+        self._send = send
+        self._timeout = timeout
+
+    def serve(self, request: dict[str, Any]) -> None:
+        """Send the replies to one request, and a last one that says so."""
+        replies = self._replies(request)
+        seconds = self._timeout
+        while True:
+            self._alarm.set(seconds)
+            line = next(replies, None)
+            self._alarm.off()
+            if line is None:
+                break
+            self._send(line)
+            seconds = min(_DETAILS, self._timeout)
+        self._send(_encode({"last": True}))
+
+    def _replies(self, request: dict[str, Any]) -> Iterator[bytes]:
+        sent = False
+        try:
+            for reply in self._work(request):
+                yield _encode(reply)
+                sent = True
+        except GeneratorExit:
+            raise  # the parent is gone
+        except MemoryError as error:
+            if not sent:
+                yield _encode(_no_verdict(request, "memory", error))
+        except BaseException as error:  # noqa: BLE001 - a fault of the judge, panics of Rust too, is no one's failure
+            # a verdict that is out already stays: only its details are lost
+            if not sent:
+                yield _encode(_no_verdict(request, "crashed", error))
+
+    def _work(self, request: dict[str, Any]) -> Iterator[Reply]:
+        if request["op"] == "inspect":
+            yield {"problem": problem_to_dict(self._judge.inspect(request["schema"]))}
+            return
+        first = True
+        for verdict in self._judge.judge(request["schema"], request["text"], truncated=request["truncated"]):
+            reply: Reply = {"verdict": verdict_to_dict(verdict)}
+            if first and verdict.valid is not None:
+                reply["instance"] = verdict.instance
+            first = False
+            yield reply
+
+
+def _no_verdict(request: dict[str, Any], reason: str, error: BaseException) -> Reply:
+    message = plain(f"{type(error).__name__}: {error}")
+    if request["op"] == "inspect":
+        problem = SchemaProblem(failure_type=FailureType.UNJUDGED, reason=reason, message=message)
+        return {"problem": problem_to_dict(problem)}
+    verdict = Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason=reason, message=message)
+    return {"verdict": verdict_to_dict(verdict)}

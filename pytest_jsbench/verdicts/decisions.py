@@ -1,0 +1,49 @@
+"""From what came back of an attempt to its verdict."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from pytest_jsbench.generations import Completion, Declined, DeclineReason, Failed, FinishReason
+from pytest_jsbench.verdicts.model import FailureType, Verdict
+from pytest_jsbench.verdicts.paths import plain
+
+if TYPE_CHECKING:
+    from pytest_jsbench.cases import Schema
+    from pytest_jsbench.generations import Generation
+    from pytest_jsbench.verdicts.judges import Judge
+
+
+def decide(generation: Generation, schema: Schema, judge: Judge) -> Verdict:
+    """The verdict on an attempt; `schema` is the case's own, whatever the engine was sent."""
+    match generation:
+        case Completion():
+            return _decide_completion(generation, schema, judge)
+        case Declined():
+            return _no_instance(_declined(generation.reason), None, generation.message)
+        case Failed():
+            return _no_instance(FailureType.API_ERROR, generation.kind.value, generation.message)
+        case _:
+            assert_never(generation)
+
+
+def _decide_completion(completion: Completion, schema: Schema, judge: Judge) -> Verdict:
+    if completion.finish_reason is FinishReason.CONTENT_FILTER and not completion.text.strip():
+        message = "a content filter stopped the answer before any text"
+        return _no_instance(FailureType.REFUSAL, FinishReason.CONTENT_FILTER.value, message)
+    truncated = completion.finish_reason is FinishReason.LENGTH
+    return judge.judge(schema, completion.text, truncated=truncated)
+
+
+def _declined(reason: DeclineReason) -> FailureType:
+    match reason:
+        case DeclineReason.UNSUPPORTED_SCHEMA:
+            return FailureType.UNSUPPORTED_SCHEMA
+        case DeclineReason.REFUSAL:
+            return FailureType.REFUSAL
+        case _:
+            assert_never(reason)
+
+
+def _no_instance(failure_type: FailureType, reason: str | None, message: str) -> Verdict:
+    return Verdict(failure_type=failure_type, valid=None, reason=reason, message=plain(message))

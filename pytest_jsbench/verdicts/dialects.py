@@ -1,0 +1,50 @@
+"""The dialects of JSON Schema that can be judged by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """One published draft of JSON Schema."""
+
+    #: its `$schema`, as its specification writes it
+    uri: str
+    #: the name that both jsonschema-rs and jsonschema give their validator class for it
+    validator: str
+    #: the keyword that names a schema's own URI
+    id_keyword: str = "$id"
+
+
+DRAFT_4 = Dialect(uri="http://json-schema.org/draft-04/schema#", validator="Draft4Validator", id_keyword="id")
+DRAFT_6 = Dialect(uri="http://json-schema.org/draft-06/schema#", validator="Draft6Validator")
+DRAFT_7 = Dialect(uri="http://json-schema.org/draft-07/schema#", validator="Draft7Validator")
+DRAFT_2019_09 = Dialect(uri="https://json-schema.org/draft/2019-09/schema", validator="Draft201909Validator")
+DRAFT_2020_12 = Dialect(uri="https://json-schema.org/draft/2020-12/schema", validator="Draft202012Validator")
+
+DIALECTS = (DRAFT_4, DRAFT_6, DRAFT_7, DRAFT_2019_09, DRAFT_2020_12)
+
+
+def _key(uri: str) -> str:
+    return uri.removesuffix("#").removeprefix("https://").removeprefix("http://")
+
+
+_BY_KEY = {
+    **{_key(dialect.uri): dialect for dialect in DIALECTS},
+    # "the newest", as many schemas in the wild write it
+    _key("http://json-schema.org/schema#"): DRAFT_2020_12,
+}
+
+
+def find_dialect(uri: object) -> Dialect | None:
+    """The dialect of that `$schema`, with or without `#`, by http or https; None for an unknown one."""
+    return _BY_KEY.get(_key(uri)) if isinstance(uri, str) else None
+
+
+def dialect_of(schema: bool | dict[str, Any], default: Dialect) -> Dialect | None:
+    """The dialect that the schema declares, the default where it declares none; None for an unknown one."""
+    if isinstance(schema, bool) or "$schema" not in schema:
+        return default
+    return find_dialect(schema["$schema"])

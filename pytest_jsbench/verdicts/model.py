@@ -1,0 +1,126 @@
+"""What a verdict is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+
+class FailureType(StrEnum):
+    """Why an attempt did not pass; in the order in which they are decided, the first that holds."""
+
+    #: the dataset's fault: the case is excluded
+    INVALID_SCHEMA = "invalid_schema"
+    #: the infrastructure's fault: no completion was seen
+    API_ERROR = "api_error"
+    #: the engine says that it cannot do this schema
+    UNSUPPORTED_SCHEMA = "unsupported_schema"
+    #: the provider's refusal field, stop reason, or a content filter without text
+    REFUSAL = "refusal"
+    #: stopped at the token limit, and the text is not a complete document
+    TRUNCATED = "truncated"
+    #: the text, or the only fence around it, is not exactly one JSON document (RFC 8259) within the limits
+    SYNTAX_ERROR = "syntax_error"
+    #: nobody's fault: the judge ran out of time or memory, or crashed
+    UNJUDGED = "unjudged"
+    #: fields the schema names nowhere, and the instance is valid, or becomes valid without them
+    HALLUCINATION = "hallucination"
+    #: otherwise not valid
+    SCHEMA_VIOLATION = "schema_violation"
+
+
+class SecondOpinion(StrEnum):
+    """What the other validator said of the same instance."""
+
+    AGREES = "agrees"
+    DISAGREES = "disagrees"
+    UNDECIDED = "undecided"
+    NOT_ASKED = "not_asked"
+
+
+class Note(StrEnum):
+    """What was seen on the way to a verdict and did not decide it."""
+
+    FENCED = "fenced"
+    UNCLOSED_FENCE = "unclosed_fence"
+    DUPLICATE_KEYS = "duplicate_keys"
+    REASONING_STRIPPED = "reasoning_stripped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One place where an instance breaks its schema."""
+
+    #: the keyword that failed: `type`, `required`, `oneOf`, …
+    keyword: str
+    #: where in the instance, as a JSON path: `$.items[0].sku`
+    instance_path: str
+    #: where in the schema, as a JSON pointer: `/properties/items/items/required`
+    schema_path: str
+    #: one line, bounded in length
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the judge says of one attempt against the original schema."""
+
+    #: None when the attempt passed
+    failure_type: FailureType | None
+    #: whether the instance conforms to the schema; None when there was no instance, or no one could say
+    valid: bool | None
+    #: the finer reason: a fault kind, a syntax reason, what stopped the judge
+    reason: str | None = None
+    #: one line for people; empty when the attempt passed
+    message: str = ""
+    violations: tuple[Violation, ...] = ()
+    #: JSON paths of the fields that the schema names nowhere
+    extra_fields: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
+    #: the `$schema` URI by which the schema was read
+    dialect: str | None = None
+    second_opinion: SecondOpinion = SecondOpinion.NOT_ASKED
+    #: the parsed instance, where there is one; not part of a record, which holds the text
+    instance: object = field(default=None, repr=False, compare=False)
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing at all was wrong."""
+        return self.failure_type is None
+
+    @property
+    def disputed(self) -> bool:
+        """Whether the two validators disagree."""
+        return self.second_opinion is SecondOpinion.DISAGREES
+
+    @property
+    def keyword(self) -> str | None:
+        """The keyword of the first violation."""
+        return self.violations[0].keyword if self.violations else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgePolicy:
+    """How strictly answers are judged; one policy for a whole run, written into its records."""
+
+    extra_fields: Literal["fail", "allow"] = "fail"
+    #: names of fields that are never hallucinations
+    ignored_fields: tuple[str, ...] = ()
+    fences: Literal["strip", "forbid"] = "strip"
+    reasoning: Literal["keep", "strip"] = "keep"
+    formats: Literal["assert", "ignore"] = "assert"
+    #: the dialect of a schema that declares none
+    default_dialect: str = "https://json-schema.org/draft/2020-12/schema"
+    validator: Literal["both", "jsonschema-rs", "jsonschema"] = "both"
+    #: seconds for one schema or answer
+    timeout: float = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaProblem:
+    """Why nothing can be judged by a schema (`invalid_schema`), or it could not be read in time (`unjudged`)."""
+
+    failure_type: Literal[FailureType.INVALID_SCHEMA, FailureType.UNJUDGED]
+    reason: str
+    message: str

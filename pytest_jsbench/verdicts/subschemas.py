@@ -1,0 +1,77 @@
+"""Where schemas stand inside a schema."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+#: keywords whose value maps names to schemas
+NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
+#: keywords whose value may be a list of schemas
+LISTED = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
+#: keywords whose value is data, whatever it looks like
+DATA = frozenset({"enum", "const", "default", "examples", "example"})
+#: keywords that only pass on what another schema says
+_TRANSPARENT = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+
+
+def children(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """
+    Every object directly below that may be a schema.
+
+    Unknown keywords are entered too: references point into them (`#/components/schemas/…`).
+    """
+    for keyword, value in schema.items():
+        if keyword in DATA:
+            continue
+        if keyword in NAMED and isinstance(value, dict):
+            yield from _objects(value.values())
+        elif isinstance(value, dict):
+            yield value
+        elif isinstance(value, list):
+            yield from _objects(value)
+
+
+def _objects(values: Any) -> Iterator[dict[str, Any]]:
+    return (value for value in values if isinstance(value, dict))
+
+
+def rebuild(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """A copy in which each object that may be a schema went through `change`, inner ones first."""
+    if isinstance(schema, list):
+        return [rebuild(element, change) for element in schema]
+    if not isinstance(schema, dict):
+        return schema
+    copy: dict[str, Any] = {}
+    for keyword, value in schema.items():
+        if keyword in DATA:
+            copy[keyword] = value
+        elif keyword in NAMED and isinstance(value, dict):
+            copy[keyword] = {name: rebuild(subschema, change) for name, subschema in value.items()}
+        else:
+            copy[keyword] = rebuild(value, change)
+    return change(copy)
+
+
+def last_keyword(path: Sequence[str | int]) -> str:
+    """
+    The keyword that failed, by the path of keywords, names and indexes that the validator took to it.
+
+    A failing `anyOf`, `oneOf`, `not` or `propertyNames` is reported as such; through all others the inner keyword
+    is. A `false` schema has none, and the keyword that holds it (`properties`, `items`, …)
+    stands for it.
+    """
+    keyword = "false"
+    names = False
+    for part in path:
+        if names or isinstance(part, int):
+            names = False
+            continue
+        names = part in NAMED
+        if part not in _TRANSPARENT:
+            keyword = part
+        if part == "propertyNames":
+            break
+    return keyword

@@ -1,0 +1,172 @@
+"""The verdict's own validator: jsonschema-rs."""
+
+from __future__ import annotations
+
+import functools
+import re
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
+
+import jsonschema_rs
+
+from pytest_jsbench.verdicts.dialects import DRAFT_2020_12
+from pytest_jsbench.verdicts.model import SchemaProblem, Violation
+from pytest_jsbench.verdicts.paths import json_path, json_pointer, plain
+from pytest_jsbench.verdicts.patterns import rewrite_schema
+from pytest_jsbench.verdicts.schemas import ReadSchema, SchemaReason, invalid
+from pytest_jsbench.verdicts.subschemas import last_keyword
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+#: violations that a verdict lists
+MOST_VIOLATIONS = 20
+
+#: the formats of draft 2020-12, which are asserted under every draft
+FORMATS = (
+    "date-time", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6",
+    "uri", "uri-reference", "iri", "iri-reference", "uuid", "uri-template", "json-pointer",
+    "relative-json-pointer", "regex",
+)  # fmt: skip
+#: strings of which each of those formats refuses at least one
+_FORMAT_PROBES = ("\x00 {{[(<\\", "%", "/~a")
+
+#: look-around and references back, the only patterns that jsonschema-rs matches by backtracking
+_MAY_BACKTRACK = re.compile(r"\(\?[=!<>]|\\[1-9k]")
+_METASCHEMA_REFERENCE = re.compile(r'"\$ref": "https?://json-schema\.org/')
+_ENGINE_GAVE_UP = frozenset({"BacktrackLimitExceeded", "RegexEngineFailure"})
+
+
+class BacktrackingLimitError(Exception):
+    """A pattern met the engine's limit, so that nobody knows whether the string matches."""
+
+
+class Validator(Protocol):
+    """A schema compiled by one library."""
+
+    @property
+    def may_backtrack(self) -> bool:
+        """Whether an instance found invalid may be one that a pattern's limit left undecided."""
+
+    def is_valid(self, instance: object) -> bool:
+        """Whether the instance conforms."""
+
+    def first_violation(self, instance: object) -> Violation:
+        """One violation of an instance that does not conform, or BacktrackingLimitError."""
+
+    def violations(self, instance: object) -> tuple[Violation, ...]:
+        """The first violations of an instance that does not conform."""
+
+
+class RustValidator:
+    """A schema compiled by jsonschema-rs."""
+
+    def __init__(self, compiled: jsonschema_rs.Validator, *, may_backtrack: bool) -> None:
+        self._compiled = compiled
+        self.may_backtrack = may_backtrack
+
+    def is_valid(self, instance: object) -> bool:
+        """Whether the instance conforms."""
+        return self._compiled.is_valid(instance)
+
+    def first_violation(self, instance: object) -> Violation:
+        """One violation of an instance that does not conform."""
+        try:
+            self._compiled.validate(instance)
+        except jsonschema_rs.ValidationError as error:
+            return _violation(error)
+        message = "jsonschema-rs calls the same instance invalid and valid"
+        raise AssertionError(message)
+
+    def violations(self, instance: object) -> tuple[Violation, ...]:
+        """The first violations of an instance that does not conform."""
+        return tuple(map(_violation, islice(self._compiled.iter_errors(instance), MOST_VIOLATIONS)))
+
+
+def compile_schema(
+    read: ReadSchema, *, formats: bool, unchecked: Collection[str] = ()
+) -> RustValidator | SchemaProblem:
+    """The schema in its own dialect, offline; `unchecked` formats hold for every string."""
+    try:
+        compiled = _compile(read, read.schema, formats=formats, unchecked=unchecked)
+    except (ValueError, jsonschema_rs.ReferencingError) as refused:
+        rewritten = rewrite_schema(read.schema)
+        if rewritten == read.schema:
+            return _problem(refused)
+        try:
+            compiled = _compile(read, rewritten, formats=formats, unchecked=unchecked)
+        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            return _problem(error)
+    text = read.text.replace("\\\\", "\\")
+    return RustValidator(compiled, may_backtrack=_MAY_BACKTRACK.search(text) is not None)
+
+
+def _compile(
+    read: ReadSchema, schema: bool | dict[str, Any], *, formats: bool, unchecked: Collection[str]
+) -> jsonschema_rs.Validator:
+    checks: dict[str, Callable[..., bool]] | None = None
+    # handing over checks costs time in every build, so only schemas that speak of formats get them
+    if formats and '"format"' in read.text:
+        checks = {**_added_formats(read.dialect.validator), **dict.fromkeys(unchecked, _holds)}
+    validator: type[jsonschema_rs.Validator] = getattr(jsonschema_rs, read.dialect.validator)
+    registry = _metaschemas() if _METASCHEMA_REFERENCE.search(read.text) else None
+    return validator(schema, formats=checks or None, validate_formats=formats, offline=True, registry=registry)
+
+
+@functools.cache
+def _metaschemas() -> jsonschema_rs.Registry:
+    """The published metaschemas: the library itself knows only that of the dialect at hand."""
+    from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
+
+    return jsonschema_rs.Registry([(uri, REGISTRY.contents(uri)) for uri in REGISTRY])
+
+
+def _holds(_text: str) -> bool:
+    return True
+
+
+@functools.cache
+def _added_formats(validator: str) -> Mapping[str, Callable[..., bool]]:
+    """Checks for the formats of 2020-12 that the library does not assert under an older draft by itself."""
+    return {
+        name: _format_validator(DRAFT_2020_12.validator, name).is_valid
+        for name in FORMATS
+        if all(map(_format_validator(validator, name).is_valid, _FORMAT_PROBES))
+    }
+
+
+def _format_validator(validator: str, name: str) -> jsonschema_rs.Validator:
+    compiled: jsonschema_rs.Validator = getattr(jsonschema_rs, validator)(
+        {"format": name}, validate_formats=True, offline=True
+    )
+    return compiled
+
+
+def _problem(error: Exception) -> SchemaProblem:
+    if not isinstance(error, jsonschema_rs.ValidationError):
+        return invalid(SchemaReason.METASCHEMA, str(error).partition("\n")[0])
+    message = f"{json_path(error.instance_path)}: {error.message}"
+    kind = error.kind
+    if type(kind).__name__ == "Referencing":
+        return invalid(SchemaReason.UNRESOLVABLE_REFERENCE, error.message)
+    if type(kind).__name__ == "Format" and getattr(kind, "format", None) == "regex":
+        return invalid(SchemaReason.PATTERN, f"{message}, or is too large to compile")
+    return invalid(SchemaReason.METASCHEMA, message)
+
+
+def _violation(error: jsonschema_rs.ValidationError) -> Violation:
+    kind = type(error.kind).__name__
+    if kind in _ENGINE_GAVE_UP:
+        raise BacktrackingLimitError(plain(error.message))
+    # below `propertyNames` the path begins anew at a reference
+    keyword = "propertyNames" if kind == "PropertyNames" else last_keyword(error.evaluation_path)
+    message = error.message
+    if kind == "Contains" and keyword in {"minContains", "maxContains"}:
+        fault = "few" if keyword == "minContains" else "many"
+        message = f"too {fault} items match the schema under 'contains'"
+    return Violation(
+        keyword=keyword,
+        instance_path=json_path(error.instance_path),
+        schema_path=json_pointer(error.schema_path),
+        message=plain(message),
+    )

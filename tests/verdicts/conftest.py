@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_jsbench.verdicts import Judge, JudgePolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def judge() -> Iterator[Judge]:
+    with Judge() as judge:
+        yield judge
+
+
+@pytest.fixture(scope="session")
+def patient_for_a_second() -> Iterator[Judge]:
+    with Judge(JudgePolicy(timeout=1)) as judge:
+        judge.inspect(True)
+        yield judge
+
+
+@pytest.fixture(scope="session")
+def jsonschema_judge() -> Iterator[Judge]:
+    with Judge(JudgePolicy(validator="jsonschema")) as judge:
+        yield judge

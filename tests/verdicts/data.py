@@ -1,0 +1,46 @@
+"""Public data that stands beside the repository while it is developed, and is no part of it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+needs_labels = pytest.mark.skipif(
+    not (DATA / "labelled").is_dir(), reason=f"the labelled answers are not at {DATA / 'labelled'}"
+)
+needs_suite = pytest.mark.skipif(
+    not (DATA / "JSON-Schema-Test-Suite").is_dir(), reason=f"the official test suite is not at {DATA}"
+)
+
+
+def labelled(every: int = 1) -> Iterator[tuple[str, Any, str, bool]]:
+    """Name, schema, answer text and label of every n-th labelled answer."""
+    schemas = {}
+    for row in _rows("schemas"):
+        schemas.update(dict.fromkeys((row["schema_id"], *row["aliases"]), row["schema"]))
+    for row in list(_rows("instances"))[::every]:
+        # the schema of a few answers is not among those published here
+        if row["schema_id"] in schemas:
+            yield row["id"], schemas[row["schema_id"]], json.dumps(row["data"]), row["valid"]
+
+
+def _rows(name: str) -> Iterator[dict[str, Any]]:
+    with gzip.open(DATA / "labelled" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        yield from map(json.loads, lines)
+
+
+def suite(draft: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The cases of the official suite for that draft that need no second document."""
+    for path in sorted((DATA / "JSON-Schema-Test-Suite" / "tests" / draft).rglob("*.json")):
+        for case in json.loads(path.read_text(encoding="utf-8")):
+            if "localhost:1234" not in json.dumps(case["schema"]):
+                yield path, case

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_jsbench.generations import (
+    Completion,
+    Declined,
+    DeclineReason,
+    Failed,
+    FaultKind,
+    FinishReason,
+    Generation,
+)
+from pytest_jsbench.timing import Timing
+from pytest_jsbench.verdicts import FailureType, Judge, decide
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+
+
+def completion(text: str, finish_reason: FinishReason = FinishReason.STOP) -> Completion:
+    return Completion(text=text, finish_reason=finish_reason, timing=Timing(tgt=1))
+
+
+@pytest.mark.parametrize(
+    ("generation", "failure_type", "reason", "valid"),
+    [
+        (completion('{"a": 1}'), None, None, True),
+        (completion('{"a": 1}', FinishReason.LENGTH), None, None, True),
+        (completion('{"a": 1', FinishReason.LENGTH), "truncated", "incomplete", None),
+        (completion("", FinishReason.LENGTH), "truncated", "empty", None),
+        (completion('{"a": 1'), "syntax_error", "incomplete", None),
+        (completion("\n", FinishReason.CONTENT_FILTER), "refusal", "content_filter", None),
+        (completion('{"a": 1}', FinishReason.CONTENT_FILTER), None, None, True),
+        (completion('{"a": "1"}', FinishReason.LENGTH), "schema_violation", None, False),
+        (Declined(reason=DeclineReason.REFUSAL, message="I cannot"), "refusal", None, None),
+        (Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message="no oneOf"), "unsupported_schema", None, None),
+        *(
+            (Failed(kind=kind, message="it broke", status=500), "api_error", kind.value, None)
+            for kind in FaultKind
+        ),
+    ],
+)  # fmt: skip
+def test_every_generation_has_its_verdict(
+    judge: Judge, generation: Generation, failure_type: str | None, reason: str | None, valid: bool | None
+) -> None:
+    verdict = decide(generation, SCHEMA, judge)
+    assert (verdict.failure_type, verdict.reason, verdict.valid) == (failure_type, reason, valid)
+    assert bool(verdict.message) is not verdict.passed
+
+
+def test_a_providers_message_is_made_fit_to_show(judge: Judge) -> None:
+    failed = Failed(kind=FaultKind.SERVER, message="\x1b[31m" + "x" * 5000 + "\ud800")
+    verdict = decide(failed, SCHEMA, judge)
+    assert verdict.failure_type is FailureType.API_ERROR
+    assert len(verdict.message) <= 300
+    assert verdict.message.isprintable()

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, SecondOpinion, Verdict
+
+#: stands in 51 of the benchmark's schemas
+URL_PATTERN = r"^(https?:\/\/)?([\da-z\.-]+)\.([a-z\.]{2,6})([\/\w \.-]*)*\/?$"
+URL = "https://www.example.com/images/products/headphones-black.png?size=large"
+NODE = {"$ref": "#/$defs/n", "$defs": {"n": {"type": "object", "properties": {"c": {"$ref": "#/$defs/n"}}}}}
+
+
+def doubling(keyword: str, times: int, leaf: Any) -> dict[str, Any]:
+    steps = {f"d{i}": {keyword: [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(times)}
+    return {"$ref": "#/$defs/d0", "$defs": {**steps, f"d{times}": leaf}}
+
+
+def judged_in_time(judge: Judge, schema: Any, text: str) -> Verdict:
+    start = time.perf_counter()
+    verdict = judge.judge(schema, text)
+    # a second for the verdict, one for its violations, one for the second opinion, and a new child
+    assert time.perf_counter() - start < 5
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("schema", "instance", "valid"),
+    [
+        ({"pattern": URL_PATTERN}, URL, False),
+        ({"patternProperties": {URL_PATTERN: {}}, "additionalProperties": {"const": 1}}, {URL: 1}, True),
+        ({"propertyNames": {"pattern": URL_PATTERN}}, {URL: 1}, False),
+        ({"uniqueItems": True}, [{"a": i} for i in range(20_000)], True),
+        ({"items": {"anyOf": [{"const": i} for i in range(1000)]}}, list(range(1000)), True),
+    ],
+)
+def test_what_hangs_only_the_second_opinion_has_a_verdict(
+    patient_for_a_second: Judge, schema: Any, instance: object, valid: bool
+) -> None:
+    verdict = judged_in_time(patient_for_a_second, schema, json.dumps(instance))
+    assert verdict.valid is valid
+    assert verdict.second_opinion is SecondOpinion.UNDECIDED
+
+
+@pytest.mark.parametrize("schema", [{"$ref": "#"}, {"allOf": [{"$ref": "#"}]}])
+def test_endless_references_end_only_the_second_opinion(patient_for_a_second: Judge, schema: Any) -> None:
+    verdict = judged_in_time(patient_for_a_second, schema, "1")
+    assert (verdict.valid, verdict.second_opinion) == (True, SecondOpinion.UNDECIDED)
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        (doubling("allOf", 22, {"type": "string"}), "1"),
+        ({"items": {"type": "string"}}, json.dumps([1] * 400_000)),
+        ({"allOf": [{"minProperties": 2 + i} for i in range(300)]}, json.dumps({"a": "x" * 3_000_000})),
+    ],
+    ids=["doubled", "400,000", "quoted 300 times"],
+)
+def test_a_verdict_stands_when_its_violations_cannot_all_be_listed(
+    patient_for_a_second: Judge, schema: Any, text: str
+) -> None:
+    verdict = judged_in_time(patient_for_a_second, schema, text)
+    assert verdict.failure_type is FailureType.SCHEMA_VIOLATION
+    assert len(verdict.violations) == 1
+    assert len(verdict.message) < 400
+
+
+def test_violations_without_bound_leave_the_bare_verdict() -> None:
+    with Judge(JudgePolicy(timeout=1, validator="jsonschema-rs")) as judge:
+        judge.inspect(True)
+        verdict = judged_in_time(judge, doubling("anyOf", 22, False), "1")
+    assert verdict.failure_type is FailureType.SCHEMA_VIOLATION
+    assert verdict.message
+
+
+@pytest.mark.parametrize(
+    ("schema", "instance", "keyword"),
+    [
+        ({"pattern": r"(x+x+)+(?<=y)\1"}, "x" * 60, "backtracking"),
+        ({"not": {"pattern": r"(x+x+)+(?<=y)\1"}}, "x" * 60, "backtracking"),
+    ],
+)
+def test_a_backtracking_limit_decides_nothing(
+    patient_for_a_second: Judge, schema: Any, instance: object, keyword: str
+) -> None:
+    verdict = judged_in_time(patient_for_a_second, schema, json.dumps(instance))
+    assert (verdict.failure_type, verdict.reason, verdict.valid) == (FailureType.UNJUDGED, keyword, None)
+
+
+def test_a_hang_in_a_schema_is_found_before_any_call_as_nobodys_fault() -> None:
+    # regular expressions are compiled when their schema is inspected
+    many = {"properties": {f"p{i}": {"pattern": f"^(\\w{{1,90}}|{i})$"} for i in range(5000)}}
+    with Judge(JudgePolicy(timeout=0.2, validator="jsonschema-rs")) as judge:
+        judge.inspect(True)
+        problem = judge.inspect(many)
+        assert problem is not None
+        assert (problem.failure_type, problem.reason) == (FailureType.UNJUDGED, "timeout")
+        assert judge.judge(True, "1").passed
+
+
+def test_the_deepest_answer_that_is_read_is_judged(patient_for_a_second: Judge) -> None:
+    deepest = '{"c":' * 127 + "{}" + "}" * 127
+    verdict = judged_in_time(patient_for_a_second, NODE, deepest)
+    assert (verdict.passed, verdict.second_opinion) == (True, SecondOpinion.AGREES)
+
+
+@pytest.mark.parametrize("depth", [129, 20_000])
+def test_deeper_answers_never_reach_a_validator(patient_for_a_second: Judge, depth: int) -> None:
+    verdict = judged_in_time(patient_for_a_second, NODE, '{"c":' * depth + "{}" + "}" * depth)
+    assert (verdict.failure_type, verdict.reason) == (FailureType.SYNTAX_ERROR, "too_deep")
+
+
+def test_fifty_thousand_invented_fields_are_counted_and_not_all_listed(patient_for_a_second: Judge) -> None:
+    text = json.dumps({f"k{i}": i for i in range(50_000)})
+    verdict = judged_in_time(patient_for_a_second, {"properties": {"a": {}}}, text)
+    assert verdict.failure_type is FailureType.HALLUCINATION
+    assert len(verdict.extra_fields) == 100
+    assert verdict.message.endswith("and 49995 more")
+
+
+def test_jsonschema_alone_is_stopped_where_it_hangs() -> None:
+    with Judge(JudgePolicy(timeout=1, validator="jsonschema")) as judge:
+        judge.inspect(True)
+        verdict = judged_in_time(judge, {"pattern": URL_PATTERN}, json.dumps(URL))
+        assert (verdict.failure_type, verdict.reason) == (FailureType.UNJUDGED, "timeout")
+        assert judge.judge({"pattern": "^a"}, '"abc"').passed

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_jsbench.verdicts.patterns import matcher, rewrite, rewrite_schema
+
+
+@pytest.mark.parametrize(
+    ("pattern", "rewritten"),
+    [
+        (r"^PUBMED:\{d}", r"^PUBMED:\{d\}"),
+        (r"a\_b\-c\@", "a_b-c@"),
+        (r"[\w\-\_]", r"[\w\-_]"),
+        ("a]b}", r"a\]b\}"),
+        ("{x}", r"\{x\}"),
+        ("[[x]", r"[\[x]"),
+        (r"\<a\>", "<a>"),
+        ("a\\", "a\\"),
+    ],
+)
+def test_what_only_the_old_mode_allows_is_written_out(pattern: str, rewritten: str) -> None:
+    assert rewrite(pattern) == rewritten
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"^a{2,3}b{4}c{5,}$",
+        r"\d\D\w\W\s\S\b\B\n\t\r\f\v\0",
+        r"\x41\u0041\u{1F600}\p{L}\P{Lu}\cA",
+        r"(?<year>\d{4})\k<year>\1",
+        r"\^\$\\\.\*\+\?\(\)\[\]\{\}\|\/",
+        r"[^a-z\]\-]+(?=x)(?!y)(?:z)",
+    ],
+)
+def test_a_pattern_that_every_mode_allows_stays_as_it_is(pattern: str) -> None:
+    assert rewrite(pattern) == pattern
+
+
+@given(st.text(alphabet="ab]}{_-@<>\\", max_size=12), st.text(alphabet="ab]}{_-@<>\\", max_size=6))
+def test_a_rewritten_pattern_of_literals_matches_what_they_spell(pattern: str, text: str) -> None:
+    if pattern.endswith("\\") or re.search(r"\\[ab\\]", pattern):
+        return
+    literal = pattern.replace("\\", "")
+    assert matcher(rewrite(pattern))(text) == (literal in text)
+
+
+def test_patterns_are_rewritten_where_schemas_stand_and_nowhere_else() -> None:
+    schema = {
+        "properties": {"pattern": {"pattern": r"\_"}, "default": {"patternProperties": {r"\_": {}}}},
+        "enum": [{"pattern": r"\_"}],
+        "default": {"pattern": r"\_"},
+        "components": {"schemas": {"a": {"items": [{"pattern": r"\_"}]}}},
+    }
+    assert rewrite_schema(schema) == {
+        "properties": {"pattern": {"pattern": "_"}, "default": {"patternProperties": {"_": {}}}},
+        "enum": [{"pattern": r"\_"}],
+        "default": {"pattern": r"\_"},
+        "components": {"schemas": {"a": {"items": [{"pattern": "_"}]}}},
+    }
+    assert schema["properties"]["pattern"] == {"pattern": r"\_"}  # type: ignore[index]
+
+
+def test_nothing_matches_a_pattern_that_no_engine_compiles() -> None:
+    assert not matcher("(")("(")

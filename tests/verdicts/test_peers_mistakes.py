@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, SecondOpinion
+
+DRAFT_4 = "http://json-schema.org/draft-04/schema#"
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+
+
+@pytest.mark.parametrize(
+    ("format_name", "good", "bad"),
+    [
+        ("ipv4", "10.0.0.1", "10.0.0.256"),
+        ("ipv6", "2001:db8::1", "2001:db8::zz"),
+        ("uuid", "123e4567-e89b-12d3-a456-426655440000", "123e4567"),
+        ("date-time", "2024-01-31T12:00:00Z", "not-null-but-not-date-time"),
+        ("date", "2024-02-29", "2022-01-32"),
+        ("time", "12:00:00Z", "25:00:00Z"),
+        ("duration", "P1DT2H", "one day"),
+        ("email", "a@example.org", "example.org"),
+        ("uri", "https://example.org/a?b#c", "not a uri"),
+        ("hostname", "example.org", "-a-.example"),
+        ("regex", "^a+$", "("),
+    ],
+)
+@pytest.mark.parametrize("dialect", [DRAFT_4, DRAFT_7, None])
+def test_formats_hold_whatever_the_draft_and_whatever_is_installed(
+    judge: Judge, format_name: str, good: str, bad: str, dialect: str | None
+) -> None:
+    schema: dict[str, Any] = {"type": "string", "format": format_name}
+    if dialect:
+        schema["$schema"] = dialect
+    assert judge.judge(schema, json.dumps(good)).passed
+    verdict = judge.judge(schema, json.dumps(bad))
+    assert (verdict.valid, verdict.keyword) == (False, "format")
+    assert verdict.second_opinion is SecondOpinion.AGREES
+
+
+@pytest.mark.parametrize("price", ["4.35", "0.07", "19.99", "0.28", "1e10", "99999999999.99"])
+def test_prices_are_multiples_of_a_cent(judge: Judge, price: str) -> None:
+    verdict = judge.judge({"type": "number", "multipleOf": 0.01}, price)
+    assert verdict.passed
+    assert verdict.second_opinion is SecondOpinion.AGREES
+
+
+def test_half_a_cent_is_no_multiple_of_a_cent(judge: Judge) -> None:
+    verdict = judge.judge({"multipleOf": 0.01}, "4.355")
+    assert (verdict.keyword, verdict.second_opinion) == ("multipleOf", SecondOpinion.AGREES)
+
+
+def test_a_schema_is_read_by_its_own_draft(judge: Judge) -> None:
+    dependent = {"$schema": DRAFT_4, "dependencies": {"a": ["b"]}, "properties": {"a": {}, "b": {}}}
+    assert judge.judge(dependent, '{"a": 1}').keyword == "dependencies"
+    siblings = {
+        "$schema": DRAFT_7,
+        "$ref": "#/definitions/s",
+        "minLength": 5,
+        "definitions": {"s": {"type": "string"}},
+    }
+    assert judge.judge(siblings, '"x"').passed
+    exclusive = {"$schema": DRAFT_4, "minimum": 1, "exclusiveMinimum": True}
+    assert judge.judge(exclusive, "1").valid is False
+    assert judge.judge(exclusive, "2").passed
+    assert judge.inspect({**exclusive, "$schema": DRAFT_7}) is not None
+    anchored = {
+        "$schema": DRAFT_4,
+        "properties": {"a": {"$ref": "#x"}},
+        "definitions": {"x": {"id": "#x", "type": "string"}},
+    }
+    assert judge.judge(anchored, '{"a": 1}').keyword == "type"
+    pair = {"$schema": DRAFT_7, "items": [{"type": "string"}, {"type": "integer"}], "additionalItems": False}
+    assert judge.judge(pair, '["a", 1]').passed
+    assert judge.judge(pair, '["a", 1, 2]').keyword == "additionalItems"
+    assert judge.judge({"$schema": DRAFT_4, "type": "integer"}, "1.0").valid is False
+    assert judge.judge({"type": "integer"}, "1.0").passed
+
+
+def test_a_property_may_be_called_like_a_keyword(judge: Judge) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"properties": {"type": "string"}, "required": {"type": "boolean"}},
+        "required": ["properties", "required"],
+        "additionalProperties": False,
+    }
+    assert judge.judge(schema, '{"properties": "x", "required": true}').passed
+    assert judge.judge(schema, '{"properties": "x"}').keyword == "required"
+
+
+def test_the_schema_itself_decides_and_stays_as_it_was(judge: Judge) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {}}, "required": ["b"]}
+    before = copy.deepcopy(schema)
+    assert judge.judge(schema, '{"b": 1}').passed
+    assert judge.judge(schema, '{"a": "x"}').keyword == "required"
+    assert schema == before
+
+
+@pytest.mark.parametrize("text", ["null", '"x"', "5", "[]", '"json"', "```\nnull\n```"])
+def test_an_answer_need_not_be_an_object(judge: Judge, text: str) -> None:
+    assert judge.judge(True, text).passed
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['so {"a": 1}', 'json{"a": 1}nnnn', '{"a": 1}}', "{'a': 1}", "a: 1", '{"a": 1,}', '{\\"a\\": 1}'],
+)
+def test_nothing_is_stripped_searched_for_or_repaired(judge: Judge, text: str) -> None:
+    assert judge.judge(True, text).failure_type is FailureType.SYNTAX_ERROR
+
+
+@pytest.mark.parametrize("text", ["1" * 5000, "[" * 100_000, "[" * 100_000 + "]" * 100_000, '{"a":' * 100_000])
+def test_monstrous_numbers_and_nesting_are_classified_without_a_crash(judge: Judge, text: str) -> None:
+    assert judge.judge(True, text).failure_type is FailureType.SYNTAX_ERROR
+    assert judge.judge(True, "1").passed
+
+
+@pytest.mark.parametrize("text", ['{"a": NaN}', '{"a": Infinity}', '{"a": 1e400}'])
+def test_numbers_that_json_does_not_have_are_no_json(judge: Judge, text: str) -> None:
+    assert judge.judge(True, text).reason in {"nan_or_infinity", "number_out_of_range"}
+
+
+def test_a_number_as_a_string_and_an_invented_field_are_not_forgiven(judge: Judge) -> None:
+    schema = {"type": "object", "properties": {"width": {"type": "number"}}}
+    assert judge.judge(schema, '{"width": "10.5"}').failure_type is FailureType.SCHEMA_VIOLATION
+    assert judge.judge(schema, '{"width": 10.5, "color": "b"}').failure_type is FailureType.HALLUCINATION
+
+
+def test_two_schemas_with_the_same_id_do_not_meet(judge: Judge) -> None:
+    one = {"$id": "https://example.org/same", "type": "string"}
+    other = {"$id": "https://example.org/same", "type": "integer"}
+    assert judge.judge(one, '"x"').passed
+    assert judge.judge(other, '"x"').valid is False
+
+
+def test_unknown_keywords_are_no_fault_of_a_schema(judge: Judge) -> None:
+    schema = {"self": {"vendor": "x", "version": "1-0-0"}, "_format": "int32", "format": "int32", "type": "integer"}
+    assert judge.inspect(schema) is None
+    assert judge.judge(schema, "1").passed
+
+
+def test_a_patterns_dollar_does_not_overlook_a_line_end(judge: Judge) -> None:
+    verdict = judge.judge({"pattern": "^GET$"}, '"GET\\n"')
+    assert verdict.keyword == "pattern"
+    assert verdict.disputed
+
+
+@pytest.mark.parametrize("reference", ["http://127.0.0.1:9/x.json", "https://example.org/x", "file:///etc/hostname"])
+@pytest.mark.parametrize("validator", ["both", "jsonschema"])
+def test_references_are_never_fetched(reference: str, validator: Any) -> None:
+    with Judge(JudgePolicy(validator=validator)) as judge:
+        problem = judge.inspect({"properties": {"a": {"$ref": reference}}})
+    assert problem is not None
+    assert problem.reason == "unresolvable_reference"
+    assert reference in problem.message
+
+
+def test_large_integers_are_compared_exactly(judge: Judge) -> None:
+    schema = {"type": "integer", "maximum": 18446744073709551616}
+    assert judge.judge(schema, "18446744073709551616").passed
+    assert judge.judge(schema, "18446744073709551617").valid is False
+
+
+def test_a_timeout_is_not_the_models_failure(patient_for_a_second: Judge) -> None:
+    doubling: dict[str, Any] = {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(40)}
+    schema = {"$ref": "#/$defs/d0", "$defs": {**doubling, "d40": {}}}
+    verdict = patient_for_a_second.judge(schema, "1")
+    assert (verdict.failure_type, verdict.reason, verdict.valid) == (FailureType.UNJUDGED, "timeout", None)

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.verdicts import Judge
+
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+
+VIOLATIONS = [
+    ({"type": "string"}, 1, "type", "$", "/type"),
+    ({"properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"minLength": 2}}}, {"a": "b"}, "minLength", "$.a",
+     "/$defs/x/minLength"),
+    ({"anyOf": [{"type": "string"}, {"type": "null"}]}, 1, "anyOf", "$", "/anyOf"),
+    ({"oneOf": [{"type": "integer"}, {"minimum": 1}]}, 1, "oneOf", "$", "/oneOf"),
+    ({"not": {"type": "integer"}}, 1, "not", "$", "/not"),
+    ({"allOf": [{}, {"required": ["a"]}]}, {}, "required", "$", "/allOf/1/required"),
+    ({"if": {"required": ["a"]}, "then": {"required": ["b"]}}, {"a": 1}, "required", "$", "/then/required"),
+    ({"dependentSchemas": {"a": {"required": ["b"]}}}, {"a": 1}, "required", "$", "/dependentSchemas/a/required"),
+    ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, "dependentRequired", "$", "/dependentRequired"),
+    ({"$schema": DRAFT_7, "dependencies": {"a": ["b"]}}, {"a": 1}, "dependencies", "$", "/dependencies"),
+    ({"contains": {"type": "null"}}, [1], "contains", "$", "/contains"),
+    ({"contains": {"type": "null"}, "minContains": 2}, [None], "minContains", "$", "/minContains"),
+    ({"contains": {"type": "null"}, "maxContains": 1}, [None, None], "maxContains", "$", "/maxContains"),
+    ({"propertyNames": {"maxLength": 1}}, {"ab": 1}, "propertyNames", "$", "/propertyNames/maxLength"),
+    ({"properties": {"a": {}}, "additionalProperties": {"type": "null"}}, {"b": 1}, "type", "$.b",
+     "/additionalProperties/type"),
+    ({"$ref": "#/$defs/x", "unevaluatedProperties": False, "$defs": {"x": {"properties": {"a": {}}}}},
+     {"a": 1, "b": 1}, "unevaluatedProperties", "$", "/unevaluatedProperties"),
+    ({"properties": {"items": False}}, {"items": 1}, "properties", "$.items", "/properties/items"),
+    ({"prefixItems": [{}], "items": False}, [1, 2], "items", "$[1]", "/items"),
+    (False, 1, "false", "$", ""),
+    ({"items": {"properties": {"x-y": {"enum": [1]}}}}, [{"x-y": 1}, {"x-y": 2}], "enum", '$[1]["x-y"]',
+     "/items/properties/x-y/enum"),
+    ({"patternProperties": {"^a/b~": {"type": "null"}}}, {"a/b~": 1}, "type", '$["a/b~"]',
+     "/patternProperties/^a~1b~0/type"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "instance", "keyword", "instance_path", "schema_path"), VIOLATIONS)
+def test_a_violation_names_the_keyword_and_both_places(
+    judge: Judge, schema: Any, instance: object, keyword: str, instance_path: str, schema_path: str
+) -> None:
+    verdict = judge.judge(schema, json.dumps(instance))
+    first = verdict.violations[0]
+    assert (first.keyword, first.instance_path, first.schema_path) == (keyword, instance_path, schema_path)
+    assert verdict.keyword == keyword
+
+
+@pytest.mark.parametrize(("schema", "instance", "keyword", "instance_path", "_schema_path"), VIOLATIONS)
+def test_jsonschema_alone_names_the_same_place(
+    jsonschema_judge: Judge, schema: Any, instance: object, keyword: str, instance_path: str, _schema_path: str
+) -> None:
+    verdict = jsonschema_judge.judge(schema, json.dumps(instance))
+    places = {(each.keyword, each.instance_path) for each in verdict.violations}
+    if keyword in {"minContains", "maxContains"}:
+        keyword = "contains"  # jsonschema checks the three as one
+    if keyword in {"properties", "items"}:
+        instance_path = "$"  # it says of a `false` schema only where the object or the array stands
+    assert (keyword, instance_path) in places
+
+
+def test_a_message_says_what_was_expected_and_what_was_found(judge: Judge) -> None:
+    verdict = judge.judge({"properties": {"width": {"type": "number"}}}, '{"width": "10.5"}')
+    assert verdict.violations[0].message == '"10.5" is not of type "number"'
+    assert verdict.message == '$.width: "10.5" is not of type "number"'
+
+
+def test_too_few_and_too_many_items_are_told_apart(judge: Judge) -> None:
+    schema = {"contains": {"type": "null"}, "minContains": 2, "maxContains": 3}
+    assert "too few" in judge.judge(schema, "[null]").message
+    assert "too many" in judge.judge(schema, "[null, null, null, null]").message
+
+
+def test_the_first_twenty_violations_are_kept(judge: Judge) -> None:
+    verdict = judge.judge({"items": {"type": "string"}}, json.dumps(list(range(50))))
+    assert [each.instance_path for each in verdict.violations] == [f"$[{i}]" for i in range(20)]
+    assert verdict.message.endswith("(and 19 more)")
+
+
+@pytest.mark.parametrize("validator", ["judge", "jsonschema_judge"])
+def test_what_a_violation_quotes_is_short_and_fit_to_show(request: pytest.FixtureRequest, validator: str) -> None:
+    judge: Judge = request.getfixturevalue(validator)
+    nasty = "\x1b[31m\n\u202e" + "é" * 5000
+    verdict = judge.judge({"additionalProperties": {"type": "null"}}, json.dumps({nasty: nasty}))
+    texts = [verdict.message, verdict.violations[0].message, verdict.violations[0].instance_path]
+    for text in texts:
+        assert len(text) <= 700
+        assert text.isprintable()
+        text.encode("utf-8")
+    assert len(verdict.violations[0].message) <= 300
+
+
+def test_formats_are_ignored_when_asked() -> None:
+    from pytest_jsbench.verdicts import JudgePolicy
+
+    with Judge(JudgePolicy(formats="ignore")) as judge:
+        verdict = judge.judge({"format": "date"}, '"2022-01-32"')
+    assert (verdict.passed, verdict.second_opinion) == (True, "agrees")
+
+
+def test_an_unknown_format_asserts_nothing(judge: Judge) -> None:
+    assert judge.judge({"type": "string", "format": "phone"}, '"x"').passed
+
+
+def test_a_pattern_of_the_old_mode_is_judged_by_its_meaning(judge: Judge) -> None:
+    schema = {"patternProperties": {r"^a\_b}$": {"pattern": r"^PUBMED:\{d}$"}}, "additionalProperties": False}
+    assert judge.judge(schema, '{"a_b}": "PUBMED:{d}"}').passed
+    assert judge.judge(schema, '{"a_b}": "PUBMED:7"}').keyword == "pattern"
+    assert judge.judge(schema, '{"ab}": "PUBMED:{d}"}').keyword == "additionalProperties"
