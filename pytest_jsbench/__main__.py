@@ -1,0 +1,10 @@
+"""`python -m pytest_jsbench`: the same as the command `jsbench`."""
+
+from __future__ import annotations
+
+import sys
+
+from pytest_jsbench.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

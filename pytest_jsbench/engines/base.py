@@ -1,0 +1,88 @@
+"""What an engine is, and how one comes to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pytest_jsbench.generations import Completion, Declined, EngineInfo, Request, ResponseFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+
+
+class Engine(Protocol):
+    """Turns a request into text; called from several threads at once."""
+
+    @property
+    def info(self) -> EngineInfo:
+        """Who it is, for reports."""
+
+    def generate(self, request: Request) -> Completion | Declined:
+        """Make one call, without retries; CallError says whose fault a broken one was."""
+
+    def close(self) -> None:
+        """Let go of connections; called once, in the process that built it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """What a user said of the engine; JSON values only, since xdist carries it to the workers."""
+
+    name: str
+    model: str | None = None
+    base_url: str | None = None
+    api_key_env: str | None = None
+    #: a key that no user gave, such as the local server's own; never written anywhere
+    api_key: str | None = field(default=None, repr=False)
+    #: None: the engine's strongest
+    response_format: ResponseFormat | None = None
+    #: `--jsbench-engine-option KEY=VALUE`, values read as JSON where they are JSON
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as builtins."""
+        return {
+            "name": self.name,
+            "model": self.model,
+            "base_url": self.base_url,
+            "api_key_env": self.api_key_env,
+            "api_key": self.api_key,
+            "response_format": self.response_format and self.response_format.value,
+            "options": dict(self.options),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> EngineConfig:
+        """The inverse of `to_dict`."""
+        response_format = data["response_format"]
+        return cls(**{**data, "response_format": response_format and ResponseFormat(response_format)})
+
+
+class EngineFactory(Protocol):
+    """Builds an engine; each step raises EngineError with the next step in its message."""
+
+    @property
+    def concurrency(self) -> int:
+        """How many calls an engine is best given at once."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether that number is of the whole run (one server of ours), and not of each process."""
+
+    @property
+    def max_tokens(self) -> int:
+        """The most tokens of an answer, unless the user says."""
+
+    def check(self, config: EngineConfig) -> None:
+        """See, without a heavy import, that packages, keys and files are there and options are known."""
+
+    def describe(self, config: EngineConfig) -> EngineInfo:
+        """Who the engine will be, without building it."""
+
+    def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
+        """Start what all processes of a run share (a server); yields the configuration that reaches it."""
+
+    def build(self, config: EngineConfig) -> Engine:
+        """The engine, in the process that will call it."""

@@ -1,0 +1,1 @@
+"""What is written of a run when it ends: one module per format."""

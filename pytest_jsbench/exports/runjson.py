@@ -1,0 +1,48 @@
+"""`run.json`: the stable evaluation JSON of seed 004, with the run's own fields beside it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pytest_jsbench.cases import digest
+from pytest_jsbench.gates import GateResult
+from pytest_jsbench.journal import write_atomically
+from pytest_jsbench.records import Run
+from pytest_jsbench.summaries import Summary
+
+RUN_VERSION = "1.0"
+
+
+def run_to_dict(run: Run, summary: Summary, *, config_path: str, gate: GateResult | None) -> dict[str, Any]:
+    """The run's metrics and what produced them, as JSON values."""
+    return {
+        "schema_version": RUN_VERSION,
+        "config_path": config_path,
+        "backend": run.metadata.engine,
+        "metrics": summary.total.to_dict(),
+        "tasks": {task: {"metrics": metrics.to_dict()} for task, metrics in summary.tasks.items()},
+        "run": {
+            **run.metadata.to_dict(),
+            "ended_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "complete": summary.total.complete,
+            "dataset": {**run.metadata.dataset, "digest": _dataset_digest(run)},
+        },
+        "gates": []
+        if gate is None
+        else [{"gate": f"pass_rate>={gate.gate.min_pass_rate:g}", "met": gate.met, "message": gate.message}],
+    }
+
+
+def write_run(path: Path, run: Run, summary: Summary, *, config_path: str, gate: GateResult | None) -> None:
+    """Write it in one step; JournalError when the disk will not take it."""
+    data = run_to_dict(run, summary, config_path=config_path, gate=gate)
+    write_atomically(path, json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
+
+
+def _dataset_digest(run: Run) -> str:
+    return digest(
+        sorted([str(record.key), None if record.schema is None else digest(record.schema)] for record in run.records)
+    )

@@ -1,0 +1,128 @@
+"""The summary as lines for people."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterator
+
+from tabulate import tabulate
+
+from pytest_jsbench.display import printable
+from pytest_jsbench.generations import Failed
+from pytest_jsbench.records import Run
+from pytest_jsbench.statistics import Proportion
+from pytest_jsbench.summaries import COUNTED_FAILURES, Metrics, Summary
+
+NOT_APPLICABLE = "n/a"
+_LONGEST_TASK = 15
+_DETAIL_INDENT = 11
+
+
+def table(summary: Summary) -> list[str]:
+    """The table of seed 000, one row per task and a total, within 80 columns; times are medians."""
+    with_errors = summary.total.errors > 0
+    headers = [
+        "Task",
+        "Declared\ncoverage",
+        "Empirical\ncoverage",
+        "TTFT\n(s)",
+        "TPOT\n(ms)",
+        "TGT\n(s)",
+        "GCT\n(s)",
+    ]
+    rows = [_row(task, metrics) for task, metrics in summary.tasks.items()]
+    rows.append(_row("total", summary.total))
+    if with_errors:
+        headers.append("Errors")
+        for row, metrics in zip(rows, [*summary.tasks.values(), summary.total], strict=True):
+            row.append(str(metrics.errors))
+    text = tabulate(
+        rows,
+        headers=headers,
+        tablefmt="simple",
+        disable_numparse=True,
+        colalign=["left"] + ["right"] * (len(headers) - 1),
+    )
+    lines = text.splitlines()
+    lines.insert(len(lines) - 1, lines[2])
+    return lines
+
+
+def details(run: Run, summary: Summary) -> list[str]:
+    """What the table does not say, one subject a line, within 80 columns."""
+    return [line for name, text in _details(run, summary) for line in detail(name, text)]
+
+
+def detail(name: str, text: str) -> list[str]:
+    """A word and what there is to say of it, wrapped."""
+    indent = " " * _DETAIL_INDENT
+    return textwrap.wrap(
+        text, 80, initial_indent=name.ljust(_DETAIL_INDENT), subsequent_indent=indent, break_long_words=False
+    )
+
+
+def _details(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
+    total = summary.total
+    yield "pass rate", _pass_rate(total)
+    failures = [(kind, total.failure_counts[kind]) for kind in COUNTED_FAILURES]
+    ranked = sorted((pair for pair in failures if pair[1]), key=lambda pair: -pair[1])
+    yield "failures", ", ".join(f"{kind.value} {count}" for kind, count in ranked) or "none"
+    yield "tokens", _tokens(total)
+    if total.disputed:
+        yield "disputed", f"{_count(total.disputed, 'verdict')} on which the two validators disagree"
+    if total.excluded:
+        yield "excluded", f"{_count(total.excluded, 'case')} whose own schema is broken (skipped)"
+    if total.unjudged:
+        yield "unjudged", f"{_count(total.unjudged, 'answer')} that could not be judged: the figures are incomplete"
+    if total.errors:
+        yield "errors", _errors(run, total)
+
+
+def _row(task: str, metrics: Metrics) -> list[str]:
+    return [
+        printable(task, _LONGEST_TASK),
+        _rate(metrics.declared_coverage),
+        _rate(metrics.empirical_coverage),
+        _figure(metrics.ttft.p50),
+        _figure(metrics.tpot.p50),
+        _figure(metrics.tgt.p50),
+        _figure(metrics.gct.p50),
+    ]
+
+
+def _rate(rate: Proportion) -> str:
+    if rate.value is None or rate.half_width is None:
+        return NOT_APPLICABLE
+    return f"{rate.value:.2f} ±{rate.half_width:.2f}"
+
+
+def _figure(value: float | None) -> str:
+    return NOT_APPLICABLE if value is None else f"{value:.2f}"
+
+
+def _pass_rate(total: Metrics) -> str:
+    rate = total.pass_rate
+    if rate.value is None:
+        return f"{NOT_APPLICABLE} (nothing was judged)"
+    return f"{rate.successes}/{rate.n} = {rate.value:.3f} (95 % interval {rate.ci_low:.3f} to {rate.ci_high:.3f})"
+
+
+def _tokens(total: Metrics) -> str:
+    def count(value: int | None) -> str:
+        return NOT_APPLICABLE if value is None else f"{value:,}"
+
+    tokens = total.tokens
+    return f"{count(tokens.input_tokens)} in, {count(tokens.output_tokens)} out"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _errors(run: Run, total: Metrics) -> str:
+    kinds = Counter(record.generation.kind.value for record in run.records if isinstance(record.generation, Failed))
+    parts = [f"{kind} {count}" for kind, count in kinds.most_common()]
+    if total.missing:
+        parts.append(f"never ran {total.missing}")
+    return f"{total.errors} of {_count(total.planned, 'attempt')} ({', '.join(parts)}): the figures are incomplete"

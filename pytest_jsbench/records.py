@@ -1,0 +1,253 @@
+"""Records: one attempt each, all that is needed to judge it again; and the run they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+from pytest_jsbench.cases import CaseKey, Schema, digest
+from pytest_jsbench.errors import RecordError
+from pytest_jsbench.generations import (
+    Completion,
+    Declined,
+    DeclineReason,
+    Failed,
+    FaultKind,
+    FinishReason,
+    Generation,
+    ResponseFormat,
+    Sent,
+    Usage,
+)
+from pytest_jsbench.prompts import Message, Prompt
+from pytest_jsbench.timing import Timing
+from pytest_jsbench.verdicts import FailureType, Note, SecondOpinion, Verdict, Violation
+
+#: the version of a line of `records.jsonl`; raised when a field is added
+RECORDS_VERSION = "1.0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One attempt."""
+
+    key: CaseKey
+    repeat: int
+    #: None for a row that holds no JSON
+    schema: Schema | None
+    #: None for an excluded case, for which nothing was asked
+    prompt: Prompt | None
+    generation: Generation | None
+    verdict: Verdict
+    #: ISO 8601, UTC; None for an excluded case
+    started_at: str | None = None
+    #: seconds from being planned to being sent
+    queue_s: float | None = None
+    #: failed tries before this outcome
+    retries: int = 0
+
+    @property
+    def excluded(self) -> bool:
+        """Whether the case's own schema is broken, so that no engine is to blame."""
+        return self.verdict.failure_type is FailureType.INVALID_SCHEMA
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as JSON values, as a line of `records.jsonl` holds it."""
+        return {
+            "type": "record",
+            "task": self.key.task,
+            "id": self.key.id,
+            "repeat": self.repeat,
+            "schema_digest": None if self.schema is None else digest(self.schema),
+            "schema": self.schema,
+            "prompt": None
+            if self.prompt is None
+            else {"digest": self.prompt.digest, "messages": self.prompt.to_messages()},
+            "generation": None if self.generation is None else _generation_to_dict(self.generation),
+            "verdict": _verdict_to_dict(self.verdict),
+            "started_at": self.started_at,
+            "queue_s": self.queue_s,
+            "retries": self.retries,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Record:
+        """The inverse of `to_dict`; fields it does not know are left alone. RecordError when one is missing."""
+        try:
+            prompt, generation = data["prompt"], data["generation"]
+            return cls(
+                key=CaseKey(task=data["task"], id=data["id"]),
+                repeat=data["repeat"],
+                schema=data["schema"],
+                prompt=None
+                if prompt is None
+                else Prompt(messages=tuple(Message(**message) for message in prompt["messages"])),
+                generation=None if generation is None else _generation_from_dict(generation),
+                verdict=_verdict_from_dict(data["verdict"]),
+                started_at=data.get("started_at"),
+                queue_s=data.get("queue_s"),
+                retries=data.get("retries", 0),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            message = f"not a record of pytest-jsbench: {type(error).__name__}: {error}"
+            raise RecordError(message) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunMetadata:
+    """What produced a run; JSON values, no key, no environment."""
+
+    run_id: str
+    #: ISO 8601, UTC
+    started_at: str
+    engine: str
+    model: str
+    response_format: str
+    streaming: bool
+    details: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    dataset: Mapping[str, Any] = field(default_factory=dict)
+    prompt: str = "schema"
+    repeats: int = 1
+    concurrency: int = 1
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    host: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The metadata as JSON values."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RunMetadata:
+        """The inverse of `to_dict`; fields it does not know are left alone."""
+        try:
+            return cls(**{name: data[name] for name in cls.__dataclass_fields__ if name in data})
+        except TypeError as error:
+            message = f"not the header of a run of pytest-jsbench: {error}"
+            raise RecordError(message) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """The records of one session, and what was planned."""
+
+    metadata: RunMetadata
+    #: the cases that were to be attempted, in order
+    planned: tuple[CaseKey, ...]
+    records: tuple[Record, ...]
+
+
+def _generation_to_dict(generation: Generation) -> dict[str, Any]:
+    match generation:
+        case Completion():
+            return {
+                "type": "completion",
+                "text": generation.text,
+                "finish_reason": generation.finish_reason.value,
+                "timing": _timing_to_dict(generation.timing),
+                "usage": _usage_to_dict(generation.usage),
+                "sent": _sent_to_dict(generation.sent),
+            }
+        case Declined():
+            return {
+                "type": "declined",
+                "reason": generation.reason.value,
+                "message": generation.message,
+                "timing": generation.timing and _timing_to_dict(generation.timing),
+                "usage": _usage_to_dict(generation.usage),
+                "sent": _sent_to_dict(generation.sent),
+            }
+        case Failed():
+            return {
+                "type": "failed",
+                "kind": generation.kind.value,
+                "message": generation.message,
+                "status": generation.status,
+            }
+        case _:
+            assert_never(generation)
+
+
+def _generation_from_dict(data: Mapping[str, Any]) -> Generation:
+    if data["type"] == "failed":
+        return Failed(kind=FaultKind(data["kind"]), message=data["message"], status=data["status"])
+    usage = Usage(**data["usage"])
+    timing = None if data["timing"] is None else Timing(**data["timing"])
+    sent = None
+    if data["sent"] is not None:
+        sent = Sent(response_format=ResponseFormat(data["sent"]["response_format"]), schema=data["sent"]["schema"])
+    if data["type"] == "declined":
+        return Declined(
+            reason=DeclineReason(data["reason"]),
+            message=data["message"],
+            timing=timing,
+            usage=usage,
+            sent=sent,
+        )
+    if data["type"] == "completion" and timing is not None:
+        finish = FinishReason(data["finish_reason"])
+        return Completion(text=data["text"], finish_reason=finish, timing=timing, usage=usage, sent=sent)
+    message = f"generation.type is {data['type']!r}; expected completion, declined or failed"
+    raise ValueError(message)
+
+
+def _timing_to_dict(timing: Timing) -> dict[str, float | None]:
+    return {
+        "tgt": timing.tgt,
+        "ttft": timing.ttft,
+        "gct": timing.gct,
+        "grammar_compilation": timing.grammar_compilation,
+    }
+
+
+def _usage_to_dict(usage: Usage) -> dict[str, int | None]:
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+    }
+
+
+def _sent_to_dict(sent: Sent | None) -> dict[str, Any] | None:
+    return None if sent is None else {"response_format": sent.response_format.value, "schema": sent.schema}
+
+
+def _verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "passed": verdict.passed,
+        "valid": verdict.valid,
+        "failure_type": verdict.failure_type and verdict.failure_type.value,
+        "reason": verdict.reason,
+        "message": verdict.message,
+        "violations": [
+            {
+                "keyword": violation.keyword,
+                "instance_path": violation.instance_path,
+                "schema_path": violation.schema_path,
+                "message": violation.message,
+            }
+            for violation in verdict.violations
+        ],
+        "extra_fields": list(verdict.extra_fields),
+        "notes": [note.value for note in verdict.notes],
+        "dialect": verdict.dialect,
+        "second_opinion": verdict.second_opinion.value,
+    }
+
+
+def _verdict_from_dict(data: Mapping[str, Any]) -> Verdict:
+    failure_type = data["failure_type"]
+    return Verdict(
+        failure_type=failure_type and FailureType(failure_type),
+        valid=data["valid"],
+        reason=data["reason"],
+        message=data["message"],
+        violations=tuple(Violation(**violation) for violation in data["violations"]),
+        extra_fields=tuple(data["extra_fields"]),
+        notes=tuple(Note(note) for note in data["notes"]),
+        dialect=data["dialect"],
+        second_opinion=SecondOpinion(data["second_opinion"]),
+    )

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from pytest_jsbench.cases import CaseKey, Schema
+from pytest_jsbench.generations import (
+    Completion,
+    Declined,
+    DeclineReason,
+    Failed,
+    FaultKind,
+    FinishReason,
+    Generation,
+    ResponseFormat,
+    Sent,
+    Usage,
+)
+from pytest_jsbench.prompts import Message, Prompt
+from pytest_jsbench.records import Record, Run, RunMetadata
+from pytest_jsbench.timing import Timing
+from pytest_jsbench.verdicts import FailureType, Note, SecondOpinion, Verdict, Violation
+
+PASSED = Verdict(failure_type=None, valid=True, second_opinion=SecondOpinion.AGREES)
+VIOLATED = Verdict(
+    failure_type=FailureType.SCHEMA_VIOLATION,
+    valid=False,
+    message="-1 is less than 0",
+    violations=(
+        Violation(keyword="minimum", instance_path="$.n", schema_path="/properties/n/minimum", message="-1 < 0"),
+    ),
+    notes=(Note.FENCED,),
+    dialect="https://json-schema.org/draft/2020-12/schema",
+)
+HALLUCINATED = Verdict(failure_type=FailureType.HALLUCINATION, valid=True, extra_fields=("$.color",))
+EXCLUDED = Verdict(failure_type=FailureType.INVALID_SCHEMA, valid=None, message="not a schema")
+BROKEN = Verdict(failure_type=FailureType.API_ERROR, valid=None, reason="timeout")
+UNJUDGED = Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason="timeout")
+UNSUPPORTED = Verdict(failure_type=FailureType.UNSUPPORTED_SCHEMA, valid=None)
+
+
+def completion(
+    text: str = '{"n": 1}', *, ttft: float | None = 0.2, tgt: float = 1.0, tokens: int | None = 11
+) -> Completion:
+    gct = None if ttft is None else tgt - ttft
+    return Completion(
+        text=text,
+        finish_reason=FinishReason.STOP,
+        timing=Timing(tgt=tgt, ttft=ttft, gct=gct),
+        usage=Usage(input_tokens=None if tokens is None else 30, output_tokens=tokens),
+        sent=Sent(response_format=ResponseFormat.JSON_SCHEMA, schema={"type": "object"}),
+    )
+
+
+def declined() -> Declined:
+    return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message="oneOf is not supported")
+
+
+def failed(kind: FaultKind = FaultKind.TIMEOUT) -> Failed:
+    return Failed(kind=kind, message="no answer in 1 s", status=None)
+
+
+def record(
+    case_id: str = "order",
+    *,
+    task: str = "simple",
+    verdict: Verdict = PASSED,
+    generation: Generation | None = None,
+    schema: Schema = True,
+) -> Record:
+    asked = verdict is not EXCLUDED
+    return Record(
+        key=CaseKey(task=task, id=case_id),
+        repeat=0,
+        schema=schema,
+        prompt=Prompt(messages=(Message(role="user", content="answer"),)) if asked else None,
+        generation=(generation or completion()) if asked else None,
+        verdict=verdict,
+        started_at="2026-11-21T10:00:00.000+00:00" if asked else None,
+        queue_s=0.5 if asked else None,
+    )
+
+
+def metadata(**changes: object) -> RunMetadata:
+    values: dict[str, object] = {
+        "run_id": "20261121T100000Z-scripted-m",
+        "started_at": "2026-11-21T10:00:00+00:00",
+        "engine": "scripted",
+        "model": "m",
+        "response_format": "json_schema",
+        "streaming": True,
+        "params": {"max_tokens": 2048, "temperature": None, "seed": None, "timeout": 120.0},
+        "dataset": {"source": "builtin", "cases": 3, "split": "test", "tasks": None, "limit": None},
+    }
+    return RunMetadata.from_dict(values | changes)
+
+
+def run(*records: Record, planned: tuple[CaseKey, ...] | None = None) -> Run:
+    keys = tuple(one.key for one in records) if planned is None else planned
+    return Run(metadata=metadata(), planned=keys, records=records)

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from pytest_jsbench.exports.runjson import write_run
+from pytest_jsbench.gates import Gate, check
+from pytest_jsbench.records import Record
+from pytest_jsbench.summaries import summarize
+from tests import examples
+from tests.examples import record
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        (),
+        (record(),),
+        (record(), record("b", verdict=examples.VIOLATED), record("c", verdict=examples.EXCLUDED)),
+        (record(verdict=examples.BROKEN, generation=examples.failed()),),
+    ],
+)
+def test_it_conforms_to_the_published_schema_and_is_read_as_seed_004_says(
+    tmp_path: Path, records: tuple[Record, ...]
+) -> None:
+    run = examples.run(*records)
+    summary = summarize(run)
+    gate = check(Gate(min_pass_rate=0.5), summary)
+
+    write_run(tmp_path / "run.json", run, summary, config_path="pytest.ini", gate=gate)
+
+    data = json.loads((tmp_path / "run.json").read_text())
+    schema = json.loads(files("pytest_jsbench.formats").joinpath("run.schema.json").read_text())
+    jsonschema.Draft202012Validator(schema).validate(data)
+    assert data.get("metrics", data)["planned"] == summary.total.planned
+    assert (data["config_path"], data["backend"]) == ("pytest.ini", "scripted")
+    assert data["gates"][0]["met"] == gate.met
+
+
+def test_every_metric_it_writes_is_in_the_published_schema() -> None:
+    schema = json.loads(files("pytest_jsbench.formats").joinpath("run.schema.json").read_text())
+    described = set(schema["$defs"]["metrics"]["properties"])
+
+    assert set(summarize(examples.run(record())).total.to_dict()) == described

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_jsbench.exports.table import details, table
+from pytest_jsbench.records import Record
+from pytest_jsbench.summaries import summarize
+from tests import examples
+from tests.examples import record
+
+
+def lines(*records: Record) -> list[str]:
+    run = examples.run(*records)
+    return [*table(summarize(run)), *details(run, summarize(run))]
+
+
+def test_there_is_a_row_per_task_and_a_total() -> None:
+    shown = table(summarize(examples.run(record("a"), record("b", task="hard"))))
+
+    assert [line.split()[0] for line in shown if line[0] not in " -"] == ["Task", "simple", "hard", "total"]
+    assert shown[-3].split() == ["hard", "1.00", "±0.40", "1.00", "±0.40", "0.20", "80.00", "1.00", "0.80"]
+
+
+def test_a_hostile_task_name_keeps_its_place() -> None:
+    shown = lines(record(task="\x1b[31m" + "x" * 500))
+
+    assert all(len(line) <= 80 and "\x1b" not in line for line in shown)
+
+
+def test_every_line_fits_eighty_columns_whatever_went_wrong() -> None:
+    shown = lines(
+        record("a" * 100, task="JsonSchemaStore"),
+        record("b", task="WashingtonPost", verdict=examples.BROKEN, generation=examples.failed()),
+        record("c", verdict=examples.VIOLATED),
+        record("d", verdict=examples.HALLUCINATED),
+        record("e", verdict=examples.UNJUDGED),
+        record("f", verdict=examples.UNSUPPORTED, generation=examples.declined()),
+        record("g", verdict=examples.EXCLUDED),
+    )
+
+    assert max(map(len, shown)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ((), "pass rate  n/a (nothing was judged)"),
+        ((record(),), "failures   none"),
+        ((record(),), "tokens     30 in, 11 out"),
+        ((record(generation=examples.completion(tokens=None)),), "tokens     n/a in, n/a out"),
+        ((record(verdict=examples.EXCLUDED),), "excluded   1 case whose own schema is broken (skipped)"),
+        (
+            (record(verdict=examples.BROKEN, generation=examples.failed()),),
+            "errors     1 of 1 attempt (timeout 1): the figures are incomplete",
+        ),
+        (
+            (record(verdict=examples.UNJUDGED),),
+            "unjudged   1 answer that could not be judged: the figures are incomplete",
+        ),
+    ],
+)
+def test_what_the_table_does_not_say_is_said_below(records: tuple[Record, ...], expected: str) -> None:
+    assert expected in lines(*records)

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench import journal
+from pytest_jsbench.errors import JournalError, RecordError
+from pytest_jsbench.journal import Journal
+from tests import examples
+
+
+def test_what_is_appended_is_on_disk_at_once(tmp_path: Path) -> None:
+    book = Journal(tmp_path / "records.jsonl", examples.metadata())
+    book.append(examples.record("a"))
+
+    content = journal.read(book.path)
+
+    assert content.metadata == examples.metadata()
+    assert content.records == (examples.record("a"),)
+    book.close()
+
+
+def test_threads_do_not_tear_each_others_lines(tmp_path: Path) -> None:
+    book = Journal(tmp_path / "records.jsonl", examples.metadata())
+
+    def write(worker: int) -> None:
+        for number in range(50):
+            book.append(examples.record(f"{worker}-{number}"))
+
+    threads = [threading.Thread(target=write, args=(worker,)) for worker in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    book.close()
+
+    ids = {record.key.id for record in journal.read(book.path).records}
+    assert ids == {f"{worker}-{number}" for worker in range(4) for number in range(50)}
+
+
+def test_a_torn_last_line_is_skipped_with_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    journal.write(path, examples.metadata(), [examples.record("a"), examples.record("b")])
+    path.write_text(path.read_text()[:-40])
+
+    content = journal.read(path)
+
+    assert [record.key.id for record in content.records] == ["a"]
+    assert len(content.warnings) == 1
+    assert f"{path}:3" in content.warnings[0]
+
+
+def test_a_broken_line_in_the_middle_is_an_error_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    journal.write(path, examples.metadata(), [examples.record("a")])
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([lines[0], "{oops", lines[1]]))
+
+    with pytest.raises(RecordError, match=r"records\.jsonl:2: "):
+        journal.read(path)
+
+
+def test_a_lone_surrogate_is_kept_and_the_file_stays_ascii(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    record = examples.record(generation=examples.completion('"\ud800\u2028"'))
+
+    journal.write(path, examples.metadata(), [record])
+
+    assert path.read_bytes().isascii()
+    assert journal.read(path).records == (record,)
+
+
+def test_a_disk_that_takes_nothing_is_one_line(tmp_path: Path) -> None:
+    book = Journal(tmp_path / "missing" / "records.jsonl", examples.metadata())
+
+    with pytest.raises(JournalError, match="the record of simple::order is not on disk"):
+        book.append(examples.record())
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    journal.write_atomically(path, json.dumps({"a": 1}))
+
+    with pytest.raises(JournalError, match="cannot write"):
+        journal.write_atomically(tmp_path / "missing" / "run.json", "{}")
+    assert json.loads(path.read_text()) == {"a": 1}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from pytest_jsbench.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.generations import (
+    CallError,
+    Completion,
+    Declined,
+    EngineInfo,
+    Failed,
+    FaultKind,
+    GenerationParams,
+    Request,
+    ResponseFormat,
+)
+from pytest_jsbench.prompts import schema_prompt
+from pytest_jsbench.runner import RETRIED, Runner
+from pytest_jsbench.verdicts import FailureType, Judge
+from tests import examples
+
+KEY = CaseKey(task="t", id="c")
+CASE = Case(key=KEY, schema={"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
+
+
+@dataclass(kw_only=True)
+class Misbehaving:
+    """An engine that breaks as often as it is told, and then answers."""
+
+    faults: list[Exception] = field(default_factory=list)
+    answer: Completion | Declined = field(default_factory=examples.completion)
+    requests: list[Request] = field(default_factory=list)
+
+    info = EngineInfo(engine="misbehaving", model="m", response_format=ResponseFormat.TEXT, streaming=False)
+
+    def generate(self, request: Request) -> Completion | Declined:
+        self.requests.append(request)
+        if self.faults:
+            raise self.faults.pop(0)
+        return self.answer
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge() as judge:
+        yield judge
+
+
+def runner(engine: Misbehaving, judge: Judge, *, retries: int = 2) -> Runner:
+    params = GenerationParams(max_tokens=10)
+    return Runner(engine=engine, judge=judge, template=schema_prompt, params=params, retries=retries)
+
+
+def fault(kind: FaultKind, retry_after: float | None = 0.0) -> CallError:
+    return CallError(kind, f"a {kind} fault", retry_after=retry_after)
+
+
+def test_an_answer_becomes_a_judged_record(judge: Judge) -> None:
+    record = runner(Misbehaving(), judge).attempt(CASE)
+
+    assert record.verdict.passed
+    assert record.prompt == schema_prompt(CASE)
+    assert record.schema == CASE.schema
+    assert (record.retries, record.queue_s) == (0, None)
+
+
+@pytest.mark.parametrize("kind", sorted(RETRIED))
+def test_a_fault_that_may_mend_is_tried_again(kind: FaultKind, judge: Judge) -> None:
+    engine = Misbehaving(faults=[fault(kind)])
+
+    record = runner(engine, judge).attempt(CASE)
+
+    assert record.verdict.passed
+    assert record.retries == 1
+    assert len(engine.requests) == 2
+
+
+@pytest.mark.parametrize("kind", sorted(set(FaultKind) - RETRIED))
+def test_a_fault_that_will_not_mend_is_not_tried_again(kind: FaultKind, judge: Judge) -> None:
+    engine = Misbehaving(faults=[fault(kind)])
+
+    record = runner(engine, judge).attempt(CASE)
+
+    assert record.generation == Failed(kind=kind, message=f"a {kind} fault")
+    assert record.verdict.failure_type is FailureType.API_ERROR
+    assert record.verdict.valid is None
+    assert len(engine.requests) == 1
+
+
+def test_tries_end(judge: Judge) -> None:
+    engine = Misbehaving(faults=[fault(FaultKind.SERVER) for _ in range(9)])
+
+    record = runner(engine, judge, retries=1).attempt(CASE)
+
+    assert isinstance(record.generation, Failed)
+    assert record.retries == 1
+    assert len(engine.requests) == 2
+
+
+def test_a_provider_that_asks_to_wait_for_an_hour_is_not_waited_for(judge: Judge) -> None:
+    engine = Misbehaving(faults=[fault(FaultKind.RATE_LIMITED, retry_after=3600)])
+
+    assert isinstance(runner(engine, judge).attempt(CASE).generation, Failed)
+
+
+def test_an_engines_bug_is_the_engines_and_not_the_models(judge: Judge) -> None:
+    record = runner(Misbehaving(faults=[ZeroDivisionError("division by zero")]), judge).attempt(CASE)
+
+    assert record.generation == Failed(kind=FaultKind.ENGINE, message="ZeroDivisionError: division by zero")
+    assert record.verdict.failure_type is FailureType.API_ERROR
+
+
+def test_a_refusal_is_recorded_as_one(judge: Judge) -> None:
+    record = runner(Misbehaving(answer=examples.declined()), judge).attempt(CASE)
+
+    assert record.verdict.failure_type is FailureType.UNSUPPORTED_SCHEMA
+
+
+def test_an_engine_that_mutates_the_schema_changes_neither_the_case_nor_the_verdict(judge: Judge) -> None:
+    class MutatesSchema(Misbehaving):
+        def generate(self, request: Request) -> Completion | Declined:
+            assert isinstance(request.schema, dict)
+            request.schema.clear()
+            return examples.completion("{}")
+
+    record = runner(MutatesSchema(), judge).attempt(CASE)
+
+    assert isinstance(CASE.schema, Mapping)
+    assert CASE.schema["required"] == ["n"]
+    assert record.verdict.failure_type is FailureType.SCHEMA_VIOLATION
+
+
+@pytest.mark.parametrize(
+    "case",
+    [BrokenCase(key=KEY, problem="a.json: not JSON"), Case(key=KEY, schema={"type": "intger"})],
+    ids=["not JSON", "not a schema"],
+)
+def test_nothing_is_asked_for_a_broken_schema(case: Case | BrokenCase, judge: Judge) -> None:
+    engine = Misbehaving()
+
+    record = runner(engine, judge).attempt(case)
+
+    assert record.excluded
+    assert record.generation is None
+    assert engine.requests == []

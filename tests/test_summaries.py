@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_jsbench.cases import CaseKey
+from pytest_jsbench.summaries import summarize
+from pytest_jsbench.verdicts import FailureType
+from tests import examples
+from tests.examples import record
+
+
+def test_coverage_and_pass_rate_have_each_their_own_denominator() -> None:
+    total = summarize(
+        examples.run(
+            record("passed"),
+            record("violated", verdict=examples.VIOLATED),
+            record("hallucinated", verdict=examples.HALLUCINATED),
+            record("unsupported", verdict=examples.UNSUPPORTED, generation=examples.declined()),
+        )
+    ).total
+
+    assert (total.declared_coverage.successes, total.declared_coverage.n) == (3, 4)
+    assert (total.empirical_coverage.successes, total.empirical_coverage.n) == (2, 3)
+    assert (total.pass_rate.successes, total.pass_rate.n) == (1, 4)
+    assert total.complete
+
+
+def test_a_broken_call_lowers_declared_coverage_and_is_told_apart() -> None:
+    total = summarize(
+        examples.run(record("a"), record("b", verdict=examples.BROKEN, generation=examples.failed()))
+    ).total
+
+    assert total.declared_coverage.value == 0.5
+    assert total.declared_coverage_excluding_errors.value == 1.0
+    assert total.errors == 1
+    assert not total.complete
+
+
+def test_a_planned_case_that_never_came_back_is_missing_and_not_forgotten() -> None:
+    planned = (CaseKey(task="simple", id="a"), CaseKey(task="simple", id="b"), CaseKey(task="hard", id="c"))
+
+    summary = summarize(examples.run(record("a"), planned=planned))
+
+    assert summary.total.missing == 2
+    assert summary.total.pass_rate.n == 3
+    assert list(summary.tasks) == ["simple", "hard"]
+    assert summary.tasks["hard"].missing == 1
+    assert not summary.total.complete
+
+
+def test_a_case_with_a_broken_schema_is_in_no_denominator() -> None:
+    total = summarize(examples.run(record("a"), record("b", verdict=examples.EXCLUDED))).total
+
+    assert (total.planned, total.excluded) == (1, 1)
+    assert total.pass_rate.value == 1.0
+    assert total.complete
+
+
+def test_an_unjudged_answer_is_in_no_numerator_and_makes_the_run_incomplete() -> None:
+    total = summarize(examples.run(record("a"), record("b", verdict=examples.UNJUDGED))).total
+
+    assert total.pass_rate.successes == 1
+    assert total.empirical_coverage.successes == 1
+    assert total.unjudged == 1
+    assert not total.complete
+
+
+def test_a_run_of_nothing_has_rates_that_are_null() -> None:
+    figures = summarize(examples.run()).total.to_dict()
+
+    for name in ("declared_coverage", "empirical_coverage", "pass_rate", "ttft_p50", "input_tokens"):
+        assert figures[name] is None
+    assert figures["failure_rates"]["truncated"] is None
+    assert figures["failure_counts"]["truncated"] == 0
+
+
+def test_times_per_token_leave_the_first_token_out() -> None:
+    total = summarize(examples.run(record(generation=examples.completion(ttft=0.2, tgt=1.2, tokens=11)))).total
+
+    assert total.tpot.p50 == pytest.approx(100.0)
+    assert total.gct.p50 == pytest.approx(1.0)
+
+
+def test_an_engine_that_does_not_stream_has_no_time_to_first_token() -> None:
+    total = summarize(examples.run(record(generation=examples.completion(ttft=None)))).total
+
+    assert (total.ttft.count, total.ttft.p50, total.tpot.p50) == (0, None, None)
+    assert total.tgt.count == 1
+
+
+def test_tokens_are_null_where_no_provider_reported_any() -> None:
+    tokens = summarize(examples.run(record(generation=examples.completion(tokens=None)))).total.tokens
+
+    assert (tokens.input_tokens, tokens.output_tokens, tokens.total_tokens) == (None, None, None)
+
+
+def test_failures_are_counted_by_type() -> None:
+    counts = summarize(
+        examples.run(record("a", verdict=examples.VIOLATED), record("b", verdict=examples.HALLUCINATED))
+    ).total.failure_counts
+
+    assert counts[FailureType.SCHEMA_VIOLATION] == 1
+    assert counts[FailureType.HALLUCINATION] == 1
+    assert FailureType.INVALID_SCHEMA not in counts
