@@ -1,0 +1,56 @@
+"""
+The only part that knows pytest: declares options, and does nothing more until an engine is named.
+
+`options` reads them; `activation` puts the parts together: `collection` (the virtual suite), `worker` (where items
+run), `controller` (where reports land), `terminal` (what is shown), `benchmark` (pytest-benchmark's rows).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_jsbench.plugin.options import add_options, value_of
+
+if TYPE_CHECKING:
+    from pytest_jsbench.cases import Case
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options."""
+    add_options(parser)
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare the hooks."""
+    from pytest_jsbench.plugin import hookspecs
+
+    pluginmanager.add_hookspecs(hookspecs)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Activate the plugin if an engine is named."""
+    config.addinivalue_line("markers", "jsbench: a JSON Schema answered by a language model (pytest-jsbench)")
+    if value_of(config, "engine") and not config.getoption("help", default=False):
+        from pytest_jsbench.plugin.activation import activate
+
+        activate(config)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Parametrize a test that asks for `jsbench_case` over the cases of the run."""
+    if "jsbench_case" in metafunc.fixturenames and value_of(metafunc.config, "engine"):
+        from pytest_jsbench.plugin.fixtures import parametrize
+
+        parametrize(metafunc)
+
+
+@pytest.fixture
+def jsbench_case(request: pytest.FixtureRequest) -> Case:
+    """One case of the run's dataset: `.key.task`, `.key.id`, `.schema`; the test runs once for each."""
+    if not hasattr(request, "param"):
+        pytest.skip("no engine named; run with --jsbench-engine=NAME")
+    from pytest_jsbench.plugin.fixtures import load_case
+
+    return load_case(request)

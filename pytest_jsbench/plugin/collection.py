@@ -1,0 +1,175 @@
+"""The virtual suite: a collector without a file, one item per case."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Generator, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from pytest_jsbench.cases import CaseKey
+from pytest_jsbench.plugin import transport
+from pytest_jsbench.plugin.activation import ACTIVE, ROOT, Active, marker_name
+from pytest_jsbench.plugin.failures import CaseFailed, failure_text
+
+if TYPE_CHECKING:
+    from pytest_jsbench.plugin.worker import Worker
+    from pytest_jsbench.records import Record
+
+
+class JSBenchSuite(pytest.Collector):
+    """The root of the suite: `jsbench`."""
+
+    keys: Iterable[CaseKey] = ()
+
+    def collect(self) -> Iterator[pytest.Collector]:
+        """One collector per task, in the dataset's order."""
+        by_task: dict[str, list[CaseKey]] = {}
+        for key in self.keys:
+            by_task.setdefault(key.task, []).append(key)
+        for task, keys in by_task.items():
+            collector = JSBenchTask.from_parent(self, name=task)
+            collector.keys = keys
+            collector.add_marker("jsbench")
+            yield collector
+
+
+class JSBenchTask(pytest.Collector):
+    """A task: `jsbench::<task>`."""
+
+    keys: Iterable[CaseKey] = ()
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """One item per case."""
+        for key in self.keys:
+            item = JSBenchCase.from_parent(self, name=key.id)
+            item.key = key
+            yield item
+
+
+class JSBenchCase(pytest.Item):
+    """A case: `jsbench::<task>::<id>`; its schema is read only when it runs."""
+
+    key: CaseKey
+    #: set once it has run
+    record: Record | None = None
+    #: what went wrong with writing the record; empty when nothing did
+    journal_error: str = ""
+
+    @property
+    def fixturenames(self) -> list[str]:
+        """What pytest-benchmark tells benchmarks by, where it was told to run only one kind of test."""
+        option = self.config.option
+        selects = getattr(option, "benchmark_only", False) or getattr(option, "benchmark_skip", False)
+        return ["benchmark"] if selects else []
+
+    def runtest(self) -> None:
+        """Wait for the case's record and hold it against what a test must be: passed."""
+        worker = self.config.pluginmanager.get_plugin("jsbench-worker")
+        record, self.journal_error = cast("Worker", worker).record(self)
+        self.record = record
+        self.user_properties += _properties(record)
+        failure_type = record.verdict.failure_type
+        if failure_type is None:
+            return
+        self.add_marker(marker_name(failure_type))
+        if record.excluded:
+            message = f"{self.nodeid}: {failure_text(record, rerun=None)}"
+            raise pytest.skip.Exception(message, _use_item_location=True)
+        raise CaseFailed(record)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """A few lines for a failed case; anything else is pytest's own business."""
+        if isinstance(excinfo.value, CaseFailed):
+            active = self.config.stash[ACTIVE]
+            return failure_text(excinfo.value.record, rerun=f"{active.rerun} {shlex.quote(self.nodeid)}")
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Where the item stands, for headings; a line number because `Node.warn` needs one."""
+        return self.path, 0, f"{ROOT}::{self.key}"
+
+
+class Suite:
+    """Adds the virtual suite to the session, and keeps what was asked for by node id."""
+
+    def __init__(self, active: Active) -> None:
+        self._active = active
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Append the suite to the session's own collectors."""
+        report = yield
+        if isinstance(collector, pytest.Session) and report.passed:
+            suite = JSBenchSuite.from_parent(collector, name=ROOT, nodeid=ROOT)
+            suite.keys = self._active.keys
+            report.result = [*(report.result or ()), suite]
+        return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Deselect what was not asked for, where node ids of the suite were."""
+        chosen = self._active.chosen
+        if not chosen:
+            return
+        self._refuse_unknown(items)
+        kept: list[pytest.Item] = []
+        dropped: list[pytest.Item] = []
+        for item in items:
+            wanted = not isinstance(item, JSBenchCase) or any(_below(item.nodeid, top) for top in chosen)
+            (kept if wanted else dropped).append(item)
+        if dropped:
+            config.hook.pytest_deselected(items=dropped)
+            items[:] = kept
+
+    def _refuse_unknown(self, items: list[pytest.Item]) -> None:
+        nodeids = [item.nodeid for item in items if isinstance(item, JSBenchCase)]
+        for top in self._active.chosen:
+            if not any(_below(nodeid, top) for nodeid in nodeids):
+                from pytest_jsbench.errors import nearest
+
+                known = {nodeid.rpartition("::")[0] for nodeid in nodeids} | {ROOT}
+                message = f"not found: {top}: {nearest(top, known)}; --collect-only lists the cases"
+                raise pytest.UsageError(message)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Put the record on the call's report, as text, which both pytest and xdist carry to where reports land."""
+        report = yield
+        if isinstance(item, JSBenchCase):
+            transport.mark(report)
+            if report.when == "call" and item.record is not None:
+                transport.attach(report, item.record, journal_error=item.journal_error)
+                timing = getattr(item.record.generation, "timing", None)
+                if timing is not None:
+                    report.duration = timing.tgt
+        return report
+
+
+def _properties(record: Record) -> list[tuple[str, object]]:
+    """What JUnit says of a case; only what is known."""
+    verdict, generation = record.verdict, record.generation
+    timing, usage = getattr(generation, "timing", None), getattr(generation, "usage", None)
+    values = {
+        "task": record.key.task,
+        "failure_type": verdict.failure_type and verdict.failure_type.value,
+        "reason": verdict.reason,
+        "keyword": verdict.keyword,
+        "ttft_s": timing and timing.ttft,
+        "tgt_s": timing and timing.tgt,
+        "input_tokens": usage and usage.input_tokens,
+        "output_tokens": usage and usage.output_tokens,
+    }
+    return [(f"jsbench.{name}", _rounded(value)) for name, value in values.items() if value is not None]
+
+
+def _rounded(value: object) -> object:
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def _below(nodeid: str, top: str) -> bool:
+    return nodeid == top or nodeid.startswith(f"{top}::")

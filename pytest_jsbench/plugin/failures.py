@@ -1,0 +1,61 @@
+"""A failed case in a few lines."""
+
+from __future__ import annotations
+
+from pytest_jsbench.display import printable
+from pytest_jsbench.generations import Completion
+from pytest_jsbench.records import Record
+from pytest_jsbench.verdicts import Violation
+
+_EXCERPT = 160
+_VIOLATIONS = 3
+
+
+class CaseFailed(Exception):
+    """The answer did not pass; carries the record that says why."""
+
+    def __init__(self, record: Record) -> None:
+        super().__init__(headline(record))
+        self.record = record
+
+
+def headline(record: Record) -> str:
+    """One line: the failure type first, then what was expected and what came."""
+    verdict = record.verdict
+    kind = verdict.failure_type.value if verdict.failure_type else "passed"
+    reason = f" ({verdict.reason})" if verdict.reason else ""
+    return f"{kind}{reason}: {printable(verdict.message)}" if verdict.message else f"{kind}{reason}"
+
+
+def failure_text(record: Record, *, rerun: str | None) -> str:
+    """The headline, where it went wrong, an excerpt of the answer, and the command that runs this case again."""
+    verdict = record.verdict
+    lines = [headline(record)]
+    lines += [
+        _violation(violation, told=number == 0) for number, violation in enumerate(verdict.violations[:_VIOLATIONS])
+    ]
+    if (more := len(verdict.violations) - _VIOLATIONS) > 0:
+        lines.append(f"  … and {more} more")
+    if verdict.extra_fields:
+        shown = ", ".join(printable(path, 80) for path in verdict.extra_fields[:5])
+        lines.append(f"  not in the schema: {shown}{', …' if len(verdict.extra_fields) > 5 else ''}")
+    if isinstance(record.generation, Completion):
+        lines.append(f"  answer: {_excerpt(record.generation.text)}")
+    if rerun:
+        lines.append(f"  again:  {rerun}")
+    return "\n".join(lines)
+
+
+def _violation(violation: Violation, *, told: bool) -> str:
+    where = f"  {violation.keyword} at {printable(violation.instance_path, 120)}"
+    message = "" if told else f": {printable(violation.message, 200)}"
+    return f"{where} [schema {printable(violation.schema_path, 120)}]{message}"
+
+
+def _excerpt(text: str) -> str:
+    """Beginning and end of the answer: a truncated one shows where it broke off."""
+    if not text:
+        return "(empty)"
+    if len(text) <= 2 * _EXCERPT:
+        return printable(text, 2 * _EXCERPT)
+    return f"{printable(text[:_EXCERPT], _EXCERPT)} … {printable(text[-_EXCERPT // 2 :], _EXCERPT)}"

@@ -1,0 +1,19 @@
+"""The hooks a user's `conftest.py` or plugin may implement."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+    from pytest_jsbench.records import Record, Run
+    from pytest_jsbench.summaries import Summary
+
+
+def pytest_jsbench_record(config: pytest.Config, record: Record) -> None:
+    """Called where reports land (the only process, or xdist's controller) with each attempt's record as it arrives."""
+
+
+def pytest_jsbench_summary(config: pytest.Config, run: Run, summary: Summary) -> None:
+    """Called once, when the session ends, with the whole run and its summary, before the exit status is decided."""

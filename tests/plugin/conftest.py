@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# pytester forgets what a run inside this process imported, and would import it a second time beside what is here
+import pytest_jsbench.datasets.folder
+import pytest_jsbench.engines.scripted
+import pytest_jsbench.plugin.controller
+import pytest_jsbench.plugin.fixtures
+import pytest_jsbench.plugin.terminal
+import pytest_jsbench.plugin.worker  # noqa: F401
+
+#: they take longer to import than most tests here take to run, in each worker again
+WITHOUT_SLOW_PLUGINS = ("-p", "no:hypothesispytest", "-p", "no:anyio")
+
+NUMBER = {
+    "type": "object",
+    "properties": {"n": {"type": "integer", "minimum": 0}},
+    "required": ["n"],
+}
+
+
+@dataclass(kw_only=True)
+class Bench:
+    """A folder with schemas and scripted answers, and pytest run in it."""
+
+    pytester: pytest.Pytester
+    workers: tuple[str, ...] = ()
+    #: case id to answer
+    answers: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def path(self) -> Path:
+        return self.pytester.path
+
+    def case(self, name: str, answer: Any = '{"n": 1}', *, task: str = "orders", schema: Any = None) -> None:
+        """Add a case; what is not text stands in the answers file as it is."""
+        path = self.path / "schemas" / task / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(schema if isinstance(schema, str) else json.dumps(NUMBER if schema is None else schema))
+        self.answers[name] = answer
+
+    def arguments(self, *args: str) -> list[str]:
+        (self.path / "answers.json").write_text(json.dumps(self.answers))
+        return [
+            "--jsbench-engine=scripted",
+            "--jsbench-engine-option=answers=answers.json",
+            "--jsbench-dataset=schemas",
+            *("-p", "no:randomly"),
+            *WITHOUT_SLOW_PLUGINS,
+            *self.workers,
+            *args,
+        ]
+
+    def run(self, *args: str) -> pytest.RunResult:
+        return self.pytester.runpytest_inprocess(*self.arguments(*args))
+
+    def run_subprocess(self, *args: str) -> pytest.RunResult:
+        return self.pytester.runpytest_subprocess(*self.arguments(*args))
+
+    def records(self, folder: str = "out") -> list[dict[str, Any]]:
+        (run,) = (self.path / folder).iterdir()
+        lines = [json.loads(line) for line in (run / "records.jsonl").read_text().splitlines()]
+        assert lines[0]["type"] == "run"
+        return lines[1:]
+
+    def run_json(self, folder: str = "out") -> dict[str, Any]:
+        (run,) = (self.path / folder).iterdir()
+        data: dict[str, Any] = json.loads((run / "run.json").read_text())
+        return data
+
+    def write(self, files: Mapping[str, str]) -> None:
+        for name, text in files.items():
+            path = self.path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+
+@pytest.fixture(autouse=True)
+def not_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is run here is a run of its own, even where these tests are run by xdist."""
+    for name in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def plain(pytester: pytest.Pytester) -> Bench:
+    """pytest in one process."""
+    return Bench(pytester=pytester)
+
+
+@pytest.fixture(params=["plain", "xdist"])
+def bench(request: pytest.FixtureRequest, pytester: pytest.Pytester) -> Bench:
+    """pytest in one process, and again with two workers."""
+    if request.param == "plain":
+        return Bench(pytester=pytester)
+    pytest.importorskip("xdist", reason="needs pytest-xdist")
+    return Bench(pytester=pytester, workers=("-n", "2"))
+
+
+@pytest.fixture
+def mixed(bench: Bench) -> Bench:
+    """One case of each outcome."""
+    bench.case("passed")
+    bench.case("violated", '{"n": -1}')
+    bench.case("invented", '{"n": 1, "color": "red"}')
+    bench.case("prose", 'Sure! {"n": 1}', task="talk")
+    bench.case("cut", {"text": '{"n": ', "finish_reason": "length"}, task="talk")
+    bench.case("unsupported", {"decline": "unsupported_schema", "message": "oneOf is not supported"}, task="talk")
+    bench.case("refused", {"decline": "refusal", "message": "I would rather not"}, task="talk")
+    bench.case("broke", {"fault": "bad_request", "message": "context too long"}, task="talk")
+    bench.case("badschema", schema={"type": "intger"}, task="talk")
+    return bench

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--jsbench-engine=opnai"], "*opnai*did you mean 'openai'?*"),
+        (["--jsbench-engine=no_such_module:Engine"], "*no_such_module*"),
+        (["--jsbench-tasks=ordres"], "*dataset 'schemas' has no task 'ordres': did you mean 'orders'?*"),
+        (["--jsbench-dataset=nowhere"], "*no dataset 'nowhere': expected builtin*"),
+        (["--jsbench-dataset=empty"], "*no schemas in empty: expected [*].json files*"),
+        (["--jsbench-min-pass-rate=90"], "*--jsbench-min-pass-rate: a pass rate is a number from 0 to 1*"),
+        (
+            ["--jsbench-concurrency=0"],
+            "*--jsbench-concurrency: expected a whole number of at least 1, found '0'*",
+        ),
+        (["--jsbench-engine-option=answers"], "*expected KEY=VALUE, found 'answers'*"),
+        (
+            ["--jsbench-response-format=xml"],
+            "*--jsbench-response-format: expected one of text, json_object, json_schema, tool, found 'xml'*",
+        ),
+        (["--jsbench-engine-option=answers=missing.json"], "*missing.json*"),
+        (["--jsbench-engine-option=answerz=x"], "*answerz*did you mean 'answers'?*"),
+    ],
+)
+def test_bad_input_is_one_clear_line(bench: Bench, args: list[str], message: str) -> None:
+    bench.case("a")
+    (bench.path / "empty").mkdir()
+
+    result = bench.run(*args)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    errors = [
+        line for line in result.errlines if line.strip() and not line.startswith(("usage:", "  inifile", "  rootdir"))
+    ]
+    assert "Traceback" not in result.stderr.str()
+    pytest.LineMatcher(errors).fnmatch_lines([message])
+    assert len(errors) == 1, errors
+
+
+def test_a_bad_value_in_the_ini_file_names_the_file(plain: Bench) -> None:
+    plain.write({"pytest.ini": "[pytest]\njsbench_engine = scripted\njsbench_limit = many\n"})
+
+    result = plain.pytester.runpytest_inprocess()
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["ERROR: jsbench_limit in *pytest.ini: expected a whole number of at least 1, found 'many'"]
+    )
+
+
+def test_a_file_that_is_not_json_is_skipped_with_its_path_and_loses_nothing_else(bench: Bench) -> None:
+    bench.case("good")
+    bench.case("bad", schema="{oops")
+
+    result = bench.run("-rs", "--jsbench-output=out")
+
+    result.assert_outcomes(passed=1, skipped=1)
+    result.stdout.fnmatch_lines(
+        ["SKIPPED*jsbench::orders::bad: invalid_schema (not_json): schemas*bad.json: not JSON: *"]
+    )
+    assert [record["verdict"]["failure_type"] for record in bench.records()] == ["invalid_schema", None]
+
+
+def test_a_schema_that_is_not_a_schema_is_skipped_and_no_call_is_paid(bench: Bench) -> None:
+    bench.case("bad", {"fault": "engine", "message": "must not be asked"}, schema={"type": "intger"})
+
+    result = bench.run("-rs", "--jsbench-output=out")
+
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED*invalid_schema*"])
+    assert bench.records()[0]["generation"] is None
+
+
+def test_a_missing_key_is_one_line(plain: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("openai", reason="needs the extra openai")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    plain.case("a")
+
+    result = plain.pytester.runpytest_inprocess("--jsbench-engine=openai", "--jsbench-dataset=schemas")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: engine 'openai' needs a key: set OPENAI_API_KEY*"])
+
+
+def test_a_missing_extra_is_one_line_with_the_pip_install_that_brings_it(
+    plain: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import importlib.util
+
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name == "anthropic" else real(name, *rest)
+    )
+    plain.case("a")
+
+    result = plain.pytester.runpytest_inprocess("--jsbench-engine=anthropic", "--jsbench-dataset=schemas")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *pip install 'pytest-jsbench[[]anthropic]'*"])
+
+
+def test_a_server_that_is_not_there_is_each_cases_api_error_and_no_traceback(bench: Bench) -> None:
+    pytest.importorskip("openai", reason="needs the extra openai")
+    bench.case("a")
+    bench.case("b")
+
+    result = bench.pytester.runpytest_inprocess(
+        "--jsbench-engine=openai",
+        "--jsbench-base-url=http://127.0.0.1:9/v1",
+        "--jsbench-model=m",
+        "--jsbench-dataset=schemas",
+        "--jsbench-retries=0",
+        *WITHOUT_SLOW_PLUGINS,
+        *bench.workers,
+    )
+
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["FAILED jsbench::orders::a - api_error (connection): *"])
+    assert "Traceback" not in result.stdout.str()

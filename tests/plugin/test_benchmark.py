@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.plugin.conftest import Bench
+
+pytest.importorskip("pytest_benchmark", reason="needs pytest-benchmark")
+
+
+@pytest.fixture
+def timed(bench: Bench) -> Bench:
+    bench.case("a", {"text": '{"n": 1}', "delay": 0.05, "ttft": 0.02})
+    bench.case("b", {"text": '{"n": -1}', "delay": 0.05, "ttft": 0.02})
+    bench.case("c", {"fault": "bad_request", "message": "no"})
+    bench.case("d", {"text": '{"n": 1}', "delay": 0.05, "ttft": 0.02}, task="others")
+    return bench
+
+
+def rows(bench: Bench) -> dict[str, Any]:
+    data = json.loads((bench.path / "times.json").read_text())
+    return {row["fullname"]: row for row in data["benchmarks"]}
+
+
+def test_there_is_a_row_per_task_and_metric_with_a_round_per_completed_call(timed: Bench) -> None:
+    result = timed.run("--benchmark-json=times.json")
+
+    found = rows(timed)
+    assert set(found) == {f"jsbench::{task}[{m}]" for task in ("orders", "others") for m in ("ttft", "tgt", "gct")}
+    orders = found["jsbench::orders[tgt]"]
+    assert orders["stats"]["rounds"] == 2
+    assert 0.05 <= orders["stats"]["min"] < 5
+    assert orders["extra_info"]["passed"] == 1
+    assert "jsbench tgt" in result.stdout.str()
+
+
+def test_a_row_per_case_comes_on_request(timed: Bench) -> None:
+    timed.run("--benchmark-json=times.json", "--jsbench-benchmark-rows=case")
+
+    assert "jsbench::orders::a[ttft]" in rows(timed)
+
+
+def test_each_case_is_called_once_and_never_in_a_calibrated_loop(bench: Bench) -> None:
+    bench.case("a")
+    bench.write(
+        {
+            "answering.py": "def answer(request):\n    with open('calls.log', 'a') as log:\n        log.write('x')\n"
+            "    return '{\"n\": 1}'\n"
+        }
+    )
+
+    bench.run("--jsbench-engine-option=answers=answering:answer", "--benchmark-json=times.json")
+
+    assert (bench.path / "calls.log").read_text() == "x"
+
+
+def test_runs_are_compared(timed: Bench) -> None:
+    timed.run("--benchmark-autosave")
+
+    result = timed.run("--benchmark-compare=0001", "--benchmark-compare-fail=median:90000%")
+
+    assert "orders" in result.stdout.str()
+    assert "0001" in result.stdout.str()
+
+
+@pytest.mark.parametrize("option", ["--benchmark-disable", "--benchmark-skip"])
+def test_its_own_switches_keep_their_meaning(timed: Bench, option: str) -> None:
+    result = timed.run(option)
+
+    assert "benchmark 'jsbench" not in result.stdout.str()
+
+
+def test_only_benchmarks_includes_the_suite(plain: Bench) -> None:
+    plain.case("a")
+    plain.write({"test_own.py": "def test_own(): pass"})
+
+    plain.run(".", "--benchmark-only").assert_outcomes(passed=1, skipped=1)
+
+
+def test_it_is_not_needed(bench: Bench) -> None:
+    bench.case("a")
+
+    bench.run("-p", "no:benchmark").assert_outcomes(passed=1)

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
+
+CALLS = """
+import pathlib
+def answer(request):
+    with open("calls.log", "a") as log:
+        log.write(f"{request.key}\\n")
+    return '{"n": -1}' if "bad" in request.key.id else '{"n": 1}'
+"""
+
+
+@pytest.fixture
+def counted(bench: Bench) -> Bench:
+    """Three good cases and two bad ones, whose calls are written down."""
+    for name in ("alpha", "beta", "gamma", "bad_d", "bad_e"):
+        bench.case(name, task="bad" if "bad" in name else "good")
+    bench.write({"answering.py": CALLS})
+    return bench
+
+
+def run(bench: Bench, *args: str) -> pytest.RunResult:
+    return bench.run("--jsbench-engine-option=answers=answering:answer", *args)
+
+
+def calls(bench: Bench) -> list[str]:
+    log = bench.path / "calls.log"
+    return sorted(log.read_text().split()) if log.exists() else []
+
+
+def test_each_case_is_one_item_and_one_call(counted: Bench) -> None:
+    run(counted).assert_outcomes(passed=3, failed=2)
+
+    assert calls(counted) == ["bad::bad_d", "bad::bad_e", "good::alpha", "good::beta", "good::gamma"]
+
+
+def test_collecting_only_calls_nothing_and_needs_no_answers(counted: Bench) -> None:
+    result = counted.run("--collect-only", "-q", "--jsbench-engine-option=answers=missing.json")
+
+    assert result.ret == 0
+    assert [line for line in result.outlines if line.startswith("jsbench::")] == [
+        "jsbench::bad::bad_d",
+        "jsbench::bad::bad_e",
+        "jsbench::good::alpha",
+        "jsbench::good::beta",
+        "jsbench::good::gamma",
+    ]
+    assert calls(counted) == []
+    assert not (counted.path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (["-k", "good and not beta"], ["good::alpha", "good::gamma"]),
+        (["-k", "bad_d"], ["bad::bad_d"]),
+        (["jsbench::good"], ["good::alpha", "good::beta", "good::gamma"]),
+        (["jsbench::good::alpha", "jsbench::bad::bad_e"], ["bad::bad_e", "good::alpha"]),
+        (["jsbench", "--deselect", "jsbench::bad"], ["good::alpha", "good::beta", "good::gamma"]),
+        (["--jsbench-tasks=good", "--jsbench-limit=2"], ["good::alpha", "good::beta"]),
+    ],
+)
+def test_only_what_is_selected_is_paid_for(counted: Bench, args: list[str], expected: list[str]) -> None:
+    run(counted, *args)
+
+    assert calls(counted) == expected
+
+
+def test_the_marker_selects_the_suite(counted: Bench) -> None:
+    counted.write({"test_own.py": "def test_own(): pass"})
+
+    run(counted, ".", "-m", "jsbench").assert_outcomes(passed=3, failed=2)
+    run(counted, ".", "-m", "not jsbench").assert_outcomes(passed=1)
+    assert len(calls(counted)) == 5
+
+
+def test_last_failed_runs_the_failed_cases_again(counted: Bench) -> None:
+    counted.write({"test_own.py": "def test_own(): pass\ndef test_wrong(): assert 0"})
+    run(counted, ".")
+    (counted.path / "calls.log").unlink()
+
+    run(counted, ".", "--lf").assert_outcomes(failed=3)
+
+    assert calls(counted) == ["bad::bad_d", "bad::bad_e"]
+
+
+def test_a_projects_own_tests_run_once_where_a_path_names_them(counted: Bench) -> None:
+    counted.write(
+        {"tests/test_own.py": "def test_own():\n    with open('own.log', 'a') as log:\n        log.write('x')\n"}
+    )
+
+    run(counted, "tests").assert_outcomes(passed=4, failed=2)
+
+    assert (counted.path / "own.log").read_text() == "x"
+    assert len(calls(counted)) == 5
+
+
+def test_without_a_path_only_the_suite_runs_and_the_header_says_so(counted: Bench) -> None:
+    counted.write({"test_own.py": "def test_own(): raise AssertionError"})
+
+    result = run(counted)
+
+    result.assert_outcomes(passed=3, failed=2)
+    result.stdout.fnmatch_lines(["jsbench: only the schemas are run; name a path to run a project's own tests as well"])
+
+
+def test_an_engine_in_the_ini_file_adds_the_suite_to_the_projects_tests(counted: Bench) -> None:
+    counted.write(
+        {
+            "test_own.py": "def test_own(): pass",
+            "pytest.ini": "[pytest]\njsbench_engine = scripted\njsbench_dataset = schemas\n"
+            "jsbench_engine_option = answers=answering:answer\n",
+        }
+    )
+
+    result = counted.pytester.runpytest_inprocess("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *counted.workers)
+
+    result.assert_outcomes(passed=4, failed=2)
+    result.stdout.no_fnmatch_line("*only the schemas*")
+
+
+def test_stopping_at_the_first_failure_does_not_pay_for_the_rest(bench: Bench) -> None:
+    for number in range(30):
+        bench.case(f"bad_{number:02}")
+    bench.write({"answering.py": CALLS})
+
+    result = run(bench, "-x", "--jsbench-concurrency=2")
+
+    assert 1 <= result.parseoutcomes()["failed"] <= 2
+    assert len(calls(bench)) <= 8
+
+
+def test_an_id_that_does_not_exist_is_one_line(plain: Bench) -> None:
+    plain.case("a")
+
+    result = plain.run("jsbench::orderz::a")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: not found: jsbench::orderz::a: did you mean 'jsbench::orders'?*"])
+
+
+def test_a_test_that_asks_for_a_case_gets_each_of_them(counted: Bench) -> None:
+    counted.write(
+        {
+            "test_own.py": "def test_case(jsbench_case):\n"
+            "    assert jsbench_case.schema['required'] == ['n']\n"
+            "    assert jsbench_case.key.task in {'good', 'bad'}\n"
+        }
+    )
+
+    result = run(counted, "test_own.py", "-m", "not jsbench", "-v")
+
+    result.assert_outcomes(passed=5)
+    assert "test_own.py::test_case[good-alpha]" in result.stdout.str()
+    assert calls(counted) == []
+
+
+def test_random_order_runs_every_case_once(counted: Bench) -> None:
+    pytest.importorskip("pytest_randomly", reason="needs pytest-randomly")
+    arguments = counted.arguments("--jsbench-engine-option=answers=answering:answer")
+    arguments[arguments.index("no:randomly")] = "no:cacheprovider"
+
+    counted.pytester.runpytest_subprocess(*arguments).assert_outcomes(passed=3, failed=2)
+
+    assert len(calls(counted)) == 5

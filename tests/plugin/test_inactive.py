@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+
+from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS
+
+HEAVY = (
+    "jsonschema",
+    "jsonschema_rs",
+    "openai",
+    "anthropic",
+    "xllamacpp",
+    "datasets",
+    "tabulate",
+    "tenacity",
+)
+
+
+def normalized(result: pytest.RunResult) -> list[str]:
+    return [
+        re.sub(r"in \d+\.\d+s", "in Xs", line)
+        for line in result.outlines
+        if not line.startswith(("plugins:", "Using --randomly"))
+    ]
+
+
+@pytest.mark.parametrize("args", [[], ["-v"], ["--collect-only"], ["-rA"]])
+def test_installed_but_not_asked_for_it_changes_no_output(pytester: pytest.Pytester, args: list[str]) -> None:
+    pytester.makepyfile("def test_one(): pass\ndef test_two(): assert 0")
+
+    quick = ("-p", "no:randomly", "-p", "no:cacheprovider", *WITHOUT_SLOW_PLUGINS)
+
+    with_plugin = pytester.runpytest_subprocess(*quick, *args)
+    without = pytester.runpytest_subprocess(*quick, "-p", "no:jsbench", *args)
+
+    assert normalized(with_plugin) == normalized(without)
+    assert with_plugin.ret == without.ret
+
+
+def test_installed_but_not_asked_for_it_imports_nothing_heavy(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        f"""
+        import sys
+        def test_nothing_is_imported():
+            ours = [name for name in sys.modules if name.startswith("pytest_jsbench.")]
+            assert "pytest_jsbench.plugin" in ours
+            assert set(ours) <= {{"pytest_jsbench.plugin" + part for part in ("", ".options", ".hookspecs")}}
+            assert not [name for name in {HEAVY!r} if name in sys.modules]
+        """
+    )
+
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+
+
+def test_its_options_are_prefixed_and_in_a_group_of_their_own(pytester: pytest.Pytester) -> None:
+    helped = pytester.runpytest_subprocess("--help").stdout.str()
+    without = pytester.runpytest_subprocess("--help", "-p", "no:jsbench").stdout.str()
+
+    added = set(re.findall(r"^  (-\S+)", helped, re.M)) - set(re.findall(r"^  (-\S+)", without, re.M))
+    assert added
+    assert all(option.startswith("--jsbench-") for option in added)
+
+
+def test_a_test_that_asks_for_a_case_is_skipped_without_an_engine(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_case(jsbench_case): raise AssertionError")
+
+    result = pytester.runpytest_inprocess("-rs")
+
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*no engine named; run with --jsbench-engine=NAME*"])
+
+
+def test_the_package_itself_imports_nothing(pytester: pytest.Pytester) -> None:
+    code = "import sys, pytest_jsbench; print([n for n in sys.modules if n.startswith('pytest')])"
+
+    result = pytester.run(sys.executable, "-c", code)
+
+    assert result.outlines == ["['pytest_jsbench']"]
+
+
+def test_every_public_name_is_there() -> None:
+    import pytest_jsbench
+
+    for name in pytest_jsbench.__all__:
+        assert getattr(pytest_jsbench, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = pytest_jsbench.nonsense

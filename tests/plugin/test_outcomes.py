@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+from tests.plugin.conftest import Bench
+
+
+def test_each_outcome_is_what_a_pytest_user_expects(mixed: Bench) -> None:
+    mixed.run().assert_outcomes(passed=1, failed=7, skipped=1)
+
+
+def test_a_failed_case_says_what_where_and_how_to_run_it_again(mixed: Bench) -> None:
+    result = mixed.run()
+
+    result.stdout.fnmatch_lines(
+        [
+            "*_ jsbench::orders::violated _*",
+            "schema_violation: *",
+            "  minimum at $.n [[]schema /properties/n/minimum]",
+            '  answer: {"n": -1}',
+            "  again:  pytest --jsbench-engine=scripted * --jsbench-dataset=schemas jsbench::orders::violated",
+        ]
+    )
+    result.stdout.fnmatch_lines(["hallucination: *", "  not in the schema: $.color"])
+    assert "Traceback" not in result.stdout.str()
+
+
+def test_the_command_it_shows_runs_that_case_alone(mixed: Bench) -> None:
+    mixed.run()
+
+    mixed.run("jsbench::orders::violated").assert_outcomes(failed=1)
+
+
+def test_the_short_summary_begins_with_the_failure_type(mixed: Bench) -> None:
+    result = mixed.run("-rA")
+
+    for line in (
+        "FAILED jsbench::orders::violated - schema_violation: *",
+        "FAILED jsbench::orders::invented - hallucination: *",
+        "FAILED jsbench::talk::prose - syntax_error (*): *",
+        "FAILED jsbench::talk::cut - truncated*",
+        "FAILED jsbench::talk::unsupported - unsupported_schema: oneOf is not supported",
+        "FAILED jsbench::talk::refused - refusal: I would rather not",
+        "FAILED jsbench::talk::broke - api_error (bad_request): context too long",
+        "SKIPPED *jsbench::talk::badschema: invalid_schema*",
+        "PASSED jsbench::orders::passed",
+    ):
+        result.stdout.fnmatch_lines([line])
+
+
+def test_junit_has_a_testcase_per_case_with_the_failure_type_first(mixed: Bench) -> None:
+    mixed.run("--junitxml=junit.xml")
+
+    cases = {case.get("name"): case for case in ET.parse(mixed.path / "junit.xml").iter("testcase")}
+    assert len(cases) == 9
+    violated = cases["violated"]
+    assert violated.get("classname") == "jsbench.orders"
+    failure = violated.find("failure")
+    assert failure is not None
+    assert (failure.get("message") or "").startswith("schema_violation: ")
+    properties = {p.get("name"): p.get("value") for p in violated.iter("property")}
+    assert properties["jsbench.failure_type"] == "schema_violation"
+    assert properties["jsbench.keyword"] == "minimum"
+    assert float(properties["jsbench.tgt_s"] or "nan") >= 0
+    assert "jsbench.failure_type" not in {p.get("name") for p in cases["passed"].iter("property")}
+
+
+def test_a_hook_sees_the_failure_type_as_a_keyword_and_as_a_record(mixed: Bench) -> None:
+    mixed.write(
+        {
+            "conftest.py": "import pathlib\n"
+            "def pytest_runtest_logreport(report):\n"
+            "    if report.failed and 'jsbench_hallucination' in report.keywords:\n"
+            "        pathlib.Path('keywords.log').write_text(report.nodeid)\n"
+            "def pytest_jsbench_record(config, record):\n"
+            "    pathlib.Path(f'{record.key.id}.log').write_text(str(record.verdict.failure_type))\n"
+            "def pytest_jsbench_summary(run, summary):\n"
+            "    pathlib.Path('summary.log').write_text(str(summary.total.planned))\n"
+        }
+    )
+
+    mixed.run("--strict-markers")
+
+    assert (mixed.path / "keywords.log").read_text() == "jsbench::orders::invented"
+    assert (mixed.path / "refused.log").read_text() == "refusal"
+    assert (mixed.path / "summary.log").read_text() == "8"
+
+
+def test_a_network_fault_is_never_the_models_failure(bench: Bench) -> None:
+    bench.case("down", {"fault": "connection", "message": "connection refused"})
+
+    result = bench.run("--jsbench-retries=0", "--jsbench-output=out")
+
+    result.stdout.fnmatch_lines(["*api_error (connection): connection refused*"])
+    (record,) = bench.records()
+    assert record["generation"]["type"] == "failed"
+    assert record["verdict"]["valid"] is None
+
+
+def test_a_fault_that_mends_is_tried_again_and_counted(bench: Bench) -> None:
+    bench.case("shaky", {"fault": "rate_limited", "times": 1, "retry_after": 0.01, "text": '{"n": 1}'})
+
+    bench.run("--jsbench-output=out").assert_outcomes(passed=1)
+
+    assert bench.records()[0]["retries"] == 1
+
+
+def test_hostile_answers_reach_neither_the_terminal_nor_xdist_raw(bench: Bench) -> None:
+    bench.case("ansi", '{"n": "\x1b[31mred\u202e"}')
+    bench.case("surrogate", '{"n": "\\ud800"}')
+    bench.case("raw_surrogate", {"text": '{"n": "\ud800"}'})
+    bench.case("deep", "[" * 50_000)
+    bench.case("nan", '{"n": NaN}')
+    bench.case("huge", '{"n": ' + "9" * 5000 + "}")
+
+    result = bench.run("-rA", "--junitxml=junit.xml", "--jsbench-output=out")
+
+    result.assert_outcomes(failed=6)
+    assert "\x1b[31mred" not in result.stdout.str()
+    assert "\u202e" not in result.stdout.str()
+    assert len(bench.records()) == 6
+    ET.parse(bench.path / "junit.xml")

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests.plugin.conftest import Bench
+
+TIMES = {"started_at", "queue_s", "timing"}
+
+
+def without_times(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_times(inner) for key, inner in value.items() if key not in TIMES}
+    return [without_times(inner) for inner in value] if isinstance(value, list) else value
+
+
+def published(name: str) -> Mapping[str, Any]:
+    schema: Mapping[str, Any] = json.loads(files("pytest_jsbench.formats").joinpath(name).read_text())
+    return schema
+
+
+def test_every_planned_case_has_a_record_in_the_order_of_the_plan(mixed: Bench) -> None:
+    mixed.run("--jsbench-output=out")
+
+    assert [f"{record['task']}::{record['id']}" for record in mixed.records()] == [
+        "orders::invented",
+        "orders::passed",
+        "orders::violated",
+        "talk::badschema",
+        "talk::broke",
+        "talk::cut",
+        "talk::prose",
+        "talk::refused",
+        "talk::unsupported",
+    ]
+
+
+def test_records_are_the_same_with_and_without_workers(mixed: Bench) -> None:
+    pytest.importorskip("xdist", reason="needs pytest-xdist")
+    mixed.run("--jsbench-output=out")
+    workers, mixed.workers = mixed.workers, () if mixed.workers else ("-n", "2")
+    mixed.run("--jsbench-output=other")
+    mixed.workers = workers
+
+    assert without_times(mixed.records()) == without_times(mixed.records("other"))
+
+
+def test_what_is_written_conforms_to_the_published_schemas(mixed: Bench) -> None:
+    mixed.run("--jsbench-output=out", "--jsbench-min-pass-rate=0.1")
+
+    (run,) = (mixed.path / "out").iterdir()
+    assert sorted(path.name for path in run.iterdir()) == ["records.jsonl", "run.json"]
+    lines = jsonschema.Draft202012Validator(published("records.schema.json"))
+    for line in (run / "records.jsonl").read_text().splitlines():
+        lines.validate(json.loads(line))
+    jsonschema.Draft202012Validator(published("run.schema.json")).validate(mixed.run_json())
+
+
+def test_run_json_holds_the_metrics_of_the_table(mixed: Bench) -> None:
+    mixed.run("--jsbench-output=out")
+
+    data = mixed.run_json()
+    metrics = data["metrics"]
+    assert data["backend"] == "scripted"
+    assert (metrics["planned"], metrics["excluded"], metrics["completions"]) == (8, 1, 5)
+    assert (metrics["declined"], metrics["failed"], metrics["missing"]) == (2, 1, 0)
+    assert metrics["declared_coverage"] == 5 / 8
+    assert metrics["empirical_coverage"] == 2 / 5
+    assert metrics["pass_rate"] == 1 / 8
+    assert metrics["failure_counts"]["hallucination"] == 1
+    assert data["tasks"]["orders"]["metrics"]["pass_rate"] == 1 / 3
+    assert data["run"]["complete"] is False
+
+
+def test_without_an_output_folder_the_records_are_in_pytests_cache(bench: Bench) -> None:
+    bench.case("a")
+    for number in range(5):
+        bench.write({f".pytest_cache/d/jsbench/20200101T00000{number}Z-old/records.jsonl": ""})
+
+    result = bench.run()
+
+    runs = sorted((bench.path / ".pytest_cache" / "d" / "jsbench").iterdir())
+    assert len(runs) == 5
+    assert runs[0].name == "20200101T000001Z-old"
+    assert (runs[-1] / "run.json").exists()
+    result.stdout.fnmatch_lines(["records    *.pytest_cache*"])
+
+
+def test_without_a_cache_nothing_is_kept_and_that_is_said(bench: Bench) -> None:
+    bench.case("a")
+
+    result = bench.run("-p", "no:cacheprovider")
+
+    result.stdout.fnmatch_lines(["records    not kept (--jsbench-output DIR keeps them)"])
+    assert not (bench.path / ".pytest_cache").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kills a process the POSIX way")
+def test_a_worker_that_dies_loses_no_more_than_the_call_in_flight(pytester: pytest.Pytester) -> None:
+    pytest.importorskip("xdist", reason="needs pytest-xdist")
+    bench = Bench(pytester=pytester, workers=("-n", "2"))
+    for number in range(12):
+        bench.case(f"c{number:02}")
+    bench.write(
+        {
+            "answering.py": "import os, signal\n"
+            "def answer(request):\n"
+            "    if request.key.id == 'c05':\n"
+            "        os.kill(os.getpid(), signal.SIGKILL)\n"
+            "    return '{\"n\": 1}'\n"
+        }
+    )
+
+    result = bench.run_subprocess(
+        "--jsbench-engine-option=answers=answering:answer", "--jsbench-output=out", "--jsbench-concurrency=1"
+    )
+
+    assert result.ret != 0
+    recorded = {record["id"] for record in bench.records()}
+    metrics = bench.run_json()["metrics"]
+    assert metrics["planned"] == 12
+    assert metrics["missing"] == 12 - len(recorded)
+    assert "c05" not in recorded
+    assert len(recorded) >= 10
+
+
+def test_an_output_folder_that_cannot_be_written_is_one_line(plain: Bench) -> None:
+    plain.case("a")
+    plain.write({"taken": "a file"})
+
+    result = plain.run("--jsbench-output=taken")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert len(result.errlines) <= 2
+    result.stderr.fnmatch_lines(["ERROR: *--jsbench-output=*taken*name a folder that can be written*"])
+
+
+def test_a_disk_that_fills_up_is_said_and_the_run_goes_on(plain: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pytest_jsbench.errors import JournalError
+    from pytest_jsbench.journal import Journal
+
+    def full(self: Journal, record: object) -> None:
+        message = "cannot write records.jsonl: No space left on device"
+        raise JournalError(message)
+
+    monkeypatch.setattr(Journal, "append", full)
+    plain.case("a")
+
+    result = plain.run("--jsbench-output=out")
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["warning    cannot write records.jsonl: No space left on device"])
+
+
+def test_two_runs_at_once_do_not_share_a_folder(plain: Bench, tmp_path: Path) -> None:
+    plain.case("a")
+    plain.run("--jsbench-output=out")
+    plain.run("--jsbench-output=out")
+
+    assert len(list((plain.path / "out").iterdir())) == 2

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.plugin.conftest import Bench
+
+
+def summary(result: pytest.RunResult) -> list[str]:
+    start = next(n for n, line in enumerate(result.outlines) if line.strip("= ").startswith("jsbench: scripted"))
+    return result.outlines[start:]
+
+
+def test_the_header_says_who_is_asked_what(bench: Bench) -> None:
+    bench.case("a")
+
+    bench.run("--jsbench-concurrency=3", "--jsbench-model=my-model").stdout.fnmatch_lines(
+        ["jsbench: engine scripted, model my-model (*), dataset schemas, 1 cases, 3 in flight"]
+    )
+
+
+def test_the_summary_is_the_table_of_the_seed_within_eighty_columns(mixed: Bench) -> None:
+    lines = summary(mixed.run())
+
+    text = "\n".join(lines)
+    pytest.LineMatcher(lines).fnmatch_lines(
+        [
+            "Task *Declared *Empirical *TTFT *TPOT *TGT *GCT *Errors",
+            " *coverage *coverage *(s) *(ms) *(s) *(s)",
+            "orders *1.00 ±0.?? *0.67 ±0.?? *",
+            "talk *0.40 ±0.?? *0.00 ±0.?? *1",
+            "total *0.62 ±0.?? *0.40 ±0.?? *1",
+            "pass rate  1/8 = 0.125 (95 % interval 0.022 to 0.471)",
+            "failures   api_error 1, unsupported_schema 1, refusal 1, truncated 1,*",
+            "           *hallucination 1*",
+            "excluded   1 case whose own schema is broken (skipped)",
+            "errors     1 of 8 attempts (bad_request 1): the figures are incomplete",
+            "records    *",
+        ]
+    )
+    assert max(len(line) for line in lines) <= 80, text
+
+
+def test_what_is_not_known_is_said_so_and_not_zero(bench: Bench) -> None:
+    bench.case("a", {"fault": "server", "message": "down"})
+
+    lines = summary(bench.run("--jsbench-retries=0"))
+
+    pytest.LineMatcher(lines).fnmatch_lines(
+        ["orders *0.00 ±0.?? *n/a *n/a *n/a *n/a *n/a *1", "tokens     n/a in, n/a out"]
+    )
+
+
+def test_the_summary_is_the_last_thing_before_pytests_own_last_line(mixed: Bench) -> None:
+    pytest.importorskip("pytest_benchmark", reason="needs pytest-benchmark")
+    result = mixed.run()
+
+    text = result.stdout.str()
+    assert text.index("short test summary") < text.index("jsbench: scripted")
+    assert text.index("benchmark 'jsbench tgt'") < text.index("jsbench: scripted")
+    assert "failed" in result.outlines[-1]
+
+
+def test_there_is_no_colour_when_told_so(mixed: Bench) -> None:
+    assert "\x1b" not in mixed.run("--color=no").stdout.str()
+    assert "\x1b" in mixed.run("--color=yes").stdout.str()
+
+
+def test_the_summary_stands_even_where_another_plugins_summary_raises(bench: Bench) -> None:
+    bench.case("a")
+    bench.write({"conftest.py": "def pytest_terminal_summary():\n    raise RuntimeError('theirs')\n"})
+
+    result = bench.run_subprocess("--rootdir=.", "--jsbench-min-pass-rate=0.5")
+
+    assert "pass rate  1/1" in result.stdout.str()
