@@ -35,18 +35,16 @@ class Terminal:
         """Who is asked what."""
         active = self._active
         metadata, dataset = active.metadata, active.metadata.dataset
-        settings = ", ".join(
-            [metadata.response_format]
-            + [f"{name}={value}" for name, value in metadata.details.items() if isinstance(value, bool)]
+        switches = (
+            name if value else f"not {name}" for name, value in metadata.details.items() if isinstance(value, bool)
         )
+        settings = ", ".join([metadata.response_format, *switches])
         lines = [
-            (
-                f"jsbench: engine {metadata.engine}, model {metadata.model} ({settings}), "
-                f"dataset {dataset['source']}, {len(active.keys)} cases, {active.concurrency} in flight"
-            )
+            f"jsbench: engine {metadata.engine}, model {metadata.model} ({settings})",
+            f"jsbench: dataset {dataset['source']}, {len(active.keys)} cases, {active.concurrency} in flight",
         ]
         if active.suite_only:
-            lines.append("jsbench: only the schemas are run; name a path to run a project's own tests as well")
+            lines.append("jsbench: only the schemas run; name a path to run a project's own tests too")
         return lines
 
     @pytest.hookimpl(tryfirst=True)

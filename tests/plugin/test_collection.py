@@ -104,7 +104,7 @@ def test_without_a_path_only_the_suite_runs_and_the_header_says_so(counted: Benc
     result = run(counted)
 
     result.assert_outcomes(passed=3, failed=2)
-    result.stdout.fnmatch_lines(["jsbench: only the schemas are run; name a path to run a project's own tests as well"])
+    result.stdout.fnmatch_lines(["jsbench: only the schemas run; name a path to run a project's own tests too"])
 
 
 def test_an_engine_in_the_ini_file_adds_the_suite_to_the_projects_tests(counted: Bench) -> None:

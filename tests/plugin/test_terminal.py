@@ -14,7 +14,10 @@ def test_the_header_says_who_is_asked_what(bench: Bench) -> None:
     bench.case("a")
 
     bench.run("--jsbench-concurrency=3", "--jsbench-model=my-model").stdout.fnmatch_lines(
-        ["jsbench: engine scripted, model my-model (*), dataset schemas, 1 cases, 3 in flight"]
+        [
+            "jsbench: engine scripted, model my-model (json_schema)",
+            "jsbench: dataset schemas, 1 cases, 3 in flight",
+        ]
     )
 
 
