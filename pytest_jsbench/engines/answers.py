@@ -1,0 +1,104 @@
+"""An answer while it arrives over HTTP, and what it comes to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.engines.messages import one_line
+from pytest_jsbench.engines.provider_errors import EnclosedError
+from pytest_jsbench.generations import (
+    CallError,
+    Completion,
+    Declined,
+    DeclineReason,
+    FaultKind,
+    FinishReason,
+    Usage,
+)
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from pytest_jsbench.generations import Sent
+    from pytest_jsbench.timing import Stopwatch
+
+
+class Answer:
+    """Collects the pieces of one answer."""
+
+    __slots__ = ("_finish", "_pieces", "_refusal", "_streaming", "_watch", "usage")
+
+    def __init__(self, watch: Stopwatch, *, streaming: bool) -> None:
+        self._watch = watch
+        self._streaming = streaming
+        self._pieces: list[str] = []
+        self._refusal: list[str] = []
+        self._finish: FinishReason | None = None
+        self.usage = Usage()
+
+    def add(self, piece: object) -> None:
+        """A piece of content; what is empty or no text is not one, and starts no clock."""
+        if isinstance(piece, str) and piece:
+            if self._streaming:
+                self._watch.token()
+            self._pieces.append(piece)
+
+    def refuse(self, piece: object) -> None:
+        """A piece of the provider's refusal."""
+        if isinstance(piece, str) and piece:
+            self._refusal.append(piece)
+
+    def end(self, reason: FinishReason) -> None:
+        """Why the text ended."""
+        self._finish = reason
+
+    def to_generation(self, sent: Sent) -> Completion | Declined:
+        """What it came to, now that nothing more comes."""
+        timing = self._watch.stop()
+        text = "".join(self._pieces)
+        if refusal := "".join(self._refusal):
+            return self._declined(refusal, sent)
+        if self._finish is None:
+            message = f"the answer broke off without a finish reason; {len(text)} characters of it were dropped"
+            raise CallError(FaultKind.BAD_RESPONSE, message)
+        if self._finish is FinishReason.CONTENT_FILTER and not text:
+            return self._declined("the provider's content filter let nothing through", sent)
+        return Completion(text=text, finish_reason=self._finish, timing=timing, usage=self.usage, sent=sent)
+
+    def _declined(self, message: str, sent: Sent) -> Declined:
+        return Declined(
+            reason=DeclineReason.REFUSAL,
+            message=one_line(message),
+            timing=self._watch.stop(),
+            usage=self.usage,
+            sent=sent,
+        )
+
+
+def count(value: object) -> int | None:
+    """A provider's token count; None for anything that is not one."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    return None
+
+
+def is_one_piece(response: httpx2.Response) -> bool:
+    """Whether the body is JSON and no stream; CallError for a web page."""
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "text/html":
+        message = "the server answered with a web page, not JSON; is its address complete?"
+        raise CallError(FaultKind.BAD_RESPONSE, message)
+    return bool(kind.endswith("json"))
+
+
+def read_object(response: httpx2.Response) -> dict[str, Any]:
+    """The body, a JSON object; an error object in it is raised as EnclosedError."""
+    is_one_piece(response)
+    response.read()
+    body = response.json()
+    if not isinstance(body, dict):
+        message = f"the server answered with a JSON {type(body).__name__}, not an object"
+        raise CallError(FaultKind.BAD_RESPONSE, message)
+    if body.get("error"):
+        raise EnclosedError(body)
+    return body

@@ -1,0 +1,220 @@
+"""The `anthropic` engine: the Messages API, of Anthropic and of every server that speaks the same."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, assert_never
+
+from pytest_jsbench.engines import anthropic_answers
+from pytest_jsbench.engines.calls import settle
+from pytest_jsbench.engines.deadlines import Deadline
+from pytest_jsbench.engines.faults import connection_fault, decide, foreign_fault
+from pytest_jsbench.engines.options import Options, choose_format
+from pytest_jsbench.engines.provider_errors import EnclosedError, ProviderError
+from pytest_jsbench.engines.requirements import (
+    Key,
+    find_key,
+    find_model,
+    find_url,
+    package_version,
+    require_package,
+)
+from pytest_jsbench.generations import CallError, EngineInfo, ResponseFormat, Sent
+from pytest_jsbench.timing import Stopwatch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+
+    from pytest_jsbench.cases import Schema
+    from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.generations import Completion, Declined, Request
+
+#: the smallest model that Anthropic documents with structured outputs
+DEFAULT_MODEL = "claude-haiku-4-5"
+HOME = "https://api.anthropic.com"
+FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL, ResponseFormat.TEXT)
+OPTIONS = frozenset({"stream", "strict", "schema_name", "extra_body", "extra_headers"})
+
+_BEARER = "ANTHROPIC_AUTH_TOKEN"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessagesSettings:
+    """How one Messages server is spoken to."""
+
+    model: str
+    base_url: str
+    response_format: ResponseFormat
+    streaming: bool
+    #: of a tool: whether the server is held to its schema, or only shown it
+    strict: bool
+    #: the tool's name; a constant, because a model may read it as a hint
+    schema_name: str
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def from_config(cls, config: EngineConfig) -> MessagesSettings:
+        """Read what a user said; EngineError for what cannot be done."""
+        options = Options(config, OPTIONS)
+        url = find_url(config, "ANTHROPIC_BASE_URL")
+        at_home = url is None or url.rstrip("/") == HOME
+        return cls(
+            model=find_model(config, url=None if at_home else url, default=DEFAULT_MODEL),
+            base_url=url or HOME,
+            response_format=choose_format(config, FORMATS),
+            streaming=options.flag("stream", default=True),
+            strict=options.flag("strict", default=True),
+            schema_name=options.identifier("schema_name", default="output"),
+            extra_body=options.mapping("extra_body"),
+            extra_headers=options.headers("extra_headers"),
+        )
+
+    def to_arguments(self, request: Request) -> dict[str, Any]:
+        """The arguments of the SDK's `create`; the API has no seed, and few models take a temperature."""
+        messages = request.prompt.messages
+        system = "\n\n".join(message.content for message in messages if message.role == "system")
+        body = dict(self.extra_body)
+        if request.params.temperature is not None:
+            body.setdefault("temperature", request.params.temperature)
+        arguments: dict[str, Any] = {
+            "model": self.model,
+            "max_tokens": request.params.max_tokens,
+            "messages": [{"role": m.role, "content": m.content} for m in messages if m.role != "system"],
+            "stream": self.streaming,
+            **self._format(request.schema),
+        }
+        optional = {"system": system, "extra_body": body, "extra_headers": dict(self.extra_headers)}
+        return arguments | {name: value for name, value in optional.items() if value}
+
+    def _format(self, schema: Schema) -> dict[str, Any]:
+        match self.response_format:
+            case ResponseFormat.TEXT | ResponseFormat.JSON_OBJECT:
+                return {}
+            case ResponseFormat.JSON_SCHEMA:
+                return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
+            case ResponseFormat.TOOL:
+                tool = {"name": self.schema_name, "input_schema": schema, "strict": self.strict}
+                choice = {"type": "tool", "name": self.schema_name, "disable_parallel_tool_use": True}
+                return {"tools": [tool], "tool_choice": choice}
+            case never:
+                assert_never(never)
+
+
+class MessagesEngine:
+    """Calls one Messages server, with one client for its whole life."""
+
+    def __init__(self, settings: MessagesSettings, info: EngineInfo, *, key: Key) -> None:
+        import anthropic
+
+        self._settings = settings
+        self._info = info
+        self._key = key
+        bearer = key.variable == _BEARER
+        self._client = anthropic.Anthropic(
+            api_key=None if bearer else key.value,
+            auth_token=key.value if bearer else None,
+            base_url=settings.base_url,
+            max_retries=0,
+        )
+
+    @property
+    def info(self) -> EngineInfo:
+        """Who it is, for reports."""
+        return self._info
+
+    def generate(self, request: Request) -> Completion | Declined:
+        """One call; what the SDK raises becomes a CallError or a Declined."""
+        import anthropic
+
+        sent = Sent(response_format=self._settings.response_format)
+        deadline = Deadline(request.params.timeout)
+        return settle(
+            lambda: self._call(request, sent, deadline),
+            lambda error: self._explain(error, sent),
+            sdk_error=anthropic.AnthropicError,
+            deadline=deadline,
+        )
+
+    def close(self) -> None:
+        """Close the client's connections."""
+        self._client.close()
+
+    def _call(self, request: Request, sent: Sent, deadline: Deadline) -> Completion | Declined:
+        arguments = self._settings.to_arguments(request)
+        create: Any = self._client.messages.with_streaming_response.create
+        watch = Stopwatch()
+        with (
+            create(**arguments, timeout=deadline.to_timeout()) as response,
+            deadline.cutting(response.http_response),
+        ):
+            answer = anthropic_answers.read(response, watch, streaming=self._settings.streaming)
+            return answer.to_generation(sent)
+
+    def _explain(self, error: Exception, sent: Sent) -> Declined | CallError:
+        import anthropic
+        import httpx2
+
+        secret = self._key.value
+        if isinstance(error, anthropic.APIStatusError):  # inside a stream its status is 200
+            headers = dict(error.response.headers)
+            said = ProviderError.parse(error.body, status=error.status_code, headers=headers)
+            return decide(said, sent=sent, secret=secret)
+        if isinstance(error, EnclosedError):
+            return decide(ProviderError.parse(error.body, status=200), sent=sent, secret=secret)
+        if isinstance(error, anthropic.APIConnectionError | httpx2.HTTPError):
+            return connection_fault(error, address=self._settings.base_url, secret=secret)
+        return foreign_fault(error, secret=secret)
+
+
+class AnthropicFactory:
+    """Builds the `anthropic` engine."""
+
+    concurrency = 16
+    shared = False
+    max_tokens = 2048
+
+    def check(self, config: EngineConfig) -> None:
+        """See that the package and the key are there, and that every option is known."""
+        require_package(config.name, "anthropic", extra="anthropic", minimum=(2,))
+        _key(config, MessagesSettings.from_config(config))
+
+    def describe(self, config: EngineConfig) -> EngineInfo:
+        """Who the engine will be."""
+        return _describe(MessagesSettings.from_config(config), engine=config.name)
+
+    def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
+        """Nothing is shared."""
+        return nullcontext(config)
+
+    def build(self, config: EngineConfig) -> MessagesEngine:
+        """The engine, with its client."""
+        self.check(config)
+        settings = MessagesSettings.from_config(config)
+        info = _describe(settings, engine=config.name)
+        return MessagesEngine(settings, info, key=_key(config, settings))
+
+
+def _key(config: EngineConfig, settings: MessagesSettings) -> Key:
+    at_home = settings.base_url.rstrip("/") == HOME
+    return find_key(config, ("ANTHROPIC_API_KEY", _BEARER), optional=not at_home)
+
+
+def _describe(settings: MessagesSettings, *, engine: str) -> EngineInfo:
+    details: dict[str, Any] = {"anthropic": package_version("anthropic")}
+    if settings.response_format is ResponseFormat.TOOL:
+        details["strict"] = settings.strict
+    if settings.extra_body:
+        details["extra_body"] = dict(settings.extra_body)
+    return EngineInfo(
+        engine=engine,
+        model=settings.model,
+        response_format=settings.response_format,
+        streaming=settings.streaming,
+        details=details,
+    )
+
+
+FACTORY = AnthropicFactory()

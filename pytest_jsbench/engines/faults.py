@@ -1,0 +1,216 @@
+"""
+Whose fault a call was that brought no answer: one table for every provider.
+
+`decide` takes the first rule of the table that holds for what the provider said (`provider_errors`). What
+never reached a provider, or broke on the way, is a `connection_fault`, and by that never the schema's fault.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.engines.messages import one_line
+from pytest_jsbench.generations import CallError, Declined, DeclineReason, FaultKind, ResponseFormat
+
+if TYPE_CHECKING:
+    from pytest_jsbench.engines.provider_errors import ProviderError
+    from pytest_jsbench.generations import Sent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rule:
+    """Holds when each of its conditions that is given holds."""
+
+    outcome: FaultKind | DeclineReason
+    status: frozenset[int] | None = None
+    names: frozenset[str] | None = None
+    param: re.Pattern[str] | None = None
+    message: re.Pattern[str] | None = None
+
+    def holds(self, error: ProviderError) -> bool:
+        return (
+            (self.status is None or error.status in self.status)
+            and (self.names is None or not self.names.isdisjoint(error.names))
+            and (self.param is None or self.param.search(error.param) is not None)
+            and (self.message is None or self.message.search(error.message) is not None)
+        )
+
+
+def _says(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
+def _named(*names: str) -> frozenset[str]:
+    return frozenset(names)
+
+
+def _status_in(*status: int) -> frozenset[int]:
+    return frozenset(status)
+
+
+_CLIENT_ERRORS = frozenset(range(400, 500))
+_SERVER_ERRORS = frozenset(range(500, 600))
+
+_REFUSAL = (
+    _Rule(
+        outcome=DeclineReason.REFUSAL,
+        names=_named("content_filter", "content_policy_violation", "responsibleaipolicyviolation"),
+    ),
+    _Rule(outcome=DeclineReason.REFUSAL, status=_status_in(403), message=_says(r"flagged|requires moderation")),
+)
+
+_ACCOUNT = (
+    _Rule(outcome=FaultKind.QUOTA, status=_status_in(402)),
+    _Rule(
+        outcome=FaultKind.QUOTA,
+        names=_named(
+            "insufficient_quota",
+            "billing_error",
+            "billing_hard_limit_reached",
+            "billing_not_active",
+            "enforced_spend_limit_reached",
+            "access_terminated",
+        ),
+    ),
+    # Anthropic's is an ordinary 400 invalid_request_error
+    _Rule(
+        outcome=FaultKind.QUOTA,
+        message=_says(r"credit balance is too low|insufficient (?:credits?|balance|funds)"),
+    ),
+    _Rule(outcome=FaultKind.AUTH, status=_status_in(401, 403)),
+    _Rule(
+        outcome=FaultKind.AUTH,
+        names=_named("invalid_api_key", "authentication_error", "permission_error", "unauthenticated"),
+    ),
+    # Gemini's is an ordinary 400 INVALID_ARGUMENT
+    _Rule(
+        outcome=FaultKind.AUTH,
+        status=_status_in(400),
+        message=_says(r"api[ _]key not valid|invalid api[ _]key"),
+    ),
+    _Rule(outcome=FaultKind.RATE_LIMITED, status=_status_in(429)),
+    _Rule(
+        outcome=FaultKind.RATE_LIMITED,
+        names=_named("rate_limit_error", "rate_limit_exceeded", "resource_exhausted"),
+    ),
+)
+
+#: about the request, whatever schema is in it
+_REQUEST = (
+    _Rule(outcome=FaultKind.BAD_REQUEST, status=_status_in(404, 405, 413)),
+    _Rule(
+        outcome=FaultKind.BAD_REQUEST,
+        names=_named(
+            "context_length_exceeded",
+            "exceed_context_size_error",
+            "string_above_max_length",
+            "model_not_found",
+            "not_found_error",
+            "unsupported_model",
+        ),
+    ),
+    _Rule(outcome=FaultKind.BAD_REQUEST, message=_says(r"maximum context length|context (?:window|size)")),
+    # the model or server has no structured output at all
+    _Rule(
+        outcome=FaultKind.BAD_REQUEST,
+        status=_CLIENT_ERRORS,
+        message=_says(
+            r"not (?:supported|available) (?:with|by|for|on|in) (?:this|the|your) model"
+            r"|(?:does|do) not support (?:response_format|structured|json|tool|output|function)"
+            r"|response_format[\"'.,\s\])]*type\b.*(?:unavailable|should be|must be|not supported)"
+            r"|this response_format type"
+            r"|(?:unknown|unrecognized|unsupported|extra) (?:request )?(?:parameter|argument|field|input)s?"
+            r".*(?:response_format|output_config|tools|tool_choice|strict)"
+            r"|(?:output_config|tools|tool_choice|response_format)\W+extra inputs"
+        ),
+    ),
+    _Rule(outcome=FaultKind.BAD_REQUEST, param=re.compile(r"\.name$|^(?:messages|model|tool_choice)$")),
+)
+
+#: only where a schema was sent
+_SCHEMA = (
+    _Rule(
+        outcome=DeclineReason.UNSUPPORTED_SCHEMA,
+        names=_named("invalid_json_schema", "invalid_function_parameters"),
+    ),
+    _Rule(
+        outcome=DeclineReason.UNSUPPORTED_SCHEMA,
+        status=_status_in(400, 422),
+        param=re.compile(r"^(?:response_format|text\.format|tools|output_config|structured_outputs)"),
+    ),
+    _Rule(
+        outcome=DeclineReason.UNSUPPORTED_SCHEMA,
+        status=_status_in(400, 422),
+        message=_says(r"schema|grammar|too many states|output_config\.format|guided|structured.outputs"),
+    ),
+    # llama.cpp, while it samples: no sentence is left in the grammar; what the grammar let through (of a pattern,
+    # mostly) its own parser does not read
+    _Rule(
+        outcome=DeclineReason.UNSUPPORTED_SCHEMA,
+        status=_status_in(500),
+        message=_says(r"empty grammar stack|failed to parse grammar|expected peg-\w+ format"),
+    ),
+)
+
+_REST = (
+    _Rule(outcome=FaultKind.TIMEOUT, status=_status_in(408, 504)),
+    _Rule(outcome=FaultKind.TIMEOUT, names=_named("timeout_error", "timeout")),
+    _Rule(
+        outcome=FaultKind.SERVER,
+        names=_named("overloaded_error", "api_error", "server_error", "internal_server_error"),
+    ),
+    _Rule(outcome=FaultKind.SERVER, status=_SERVER_ERRORS),
+    _Rule(outcome=FaultKind.BAD_REQUEST, status=_CLIENT_ERRORS),
+    _Rule(outcome=FaultKind.BAD_REQUEST, names=_named("invalid_request_error", "invalid_argument")),
+    _Rule(outcome=FaultKind.BAD_RESPONSE),
+)
+
+_CARRYING_A_SCHEMA = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL)
+_WITHOUT_SCHEMA = (*_REFUSAL, *_ACCOUNT, *_REQUEST, *_REST)
+_WITH_SCHEMA = (*_REFUSAL, *_ACCOUNT, *_REQUEST, *_SCHEMA, *_REST)
+
+
+def decide(error: ProviderError, *, sent: Sent, secret: str | None) -> Declined | CallError:
+    """The outcome of the first rule that holds; its message never holds the secret."""
+    rules = _WITH_SCHEMA if sent.response_format in _CARRYING_A_SCHEMA else _WITHOUT_SCHEMA
+    outcome = next(rule.outcome for rule in rules if rule.holds(error))
+    message = one_line(error.message, secret=secret)
+    if isinstance(outcome, DeclineReason):
+        return Declined(reason=outcome, message=message, sent=sent)
+    return CallError(outcome, message, status=error.status, retry_after=error.retry_after)
+
+
+def connection_fault(error: BaseException, *, address: str, secret: str | None = None) -> CallError:
+    """What broke on the way; a read that took too long is a timeout, all else the connection's fault."""
+    causes = list(_causes(error))
+    names = {type(cause).__name__ for cause in causes}
+    # the innermost cause that says anything: the SDKs' own words are only "Connection error."
+    said = next((str(cause) for cause in reversed(causes) if str(cause)), type(error).__name__)
+    message = one_line(f"{_without_credentials(address)}: {said}", secret=secret)
+    slow = not names.isdisjoint({"ReadTimeout", "WriteTimeout", "PoolTimeout"})
+    return CallError(FaultKind.TIMEOUT if slow else FaultKind.CONNECTION, message)
+
+
+def foreign_fault(error: Exception, *, secret: str | None) -> CallError:
+    """A body that is not JSON, or a request that cannot be made."""
+    if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+        message = f"the server did not answer in JSON: {error}"
+        return CallError(FaultKind.BAD_RESPONSE, one_line(message, secret=secret))
+    message = f"the request cannot be made: {type(error).__name__}: {error}"
+    return CallError(FaultKind.ENGINE, one_line(message, secret=secret))
+
+
+def _without_credentials(address: str) -> str:
+    return re.sub(r"//[^/@]*@", "//", address)
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    chain: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in chain:
+        chain.append(current)
+        current = current.__cause__ or current.__context__
+    return chain

@@ -1,0 +1,82 @@
+"""Engine options (`--jsbench-engine-option KEY=VALUE`), read by type and refused by name."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.errors import EngineError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.generations import ResponseFormat
+
+_IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class Options:
+    """The options of one engine; a name that it does not know is an error at once."""
+
+    __slots__ = ("_engine", "_values")
+
+    def __init__(self, config: EngineConfig, known: frozenset[str]) -> None:
+        self._engine = config.name
+        self._values = config.options
+        for name in self._values:
+            if name not in known:
+                message = f"engine '{self._engine}' has no option '{name}': {nearest(name, known)}"
+                raise EngineError(message)
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        """True or false."""
+        value = self._values.get(name, default)
+        return value if isinstance(value, bool) else self._refuse(name, "true or false")
+
+    def text(self, name: str, *, default: str) -> str:
+        """A string that is not empty."""
+        value = self._values.get(name, default)
+        return value if isinstance(value, str) and value else self._refuse(name, "a word")
+
+    def count(self, name: str, *, default: int) -> int:
+        """A whole number above zero."""
+        value = self._values.get(name, default)
+        sound = isinstance(value, int) and not isinstance(value, bool) and value > 0
+        return int(value) if sound else self._refuse(name, "a whole number above 0")
+
+    def mapping(self, name: str) -> Mapping[str, Any]:
+        """A JSON object; empty when it is not given."""
+        value = self._values.get(name, {})
+        return value if isinstance(value, dict) else self._refuse(name, "a JSON object")
+
+    def headers(self, name: str) -> Mapping[str, str]:
+        """A JSON object of strings."""
+        value: Mapping[str, str] = self.mapping(name)
+        if not all(isinstance(text, str) for text in value.values()):
+            self._refuse(name, "a JSON object of strings")
+        return value
+
+    def identifier(self, name: str, *, default: str) -> str:
+        """A name as providers take it for a schema or a tool."""
+        value = self.text(name, default=default)
+        return value if _IDENTIFIER.fullmatch(value) else str(self._refuse(name, "1 to 64 of A-Z a-z 0-9 _ -"))
+
+    def _refuse(self, name: str, expected: str) -> Any:
+        # the value itself is not shown: a header may hold a secret
+        found = type(self._values[name]).__name__
+        message = f"option '{name}' of engine '{self._engine}' is {expected}, not this {found}"
+        raise EngineError(message)
+
+
+def choose_format(config: EngineConfig, offered: tuple[ResponseFormat, ...]) -> ResponseFormat:
+    """The response format asked for, or the first offered; EngineError for one that is not offered."""
+    if config.response_format is None:
+        return offered[0]
+    if config.response_format in offered:
+        return config.response_format
+    message = (
+        f"engine '{config.name}' has no response format '{config.response_format}'"
+        f" (one of: {', '.join(sorted(offered))})"
+    )
+    raise EngineError(message)

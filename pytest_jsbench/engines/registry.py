@@ -1,0 +1,120 @@
+"""Which engine a name means: built in, an installed package's entry point, or `package.module:Factory`."""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import closing, nullcontext
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from pytest_jsbench.engines.imports import import_object
+from pytest_jsbench.engines.messages import one_line
+from pytest_jsbench.errors import EngineError, JSBenchError, UnknownEngine, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
+    from pytest_jsbench.generations import EngineInfo
+
+ENTRY_POINTS = "pytest_jsbench.engines"
+
+#: by reference, so that no provider's module is imported for another's sake
+_BUILT_IN = {
+    "anthropic": "pytest_jsbench.engines.anthropic",
+    "local": "pytest_jsbench.engines.local",
+    "openai": "pytest_jsbench.engines.openai",
+    "scripted": "pytest_jsbench.engines.scripted",
+}
+
+
+def names() -> tuple[str, ...]:
+    """The engines that have a name, built in and installed."""
+    installed = {point.name for point in metadata.entry_points(group=ENTRY_POINTS)}
+    return tuple(sorted(installed | _BUILT_IN.keys()))
+
+
+def find(name: str) -> EngineFactory:
+    """The factory of that name; UnknownEngine with the nearest name where there is none."""
+    if name in _BUILT_IN:
+        factory: EngineFactory = importlib.import_module(_BUILT_IN[name]).FACTORY
+        return factory
+    for point in metadata.entry_points(group=ENTRY_POINTS, name=name):
+        return _as_factory(_load(point), name)
+    if ":" in name:
+        return _as_factory(import_object(name, purpose=f"engine '{name}'"), name)
+    message = f"unknown engine '{name}': {nearest(name, names())}; one of your own is package.module:Factory"
+    raise UnknownEngine(message)
+
+
+def _load(point: metadata.EntryPoint) -> object:
+    try:
+        return point.load()
+    except Exception as error:
+        message = one_line(f"engine '{point.name}': cannot import {point.value}: {type(error).__name__}: {error}")
+        raise EngineError(message) from error
+
+
+def _as_factory(found: object, name: str) -> EngineFactory:
+    """The object itself where it is a factory; a plain callable is made one."""
+    if _is_factory(found):
+        return found() if isinstance(found, type) else found
+    if callable(found):
+        return PlainFactory(found, name)
+    message = f"engine '{name}' is a {type(found).__name__}; expected a factory, or a callable that takes the config"
+    raise EngineError(message)
+
+
+def _is_factory(found: object) -> TypeGuard[EngineFactory]:
+    return all(
+        hasattr(found, step)
+        for step in ("concurrency", "shared", "max_tokens", "check", "describe", "prepare", "build")
+    )
+
+
+class PlainFactory:
+    """The factory made of a callable, or a class, that takes the configuration and gives an engine."""
+
+    shared = False
+    max_tokens = 2048
+
+    def __init__(self, make: Callable[..., Any], name: str) -> None:
+        self._make = make
+        self._name = name
+
+    @property
+    def concurrency(self) -> int:
+        """The callable's own attribute of that name, or 16."""
+        given = getattr(self._make, "concurrency", 16)
+        if isinstance(given, int) and not isinstance(given, bool) and given > 0:
+            return given
+        message = f"engine '{self._name}': concurrency is a whole number above 0, not {given!r}"
+        raise EngineError(message)
+
+    def check(self, config: EngineConfig) -> None:
+        """A callable says what it lacks when it is called."""
+
+    def describe(self, config: EngineConfig) -> EngineInfo:
+        """The info of an engine that is built for it and closed again."""
+        with closing(self.build(config)) as engine:
+            return engine.info
+
+    def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
+        """Nothing is shared."""
+        return nullcontext(config)
+
+    def build(self, config: EngineConfig) -> Engine:
+        """Call it; EngineError for an exception, and for what is no engine."""
+        try:
+            engine: Engine = self._make(config)
+        except JSBenchError:
+            raise
+        except Exception as error:
+            message = one_line(f"engine '{self._name}' cannot be built: {type(error).__name__}: {error}")
+            raise EngineError(message) from error
+        missing = [part for part in ("info", "generate", "close") if not hasattr(engine, part)]
+        if missing:
+            message = f"engine '{self._name}' built a {type(engine).__name__} without {' and '.join(missing)}"
+            raise EngineError(message)
+        return engine

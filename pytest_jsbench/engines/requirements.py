@@ -1,0 +1,109 @@
+"""What an engine needs from outside (packages, a key, an address), and how to get what is absent."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pytest_jsbench.errors import EngineError, MissingRequirement
+
+if TYPE_CHECKING:
+    from pytest_jsbench.engines.base import EngineConfig
+
+#: sent to servers that ask for no key, because the SDKs insist on one
+NO_KEY = "none"
+
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A secret, and the environment variable that it came from (None where it came from elsewhere)."""
+
+    value: str = field(repr=False)
+    variable: str | None = None
+
+
+def require_package(engine: str, package: str, *, extra: str, minimum: tuple[int, ...] = ()) -> None:
+    """See that the package is there and new enough, without importing it; else MissingRequirement."""
+    install = f"pip install 'pytest-jsbench[{extra}]'"
+    if importlib.util.find_spec(package) is None:
+        message = f"engine '{engine}' needs the package {package}: {install}"
+        raise MissingRequirement(message)
+    installed = package_version(package)
+    if minimum and tuple(map(int, _NUMBER.findall(installed)[: len(minimum)])) < minimum:
+        wanted = ".".join(map(str, minimum))
+        message = f"engine '{engine}' needs {package}>={wanted}, found {installed}: {install}"
+        raise MissingRequirement(message)
+
+
+def package_version(package: str) -> str:
+    """The installed version, `unknown` for a package without metadata."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def find_key(config: EngineConfig, variables: tuple[str, ...], *, optional: bool) -> Key:
+    """The key by which the engine calls: the one given, or the first of the variables that is set."""
+    if config.api_key is not None:
+        return Key(value=config.api_key)
+    wanted = (config.api_key_env,) if config.api_key_env else variables
+    for variable in wanted:
+        if value := os.environ.get(variable, "").strip():
+            return Key(value=_sendable(config.name, variable, value), variable=variable)
+    if config.api_key_env:
+        message = (
+            f"engine '{config.name}' finds no key: the variable {config.api_key_env}, named by"
+            " --jsbench-api-key-env, is not set"
+        )
+        raise MissingRequirement(message)
+    if optional:
+        return Key(value=NO_KEY)
+    message = (
+        f"engine '{config.name}' needs a key: set {variables[0]}, or name another variable with --jsbench-api-key-env"
+    )
+    raise MissingRequirement(message)
+
+
+def _sendable(engine: str, variable: str, value: str) -> str:
+    if value.isascii() and value.isprintable():
+        return value
+    message = (
+        f"engine '{engine}' cannot send the key in {variable}: it holds characters that no HTTP header can"
+        " carry; copy it again"
+    )
+    raise MissingRequirement(message)
+
+
+def find_url(config: EngineConfig, variable: str) -> str | None:
+    """The server's address from the option or the SDK's own variable; None for the provider's own server."""
+    given = config.base_url or os.environ.get(variable, "").strip() or None
+    if given is None:
+        return None
+    source = "--jsbench-base-url" if config.base_url else variable
+    try:
+        parts = urlsplit(given)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        sound = False
+    if not sound:
+        message = f"{source} is not an address: {given!r}; expected http://host:port/path or https://…"
+        raise EngineError(message)
+    return given
+
+
+def find_model(config: EngineConfig, *, url: str | None, default: str) -> str:
+    """The model's name; a server that is not the provider's own has no default."""
+    if config.model:
+        return config.model
+    if url is None:
+        return default
+    message = f"--jsbench-model is needed with --jsbench-base-url ({url.rstrip('/')}/models lists them)"
+    raise EngineError(message)

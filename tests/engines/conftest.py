@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.registry import find
+from pytest_jsbench.errors import MissingRequirement
+from tests.engines.provider import Provider
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PROVIDERS_OWN = ("OPENAI", "ANTHROPIC")
+
+
+@pytest.fixture(autouse=True)
+def _without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for provider in _PROVIDERS_OWN:
+        for suffix in ("API_KEY", "AUTH_TOKEN", "BASE_URL"):
+            monkeypatch.delenv(f"{provider}_{suffix}", raising=False)
+
+
+@pytest.fixture(scope="session")
+def local_config() -> Iterator[EngineConfig]:
+    """A local server, the same for all tests."""
+    config = EngineConfig(name="local")
+    factory = find("local")
+    try:
+        factory.check(config)
+    except MissingRequirement as error:
+        pytest.skip(str(error))
+    with factory.prepare(config) as prepared:
+        yield prepared
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with Provider() as running:
+        yield running

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.options import Options, choose_format
+from pytest_jsbench.errors import EngineError
+from pytest_jsbench.generations import ResponseFormat
+
+KNOWN = frozenset({"stream", "slots", "name", "body"})
+
+
+def options(**values: Any) -> Options:
+    return Options(EngineConfig(name="e", options=values), KNOWN)
+
+
+def test_an_unknown_option_is_refused_with_the_nearest() -> None:
+    with pytest.raises(EngineError) as caught:
+        options(streem=True)
+    assert str(caught.value) == (
+        "engine 'e' has no option 'streem': did you mean 'stream'? (one of: body, name, slots, stream)"
+    )
+
+
+def test_values_of_the_right_type_are_given_out() -> None:
+    given = options(stream=False, slots=2, name="n", body={"a": 1})
+    assert given.flag("stream", default=True) is False
+    assert given.count("slots", default=4) == 2
+    assert given.text("name", default="x") == "n"
+    assert given.mapping("body") == {"a": 1}
+
+
+def test_what_is_not_given_has_its_default() -> None:
+    given = options()
+    assert given.flag("stream", default=True) is True
+    assert given.count("slots", default=4) == 4
+    assert given.mapping("body") == {}
+
+
+@pytest.mark.parametrize("value", ["yes", 1, None])
+def test_a_flag_is_true_or_false(value: object) -> None:
+    with pytest.raises(EngineError, match="option 'stream' of engine 'e' is true or false"):
+        options(stream=value).flag("stream", default=True)
+
+
+@pytest.mark.parametrize("value", [0, -1, True, 1.5, "2"])
+def test_a_count_is_a_whole_number_above_zero(value: object) -> None:
+    with pytest.raises(EngineError, match="a whole number above 0"):
+        options(slots=value).count("slots", default=4)
+
+
+@pytest.mark.parametrize("value", ["a b", "", "x" * 65, "ü", 3])
+def test_an_identifier_is_what_providers_take(value: object) -> None:
+    with pytest.raises(EngineError, match="option 'name' of engine 'e' is"):
+        options(name=value).identifier("name", default="output")
+
+
+def test_headers_are_strings_and_are_not_shown() -> None:
+    with pytest.raises(EngineError, match="a JSON object of strings") as caught:
+        options(body={"authorization": 123456}).headers("body")
+    assert "123456" not in str(caught.value)
+
+
+def test_a_response_format_that_is_not_offered_is_refused() -> None:
+    config = EngineConfig(name="e", response_format=ResponseFormat.TOOL)
+    with pytest.raises(EngineError, match=r"engine 'e' has no response format 'tool' \(one of: json_schema, text\)"):
+        choose_format(config, (ResponseFormat.JSON_SCHEMA, ResponseFormat.TEXT))
+    assert choose_format(EngineConfig(name="e"), (ResponseFormat.TEXT,)) is ResponseFormat.TEXT

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.engines import registry
+from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.registry import find, names
+from pytest_jsbench.errors import EngineError, UnknownEngine
+from tests.engines.asking import complete
+
+OWN = """
+from pytest_jsbench import Completion, Stopwatch
+from pytest_jsbench.generations import EngineInfo, FinishReason, ResponseFormat
+
+closed = []
+
+class Parrot:
+    concurrency = 3
+
+    def __init__(self, config):
+        self.info = EngineInfo(
+            engine=config.name, model="parrot", response_format=ResponseFormat.TEXT, streaming=False
+        )
+
+    def generate(self, request):
+        text = request.prompt.messages[-1].content
+        return Completion(text=text, finish_reason=FinishReason.STOP, timing=Stopwatch().stop())
+
+    def close(self):
+        closed.append(self)
+
+def broken(config):
+    raise ValueError("no cage")
+
+def empty(config):
+    return object()
+
+number = 3
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module in the current folder, which is nowhere on the path."""
+    (tmp_path / "jsbench_own_engine.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    monkeypatch.delitem(sys.modules, "jsbench_own_engine", raising=False)
+    return "jsbench_own_engine"
+
+
+def test_every_built_in_name_is_found_and_listed() -> None:
+    assert {"anthropic", "local", "openai", "scripted"} <= set(names())
+    for name in names():
+        assert find(name).concurrency >= 1
+
+
+def test_an_unknown_name_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UnknownEngine, match=r"unknown engine 'opanai': did you mean 'openai'\? \(one of: "):
+        find("opanai")
+
+
+def test_a_class_of_ones_own_is_an_engine(own: str) -> None:
+    name = f"{own}:Parrot"
+    factory, config = find(name), EngineConfig(name=f"{own}:Parrot")
+    assert factory.concurrency == 3
+    factory.check(config)
+    with factory.prepare(config) as prepared:
+        assert prepared == config
+    assert complete(factory.build(config)).text == "Name a city, as JSON."
+
+
+def test_an_engine_built_to_be_described_is_closed_again(own: str) -> None:
+    name = f"{own}:Parrot"
+    assert find(name).describe(EngineConfig(name=name)).model == "parrot"
+    assert len(sys.modules[own].closed) == 1
+
+
+def test_a_factory_of_ones_own_is_taken_as_it_is() -> None:
+    reference = "pytest_jsbench.engines.scripted:FACTORY"
+    assert find(reference) is find("scripted")
+    assert type(find("pytest_jsbench.engines.scripted:ScriptedFactory")) is type(find("scripted"))
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("no_such_module_at_all:Engine", "cannot import no_such_module_at_all: ModuleNotFoundError"),
+        ("{own}:Parot", "has no 'Parot': did you mean 'Parrot'?"),
+        ("{own}:number", "is a int; expected a factory"),
+        ("not a reference:x", "is not of the form package.module:name"),
+    ],
+)
+def test_what_cannot_be_an_engine_is_refused_in_one_line(own: str, reference: str, message: str) -> None:
+    with pytest.raises(EngineError) as caught:
+        find(reference.format(own=own))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("broken", "cannot be built: ValueError: no cage"), ("empty", "built a object without info and generate")],
+)
+def test_what_builds_no_engine_is_refused_in_one_line(own: str, name: str, message: str) -> None:
+    reference = f"{own}:{name}"
+    with pytest.raises(EngineError, match=message):
+        find(reference).build(EngineConfig(name=reference))
+
+
+def test_an_installed_engine_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = metadata.EntryPoint(
+        name="parrot", value="pytest_jsbench.engines.scripted:FACTORY", group=registry.ENTRY_POINTS
+    )
+    broken = metadata.EntryPoint(name="dodo", value="no_such_module_at_all:X", group=registry.ENTRY_POINTS)
+    points = metadata.EntryPoints([point, broken])
+    monkeypatch.setattr(metadata, "entry_points", lambda **wanted: points.select(**wanted))
+    assert find("parrot") is find("scripted")
+    assert {"parrot", "dodo", "openai"} <= set(names())
+    with pytest.raises(EngineError, match="engine 'dodo': cannot import no_such_module_at_all:X"):
+        find("dodo")
+
+
+def test_looking_up_one_engine_imports_no_sdk() -> None:
+    import subprocess
+
+    code = (
+        "import sys\n"
+        "from pytest_jsbench.engines.registry import find, names\n"
+        "[find(name) for name in names()]\n"
+        "print([m for m in ('openai', 'anthropic', 'xllamacpp', 'httpx2', 'pytest') if m in sys.modules])\n"
+    )
+    root = Path(registry.__file__).parents[2]
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=True)
+    assert ran.stdout.strip() == "[]"

@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.registry import find
+from pytest_jsbench.errors import EngineError
+from pytest_jsbench.generations import DeclineReason, FaultKind, FinishReason, ResponseFormat, Sent, Usage
+from tests.engines.asking import complete, decline, fault, request
+from tests.engines.contract import SLOW, EngineContract
+
+if TYPE_CHECKING:
+    from pytest_jsbench.engines.base import Engine, EngineFactory
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Any:
+    """Writes an answers file and gives the engine that says what stands in it."""
+
+    def write(answers: object) -> Engine:
+        text = answers if isinstance(answers, str) else json.dumps(answers)
+        return find("scripted").build(configured(tmp_path, text))
+
+    return write
+
+
+def configured(folder: Path, text: str) -> EngineConfig:
+    path = folder / "answers.json"
+    path.write_text(text, "utf-8")
+    return EngineConfig(name="scripted", options={"answers": str(path)})
+
+
+class TestContract(EngineContract):
+    @pytest.fixture
+    def factory(self) -> EngineFactory:
+        return find("scripted")
+
+    @pytest.fixture
+    def config(self, tmp_path: Path) -> EngineConfig:
+        return configured(tmp_path, json.dumps({"*": {"text": "{}", "ttft": SLOW / 2, "delay": SLOW}}))
+
+
+def test_an_answer_is_found_by_task_and_id_then_by_id_then_for_all(script: Any) -> None:
+    engine = script({"simple::city": "1", "city": "2", "*": "3"})
+    assert complete(engine, request(task="simple", case_id="city")).text == "1"
+    assert complete(engine, request(task="other", case_id="city")).text == "2"
+    assert complete(engine, request(task="other", case_id="town")).text == "3"
+
+
+def test_a_case_without_an_answer_is_the_engines_fault(script: Any) -> None:
+    error = fault(script({"town": "{}"}))
+    assert error.kind is FaultKind.ENGINE
+    assert error.message.startswith("no answer for simple::city in ")
+
+
+def test_an_answer_says_all_that_an_engine_can(script: Any) -> None:
+    answer = complete(
+        script({
+            "city": {
+                "instance": {"city": "Åre"}, "finish_reason": "length", "ttft": 0.02, "delay": 0.05,
+                "usage": {"input_tokens": 3, "output_tokens": 4, "cached_tokens": 2},
+            }
+        })
+    )  # fmt: skip
+    assert answer.text == '{"city": "Åre"}'
+    assert answer.finish_reason is FinishReason.LENGTH
+    assert answer.usage == Usage(input_tokens=3, output_tokens=4, cached_tokens=2)
+    assert answer.sent == Sent(response_format=ResponseFormat.JSON_SCHEMA)
+    assert answer.timing.ttft is not None
+    assert answer.timing.ttft >= 0.02
+    assert answer.timing.tgt >= 0.05
+
+
+def test_what_is_not_said_is_unknown(script: Any) -> None:
+    answer = complete(script({"*": "prose"}))
+    assert (answer.text, answer.usage, answer.timing.ttft) == ("prose", Usage(), None)
+
+
+@pytest.mark.parametrize("reason", list(DeclineReason))
+def test_a_decline_has_its_reason_and_words(script: Any, reason: DeclineReason) -> None:
+    declined = decline(script({"*": {"decline": reason, "message": "no oneOf"}}))
+    assert (declined.reason, declined.message) == (reason, "no oneOf")
+
+
+@pytest.mark.parametrize("kind", list(FaultKind))
+def test_a_fault_has_its_kind_and_words(script: Any, kind: FaultKind) -> None:
+    answer = {"fault": kind, "message": "down", "status": 503, "retry_after": 0.5}
+    error = fault(script({"*": answer}))
+    assert (error.kind, error.message, error.status, error.retry_after) == (kind, "down", 503, 0.5)
+
+
+def test_a_fault_may_mend_after_so_many_tries(script: Any) -> None:
+    engine = script({"*": {"fault": "rate_limited", "times": 2, "text": "{}"}})
+    for repeat in (0, 1):
+        assert fault(engine, request(repeat=repeat)).kind is FaultKind.RATE_LIMITED
+        assert fault(engine, request(repeat=repeat)).kind is FaultKind.RATE_LIMITED
+        assert complete(engine, request(repeat=repeat)).text == "{}"
+
+
+def test_a_list_holds_an_answer_for_each_repeat(script: Any) -> None:
+    engine = script({"*": ["first", {"text": "second"}]})
+    texts = [complete(engine, request(repeat=repeat)).text for repeat in range(4)]
+    assert texts == ["first", "second", "second", "second"]
+
+
+def test_an_answer_slower_than_the_call_may_be_is_a_timeout(script: Any) -> None:
+    started = time.perf_counter()
+    error = fault(script({"*": {"text": "{}", "ttft": 0.01, "delay": 30}}), request(timeout=0.05))
+    assert error.kind is FaultKind.TIMEOUT
+    assert 0.05 <= time.perf_counter() - started < 1
+
+
+def test_lines_name_their_case_and_repeats_stand_in_order(script: Any) -> None:
+    lines = [
+        {"task": "simple", "id": "city", "text": "1"},
+        {"task": "simple", "id": "city", "text": "2"},
+        {"id": "*", "instance": []},
+    ]
+    engine = script("\n\n".join(json.dumps(line) for line in lines))
+    assert complete(engine, request(repeat=0)).text == "1"
+    assert complete(engine, request(repeat=1)).text == "2"
+    assert complete(engine, request(case_id="town")).text == "[]"
+
+
+def test_a_single_line_is_a_line(script: Any) -> None:
+    assert complete(script('{"id": "city", "text": "{}"}')).text == "{}"
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ({"a": {"txt": "x"}}, "a: unknown field 'txt': did you mean 'text'?"),
+        ({"a": {}}, "one of text, instance, decline, fault is expected"),
+        ({"a": 3}, "a string or an object is expected, not 3"),
+        ({"a": {"text": "x", "instance": 1}}, "'text' and 'instance' exclude each other"),
+        ({"a": {"fault": "sever"}}, "unknown fault 'sever': did you mean 'server'?"),
+        ({"a": {"decline": "no"}}, "unknown decline 'no'"),
+        ({"a": {"text": "x", "finish_reason": "end"}}, "unknown finish_reason 'end'"),
+        ({"a": {"fault": "server", "times": 2}}, "'times' is for a fault that an answer follows"),
+        ({"a": {"text": "x", "times": 2}}, "'times' is for a fault that an answer follows"),
+        ({"a": {"text": "x", "delay": -1}}, "'delay' is a number of seconds, not -1"),
+        ({"a": {"text": "x", "status": "5"}}, "'status' is a whole number above 0"),
+        ({"a": {"text": 5}}, "'text' is a string, not 5"),
+        ({"a": {"text": "x", "usage": {"tokens": 5}}}, "'usage' is an object of cached_tokens, input_tokens"),
+        ({"a": {"text": "x", "usage": {"input_tokens": "5"}}}, "'input_tokens' is a whole number"),
+        ("{", "not JSON: Expecting property name"),
+        ('{\n "a": "x",\n "b": \n}', "not JSON: Expecting value: line 4 column 1"),
+        ('{"id": "a", "text": "x"}\n{"id": ', "line 2: not JSON"),
+        ('{"text": "x"}\n{"id": "a", "text": "y"}', 'line 1: an object with an "id" is expected'),
+        ('{"id": "a"}', "one of text, instance, decline, fault is expected"),
+        ({"a": []}, "a: an empty list"),
+        ("[]", 'line 1: an object with an "id" is expected'),
+    ],
+)
+def test_an_answers_file_that_is_wrong_is_refused_by_name(tmp_path: Path, answers: Any, message: str) -> None:
+    text = answers if isinstance(answers, str) else json.dumps(answers)
+    with pytest.raises(EngineError) as caught:
+        find("scripted").check(configured(tmp_path, text))
+    assert message in str(caught.value)
+    assert "answers.json" in str(caught.value)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    config = EngineConfig(name="scripted", options={"answers": str(tmp_path / "no.json")})
+    with pytest.raises(EngineError, match=r"no answers can be read from .*no\.json"):
+        find("scripted").check(config)
+    assert find("scripted").describe(config).model == "scripted"
+
+
+def test_without_answers_it_says_how_to_give_them() -> None:
+    with pytest.raises(EngineError, match=r"needs answers: --jsbench-engine-option answers=FILE"):
+        find("scripted").check(EngineConfig(name="scripted"))
+
+
+FUNCTIONS = """
+from pytest_jsbench import CallError, Completion, Stopwatch
+from pytest_jsbench.generations import Declined, DeclineReason, FaultKind, FinishReason
+
+def echo(request):
+    return f"{request.key} {request.repeat}"
+
+def described(request):
+    return {"instance": request.schema["required"], "finish_reason": "length"}
+
+def completed(request):
+    return Completion(text="{}", finish_reason=FinishReason.STOP, timing=Stopwatch().stop())
+
+def declined(request):
+    return Declined(reason=DeclineReason.REFUSAL, message="no")
+
+def limited(request):
+    raise CallError(FaultKind.RATE_LIMITED, "slow", retry_after=2)
+
+def broken(request):
+    raise KeyError("tpyo")
+
+def nothing(request):
+    return None
+
+constant = 3
+"""
+
+
+@pytest.fixture
+def function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    (tmp_path / "jsbench_answering.py").write_text(FUNCTIONS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, "jsbench_answering", raising=False)
+
+    def build(name: str) -> Engine:
+        options = {"answers": f"jsbench_answering:{name}"}
+        return find("scripted").build(EngineConfig(name="scripted", options=options))
+
+    return build
+
+
+def test_a_function_answers_with_whatever_an_answer_can_be(function: Any) -> None:
+    assert complete(function("echo"), request(repeat=2)).text == "simple::city 2"
+    described = complete(function("described"))
+    assert (described.text, described.finish_reason) == ('["city", "old"]', FinishReason.LENGTH)
+    assert complete(function("completed")).text == "{}"
+    assert decline(function("declined")).message == "no"
+    assert fault(function("limited")).retry_after == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("broken", "the answers function raised KeyError: 'tpyo'"),
+        ("nothing", "the answer for simple::city: a string or an object is expected, not None"),
+    ],
+)
+def test_a_function_that_breaks_is_the_engines_fault(function: Any, name: str, message: str) -> None:
+    error = fault(function(name))
+    assert (error.kind, error.message) == (FaultKind.ENGINE, message)
+
+
+@pytest.mark.parametrize(("name", "message"), [("eco", "did you mean 'echo'"), ("constant", "is no function")])
+def test_what_is_no_function_is_refused(function: Any, name: str, message: str) -> None:
+    with pytest.raises(EngineError, match=message):
+        function(name)
