@@ -210,6 +210,8 @@ class LocalFactory:
             max_tokens_field="max_tokens",
             # with it an answer would depend on the requests before it
             extra_body={"cache_prompt": False},
+            # a proxy would look for the server on its own machine
+            proxies=False,
         )
         return LocalEngine(ChatEngine(chat, self.describe(config), key=config.api_key), settings)
 

@@ -62,6 +62,8 @@ class ChatSettings:
     max_tokens_field: str
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    #: whether the environment's proxies are used
+    proxies: bool = True
 
     @classmethod
     def from_config(cls, config: EngineConfig) -> ChatSettings:
@@ -136,7 +138,12 @@ class ChatEngine:
         self._settings = settings
         self._info = info
         self._key = key
-        self._client = openai.OpenAI(api_key=key, base_url=settings.base_url, max_retries=0)
+        self._client = openai.OpenAI(
+            api_key=key,
+            base_url=settings.base_url,
+            max_retries=0,
+            http_client=None if settings.proxies else openai.DefaultHttpxClient(trust_env=False),
+        )
 
     @property
     def info(self) -> EngineInfo:

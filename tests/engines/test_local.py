@@ -16,6 +16,7 @@ from pytest_jsbench.errors import EngineError, MissingRequirement
 from pytest_jsbench.generations import CallError, Completion, DeclineReason, FaultKind, ResponseFormat, Sent
 from tests.engines.asking import CITY, complete, decline, fault, request
 from tests.engines.contract import ServedContract
+from tests.engines.provider import unreachable_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -228,6 +229,18 @@ def test_the_server_asks_for_its_key_and_gives_nothing_away(local_config: Engine
     assert error.kind is FaultKind.AUTH
     assert "not-the-key" not in error.message
     stranger.close()
+
+
+def test_a_proxy_is_not_asked_for_a_server_on_this_machine(
+    local_config: EngineConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, unreachable_url())
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    engine = building(local_config)
+    assert complete(engine).text
+    engine.close()
 
 
 def test_a_model_that_is_not_there_is_said_with_the_command_that_brings_it(

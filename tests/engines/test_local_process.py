@@ -95,6 +95,22 @@ def test_a_server_that_says_nothing_is_given_up(tmp_path: Path, monkeypatch: pyt
     assert time.perf_counter() - started < 10
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="os.kill with 0 asks only on POSIX")
+def test_a_server_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pid = tmp_path / "pid"
+    (tmp_path / "jsbench_stubborn.py").write_text(
+        f"import os, pathlib, time; pathlib.Path({str(pid)!r}).write_text(str(os.getpid()))\n"
+        'print(\'{"address": "http://127.0.0.1:1"}\', flush=True)\ntime.sleep(60)'
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(local_process, "_MODULE", "jsbench_stubborn")
+    monkeypatch.setattr(local_process, "_PATIENCE", 0.2)
+    with serving(settings(tmp_path), timeout=30) as server:
+        assert server.address == "http://127.0.0.1:1"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
 def test_the_server_ends_with_its_block_even_when_a_test_breaks(local_config: EngineConfig) -> None:
     config = EngineConfig(name="local", options={"slots": 1, "context": 256})
     serving_it = find("local").prepare(config)

@@ -14,6 +14,7 @@ from tests.engines.asking import complete
 
 OWN = """
 from pytest_jsbench import Completion, Stopwatch
+from pytest_jsbench.errors import EngineError
 from pytest_jsbench.generations import EngineInfo, FinishReason, ResponseFormat
 
 closed = []
@@ -35,6 +36,9 @@ class Parrot:
 
 def broken(config):
     raise ValueError("no cage")
+
+def particular(config):
+    raise EngineError("set CAGE")
 
 def empty(config):
     return object()
@@ -104,12 +108,30 @@ def test_what_cannot_be_an_engine_is_refused_in_one_line(own: str, reference: st
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("broken", "cannot be built: ValueError: no cage"), ("empty", "built a object without info and generate")],
+    [
+        ("broken", "cannot be built: ValueError: no cage"),
+        ("particular", "^set CAGE$"),
+        ("empty", "built a object without info and generate"),
+    ],
 )
 def test_what_builds_no_engine_is_refused_in_one_line(own: str, name: str, message: str) -> None:
     reference = f"{own}:{name}"
     with pytest.raises(EngineError, match=message):
         find(reference).build(EngineConfig(name=reference))
+
+
+def test_a_number_of_calls_at_once_that_is_none_is_refused(own: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    factory = find(f"{own}:Parrot")
+    monkeypatch.setattr(sys.modules[own].Parrot, "concurrency", 0)
+    with pytest.raises(EngineError, match="concurrency is a whole number above 0, not 0"):
+        assert factory.concurrency
+
+
+def test_only_the_local_engine_starts_something_for_the_whole_run() -> None:
+    for name in ("anthropic", "openai", "scripted"):
+        config = EngineConfig(name=name)
+        with find(name).prepare(config) as prepared:
+            assert prepared is config
 
 
 def test_an_installed_engine_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
