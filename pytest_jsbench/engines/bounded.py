@@ -2,8 +2,8 @@
 A schema narrowed so that a small model comes to an end.
 
 Left to itself a 135M model fills an open schema until the token limit: invented properties, endless arrays and
-strings. Here objects without `additionalProperties` are closed, strings get `maxLength` 40 and arrays `maxItems`
-2, unless the schema itself says otherwise. The narrowing is sound: whatever conforms to the result conforms to
+strings. Here objects without `additionalProperties` are closed, strings get at most `maxLength` 40 and arrays at
+most `maxItems` 2, or as much as the schema asks for at the least. The narrowing is sound: whatever conforms to the result conforms to
 the original. So nothing changes where a narrower subschema would let more in (`not`, `if`, a `oneOf` whose
 branches may overlap, and what they refer to), and no node that shares its instance with another (`allOf`, `$ref`
 with siblings) is made narrower itself, because both together could then admit nothing.
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from pytest_jsbench.cases import Schema
 
 LONGEST_STRING = 40
+#: of a string in a format: an address is longer than a word
+LONGEST_FORMATTED = 64
 LONGEST_ARRAY = 2
+#: llama.cpp has a rule of fixed length for these
+_FIXED_FORMATS = ("date", "date-time", "time", "uuid")
 #: a bound from here on is no bound, and may be infinity
 _ABSURD = 10**9
 #: from here on `prefixItems` is a keyword
@@ -195,12 +199,20 @@ def _narrow(node: dict[str, Any]) -> None:
     kinds = _kinds(node)
     if ("properties" in node or "object" in kinds) and _closable(node):
         node["additionalProperties"] = False
-    if "string" in kinds and node.keys().isdisjoint({"maxLength", "pattern", "format"}):
-        node["maxLength"] = max(LONGEST_STRING, _whole(node.get("minLength")))
-    if "maxItems" not in node and ("array" in kinds or ("items" in node and not kinds)):
+    if "string" in kinds and "pattern" not in node and node.get("format") not in _FIXED_FORMATS:
+        longest = LONGEST_FORMATTED if "format" in node else LONGEST_STRING
+        _cap(node, "maxLength", max(longest, _whole(node.get("minLength"))))
+    if "array" in kinds or ("items" in node and not kinds):
         tuples = [len(node[name]) for name in _SCHEMA_LISTS if isinstance(node.get(name), list)]
-        wanted = [_whole(node.get("minItems")), _whole(node.get("minContains")), *tuples]
-        node["maxItems"] = max(LONGEST_ARRAY, *wanted)
+        contained = _whole(node.get("minContains", 1)) if "contains" in node else 0
+        _cap(node, "maxItems", max(LONGEST_ARRAY, _whole(node.get("minItems")), max(tuples, default=0) + contained))
+
+
+def _cap(node: dict[str, Any], keyword: str, most: int) -> None:
+    """Lower the node's bound to this, where it has none that is lower."""
+    given = node.get(keyword)
+    if given is None or (isinstance(given, int | float) and given > most):
+        node[keyword] = most
 
 
 def _closable(node: Mapping[str, Any]) -> bool:

@@ -160,7 +160,7 @@ class LocalFactory:
     concurrency = SLOTS
     shared = True
     #: a small model that has not ended by then has lost its way
-    max_tokens = 256
+    max_tokens = 192
 
     def check(self, config: EngineConfig) -> None:
         """See that the packages and the model's file are there, and that every option is known."""

@@ -118,7 +118,7 @@ OPTIONS = (
         name="max-tokens",
         metavar="N",
         parse=_at_least(1, int),
-        help="Most tokens of an answer. Default: 2048 (local: 256).",
+        help="Most tokens of an answer. Default: 2048 (local: 192).",
     ),
     Option(name="seed", metavar="N", parse=_at_least(0, int), help="Sampling seed. Default: not sent."),
     Option(
