@@ -3,10 +3,10 @@ A schema narrowed so that a small model comes to an end.
 
 Left to itself a 135M model fills an open schema until the token limit: invented properties, endless arrays and
 strings. Here objects without `additionalProperties` are closed, strings get at most `maxLength` 40 and arrays at
-most `maxItems` 2, or as much as the schema asks for at the least. The narrowing is sound: whatever conforms to the result conforms to
-the original. So nothing changes where a narrower subschema would let more in (`not`, `if`, a `oneOf` whose
-branches may overlap, and what they refer to), and no node that shares its instance with another (`allOf`, `$ref`
-with siblings) is made narrower itself, because both together could then admit nothing.
+most `maxItems` 2, or as much as the schema asks for at the least. The narrowing is sound: whatever conforms to
+the result conforms to the original. So nothing changes where a narrower subschema would let more in (`not`, `if`,
+a `oneOf` whose branches may overlap, and what they refer to), and no node that shares its instance with another
+(`allOf`, `$ref` with siblings) is made narrower itself, because both together could then admit nothing.
 """
 
 from __future__ import annotations
