@@ -64,8 +64,8 @@ class GateError(JSBenchError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The half sentence that offers the known names, the closest first: `did you mean 'x'? (one of: …)`."""
+    """The half sentence that offers the known names: `expected one of x, y`, or `did you mean 'x'? (one of x, y)`."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean '{close[0]}'? " if close else ""
-    return f"{hint}(one of: {', '.join(names)})"
+    everything = f"one of {', '.join(names)}"
+    return f"did you mean '{close[0]}'? ({everything})" if close else f"expected {everything}"

@@ -60,6 +60,6 @@ def test_a_schema_that_holds_braces_is_not_a_template() -> None:
 
 def test_an_unknown_preset_is_one_line_with_the_known_ones() -> None:
     with pytest.raises(
-        PromptError, match=r"unknown prompt 'schemas': did you mean 'schema'\? \(one of: fields, schema\)"
+        PromptError, match=r"unknown prompt 'schemas': did you mean 'schema'\? \(one of fields, schema\)"
     ):
         template("schemas")

@@ -120,13 +120,15 @@ def _quiet() -> Iterator[None]:
     import datasets
 
     bars = datasets.utils.logging.is_progress_bar_enabled()
-    logger = logging.getLogger("datasets")
-    level = logger.level
+    loggers = [logging.getLogger(name) for name in ("datasets", "huggingface_hub")]
+    levels = [logger.level for logger in loggers]
     datasets.disable_progress_bars()
-    logger.setLevel(logging.ERROR)
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
         if bars:
             datasets.enable_progress_bars()

@@ -77,6 +77,6 @@ def choose_format(config: EngineConfig, offered: tuple[ResponseFormat, ...]) -> 
         return config.response_format
     message = (
         f"engine '{config.name}' has no response format '{config.response_format}'"
-        f" (one of: {', '.join(sorted(offered))})"
+        f" (one of {', '.join(sorted(offered))})"
     )
     raise EngineError(message)

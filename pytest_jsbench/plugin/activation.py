@@ -23,7 +23,8 @@ from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.errors import EngineError, JSBenchError
 from pytest_jsbench.generations import EngineInfo, GenerationParams, ResponseFormat
-from pytest_jsbench.plugin.options import Settings, given_arguments
+from pytest_jsbench.plugin.options import given_arguments
+from pytest_jsbench.plugin.settings import Settings
 from pytest_jsbench.records import RunMetadata
 
 #: the top of every node id of the virtual suite

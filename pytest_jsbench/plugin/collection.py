@@ -78,14 +78,18 @@ class JSBenchCase(pytest.Item):
         if record.excluded:
             message = f"{self.nodeid}: {failure_text(record, rerun=None)}"
             raise pytest.skip.Exception(message, _use_item_location=True)
-        raise CaseFailed(record)
+        active = self.config.stash[ACTIVE]
+        raise CaseFailed(record, rerun=f"{active.rerun} {shlex.quote(self.nodeid)}")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """A few lines for a failed case; anything else is pytest's own business."""
-        if isinstance(excinfo.value, CaseFailed):
-            active = self.config.stash[ACTIVE]
-            return failure_text(excinfo.value.record, rerun=f"{active.rerun} {shlex.quote(self.nodeid)}")
-        return super().repr_failure(excinfo, style)
+        if not isinstance(excinfo.value, CaseFailed):
+            return super().repr_failure(excinfo, style)
+        shown = excinfo.getrepr(style="value", chain=False)
+        if (crash := shown.reprcrash) is not None:
+            # what the short summary and JUnit's message say; in place, for it stands in the chain too
+            crash.path, crash.lineno, crash.message = self.nodeid, 0, excinfo.value.headline
+        return shown
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Where the item stands, for headings; a line number because `Node.warn` needs one."""

@@ -12,11 +12,11 @@ _VIOLATIONS = 3
 
 
 class CaseFailed(Exception):
-    """The answer did not pass; carries the record that says why."""
+    """The answer did not pass; its text says why, and how to run the case again."""
 
-    def __init__(self, record: Record) -> None:
-        super().__init__(headline(record))
-        self.record = record
+    def __init__(self, record: Record, *, rerun: str) -> None:
+        super().__init__(failure_text(record, rerun=rerun))
+        self.headline = headline(record)
 
 
 def headline(record: Record) -> str:

@@ -179,5 +179,5 @@ def test_a_selection_takes_the_first_of_each_task() -> None:
 
 
 def test_an_unknown_task_is_one_line_with_the_known_ones() -> None:
-    with pytest.raises(DatasetError, match=r"no task 'simpel': did you mean 'simple'\? \(one of: hard, medium,"):
+    with pytest.raises(DatasetError, match=r"no task 'simpel': did you mean 'simple'\? \(one of hard, medium,"):
         BuiltinDataset.open(Selection(tasks=("simpel",)))

@@ -67,7 +67,7 @@ class EngineContract:
     def test_an_option_it_does_not_know_is_refused_with_the_nearest_name(
         self, factory: EngineFactory, config: EngineConfig
     ) -> None:
-        with pytest.raises(EngineError, match=r"no option 'strem'.*one of: "):
+        with pytest.raises(EngineError, match=r"no option 'strem'.*one of "):
             factory.check(replace(config, options={**config.options, "strem": True}))
 
     def test_it_answers_with_text_that_ended_for_a_reason(self, engine: Engine) -> None:

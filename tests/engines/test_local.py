@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
+import pytest_jsbench
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.errors import EngineError, MissingRequirement
@@ -192,7 +193,7 @@ def test_the_server_outlives_all_that(engine: Engine) -> None:
 
 
 def test_the_built_in_schemas_break_nothing(engine: Engine) -> None:
-    folder = Path(__file__).parents[2] / "pytest_jsbench" / "datasets" / "schemas"
+    folder = Path(pytest_jsbench.__file__).parent / "datasets" / "schemas"
     paths = sorted(folder.glob("*/*.json"))[::4]
     assert len(paths) > 10
 

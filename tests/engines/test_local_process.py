@@ -26,10 +26,11 @@ pytest.importorskip("xllamacpp", reason="the local engine needs the package xlla
 
 HOME = Path(pytest_jsbench.__file__).parents[1]
 HOLDER = """
-import sys, time
+import signal, sys, time
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
 with find("local").prepare(EngineConfig(name="local", options={"slots": 1, "context": 256})) as prepared:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job starts without it
     print(prepared.base_url, flush=True)
     time.sleep(60)
 """
@@ -41,7 +42,7 @@ def settings(model: Path) -> ServerSettings:
 
 def listening(url: str) -> bool:
     try:
-        return httpx2.get(f"{url.removesuffix('/v1')}/health", timeout=2).status_code == 200
+        return httpx2.get(f"{url.removesuffix('/v1')}/health", timeout=30).status_code == 200
     except httpx2.TransportError:
         return False
 

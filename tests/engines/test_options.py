@@ -20,7 +20,7 @@ def test_an_unknown_option_is_refused_with_the_nearest() -> None:
     with pytest.raises(EngineError) as caught:
         options(streem=True)
     assert str(caught.value) == (
-        "engine 'e' has no option 'streem': did you mean 'stream'? (one of: body, name, slots, stream)"
+        "engine 'e' has no option 'streem': did you mean 'stream'? (one of body, name, slots, stream)"
     )
 
 
@@ -65,6 +65,6 @@ def test_headers_are_strings_and_are_not_shown() -> None:
 
 def test_a_response_format_that_is_not_offered_is_refused() -> None:
     config = EngineConfig(name="e", response_format=ResponseFormat.TOOL)
-    with pytest.raises(EngineError, match=r"engine 'e' has no response format 'tool' \(one of: json_schema, text\)"):
+    with pytest.raises(EngineError, match=r"engine 'e' has no response format 'tool' \(one of json_schema, text\)"):
         choose_format(config, (ResponseFormat.JSON_SCHEMA, ResponseFormat.TEXT))
     assert choose_format(EngineConfig(name="e"), (ResponseFormat.TEXT,)) is ResponseFormat.TEXT

@@ -64,7 +64,7 @@ def test_every_built_in_name_is_found_and_listed() -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
-    with pytest.raises(UnknownEngine, match=r"unknown engine 'opanai': did you mean 'openai'\? \(one of: "):
+    with pytest.raises(UnknownEngine, match=r"unknown engine 'opanai': did you mean 'openai'\? \(one of "):
         find("opanai")
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -16,6 +17,9 @@ import pytest_jsbench.plugin.controller
 import pytest_jsbench.plugin.fixtures
 import pytest_jsbench.plugin.terminal
 import pytest_jsbench.plugin.worker  # noqa: F401
+
+with contextlib.suppress(ImportError):
+    import numpy  # noqa: F401  # its extension module refuses to be loaded twice
 
 #: they take longer to import than most tests here take to run, in each worker again
 WITHOUT_SLOW_PLUGINS = ("-p", "no:hypothesispytest", "-p", "no:anyio")

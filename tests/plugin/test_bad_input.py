@@ -11,6 +11,8 @@ from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
         (["--jsbench-engine=opnai"], "*opnai*did you mean 'openai'?*"),
         (["--jsbench-engine=no_such_module:Engine"], "*no_such_module*"),
         (["--jsbench-tasks=ordres"], "*dataset 'schemas' has no task 'ordres': did you mean 'orders'?*"),
+        (["--jsbench-tasks=,"], "*--jsbench-tasks: expected names with commas between them, found ','*"),
+        (["--jsbench-extra-fields="], "*--jsbench-extra-fields: expected names with commas*"),
         (["--jsbench-dataset=nowhere"], "*no dataset 'nowhere': expected builtin*"),
         (["--jsbench-dataset=empty"], "*no schemas in empty: expected [*].json files*"),
         (["--jsbench-min-pass-rate=90"], "*--jsbench-min-pass-rate: a pass rate is a number from 0 to 1*"),

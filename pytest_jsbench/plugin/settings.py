@@ -1,0 +1,103 @@
+"""What the user said, on the command line or in the ini file, read once into frozen `Settings`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+from pytest_jsbench.plugin.options import OPTIONS, value_of
+
+if TYPE_CHECKING:
+    from pytest_jsbench.datasets.base import Selection
+    from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.gates import Gate
+    from pytest_jsbench.generations import ResponseFormat
+    from pytest_jsbench.verdicts import JudgePolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything a user said, read once."""
+
+    engine: EngineConfig
+    #: whether the engine was named on the command line, and not only in the ini file
+    asked_on_command_line: bool
+    selection: Selection
+    prompt: str
+    max_tokens: int | None
+    temperature: float | None
+    seed: int | None
+    timeout: float
+    retries: int
+    concurrency: int | None
+    policy: JudgePolicy
+    gate: Gate | None
+    output: Path | None
+    benchmark_rows: Literal["task", "case"]
+
+    @classmethod
+    def from_config(cls, config: pytest.Config) -> Settings:
+        """Read the command line and the ini file; pytest.UsageError says what is wrong with a value."""
+        from pytest_jsbench.datasets.base import Selection
+        from pytest_jsbench.engines.base import EngineConfig
+        from pytest_jsbench.errors import JSBenchError
+        from pytest_jsbench.gates import Gate
+
+        values = {option.name: value_of(config, option.name) for option in OPTIONS}
+        selection = {name: values[name] for name in ("tasks", "split", "limit") if values[name] is not None}
+        try:
+            gate = None if values["min-pass-rate"] is None else Gate.parse(values["min-pass-rate"])
+        except JSBenchError as error:
+            message = f"--jsbench-min-pass-rate: {error}"
+            raise pytest.UsageError(message) from None
+        return cls(
+            engine=EngineConfig(
+                name=values["engine"],
+                model=values["model"],
+                base_url=values["base-url"],
+                api_key_env=values["api-key-env"],
+                response_format=_response_format(values["response-format"]),
+                options=dict(values["engine-option"] or ()),
+            ),
+            asked_on_command_line=config.getoption("jsbench_engine") is not None,
+            selection=Selection(source=values["dataset"] or "builtin", **selection),
+            prompt=values["prompt"] or "schema",
+            max_tokens=values["max-tokens"],
+            temperature=values["temperature"],
+            seed=values["seed"],
+            timeout=values["timeout"] or 120.0,
+            retries=2 if values["retries"] is None else values["retries"],
+            concurrency=values["concurrency"],
+            policy=_policy(values),
+            gate=gate,
+            output=None if values["output"] is None else config.invocation_params.dir / values["output"],
+            benchmark_rows=values["benchmark-rows"] or "task",
+        )
+
+
+def _response_format(text: str | None) -> ResponseFormat | None:
+    from pytest_jsbench.generations import ResponseFormat
+
+    return None if text is None else ResponseFormat(text)
+
+
+def _policy(values: Mapping[str, Any]) -> JudgePolicy:
+    from pytest_jsbench.verdicts import JudgePolicy
+
+    chosen: dict[str, Any] = {
+        name: values[name] for name in ("fences", "reasoning", "formats", "validator") if values[name]
+    }
+    if values["judge-timeout"] is not None:
+        chosen["timeout"] = values["judge-timeout"]
+    if values["default-dialect"] is not None:
+        chosen["default_dialect"] = values["default-dialect"]
+    extra_fields = values["extra-fields"]
+    if extra_fields in {"fail", "allow"}:
+        chosen["extra_fields"] = extra_fields
+    elif extra_fields is not None:
+        chosen["ignored_fields"] = extra_fields
+    return JudgePolicy(**chosen)
