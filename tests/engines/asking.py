@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import urllib.error
+import urllib.request
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.cases import CaseKey
@@ -65,3 +67,14 @@ def fault(engine: Engine, asked: Request | None = None) -> CallError:
         return error
     message = f"no fault, but {outcome}"
     raise AssertionError(message)
+
+
+def fetch(url: str, *, authorization: str = "") -> tuple[int, str]:
+    """Status and text of a GET, past any proxy; OSError where nobody answers."""
+    asked = urllib.request.Request(url, headers={"authorization": authorization} if authorization else {})
+    try:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(asked, timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, ""

@@ -7,7 +7,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx2
 import pytest
 
 import pytest_jsbench
@@ -15,7 +14,7 @@ from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.errors import EngineError, MissingRequirement
 from pytest_jsbench.generations import CallError, Completion, DeclineReason, FaultKind, ResponseFormat, Sent
-from tests.engines.asking import CITY, complete, decline, fault, request
+from tests.engines.asking import CITY, complete, decline, fault, fetch, request
 from tests.engines.contract import ServedContract
 from tests.engines.provider import unreachable_url
 
@@ -221,10 +220,10 @@ def test_the_server_asks_for_its_key_and_gives_nothing_away(local_config: Engine
     assert local_config.base_url.startswith("http://127.0.0.1:")
     assert local_config.api_key not in repr(local_config)
     models = f"{local_config.base_url}/models"
-    assert httpx2.get(models, headers={"authorization": "Bearer wrong"}).status_code == 401
-    answer = httpx2.get(models, headers={"authorization": f"Bearer {local_config.api_key}"})
-    assert [model["id"] for model in answer.json()["data"]] == [local_config.model]
-    assert ".gguf" not in answer.text
+    assert fetch(models, authorization="Bearer wrong")[0] == 401
+    _, text = fetch(models, authorization=f"Bearer {local_config.api_key}")
+    assert [model["id"] for model in json.loads(text)["data"]] == [local_config.model]
+    assert ".gguf" not in text
     stranger = building(local_config, api_key="not-the-key-of-this-server")
     error = fault(stranger)
     assert error.kind is FaultKind.AUTH

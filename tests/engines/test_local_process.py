@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import httpx2
 import pytest
 
 import pytest_jsbench
@@ -18,6 +17,7 @@ from pytest_jsbench.engines.local_process import serving
 from pytest_jsbench.engines.local_server import ServerSettings
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.errors import EngineError
+from tests.engines.asking import fetch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,8 +42,8 @@ def settings(model: Path) -> ServerSettings:
 
 def listening(url: str) -> bool:
     try:
-        return httpx2.get(f"{url.removesuffix('/v1')}/health", timeout=30).status_code == 200
-    except httpx2.TransportError:
+        return fetch(f"{url.removesuffix('/v1')}/health")[0] == 200
+    except OSError:
         return False
 
 
