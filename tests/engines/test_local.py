@@ -246,6 +246,8 @@ def test_a_proxy_is_not_asked_for_a_server_on_this_machine(
 def test_a_model_that_is_not_there_is_said_with_the_command_that_brings_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    pytest.importorskip("xllamacpp", reason="the package is asked for before the model")
+
     def absent(name: str) -> None:
         raise metadata.PackageNotFoundError(name)
 
@@ -260,6 +262,7 @@ def test_a_model_that_is_not_there_is_said_with_the_command_that_brings_it(
 
 
 def test_a_model_file_is_named_without_its_folder(tmp_path: Path) -> None:
+    pytest.importorskip("xllamacpp", reason="the package is asked for before the model")
     path = tmp_path / "My-Model.Q8_0.gguf"
     path.touch()
     config = EngineConfig(name="local", model=str(path))
