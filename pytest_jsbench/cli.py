@@ -1,76 +1,73 @@
-"""The `jsbench` command: what can be done with a run's records afterwards, without calling a model."""
+"""The `jsbench` command: what can be done with answers that are there, without calling a model."""
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from pytest_jsbench import __version__, journal
-from pytest_jsbench.errors import JSBenchError, RecordError
-from pytest_jsbench.exports.table import details, table
-from pytest_jsbench.records import Record, Run
-from pytest_jsbench.summaries import summarize
-from pytest_jsbench.verdicts import Judge, JudgePolicy, decide
+from pytest_jsbench import __version__
+from pytest_jsbench.errors import JSBenchError
+from pytest_jsbench.judging import is_records, judge_plain, judge_records
+from pytest_jsbench.verdicts.dialects import NAMES
 
 
 def main(arguments: Sequence[str] | None = None, *, out: TextIO | None = None) -> int:
     """Run the command; 0 when all passed, 1 when not, 2 on bad input, as pytest and diff have it."""
     options = _parser().parse_args(arguments)
     try:
-        return _judge(options.records, out or sys.stdout)
+        return _judge(options, out or sys.stdout)
     except JSBenchError as error:
         sys.stderr.write(f"jsbench: {error}\n")
         return 2
+    except BrokenPipeError:  # `jsbench judge … | head`
+        sys.stderr.close()
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="jsbench", description="Work with the records of a pytest-jsbench run.")
+    parser = argparse.ArgumentParser(prog="jsbench", description="Judge answers against JSON Schemas.")
     parser.add_argument("--version", action="version", version=f"pytest-jsbench {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    judge = commands.add_parser("judge", help="judge recorded answers again, and show what changed and the summary")
-    judge.add_argument("records", type=Path, metavar="RECORDS", help="a records.jsonl, or the folder it is in")
+    judge = commands.add_parser(
+        "judge",
+        help="judge recorded answers again, or lines of schema and text",
+        description="Judge the answers of a run again, by the run's own policy, and show what changed and the "
+        'summary; or judge lines of {"schema": ..., "text": ...} and show what did not pass.',
+    )
+    judge.add_argument("file", type=Path, metavar="FILE", help="records.jsonl, the folder it is in, or any JSONL")
+    judge.add_argument("-v", "--verbose", action="store_true", help="say more: all lines; the breakdown by keyword")
+    judge.add_argument("--json", action="store_true", help="one verdict per line, as JSON, and nothing else")
+    policy = judge.add_argument_group("how strictly (default: as the run was, or the defaults of pytest's options)")
+    policy.add_argument("--extra-fields", choices=("fail", "allow"))
+    policy.add_argument("--duplicate-keys", choices=("note", "fail"))
+    policy.add_argument("--fences", choices=("strip", "forbid"))
+    policy.add_argument("--reasoning", choices=("keep", "strip"))
+    policy.add_argument("--formats", choices=("assert", "ignore"))
+    policy.add_argument("--default-dialect", choices=tuple(NAMES), metavar=f"{{{','.join(NAMES)}}}")
+    policy.add_argument("--validator", choices=("both", "jsonschema-rs", "jsonschema"))
+    policy.add_argument("--timeout", type=_seconds, metavar="S", help="seconds for judging one answer")
     return parser
 
 
-def _judge(path: Path, out: TextIO) -> int:
-    if path.is_dir():
-        path = path / "records.jsonl"
-    content = journal.read(path)
-    if content.metadata is None:
-        message = f"{path} has no header line; expected the records.jsonl of a run"
-        raise RecordError(message)
-    policy = _policy(content.metadata.policy)
-    with Judge(policy) as judge:
-        records = tuple(_judged_again(record, judge) for record in content.records)
-    for warning in content.warnings:
-        out.write(f"warning: {warning}\n")
-    for before, after in zip(content.records, records, strict=True):
-        if before.verdict.failure_type != after.verdict.failure_type:
-            old, new = (r.verdict.failure_type or "passed" for r in (before, after))
-            out.write(f"{after.key}: was {old}, now {new}\n")
-    keys = tuple(dict.fromkeys(record.key for record in records))
-    run = Run(metadata=content.metadata, planned=keys, records=records)
-    summary = summarize(run)
-    out.writelines(f"{line}\n" for line in table(summary))
-    out.writelines(f"{line}\n" for line in details(run, summary))
-    return 0 if summary.total.pass_rate.successes == summary.total.planned else 1
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise ValueError
+    return seconds
 
 
-def _policy(data: object) -> JudgePolicy:
-    if not isinstance(data, dict):
-        return JudgePolicy()
-    known = {field.name for field in dataclasses.fields(JudgePolicy)}
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in known
+def _judge(options: argparse.Namespace, out: TextIO) -> int:
+    path: Path = options.file
+    path = path / "records.jsonl" if path.is_dir() else path
+    chosen: dict[str, Any] = {
+        name: value
+        for name in ("extra_fields", "duplicate_keys", "fences", "reasoning", "formats", "validator", "timeout")
+        if (value := getattr(options, name)) is not None
     }
-    return JudgePolicy(**values)
-
-
-def _judged_again(record: Record, judge: Judge) -> Record:
-    if record.generation is None or record.schema is None:
-        return record
-    return dataclasses.replace(record, verdict=decide(record.generation, record.schema, judge))
+    if options.default_dialect is not None:
+        chosen["default_dialect"] = NAMES[options.default_dialect]
+    judging = judge_records if is_records(path) else judge_plain
+    return 0 if judging(path, chosen, out, as_json=options.json, verbose=options.verbose) else 1

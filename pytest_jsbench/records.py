@@ -65,7 +65,7 @@ class Record:
             if self.prompt is None
             else {"digest": self.prompt.digest, "messages": self.prompt.to_messages()},
             "generation": None if self.generation is None else _generation_to_dict(self.generation),
-            "verdict": _verdict_to_dict(self.verdict),
+            "verdict": verdict_to_dict(self.verdict),
             "started_at": self.started_at,
             "queue_s": self.queue_s,
             "retries": self.retries,
@@ -215,7 +215,8 @@ def _sent_to_dict(sent: Sent | None) -> dict[str, Any] | None:
     return None if sent is None else {"response_format": sent.response_format.value, "schema": sent.schema}
 
 
-def _verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
+def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
+    """The verdict as JSON values, without its instance."""
     return {
         "passed": verdict.passed,
         "valid": verdict.valid,

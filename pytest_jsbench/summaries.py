@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_jsbench.cases import CaseKey
 from pytest_jsbench.generations import Completion, Declined, Failed
+from pytest_jsbench.keywords import KeywordMetrics, by_keyword
 from pytest_jsbench.records import Record, Run
 from pytest_jsbench.statistics import Distribution, Proportion, proportion
 from pytest_jsbench.verdicts import FailureType
@@ -116,10 +117,14 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A run's metrics, per task in the order of the plan, and overall."""
+    """A run's metrics: per task in the order of the plan, overall, and by keyword."""
 
     tasks: Mapping[str, Metrics]
     total: Metrics
+    #: by keyword, most failures first
+    keywords: Mapping[str, KeywordMetrics]
+    #: the attempts on whose answer the two validators disagree
+    disputed: tuple[CaseKey, ...]
 
 
 def summarize(run: Run) -> Summary:
@@ -136,6 +141,8 @@ def summarize(run: Run) -> Summary:
             task: metrics(records, planned=len(planned.get(task, ())) * repeats) for task, records in by_task.items()
         },
         total=metrics(run.records, planned=len(run.planned) * repeats),
+        keywords=by_keyword(run.records),
+        disputed=tuple(record.key for record in run.records if record.verdict.disputed),
     )
 
 

@@ -19,6 +19,7 @@ from pytest_jsbench.timing import Timing
 from pytest_jsbench.verdicts import FailureType, Note, SecondOpinion, Verdict, Violation
 
 PASSED = Verdict(failure_type=None, valid=True, second_opinion=SecondOpinion.AGREES)
+DISPUTED = Verdict(failure_type=None, valid=True, second_opinion=SecondOpinion.DISAGREES)
 VIOLATED = Verdict(
     failure_type=FailureType.SCHEMA_VIOLATION,
     valid=False,

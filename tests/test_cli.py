@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,86 @@ from tests.examples import record
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}
 
 
-def judged(path: Path) -> tuple[int, str]:
+def judged(path: Path, *options: str) -> tuple[int, str]:
     out = io.StringIO()
-    return main(["judge", str(path)], out=out), out.getvalue()
+    return main(["judge", str(path), *options], out=out), out.getvalue()
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """Four lines of schema and text: passed, violated, passed with a key twice, cut off."""
+    lines: list[dict[str, object]] = [
+        {"schema": SCHEMA, "text": '{"n": 1}', "id": "good"},
+        {"schema": SCHEMA, "text": '{"n": -1}', "id": "low\x1b[31m"},
+        {"schema": SCHEMA, "text": '{"n": 1, "n": 2}'},
+        {"schema": True, "text": '{"n": ', "truncated": True},
+    ]
+    path = tmp_path / "answers.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n\n")
+    return path
+
+
+def test_plain_lines_are_judged_and_those_that_do_not_pass_are_named(plain: Path) -> None:
+    status, shown = judged(plain)
+
+    assert status == 1
+    assert shown.splitlines() == [
+        "low\\x1b[31m: schema_violation: $.n: -1 is less than the minimum of 0",
+        "line 4: truncated (incomplete): stopped at the token limit: Expecting value (line 1, column 6)",
+        "passed 2 of 4",
+    ]
+
+
+def test_verbose_names_all_lines(plain: Path) -> None:
+    assert "good: passed\n" in judged(plain, "-v")[1]
+
+
+def test_the_policy_can_be_given(plain: Path) -> None:
+    status, shown = judged(plain, "--duplicate-keys=fail")
+
+    assert status == 1
+    assert "line 3: syntax_error (duplicate_keys): an object with the same key twice" in shown
+
+
+def test_json_is_one_verdict_per_line_and_nothing_else(plain: Path) -> None:
+    verdicts = [json.loads(line) for line in judged(plain, "--json")[1].splitlines()]
+
+    assert [(one["id"], one["passed"], one["failure_type"]) for one in verdicts] == [
+        ("good", True, None),
+        ("low\x1b[31m", False, "schema_violation"),
+        ("line 3", True, None),
+        ("line 4", False, "truncated"),
+    ]
+    assert verdicts[1]["violations"][0]["keyword"] == "minimum"
+    assert verdicts[2]["notes"] == ["duplicate_keys"]
+
+
+def test_lines_that_all_pass_are_status_zero(tmp_path: Path) -> None:
+    path = tmp_path / "one.jsonl"
+    path.write_text('{"schema": true, "text": "1"}')
+
+    assert judged(path) == (0, "passed 1 of 1\n")
+
+
+def test_recorded_answers_have_their_policy_and_it_can_be_changed(tmp_path: Path) -> None:
+    text = '```json\n{"n": 1}\n```'
+    journal.write(
+        tmp_path / "records.jsonl",
+        examples.metadata(policy={"fences": "forbid", "ignored_fields": ["x"], "not_known": 1}),
+        [record("a", schema=SCHEMA, generation=examples.completion(text))],
+    )
+
+    assert "was passed, now syntax_error" in judged(tmp_path)[1]
+    assert judged(tmp_path, "--fences=strip")[0] == 0
+    (line,) = judged(tmp_path, "--json", "--fences=strip")[1].splitlines()
+    assert (json.loads(line)["task"], json.loads(line)["notes"]) == ("simple", ["fenced"])
+
+
+def test_verbose_shows_the_breakdown_of_recorded_answers(tmp_path: Path) -> None:
+    journal.write(tmp_path / "records.jsonl", examples.metadata(), [record("a", schema=SCHEMA)])
+
+    assert "Keyword" in judged(tmp_path, "-v")[1]
+    assert "Keyword" not in judged(tmp_path)[1]
 
 
 def test_recorded_answers_are_judged_again_and_changes_are_named(tmp_path: Path) -> None:
@@ -47,7 +125,15 @@ def test_answers_that_do_not_pass_are_status_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(None, "cannot read"), ("", "has no header line"), ('{"type": "run"}\n{}\n', "not a")],
+    [
+        (None, "cannot read"),
+        ("", "is empty"),
+        ('{"type": "run"}\n{}\n', "not a"),
+        ('{"type": "record"}', 'expected {"schema": an object or a boolean, "text": a string}, found the fields type'),
+        ('{"schema": "{}", "text": "1"}', "records.jsonl:1: expected"),
+        ('{"schema": {}, "text": "1"}\nnonsense', "records.jsonl:2: not a JSON object"),
+        ("[" * 100_000, "records.jsonl:1: not a JSON object"),
+    ],
 )
 def test_what_is_no_records_file_is_one_line_and_status_two(
     tmp_path: Path, content: str | None, message: str, capsys: pytest.CaptureFixture[str]

@@ -24,6 +24,8 @@ def run_to_dict(run: Run, summary: Summary, *, config_path: str, gate: GateResul
         "backend": run.metadata.engine,
         "metrics": summary.total.to_dict(),
         "tasks": {task: {"metrics": metrics.to_dict()} for task, metrics in summary.tasks.items()},
+        "keywords": {name: figures.to_dict() for name, figures in summary.keywords.items()},
+        "disputed": [str(key) for key in summary.disputed],
         "run": {
             **run.metadata.to_dict(),
             "ended_at": datetime.now(UTC).isoformat(timespec="seconds"),

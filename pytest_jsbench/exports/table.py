@@ -16,6 +16,8 @@ from pytest_jsbench.summaries import COUNTED_FAILURES, Metrics, Summary
 
 NOT_APPLICABLE = "n/a"
 _LONGEST_TASK = 15
+_LONGEST_KEYWORD = 24
+_MOST_DISPUTED = 5
 _DETAIL_INDENT = 11
 
 
@@ -49,6 +51,17 @@ def table(summary: Summary) -> list[str]:
     return lines
 
 
+def keyword_table(summary: Summary) -> list[str]:
+    """The breakdown by keyword, one row each, most failures first."""
+    rows = [
+        [printable(name, _LONGEST_KEYWORD), figures.failures, figures.pass_rate.n, _rate(figures.pass_rate)]
+        for name, figures in summary.keywords.items()
+    ]
+    headers = ["Keyword", "Answers that\nbroke it", "Attempts whose\nschema uses it", "Pass\nrate"]
+    aligned = ("left", "right", "right", "right")
+    return tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, colalign=aligned).splitlines()
+
+
 def details(run: Run, summary: Summary) -> list[str]:
     """What the table does not say, one subject a line, within 80 columns."""
     return [line for name, text in _details(run, summary) for line in detail(name, text)]
@@ -70,13 +83,20 @@ def _details(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
     yield "failures", ", ".join(f"{kind.value} {count}" for kind, count in ranked) or "none"
     yield "tokens", _tokens(total)
     if total.disputed:
-        yield "disputed", f"{_count(total.disputed, 'verdict')} on which the two validators disagree"
+        yield "disputed", _disputed(summary)
     if total.excluded:
         yield "excluded", f"{_count(total.excluded, 'case')} whose own schema is broken (skipped)"
     if total.unjudged:
         yield "unjudged", f"{_count(total.unjudged, 'answer')} that could not be judged: the figures are incomplete"
     if total.errors:
         yield "errors", _errors(run, total)
+
+
+def _disputed(summary: Summary) -> str:
+    names = [printable(str(key)) for key in summary.disputed]
+    more = f", and {len(names) - _MOST_DISPUTED} more" if len(names) > _MOST_DISPUTED else ""
+    said = f"{_count(len(names), 'verdict')} on which the two validators disagree"
+    return f"{said}: {', '.join(names[:_MOST_DISPUTED])}{more}"
 
 
 def _row(task: str, metrics: Metrics) -> list[str]:

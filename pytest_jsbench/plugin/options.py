@@ -9,14 +9,6 @@ from typing import Any
 
 import pytest
 
-_DIALECTS = {
-    "draft-04": "http://json-schema.org/draft-04/schema#",
-    "draft-06": "http://json-schema.org/draft-06/schema#",
-    "draft-07": "http://json-schema.org/draft-07/schema#",
-    "2019-09": "https://json-schema.org/draft/2019-09/schema",
-    "2020-12": "https://json-schema.org/draft/2020-12/schema",
-}
-
 
 def _at_least(least: float, kind: type[int] | type[float]) -> Callable[[str], float]:
     def parse(text: str) -> float:
@@ -178,6 +170,12 @@ OPTIONS = (
         "to ignore.",
     ),
     Option(
+        name="duplicate-keys",
+        metavar="note|fail",
+        choices=("note", "fail"),
+        help="Whether an object with a key twice is a syntax error (default: note, and the last one wins).",
+    ),
+    Option(
         name="fences",
         metavar="strip|forbid",
         choices=("strip", "forbid"),
@@ -198,8 +196,7 @@ OPTIONS = (
     Option(
         name="default-dialect",
         metavar="DRAFT",
-        choices=tuple(_DIALECTS),
-        parse=_DIALECTS.__getitem__,
+        choices=("draft-04", "draft-06", "draft-07", "2019-09", "2020-12"),
         help="The dialect of schemas without $schema (default: 2020-12).",
     ),
     Option(

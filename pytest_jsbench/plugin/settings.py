@@ -87,14 +87,17 @@ def _response_format(text: str | None) -> ResponseFormat | None:
 
 def _policy(values: Mapping[str, Any]) -> JudgePolicy:
     from pytest_jsbench.verdicts import JudgePolicy
+    from pytest_jsbench.verdicts.dialects import NAMES
 
     chosen: dict[str, Any] = {
-        name: values[name] for name in ("fences", "reasoning", "formats", "validator") if values[name]
+        name.replace("-", "_"): values[name]
+        for name in ("duplicate-keys", "fences", "reasoning", "formats", "validator")
+        if values[name]
     }
     if values["judge-timeout"] is not None:
         chosen["timeout"] = values["judge-timeout"]
     if values["default-dialect"] is not None:
-        chosen["default_dialect"] = values["default-dialect"]
+        chosen["default_dialect"] = NAMES[values["default-dialect"]]
     extra_fields = values["extra-fields"]
     if extra_fields in {"fail", "allow"}:
         chosen["extra_fields"] = extra_fields

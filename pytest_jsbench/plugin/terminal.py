@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.exports.table import detail, details, table
+from pytest_jsbench.exports.table import detail, details, keyword_table, table
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.activation import Active
 from pytest_jsbench.plugin.controller import Controller
@@ -41,7 +41,7 @@ class Terminal:
         settings = ", ".join([metadata.response_format, *switches])
         lines = [
             f"jsbench: engine {metadata.engine}, model {metadata.model} ({settings})",
-            f"jsbench: dataset {dataset['source']}, {len(active.keys)} cases, {active.concurrency} in flight",
+            f"jsbench: dataset {dataset['source']}, {_cases(len(active.keys))}, {active.concurrency} in flight",
         ]
         if active.suite_only:
             lines.append("jsbench: only the schemas run; name a path to run a project's own tests too")
@@ -69,9 +69,11 @@ class Terminal:
         if controller.run is None or controller.summary is None:
             return
         reporter.section(f"jsbench: {controller.run.metadata.engine} {controller.run.metadata.model}")
-        for line in table(controller.summary):
+        if reporter.verbosity > 0 and controller.summary.keywords:
+            for line in [*keyword_table(controller.summary), ""]:
+                reporter.write_line(line)
+        for line in [*table(controller.summary), ""]:
             reporter.write_line(line)
-        reporter.write_line("")
         for line in [*details(controller.run, controller.summary), *detail("records", self._where())]:
             reporter.write_line(line)
         for warning in controller.warnings:
@@ -90,6 +92,10 @@ class Terminal:
         if active.settings.output is None:
             return f"{folder} (the last 5 runs; --jsbench-output DIR keeps them for good)"
         return str(folder)
+
+
+def _cases(number: int) -> str:
+    return f"{number} case" if number == 1 else f"{number} cases"
 
 
 def _drop_quiet_reports(reporter: pytest.TerminalReporter) -> None:

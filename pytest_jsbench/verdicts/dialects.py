@@ -25,6 +25,10 @@ DRAFT_2019_09 = Dialect(uri="https://json-schema.org/draft/2019-09/schema", vali
 DRAFT_2020_12 = Dialect(uri="https://json-schema.org/draft/2020-12/schema", validator="Draft202012Validator")
 
 DIALECTS = (DRAFT_4, DRAFT_6, DRAFT_7, DRAFT_2019_09, DRAFT_2020_12)
+#: what a person types to its `$schema`
+NAMES = dict(
+    zip(("draft-04", "draft-06", "draft-07", "2019-09", "2020-12"), (one.uri for one in DIALECTS), strict=True)
+)
 
 
 def _key(uri: str) -> str:

@@ -58,6 +58,8 @@ class SyntaxReason(StrEnum):
     WHITE_SPACE = "white_space"
     TOO_DEEP = "too_deep"
     TOO_LARGE = "too_large"
+    #: an object with a key twice, where the policy forbids it
+    DUPLICATE_KEYS = "duplicate_keys"
     #: a fence with something before, after or inside it that is not the document
     FENCE_NOT_ALONE = "fence_not_alone"
     #: a fence that says it holds something other than JSON
@@ -99,6 +101,14 @@ def read_answer(text: str, policy: JudgePolicy) -> Document | NotJson:
     A fence around the whole answer is opened, and reasoning before it dropped, only as the policy says;
     nothing is ever searched for, stripped or repaired.
     """
+    answer = _open(text, policy)
+    if policy.duplicate_keys == "fail" and isinstance(answer, Document) and Note.DUPLICATE_KEYS in answer.notes:
+        message = "an object with the same key twice; expected each key once"
+        return NotJson(reason=SyntaxReason.DUPLICATE_KEYS, message=message, notes=answer.notes)
+    return answer
+
+
+def _open(text: str, policy: JudgePolicy) -> Document | NotJson:
     if len(text) > LONGEST_TEXT:
         message = f"more than {LONGEST_TEXT:,} characters"
         return NotJson(reason=SyntaxReason.TOO_LARGE, message=message)

@@ -107,6 +107,8 @@ class JudgePolicy:
     extra_fields: Literal["fail", "allow"] = "fail"
     #: names of fields that are never hallucinations
     ignored_fields: tuple[str, ...] = ()
+    #: an object with a key twice: the last wins and it is noted, or it is a syntax error
+    duplicate_keys: Literal["note", "fail"] = "note"
     fences: Literal["strip", "forbid"] = "strip"
     reasoning: Literal["keep", "strip"] = "keep"
     formats: Literal["assert", "ignore"] = "assert"

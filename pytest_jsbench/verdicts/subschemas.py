@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 #: keywords whose value maps names to schemas
 NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
@@ -17,7 +17,7 @@ DATA = frozenset({"enum", "const", "default", "examples", "example"})
 _TRANSPARENT = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 
 
-def children(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def children(schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """
     Every object directly below that may be a schema.
 

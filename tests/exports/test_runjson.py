@@ -20,7 +20,12 @@ from tests.examples import record
     [
         (),
         (record(),),
-        (record(), record("b", verdict=examples.VIOLATED), record("c", verdict=examples.EXCLUDED)),
+        (
+            record(schema={"type": "object"}),
+            record("b", schema={"minimum": 0}, verdict=examples.VIOLATED),
+            record("c", verdict=examples.EXCLUDED),
+            record("d", verdict=examples.DISPUTED),
+        ),
         (record(verdict=examples.BROKEN, generation=examples.failed()),),
     ],
 )
@@ -39,6 +44,8 @@ def test_it_conforms_to_the_published_schema_and_is_read_as_seed_004_says(
     assert data.get("metrics", data)["planned"] == summary.total.planned
     assert (data["config_path"], data["backend"]) == ("pytest.ini", "scripted")
     assert data["gates"][0]["met"] == gate.met
+    assert data["keywords"].keys() == summary.keywords.keys()
+    assert data["disputed"] == [str(one.key) for one in records if one.verdict.disputed]
 
 
 def test_every_metric_it_writes_is_in_the_published_schema() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_jsbench.exports.table import details, table
+from pytest_jsbench.exports.table import details, keyword_table, table
 from pytest_jsbench.records import Record
 from pytest_jsbench.summaries import summarize
 from tests import examples
@@ -61,3 +61,29 @@ def test_every_line_fits_eighty_columns_whatever_went_wrong() -> None:
 )
 def test_what_the_table_does_not_say_is_said_below(records: tuple[Record, ...], expected: str) -> None:
     assert expected in lines(*records)
+
+
+def test_disputed_verdicts_are_named_and_the_rest_counted() -> None:
+    shown = lines(*(record(f"c{number}", verdict=examples.DISPUTED) for number in range(7)))
+
+    at = shown.index(next(line for line in shown if line.startswith("disputed")))
+    text = " ".join(line.strip() for line in shown[at : at + 3])
+    assert "7 verdicts on which the two validators disagree: simple::c0, simple::c1," in text
+    assert "simple::c4, and 2 more" in text
+    assert "simple::c5" not in text
+
+
+def test_the_breakdown_has_a_row_per_keyword_most_failures_first() -> None:
+    run = examples.run(
+        record("a", schema={"type": "object", "properties": {"n": {"minimum": 0}}}, verdict=examples.VIOLATED),
+        record("b", schema={"type": "object"}),
+    )
+
+    shown = keyword_table(summarize(run))
+
+    assert [line.split()[:3] for line in shown[3:]] == [
+        ["minimum", "1", "1"],
+        ["type", "0", "2"],
+        ["properties", "0", "1"],
+    ]
+    assert max(map(len, shown)) <= 80

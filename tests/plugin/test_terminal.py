@@ -16,7 +16,7 @@ def test_the_header_says_who_is_asked_what(bench: Bench) -> None:
     bench.run("--jsbench-concurrency=3", "--jsbench-model=my-model").stdout.fnmatch_lines(
         [
             "jsbench: engine scripted, model my-model (json_schema)",
-            "jsbench: dataset schemas, 1 cases, 3 in flight",
+            "jsbench: dataset schemas, 1 case, 3 in flight",
         ]
     )
 
@@ -75,3 +75,17 @@ def test_the_summary_stands_even_where_another_plugins_summary_raises(bench: Ben
     result = bench.run_subprocess("--rootdir=.", "--jsbench-min-pass-rate=0.5")
 
     assert "pass rate  1/1" in result.stdout.str()
+
+
+def test_verbose_adds_the_breakdown_by_keyword(mixed: Bench) -> None:
+    lines = summary(mixed.run("-v"))
+
+    pytest.LineMatcher(lines).fnmatch_lines(
+        [
+            "Keyword *Answers that *Attempts whose *Pass",
+            " *broke it *schema uses it *rate",
+            "minimum *1 *8 *0.12 ±0.??",
+            "Task *Declared*",
+        ]
+    )
+    assert "Keyword" not in "\n".join(summary(mixed.run()))

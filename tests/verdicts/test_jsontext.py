@@ -144,6 +144,17 @@ def test_many_brackets_side_by_side_are_not_depth() -> None:
     assert document("[" + "[]," * 10_000 + "{}]").instance == [*[[]] * 10_000, {}]
 
 
+@pytest.mark.parametrize("text", ['{"a": "x", "a": 1}', '```json\n[{"b": {"a": 1, "a": 1}}]\n```'])
+def test_duplicate_keys_are_an_error_where_the_policy_says_so(text: str) -> None:
+    refused = read_answer(text, JudgePolicy(duplicate_keys="fail"))
+    assert isinstance(refused, NotJson)
+    assert (refused.reason, refused.message) == (
+        SyntaxReason.DUPLICATE_KEYS,
+        "an object with the same key twice; expected each key once",
+    )
+    assert isinstance(read_answer('[{"a": 1}, {"a": 1}]', JudgePolicy(duplicate_keys="fail")), Document)
+
+
 def test_the_last_of_duplicate_keys_wins_and_is_noted() -> None:
     assert document('{"a": "x", "a": 1}') == Document(instance={"a": 1}, notes=(Note.DUPLICATE_KEYS,))
 

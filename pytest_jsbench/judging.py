@@ -1,0 +1,149 @@
+"""`jsbench judge`: recorded answers judged again, or plain lines of schema and text judged at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from pytest_jsbench import journal
+from pytest_jsbench.cases import Schema
+from pytest_jsbench.display import printable
+from pytest_jsbench.errors import RecordError
+from pytest_jsbench.exports.table import details, keyword_table, table
+from pytest_jsbench.records import Record, Run, verdict_to_dict
+from pytest_jsbench.summaries import summarize
+from pytest_jsbench.verdicts import Judge, JudgePolicy, Verdict, decide
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plain:
+    """One line of `{"schema": …, "text": …}`."""
+
+    name: str
+    schema: Schema
+    text: str
+    truncated: bool
+
+
+def is_records(path: Path) -> bool:
+    """Whether the file begins as the records of a run do; JournalError when it cannot be read."""
+    first = next(_objects(path, lenient=True), None)
+    return first is not None and first[1].get("type") == "run"
+
+
+def judge_records(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_json: bool, verbose: bool) -> bool:
+    """Judge a run's answers again, by its own policy with these changes; whether all passed."""
+    content = journal.read(path)
+    if content.metadata is None:
+        message = f"{path} has no header line; expected the records.jsonl of a run"
+        raise RecordError(message)
+    with Judge(_policy(content.metadata.policy, changes)) as judge:
+        records = tuple(_judged_again(record, judge) for record in content.records)
+        if as_json:
+            for record in records:
+                _write_json(out, {"task": record.key.task, "id": record.key.id}, record.verdict)
+    keys = tuple(dict.fromkeys(record.key for record in records))
+    run = Run(metadata=content.metadata, planned=keys, records=records)
+    summary = summarize(run)
+    if not as_json:
+        lines = [f"warning: {warning}" for warning in content.warnings]
+        lines += _changed(content.records, records)
+        if verbose:
+            lines += [*keyword_table(summary), ""]
+        lines += [*table(summary), *details(run, summary)]
+        out.writelines(f"{line}\n" for line in lines)
+    return summary.total.pass_rate.successes == summary.total.planned
+
+
+def judge_plain(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_json: bool, verbose: bool) -> bool:
+    """Judge each line as it is read, and say what did not pass; whether all passed."""
+    passed = judged = 0
+    with Judge(_policy({}, changes)) as judge:
+        for plain in _plain_lines(path):
+            verdict = judge.judge(plain.schema, plain.text, truncated=plain.truncated)
+            judged, passed = judged + 1, passed + verdict.passed
+            if as_json:
+                _write_json(out, {"id": plain.name}, verdict)
+            elif verbose or not verdict.passed:
+                out.write(f"{printable(plain.name)}: {_said(verdict)}\n")
+    if not judged:
+        message = f"{path} is empty; expected the records.jsonl of a run, or lines of schema and text"
+        raise RecordError(message)
+    if not as_json:
+        out.write(f"passed {passed} of {judged}\n")
+    return passed == judged
+
+
+def _said(verdict: Verdict) -> str:
+    kind = verdict.failure_type or "passed"
+    reason = f" ({verdict.reason})" if verdict.reason else ""
+    disputed = " (the two validators disagree)" if verdict.disputed else ""
+    return f"{kind}{reason}{disputed}" + (f": {printable(verdict.message)}" if verdict.message else "")
+
+
+def _changed(before: tuple[Record, ...], after: tuple[Record, ...]) -> Iterator[str]:
+    for old, new in zip(before, after, strict=True):
+        if old.verdict.failure_type != new.verdict.failure_type:
+            was, now = (record.verdict.failure_type or "passed" for record in (old, new))
+            yield f"{new.key}: was {was}, now {now}"
+
+
+def _judged_again(record: Record, judge: Judge) -> Record:
+    if record.generation is None or record.schema is None:
+        return record
+    return dataclasses.replace(record, verdict=decide(record.generation, record.schema, judge))
+
+
+def _policy(data: Mapping[str, Any], changes: Mapping[str, Any]) -> JudgePolicy:
+    known = {field.name for field in dataclasses.fields(JudgePolicy)}
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in known
+    }
+    return JudgePolicy(**{**values, **changes})
+
+
+def _write_json(out: TextIO, names: Mapping[str, str], verdict: Verdict) -> None:
+    out.write(json.dumps({**names, **verdict_to_dict(verdict)}, ensure_ascii=True) + "\n")
+
+
+def _plain_lines(path: Path) -> Iterator[Plain]:
+    for number, data in _objects(path):
+        schema, text, truncated = data.get("schema"), data.get("text"), data.get("truncated", False)
+        if not isinstance(schema, dict | bool) or not isinstance(text, str) or not isinstance(truncated, bool):
+            message = (
+                f'{path}:{number}: expected {{"schema": an object or a boolean, "text": a string}}, '
+                f"found the fields {printable(', '.join(data)) or 'none'}"
+            )
+            raise RecordError(message)
+        yield Plain(name=str(data.get("id", f"line {number}")), schema=schema, text=text, truncated=truncated)
+
+
+def _objects(path: Path, *, lenient: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a JSONL file with their line numbers; a lenient reader ends where something else stands."""
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                if not line.strip():
+                    continue
+                data = _object(line)
+                if data is None and lenient:
+                    return
+                if data is None:
+                    message = f"{path}:{number}: not a JSON object; expected one object with schema and text per line"
+                    raise RecordError(message)
+                yield number, data
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"cannot read {path}: {error}"
+        raise RecordError(message) from error
+
+
+def _object(line: str) -> dict[str, Any] | None:
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None

@@ -1,0 +1,80 @@
+"""The breakdown by keyword: which of them answers fail, and how answers fare whose schema uses them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.statistics import Proportion, proportion
+from pytest_jsbench.verdicts.subschemas import children
+
+if TYPE_CHECKING:
+    from pytest_jsbench.cases import CaseKey, Schema
+    from pytest_jsbench.records import Record
+
+#: the keywords that can make an instance invalid, in all dialects; annotations and definitions are none
+KEYWORDS = frozenset(
+    {
+        "$dynamicRef", "$recursiveRef", "$ref", "additionalItems", "additionalProperties", "allOf", "anyOf", "const",
+        "contains", "dependencies", "dependentRequired", "dependentSchemas", "else", "enum", "exclusiveMaximum",
+        "exclusiveMinimum", "format", "if", "items", "maxContains", "maxItems", "maxLength", "maxProperties", "maximum",
+        "minContains", "minItems", "minLength", "minProperties", "minimum", "multipleOf", "not", "oneOf", "pattern",
+        "patternProperties", "prefixItems", "properties", "propertyNames", "required", "then", "type",
+        "unevaluatedItems", "unevaluatedProperties", "uniqueItems",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeywordMetrics:
+    """What became of the attempts that one keyword has to do with."""
+
+    #: answers that broke it; an answer that breaks several counts once for each
+    failures: int
+    #: passed attempts / attempts whose schema uses it; attempts that never ran are in neither
+    pass_rate: Proportion
+
+    def to_dict(self) -> dict[str, Any]:
+        """The metrics as JSON values; a rate over nothing is None."""
+        rate = self.pass_rate
+        return {
+            "failures": self.failures,
+            "attempts": rate.n,
+            "passed": rate.successes,
+            "pass_rate": rate.value,
+            "pass_rate_ci_low": rate.ci_low,
+            "pass_rate_ci_high": rate.ci_high,
+        }
+
+
+def used_keywords(schema: Schema | None) -> frozenset[str]:
+    """The keywords in a schema or below it that can make an instance invalid."""
+    found: set[str] = set()
+    pending: list[Mapping[str, Any]] = [schema] if isinstance(schema, Mapping) else []
+    while pending:
+        subschema = pending.pop()
+        found.update(KEYWORDS.intersection(subschema))
+        pending += children(subschema)
+    return frozenset(found)
+
+
+def by_keyword(records: Iterable[Record]) -> dict[str, KeywordMetrics]:
+    """The breakdown of these records, most failures first; cases whose own schema is broken are left out."""
+    used: dict[CaseKey, frozenset[str]] = {}
+    attempts, passed, failures = Counter[str](), Counter[str](), Counter[str]()
+    for record in records:
+        if record.excluded:
+            continue
+        if record.key not in used:
+            used[record.key] = used_keywords(record.schema)
+        attempts.update(used[record.key])
+        if record.verdict.passed:
+            passed.update(used[record.key])
+        failures.update({violation.keyword for violation in record.verdict.violations})
+    ranked = sorted(attempts.keys() | failures.keys(), key=lambda name: (-failures[name], -attempts[name], name))
+    return {
+        name: KeywordMetrics(failures=failures[name], pass_rate=proportion(passed[name], attempts[name]))
+        for name in ranked
+    }
