@@ -53,9 +53,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
     if not 0 < seconds < float("inf"):
-        raise ValueError
+        message = f"expected seconds above 0, found {text!r}"
+        raise argparse.ArgumentTypeError(message)
     return seconds
 
 

@@ -54,7 +54,7 @@ def judge_records(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_jso
         lines += _changed(content.records, records)
         if verbose:
             lines += [*keyword_table(summary), ""]
-        lines += [*table(summary), *details(run, summary)]
+        lines += [*table(summary), "", *details(run, summary)]
         out.writelines(f"{line}\n" for line in lines)
     return summary.total.pass_rate.successes == summary.total.planned
 
@@ -137,7 +137,8 @@ def _objects(path: Path, *, lenient: bool = False) -> Iterator[tuple[int, dict[s
                     raise RecordError(message)
                 yield number, data
     except (OSError, UnicodeDecodeError) as error:
-        message = f"cannot read {path}: {error}"
+        reason = getattr(error, "strerror", None) or error
+        message = f"cannot read {path}: {reason}"
         raise RecordError(message) from error
 
 

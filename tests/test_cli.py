@@ -148,3 +148,12 @@ def test_what_is_no_records_file_is_one_line_and_status_two(
     assert shown.startswith("jsbench: ")
     assert message in shown or "records.jsonl:1" in shown
     assert len(shown.splitlines()) == 1
+
+
+@pytest.mark.parametrize("seconds", ["0", "soon", "inf"])
+def test_a_bound_that_is_none_is_refused(plain: Path, seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["judge", str(plain), f"--timeout={seconds}"])
+
+    assert caught.value.code == 2
+    assert f"expected seconds above 0, found '{seconds}'" in capsys.readouterr().err
