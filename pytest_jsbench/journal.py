@@ -79,6 +79,22 @@ def read(path: Path) -> JournalContent:
     return JournalContent(metadata=metadata, records=tuple(records), warnings=tuple(warnings))
 
 
+def read_metadata(path: Path) -> RunMetadata:
+    """The header line of a records file, without the records."""
+    try:
+        with path.open(encoding="utf-8") as lines:
+            data = json.loads(lines.readline() or "null")
+    except OSError as error:
+        message = f"cannot read {path}: {error.strerror or error}"
+        raise JournalError(message) from error
+    except ValueError:
+        data = None
+    if not isinstance(data, dict) or data.get("type") != "run" or not isinstance(data.get("run"), dict):
+        message = f"{path} has no header line; expected the records.jsonl of a run"
+        raise RecordError(message)
+    return RunMetadata.from_dict(data["run"])
+
+
 def write(path: Path, metadata: RunMetadata, records: Iterable[Record]) -> None:
     """Write a whole records file at once: the old one stands until the new one is complete."""
     lines = [_line(_header(metadata)), *(_line(record.to_dict()) for record in records)]

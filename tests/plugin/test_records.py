@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.plugin.conftest import Bench
+from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
 
 TIMES = {"started_at", "queue_s", "timing"}
 
@@ -165,3 +165,31 @@ def test_two_runs_at_once_do_not_share_a_folder(plain: Bench, tmp_path: Path) ->
     plain.run("--jsbench-output=out")
 
     assert len(list((plain.path / "out").iterdir())) == 2
+
+
+def test_a_run_is_replayed_from_its_records_with_the_same_outcomes(mixed: Bench) -> None:
+    mixed.run("--jsbench-output=first")
+    (folder,) = (mixed.path / "first").iterdir()
+    (mixed.path / "answers.json").unlink()
+
+    replayed = mixed.pytester.runpytest_inprocess(
+        "--jsbench-engine=replay",
+        f"--jsbench-engine-option=records={folder}",
+        "--jsbench-dataset=schemas",
+        "--jsbench-output=second",
+        *("-p", "no:randomly"),
+        *WITHOUT_SLOW_PLUGINS,
+        *mixed.workers,
+    )
+
+    assert "jsbench: engine replay, model scripted" in replayed.stdout.str()
+    (again,) = (mixed.path / "second").iterdir()
+    outcomes = [
+        {
+            (record["task"], record["id"]): (record["verdict"], record["generation"])
+            for record in map(json.loads, (run / "records.jsonl").read_text().splitlines()[1:])
+        }
+        for run in (folder, again)
+    ]
+    assert len(outcomes[0]) == 9
+    assert outcomes[0] == outcomes[1]

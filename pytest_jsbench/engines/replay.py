@@ -1,0 +1,132 @@
+"""
+The `replay` engine: what a run recorded, said again; no key, no call, and the timings of then.
+
+`--jsbench-engine-option records=PATH` names a records.jsonl or the folder it is in.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_jsbench import journal
+from pytest_jsbench.cases import digest
+from pytest_jsbench.engines.options import Options
+from pytest_jsbench.errors import EngineError, JSBenchError
+from pytest_jsbench.generations import CallError, Completion, Declined, EngineInfo, Failed, FaultKind, ResponseFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+
+    from pytest_jsbench.cases import CaseKey
+    from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.generations import Request
+    from pytest_jsbench.records import Record, RunMetadata
+
+OPTIONS = frozenset({"records"})
+#: the same would come again, so that another try is not worth its wait
+_NEVER = float("inf")
+
+
+class ReplayEngine:
+    """Says what was recorded."""
+
+    def __init__(self, records: Mapping[tuple[CaseKey, int], Record], info: EngineInfo, source: Path) -> None:
+        self._records = records
+        self._info = info
+        self._source = source
+
+    @property
+    def info(self) -> EngineInfo:
+        """Who answered then, for reports."""
+        return self._info
+
+    def generate(self, request: Request) -> Completion | Declined:
+        """The recorded answer; CallError where the recorded call broke, or nothing fits the request."""
+        record = self._records.get((request.key, request.repeat))
+        generation = None if record is None else record.generation
+        if record is None or generation is None:
+            raise CallError(FaultKind.ENGINE, f"no answer for {request.key} in {self._source}")
+        if digest(record.schema) != digest(request.schema):
+            message = f"{request.key} was recorded with another schema; give the dataset of that run"
+            raise CallError(FaultKind.ENGINE, message)
+        if isinstance(generation, Failed):
+            raise CallError(generation.kind, generation.message, status=generation.status, retry_after=_NEVER)
+        return generation
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class ReplayFactory:
+    """Builds the `replay` engine."""
+
+    concurrency = 16
+    shared = False
+    max_tokens = 2048
+
+    def check(self, config: EngineConfig) -> None:
+        """See that the records are there."""
+        _metadata(config)
+
+    def describe(self, config: EngineConfig) -> EngineInfo:
+        """Who answered then."""
+        return _describe(config, _metadata(config))
+
+    def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
+        """Nothing is shared."""
+        return nullcontext(config)
+
+    def build(self, config: EngineConfig) -> ReplayEngine:
+        """The engine, with the records read."""
+        path = _path(config)
+        info = _describe(config, _metadata(config))
+        try:
+            content = journal.read(path)
+        except JSBenchError as error:
+            raise _unreadable(config, error) from error
+        return ReplayEngine({(record.key, record.repeat): record for record in content.records}, info, path)
+
+
+def _path(config: EngineConfig) -> Path:
+    options = Options(config, OPTIONS)
+    if "records" not in config.options:
+        message = (
+            f"engine '{config.name}' needs records: --jsbench-engine-option records=PATH, a run's records.jsonl or "
+            "the folder it is in"
+        )
+        raise EngineError(message)
+    path = Path(options.text("records", default=""))
+    return path / "records.jsonl" if path.is_dir() else path
+
+
+def _metadata(config: EngineConfig) -> RunMetadata:
+    try:
+        return journal.read_metadata(_path(config))
+    except EngineError:
+        raise
+    except JSBenchError as error:
+        raise _unreadable(config, error) from error
+
+
+def _unreadable(config: EngineConfig, error: JSBenchError) -> EngineError:
+    return EngineError(f"engine '{config.name}': {error}")
+
+
+def _describe(config: EngineConfig, metadata: RunMetadata) -> EngineInfo:
+    try:
+        response_format = ResponseFormat(metadata.response_format)
+    except ValueError as error:
+        raise EngineError(f"engine '{config.name}': {error}") from error
+    return EngineInfo(
+        engine=config.name,
+        model=metadata.model,
+        response_format=response_format,
+        streaming=metadata.streaming,
+        details={"replayed_engine": metadata.engine, "replayed_run": metadata.run_id},
+    )
+
+
+FACTORY = ReplayFactory()
