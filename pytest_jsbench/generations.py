@@ -164,5 +164,7 @@ class EngineInfo:
     model: str
     response_format: ResponseFormat
     streaming: bool
+    #: whose published prices hold for its calls; None for a server of one's own
+    provider: str | None = None
     #: versions of the libraries that made the call, and any setting that changes answers
     details: Mapping[str, Any] = field(default_factory=dict)

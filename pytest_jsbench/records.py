@@ -105,6 +105,7 @@ class RunMetadata:
     model: str
     response_format: str
     streaming: bool
+    provider: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
     dataset: Mapping[str, Any] = field(default_factory=dict)

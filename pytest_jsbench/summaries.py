@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_jsbench import prices
 from pytest_jsbench.cases import CaseKey
 from pytest_jsbench.generations import Completion, Declined, Failed
 from pytest_jsbench.keywords import KeywordMetrics, by_keyword
+from pytest_jsbench.prices import Costs
 from pytest_jsbench.records import Record, Run
 from pytest_jsbench.statistics import Distribution, Proportion, proportion
 from pytest_jsbench.verdicts import FailureType
@@ -62,6 +64,8 @@ class Metrics:
     gct: Distribution
     grammar_compilation: Distribution
     tokens: Tokens
+    #: US dollars, over the attempts whose cost is known; None where none is
+    cost: float | None
 
     @property
     def errors(self) -> int:
@@ -112,6 +116,7 @@ class Metrics:
             }
         for name in ("input_tokens", "output_tokens", "total_tokens", "cached_tokens", "reasoning_tokens"):
             figures[name] = getattr(self.tokens, name)
+        figures["cost"] = self.cost
         return figures
 
 
@@ -125,6 +130,8 @@ class Summary:
     keywords: Mapping[str, KeywordMetrics]
     #: the attempts on whose answer the two validators disagree
     disputed: tuple[CaseKey, ...]
+    #: why there is no cost though a provider was paid; empty otherwise
+    cost_problem: str
 
 
 def summarize(run: Run) -> Summary:
@@ -135,18 +142,20 @@ def summarize(run: Run) -> Summary:
     by_task: dict[str, list[Record]] = {task: [] for task in planned}
     for record in run.records:
         by_task.setdefault(record.key.task, []).append(record)
-    repeats = run.metadata.repeats
+    repeats, costs = run.metadata.repeats, prices.costs(run)
     return Summary(
         tasks={
-            task: metrics(records, planned=len(planned.get(task, ())) * repeats) for task, records in by_task.items()
+            task: metrics(records, planned=len(planned.get(task, ())) * repeats, costs=costs)
+            for task, records in by_task.items()
         },
-        total=metrics(run.records, planned=len(run.planned) * repeats),
+        total=metrics(run.records, planned=len(run.planned) * repeats, costs=costs),
         keywords=by_keyword(run.records),
         disputed=tuple(record.key for record in run.records if record.verdict.disputed),
+        cost_problem=costs.problem,
     )
 
 
-def metrics(records: Sequence[Record], *, planned: int) -> Metrics:
+def metrics(records: Sequence[Record], *, planned: int, costs: Costs) -> Metrics:
     """The metrics of these records, of which `planned` were to be made (those of broken schemas included)."""
     excluded = sum(record.excluded for record in records)
     counted = [record for record in records if not record.excluded]
@@ -179,6 +188,7 @@ def metrics(records: Sequence[Record], *, planned: int) -> Metrics:
         gct=_spread(completions, "gct"),
         grammar_compilation=_spread(completions, "grammar_compilation"),
         tokens=_tokens(counted),
+        cost=_cost(counted, costs),
     )
 
 
@@ -204,3 +214,9 @@ def _tokens(records: Iterable[Record]) -> Tokens:
         cached_tokens=total("cached_tokens"),
         reasoning_tokens=total("reasoning_tokens"),
     )
+
+
+def _cost(records: Iterable[Record], costs: Costs) -> float | None:
+    attempts = ((record.key, record.repeat) for record in records)
+    known = [costs.attempts[attempt] for attempt in attempts if attempt in costs.attempts]
+    return sum(known) if known else None

@@ -125,6 +125,7 @@ def _describe(config: EngineConfig, metadata: RunMetadata) -> EngineInfo:
         model=metadata.model,
         response_format=response_format,
         streaming=metadata.streaming,
+        provider=metadata.provider,
         details={"replayed_engine": metadata.engine, "replayed_run": metadata.run_id},
     )
 

@@ -82,6 +82,10 @@ def _details(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
     ranked = sorted((pair for pair in failures if pair[1]), key=lambda pair: -pair[1])
     yield "failures", ", ".join(f"{kind.value} {count}" for kind, count in ranked) or "none"
     yield "tokens", _tokens(total)
+    if total.cost is not None:
+        yield "cost", f"${total.cost:,.4f}"
+    elif summary.cost_problem:
+        yield "cost", f"{NOT_APPLICABLE} ({printable(summary.cost_problem)})"
     if total.disputed:
         yield "disputed", _disputed(summary)
     if total.excluded:

@@ -30,7 +30,7 @@ from pytest_jsbench.records import RunMetadata
 #: the top of every node id of the virtual suite
 ROOT = "jsbench"
 _CACHED_RUNS = 5
-_PACKAGES = ("pytest-jsbench", "pytest", "jsonschema", "jsonschema-rs")
+_PACKAGES = ("pytest-jsbench", "pytest", "jsonschema", "jsonschema-rs", "genai-prices")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,6 +210,7 @@ def _metadata(
         model=info.model,
         response_format=info.response_format.value,
         streaming=info.streaming,
+        provider=info.provider,
         details=info.details,
         params=dataclasses.asdict(params),
         dataset={**settings.selection.to_dict(), "cases": cases},

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_jsbench.exports.table import details, keyword_table, table
@@ -87,3 +89,13 @@ def test_the_breakdown_has_a_row_per_keyword_most_failures_first() -> None:
         ["properties", "0", "1"],
     ]
     assert max(map(len, shown)) <= 80
+
+
+def test_the_cost_is_said_where_it_is_known_and_why_not_where_it_should_be() -> None:
+    run = examples.run(record())
+    summary = summarize(run)
+    paid = replace(summary, total=replace(summary.total, cost=1234.5))
+
+    assert "cost       $1,234.5000" in details(run, paid)
+    assert "cost       n/a (no price)" in details(run, replace(summary, cost_problem="no price"))
+    assert not any(line.startswith("cost") for line in details(run, summary))

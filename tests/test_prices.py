@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import importlib.util
+import socket
+from dataclasses import replace
+
+import pytest
+
+from pytest_jsbench.generations import Usage
+from pytest_jsbench.prices import costs
+from pytest_jsbench.records import Record, Run
+from pytest_jsbench.summaries import summarize
+from tests import examples
+from tests.examples import record
+
+needs_prices = pytest.mark.skipif(
+    importlib.util.find_spec("genai_prices") is None, reason="needs the package genai-prices"
+)
+
+
+def used(case_id: str, **usage: int) -> Record:
+    return record(case_id, generation=replace(examples.completion(), usage=Usage(**usage)))
+
+
+def paid(*records: Record, provider: str | None = "openai", model: str = "gpt-4o") -> Run:
+    return replace(examples.run(*records), metadata=examples.metadata(provider=provider, model=model))
+
+
+@needs_prices
+def test_an_answer_costs_what_its_tokens_do_and_cached_ones_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*_: object) -> None:
+        pytest.fail("went online")
+
+    monkeypatch.setattr(socket.socket, "connect", forbidden)
+    run = paid(
+        used("a", input_tokens=1000, output_tokens=500),
+        used("b", input_tokens=1000, output_tokens=500, cached_tokens=200),
+    )
+
+    found = costs(run)
+
+    a, b = (found.attempts[one.key, 0] for one in run.records)
+    assert a == pytest.approx(1000 * 2.5e-6 + 500 * 10e-6)
+    assert b == pytest.approx(800 * 2.5e-6 + 200 * 1.25e-6 + 500 * 10e-6)
+    summary = summarize(run)
+    assert summary.total.cost == pytest.approx(a + b)
+    assert summary.total.to_dict()["cost"] == summary.total.cost
+    assert summary.cost_problem == ""
+
+
+@needs_prices
+def test_more_cached_tokens_than_there_were_break_nothing() -> None:
+    assert costs(paid(used("a", input_tokens=10, output_tokens=1, cached_tokens=20))).attempts
+
+
+@needs_prices
+def test_what_no_one_publishes_is_not_known_and_said_once() -> None:
+    summary = summarize(paid(used("a", input_tokens=1, output_tokens=1), model="my-model"))
+
+    assert summary.total.cost is None
+    assert summary.cost_problem == "no published price of openai my-model"
+
+
+@needs_prices
+def test_an_answer_without_usage_has_no_cost() -> None:
+    run = paid(record("a", generation=examples.completion(tokens=None)), record("b"))
+
+    assert [key.id for key, _ in costs(run).attempts] == ["b"]
+
+
+def test_a_server_of_ones_own_costs_nothing_that_is_known() -> None:
+    summary = summarize(paid(used("a", input_tokens=1, output_tokens=1), provider=None))
+
+    assert (summary.total.cost, summary.cost_problem) == (None, "")
+
+
+def test_a_missing_package_is_said_with_the_command_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+
+    summary = summarize(paid(used("a", input_tokens=1, output_tokens=1)))
+
+    assert summary.cost_problem == "needs the package genai-prices: pip install genai-prices"
