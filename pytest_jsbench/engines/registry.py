@@ -7,6 +7,7 @@ from contextlib import closing, nullcontext
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from pytest_jsbench.engines.asynchronous import AsyncEngine, is_coroutine_engine
 from pytest_jsbench.engines.imports import import_object
 from pytest_jsbench.engines.messages import one_line
 from pytest_jsbench.errors import EngineError, JSBenchError, UnknownEngine, nearest
@@ -108,7 +109,7 @@ class PlainFactory:
     def build(self, config: EngineConfig) -> Engine:
         """Call it; EngineError for an exception, and for what is no engine."""
         try:
-            engine: Engine = self._make(config)
+            engine = self._make(config)
         except JSBenchError:
             raise
         except Exception as error:
@@ -118,4 +119,4 @@ class PlainFactory:
         if missing:
             message = f"engine '{self._name}' built a {type(engine).__name__} without {' and '.join(missing)}"
             raise EngineError(message)
-        return engine
+        return AsyncEngine(engine) if is_coroutine_engine(engine) else engine
