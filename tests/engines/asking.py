@@ -6,50 +6,13 @@ import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.cases import CaseKey
-from pytest_jsbench.generations import CallError, Completion, Declined, GenerationParams, Request
-from pytest_jsbench.prompts import Message, Prompt
+from pytest_jsbench.generations import CallError, Declined, Request
+from pytest_jsbench.testing import CITY, complete, request
 
 if TYPE_CHECKING:
-    from pytest_jsbench.cases import Schema
     from pytest_jsbench.engines.base import Engine
 
-CITY: Schema = {
-    "type": "object",
-    "properties": {"city": {"type": "string", "maxLength": 12}, "old": {"type": "boolean"}},
-    "required": ["city", "old"],
-    "additionalProperties": False,
-}
-
-
-def request(
-    schema: Schema = CITY,
-    *,
-    case_id: str = "city",
-    task: str = "simple",
-    repeat: int = 0,
-    prompt: str = "Name a city, as JSON.",
-    system: str | None = None,
-    max_tokens: int = 12,
-    temperature: float | None = None,
-    seed: int | None = None,
-    timeout: float = 60.0,
-) -> Request:
-    messages = (Message(role="system", content=system),) if system else ()
-    return Request(
-        key=CaseKey(task=task, id=case_id),
-        repeat=repeat,
-        prompt=Prompt(messages=(*messages, Message(role="user", content=prompt))),
-        schema=schema,
-        params=GenerationParams(max_tokens=max_tokens, temperature=temperature, seed=seed, timeout=timeout),
-    )
-
-
-def complete(engine: Engine, asked: Request | None = None) -> Completion:
-    """The completion; anything else is a failure of the test."""
-    outcome = engine.generate(asked or request())
-    assert isinstance(outcome, Completion), outcome
-    return outcome
+__all__ = ["CITY", "complete", "decline", "fault", "fetch", "request"]
 
 
 def decline(engine: Engine, asked: Request | None = None) -> Declined:

@@ -1,16 +1,14 @@
-"""What every engine must do; an engine's tests subclass `EngineContract` with its factory and a configuration."""
+"""What every engine of this package must do, beyond the contract of all engines."""
 
 from __future__ import annotations
 
-import copy
-import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench import testing
 from pytest_jsbench.errors import EngineError
 from pytest_jsbench.generations import FaultKind, FinishReason
 from tests.engines.asking import complete, fault, request
@@ -18,51 +16,20 @@ from tests.engines.asking import complete, fault, request
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_jsbench.engines.base import Engine, EngineFactory
+    from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
 
 
 #: seconds; an engine under the contract takes at least so long to answer
 SLOW = 0.05
 
 
-class EngineContract:
-    @pytest.fixture
-    def factory(self) -> EngineFactory:
-        raise NotImplementedError
-
-    @pytest.fixture
-    def config(self) -> EngineConfig:
-        """As `prepare` gives it out."""
-        raise NotImplementedError
-
+class EngineContract(testing.EngineContract):
     @pytest.fixture
     def engine(self, factory: EngineFactory, config: EngineConfig) -> Iterator[Engine]:
+        """Of a configuration that is prepared already: one local server is enough for all tests."""
         engine = factory.build(config)
         yield engine
         engine.close()
-
-    def test_its_configuration_is_found_sound(self, factory: EngineFactory, config: EngineConfig) -> None:
-        factory.check(config)
-
-    def test_it_is_described_as_it_will_say_itself(
-        self, factory: EngineFactory, config: EngineConfig, engine: Engine
-    ) -> None:
-        assert factory.describe(config) == engine.info
-
-    def test_its_factory_says_how_much_it_is_best_given(self, factory: EngineFactory) -> None:
-        assert factory.concurrency >= 1
-        assert factory.max_tokens >= 1
-        assert factory.shared in (True, False)
-
-    def test_its_configuration_travels_to_a_worker(
-        self, factory: EngineFactory, config: EngineConfig, engine: Engine
-    ) -> None:
-        travelled = EngineConfig.from_dict(json.loads(json.dumps(config.to_dict())))
-        assert factory.describe(travelled) == engine.info
-
-    def test_what_it_says_of_itself_is_json(self, engine: Engine) -> None:
-        details = dict(engine.info.details)
-        assert json.loads(json.dumps(details)) == details
 
     def test_an_option_it_does_not_know_is_refused_with_the_nearest_name(
         self, factory: EngineFactory, config: EngineConfig
@@ -70,32 +37,10 @@ class EngineContract:
         with pytest.raises(EngineError, match=r"no option 'strem'.*one of "):
             factory.check(replace(config, options={**config.options, "strem": True}))
 
-    def test_it_answers_with_text_that_ended_for_a_reason(self, engine: Engine) -> None:
-        answer = complete(engine)
-        assert answer.text.strip()
-        assert answer.finish_reason in (FinishReason.STOP, FinishReason.LENGTH)
-
-    def test_its_times_are_in_order(self, engine: Engine) -> None:
-        timing = complete(engine).timing
-        assert timing.tgt > 0
-        if engine.info.streaming:
-            assert timing.ttft is not None
-            assert timing.gct is not None
-            assert 0 < timing.ttft <= timing.ttft + timing.gct <= timing.tgt
-        else:
-            assert timing.ttft is None
-            assert timing.gct is None
-
     def test_it_says_how_the_schema_reached_it(self, engine: Engine) -> None:
         sent = complete(engine).sent
         assert sent is not None
         assert sent.response_format is engine.info.response_format
-
-    def test_it_leaves_the_request_as_it_was(self, engine: Engine) -> None:
-        asked = request()
-        before = copy.deepcopy(asked)
-        engine.generate(asked)
-        assert asked == before
 
     def test_the_same_request_in_several_threads_gets_the_same_answer(self, engine: Engine) -> None:
         asked = request(temperature=0)

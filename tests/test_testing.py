@@ -1,0 +1,41 @@
+"""The contract as an engine's author uses it, from another project."""
+
+from __future__ import annotations
+
+import pytest
+
+ENGINE = """
+from pytest_jsbench import Completion, EngineInfo, Stopwatch, Usage
+from pytest_jsbench.generations import FinishReason, ResponseFormat
+
+class Mine:
+    def __init__(self, config):
+        self.info = EngineInfo(engine="mine", model="m", response_format=ResponseFormat.TEXT, streaming=False)
+
+    def generate(self, request):
+        return Completion(
+            text="{}", finish_reason=FinishReason.STOP, timing=Stopwatch().stop(), usage=Usage(output_tokens=TOKENS)
+        )
+
+    def close(self):
+        pass
+"""
+TESTS = """
+import pytest
+from pytest_jsbench import EngineConfig
+from pytest_jsbench.testing import EngineContract
+
+class TestMine(EngineContract):
+    @pytest.fixture
+    def config(self):
+        return EngineConfig(name="mine_engine:Mine")
+"""
+
+
+@pytest.mark.parametrize(("tokens", "failed"), [("None", 0), ("0", 1)])
+def test_an_engine_of_ones_own_is_held_to_the_contract(pytester: pytest.Pytester, tokens: str, failed: int) -> None:
+    pytester.makepyfile(mine_engine=ENGINE.replace("TOKENS", tokens), test_mine=TESTS)
+
+    result = pytester.runpytest_subprocess("-p", "no:randomly", "-p", "no:cacheprovider")
+
+    result.assert_outcomes(passed=11 - failed, failed=failed)
