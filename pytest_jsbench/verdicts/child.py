@@ -7,6 +7,7 @@ died), or by its own alarm when a step takes too long.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.verdicts.alarms import make_alarm
 from pytest_jsbench.verdicts.model import FailureType, JudgePolicy, SchemaProblem, Verdict
 from pytest_jsbench.verdicts.paths import plain
-from pytest_jsbench.verdicts.wire import problem_to_dict, verdict_to_dict
+from pytest_jsbench.verdicts.wire import LAST, problem_to_dict, verdict_to_dict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 #: seconds for each step after the verdict itself: its violations, the second opinion
 _DETAILS = 1.0
+#: objects made, for each collection of cycles
+_COLLECT_EVERY = 50_000
 
 Reply = dict[str, Any]
 
@@ -44,10 +47,22 @@ def main(config: dict[str, Any]) -> None:
         send(_encode({"error": str(error)}))
         return
     _end_of_start()
+    # what was imported stays, and what judging makes is freed without the collector but for a few cycles
+    gc.freeze()
+    gc.set_threshold(_COLLECT_EVERY)
     clerk = Clerk(judge, make_alarm(config["alarm"]), send, policy.timeout)
     send(_encode({"ready": True}))
+    schemas: dict[int, str] = {}
     for line in sys.stdin.buffer:
-        clerk.serve(json.loads(line))
+        clerk.serve(_with_schema(json.loads(line), schemas))
+
+
+def _with_schema(request: dict[str, Any], schemas: dict[int, str]) -> dict[str, Any]:
+    """The request with its schema's text, which is sent once and named by its key from then on."""
+    key = request["key"]
+    if "schema" in request:
+        schemas[key] = request["schema"]
+    return {**request, "schema": schemas[key]}
 
 
 def _load(policy: JudgePolicy) -> InProcessJudge:
@@ -116,7 +131,7 @@ class Clerk:
                 break
             self._send(line)
             seconds = min(_DETAILS, self._timeout)
-        self._send(_encode({"last": True}))
+        self._send(LAST)
 
     def _replies(self, request: dict[str, Any]) -> Iterator[bytes]:
         sent = False

@@ -9,12 +9,14 @@ import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_jsbench.errors import JudgeError
 from pytest_jsbench.verdicts.alarms import ALARM_STATUS, AlarmKind, best_alarm
+from pytest_jsbench.verdicts.wire import LAST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +30,8 @@ _MEMORY = 4 << 30
 _START = 60
 #: seconds for the child to go by itself once its input is closed
 _GOODBYE = 2
+#: schemas that the child keeps the text of
+_KEPT_SCHEMAS = 256
 
 # The packages are entered by their folders, without running their `__init__`: the child then has the parent's
 # own version of them, and imports nothing that judging does not need.
@@ -50,6 +54,7 @@ main(config)
 class Answer:
     """What the child replied to one request."""
 
+    #: the first and, where there are more, the last, which repeats those between with more details
     replies: tuple[dict[str, Any], ...]
     #: None when the answer is complete
     ending: Ending | None = None
@@ -66,14 +71,14 @@ class Guard:
         self._policy = dict(policy)
         self._lock = threading.Lock()
         self._child: _Child | None = None
+        _guards.add(self)
 
     def ask(self, request: Mapping[str, Any]) -> Answer:
         """The child's replies; JudgeError when no child can be started."""
-        line = json.dumps(request).encode("ascii") + b"\n"
         with self._lock:
             child = self._running()
             try:
-                answer = child.exchange(line)
+                answer = child.exchange(request)
             except BaseException:
                 # what is left of an answer that nobody waits for must not be taken for the next one
                 self._child = None
@@ -82,6 +87,10 @@ class Guard:
             if answer.ending is not None:
                 self._child = None
             return answer
+
+    def renew_lock(self) -> None:
+        """Give up the lock, which a thread that this process does not have may hold since before the fork."""
+        self._lock = threading.Lock()
 
     def _running(self) -> _Child:
         child = self._child
@@ -111,12 +120,25 @@ class Guard:
             child.close()
 
 
+_guards: weakref.WeakSet[Guard] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for guard in list(_guards):
+        guard.renew_lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 class _Child:
     """One running child process."""
 
     def __init__(self, config: dict[str, Any], alarm: AlarmKind) -> None:
         self._alarm_status = ALARM_STATUS[alarm]
         self._owner = os.getpid()
+        self._keys: dict[str, int] = {}
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
         try:
             self._process = _spawn(self._errors.fileno())
@@ -127,7 +149,7 @@ class _Child:
         assert self._process.stdout is not None
         self._input, self._output = self._process.stdin, self._process.stdout
         try:
-            self._write(json.dumps(config).encode("ascii") + b"\n")
+            self._write(config)
             greeting = self._read()
         except BaseException:
             self.kill()
@@ -148,20 +170,35 @@ class _Child:
         self._release()
         return False
 
-    def exchange(self, line: bytes) -> Answer:
+    def exchange(self, request: Mapping[str, Any]) -> Answer:
         """Send a request and read all that is replied."""
-        self._write(line)
-        replies: list[dict[str, Any]] = []
-        while (reply := self._read()) is not None:
-            if "last" in reply:
-                return Answer(replies=tuple(replies))
-            replies.append(reply)
+        self._write(self._with_key(request))
+        lines: list[bytes] = []
+        while (line := self._output.readline()).endswith(b"\n"):
+            if line == LAST:
+                return Answer(replies=_first_and_last(lines))
+            lines.append(line)
         detail = self._last_words()
         ending = self._ending(detail)
         self._release()
-        return Answer(replies=tuple(replies), ending=ending, detail=detail)
+        return Answer(replies=_first_and_last(lines), ending=ending, detail=detail)
 
-    def _write(self, line: bytes) -> None:
+    def _with_key(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The request with a key for its schema, and without the text where the child has that already."""
+        rest = dict(request)
+        schema: str = rest["schema"]
+        key = self._keys.get(schema)
+        if key is not None:
+            del rest["schema"]
+        else:
+            full = len(self._keys) == _KEPT_SCHEMAS
+            key = self._keys.pop(next(iter(self._keys))) if full else len(self._keys)
+            self._keys[schema] = key
+        rest["key"] = key
+        return rest
+
+    def _write(self, message: Mapping[str, Any]) -> None:
+        line = json.dumps(message).encode("ascii") + b"\n"
         # a pipe that nobody reads any more shows in the reply that does not come
         with contextlib.suppress(OSError):
             self._input.write(line)
@@ -210,6 +247,10 @@ class _Child:
             self._input.close()
         self._output.close()
         self._errors.close()
+
+
+def _first_and_last(lines: list[bytes]) -> tuple[dict[str, Any], ...]:
+    return tuple(map(json.loads, lines if len(lines) < 2 else (lines[0], lines[-1])))
 
 
 def _spawn(errors: int) -> subprocess.Popen[bytes]:

@@ -6,7 +6,7 @@ import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.verdicts.jsontext import NotJson, read_answer
+from pytest_jsbench.verdicts.jsontext import Document, NotJson, read_answer
 from pytest_jsbench.verdicts.model import FailureType, SchemaProblem, SecondOpinion, Verdict, Violation
 from pytest_jsbench.verdicts.paths import json_path
 from pytest_jsbench.verdicts.schemas import ReadSchema, read_schema
@@ -93,8 +93,7 @@ class InProcessJudge:
             yield _not_json(read, truncated, compiled.dialect)
             return
         try:
-            decided = replace(self._decide(compiled, read.instance), notes=read.notes)
-            for verdict in _with_violations(decided, compiled.validator):
+            for verdict in _with_violations(self._decide(compiled, read), compiled.validator):
                 yield verdict
         except BacktrackingLimitError as limit:
             yield unjudged("backtracking", str(limit), dialect=compiled.dialect)
@@ -103,8 +102,8 @@ class InProcessJudge:
             opinion = compiled.second.opinion(read.instance, valid=verdict.valid is True)
             yield replace(verdict, second_opinion=opinion)
 
-    def _decide(self, compiled: Compiled, instance: object) -> Verdict:
-        validator, policy = compiled.validator, self._policy
+    def _decide(self, compiled: Compiled, read: Document) -> Verdict:
+        validator, policy, instance = compiled.validator, self._policy, read.instance
         valid = validator.is_valid(instance)
         if not valid and validator.may_backtrack:
             validator.first_violation(instance)
@@ -120,6 +119,7 @@ class InProcessJudge:
             valid=valid,
             message=_message(failure_type, extra),
             extra_fields=tuple(map(json_path, extra[:MOST_EXTRA_FIELDS])),
+            notes=read.notes,
             dialect=compiled.dialect,
             # until it has spoken, and for good if it never does
             second_opinion=SecondOpinion.UNDECIDED if asked else SecondOpinion.NOT_ASKED,

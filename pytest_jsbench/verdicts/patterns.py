@@ -19,14 +19,19 @@ _ESCAPE = re.compile(
 )
 _QUANTIFIER = re.compile(r"\{\d+(?:,\d*)?\}")
 _LONE = frozenset("]{}")
+#: what the engine would take for the beginning or the end of a word
+_MISREAD = re.compile(r"\\[<>]")
+_SURROGATES = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
+#: beside one of these a hyphen makes no range
+_SET = re.compile(r"\\(?:[dDwWsS]|[pP]\{[^}]*\})")
 
 
 def rewrite(pattern: str) -> str:
     r"""
     The same pattern without what only ECMA-262's mode without the `u` flag allows.
 
-    That mode reads an escaped ordinary character (`\_`) as the character, and a lone `]`, `{` or `}` as
-    itself.
+    That mode reads an escaped ordinary character (`\_`) as the character, a lone `]`, `{` or `}` as itself,
+    and so a hyphen between a set and another member of a class (`[\w-.]`).
     """
     parts: list[str] = []
     position, in_class = 0, False
@@ -35,7 +40,7 @@ def rewrite(pattern: str) -> str:
         if character == "\\" and position + 1 < len(pattern):
             part, width = _escape(pattern, position, in_class)
         elif in_class:
-            part, width = ("\\[" if character == "[" else character), 1
+            part, width = _member(pattern, position, parts[-1]), 1
             in_class = character != "]"
         elif quantifier := _QUANTIFIER.match(pattern, position):
             part, width = quantifier[0], len(quantifier[0])
@@ -49,6 +54,9 @@ def rewrite(pattern: str) -> str:
 
 def _escape(pattern: str, position: int, in_class: bool) -> tuple[str, int]:
     """One escape as it should stand, and how many characters it took."""
+    if pair := _SURROGATES.match(pattern, position):
+        high, low = int(pair[1], 16), int(pair[2], 16)
+        return f"\\u{{{0x10000 + ((high & 0x3FF) << 10) + (low & 0x3FF):X}}}", len(pair[0])
     if legal := _ESCAPE.match(pattern, position):
         return legal[0], len(legal[0])
     character = pattern[position + 1]
@@ -56,24 +64,43 @@ def _escape(pattern: str, position: int, in_class: bool) -> tuple[str, int]:
     return ("\\-" if kept else character), 2
 
 
-def rewrite_schema(schema: Any) -> Any:
+def _member(pattern: str, position: int, before: str) -> str:
+    """One character of a class as it should stand."""
+    character, after = pattern[position], pattern[position + 1 : position + 2]
+    if character == "-" and before not in {"[", "^"} and after != "]":
+        beside_a_set = _SET.fullmatch(before) or _SET.match(pattern, position + 1)
+        return "\\-" if beside_a_set else character
+    return "\\[" if character == "[" else character
+
+
+def misread(text: str) -> bool:
+    """Whether a pattern in the text may mean something else to the engine, without being refused."""
+    return _MISREAD.search(text) is not None
+
+
+def rewrite_misread(pattern: str) -> str:
+    """The pattern rewritten where it has to be although no engine refuses it."""
+    return rewrite(pattern) if misread(pattern) else pattern
+
+
+def rewrite_schema(schema: Any, change: Callable[[str], str] = rewrite) -> Any:
     """A copy of the schema with its patterns rewritten."""
-    return rebuild(schema, _rewrite_keywords)
+    return rebuild(schema, functools.partial(_rewrite_keywords, change))
 
 
-def _rewrite_keywords(schema: dict[str, Any]) -> dict[str, Any]:
+def _rewrite_keywords(change: Callable[[str], str], schema: dict[str, Any]) -> dict[str, Any]:
     if isinstance(schema.get("pattern"), str):
-        schema["pattern"] = rewrite(schema["pattern"])
+        schema["pattern"] = change(schema["pattern"])
     named = schema.get("patternProperties")
     if isinstance(named, dict):
-        schema["patternProperties"] = {rewrite(pattern): value for pattern, value in named.items()}
+        schema["patternProperties"] = {change(pattern): value for pattern, value in named.items()}
     return schema
 
 
 @functools.lru_cache(maxsize=1024)
 def matcher(pattern: str) -> Callable[[str], bool]:
     """Whether a string matches the pattern somewhere; nothing matches one that no engine compiles."""
-    for candidate in (pattern, rewrite(pattern)):
+    for candidate in (rewrite_misread(pattern), rewrite(pattern)):
         try:
             return jsonschema_rs.Draft202012Validator({"pattern": candidate}, offline=True).is_valid
         except ValueError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 #: keywords whose value maps names to schemas
 NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
@@ -36,6 +36,12 @@ def children(schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _objects(values: Any) -> Iterator[dict[str, Any]]:
     return (value for value in values if isinstance(value, dict))
+
+
+def all_of(schemas: Iterable[object]) -> object:
+    """One schema that says what all of them say: itself where there is only one."""
+    parts = list(schemas)
+    return parts[0] if len(parts) == 1 else {"allOf": parts}
 
 
 def rebuild(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.verdicts.patterns import matcher
 from pytest_jsbench.verdicts.references import References
+from pytest_jsbench.verdicts.subschemas import all_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -114,10 +115,8 @@ class _Survey:
         return known[1]
 
     def _layer(self, schema: object, seen: dict[int, _Layer]) -> _Layer:
-        if not isinstance(schema, dict):
-            return _Layer()
-        if id(schema) in seen:
-            return seen[id(schema)]
+        if not isinstance(schema, dict) or id(schema) in seen:
+            return seen.get(id(schema), _Layer())
         layer = seen[id(schema)] = _Layer()
         if not _takes(schema, dict):
             return layer
@@ -138,8 +137,7 @@ class _Survey:
 
     def below(self, schema: object, step: str | int) -> object:
         """One schema that says of the value at that key or index what this one says of it."""
-        parts = list(self._below(schema, step, {}).values())
-        return parts[0] if len(parts) == 1 else {"allOf": parts}
+        return all_of(self._below(schema, step, {}).values())
 
     def _below(self, schema: object, step: str | int, seen: dict[int, _Parts]) -> _Parts:
         kind = list if isinstance(step, int) else dict
@@ -152,11 +150,12 @@ class _Survey:
             parts.update(self._below(part, step, seen))
         for part in _sometimes(schema):
             if found := self._below(part, step, seen):
-                parts.update(_parts({"anyOf": [{"allOf": list(found.values())}, True]}))
+                parts.update(_parts({"anyOf": [all_of(found.values()), True]}))
         for alternatives in self._alternatives(schema, kind):
-            branches = [self._below(alternative, step, seen) for alternative in alternatives]
-            if every := [{"allOf": list(branch.values())} for branch in branches if branch]:
-                parts.update(_parts({"anyOf": every}))
+            branches = filter(None, (self._below(alternative, step, seen) for alternative in alternatives))
+            if every := [all_of(branch.values()) for branch in branches]:
+                # one alone is not wrapped, or it would grow with each level of the instance
+                parts.update(_parts({"anyOf": every} if every[1:] else every[0]))
         return parts
 
     def _always(self, schema: dict[str, Any]) -> Iterator[object]:

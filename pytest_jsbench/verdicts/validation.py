@@ -12,7 +12,7 @@ import jsonschema_rs
 from pytest_jsbench.verdicts.dialects import DRAFT_2020_12
 from pytest_jsbench.verdicts.model import SchemaProblem, Violation
 from pytest_jsbench.verdicts.paths import json_path, json_pointer, plain
-from pytest_jsbench.verdicts.patterns import rewrite_schema
+from pytest_jsbench.verdicts.patterns import misread, rewrite_misread, rewrite_schema
 from pytest_jsbench.verdicts.schemas import ReadSchema, SchemaReason, invalid
 from pytest_jsbench.verdicts.subschemas import last_keyword
 
@@ -87,17 +87,18 @@ def compile_schema(
     read: ReadSchema, *, formats: bool, unchecked: Collection[str] = ()
 ) -> RustValidator | SchemaProblem:
     """The schema in its own dialect, offline; `unchecked` formats hold for every string."""
+    text = read.text.replace("\\\\", "\\")
+    schema = rewrite_schema(read.schema, rewrite_misread) if misread(text) else read.schema
     try:
-        compiled = _compile(read, read.schema, formats=formats, unchecked=unchecked)
+        compiled = _compile(read, schema, formats=formats, unchecked=unchecked)
     except (ValueError, jsonschema_rs.ReferencingError) as refused:
         rewritten = rewrite_schema(read.schema)
-        if rewritten == read.schema:
+        if rewritten == schema:
             return _problem(refused)
         try:
             compiled = _compile(read, rewritten, formats=formats, unchecked=unchecked)
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             return _problem(error)
-    text = read.text.replace("\\\\", "\\")
     return RustValidator(compiled, may_backtrack=_MAY_BACKTRACK.search(text) is not None)
 
 

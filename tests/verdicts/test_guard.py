@@ -223,6 +223,33 @@ def test_a_forked_process_gets_a_child_of_its_own(tmp_path: Path) -> None:
     assert (output, errors) == ("well\n", "")
 
 
+@posix
+def test_a_process_forked_while_another_thread_waits_for_an_answer_does_not_wait_too(tmp_path: Path) -> None:
+    program = """
+        import json, os, signal, sys, threading, time
+        from pytest_jsbench.verdicts import Judge, JudgePolicy
+        endless = json.loads(sys.stdin.readline())
+        judge = Judge(JudgePolicy(validator="jsonschema-rs", timeout=2))
+        judge.inspect(True)
+        thread = threading.Thread(target=judge.judge, args=(endless, "1"))
+        thread.start()
+        time.sleep(0.5)
+        assert judge._guard._lock.locked()
+        if os.fork() == 0:
+            signal.alarm(20)
+            assert judge.judge({"type": "integer"}, '"x"').keyword == "type"
+            judge.close()
+            os._exit(0)
+        assert os.wait()[1] == 0
+        thread.join()
+        assert judge.judge({"type": "integer"}, "1").passed
+        print("well")
+    """
+    process = start(tmp_path, program, stdin=subprocess.PIPE)
+    output, errors = process.communicate(json.dumps(ENDLESS) + "\n", timeout=60)
+    assert output == "well\n", errors
+
+
 def test_nothing_is_left_behind_at_exit(tmp_path: Path) -> None:
     program = """
         import sys, warnings

@@ -108,6 +108,20 @@ def test_the_deepest_answer_that_is_read_is_judged(patient_for_a_second: Judge) 
     assert (verdict.passed, verdict.second_opinion) == (True, SecondOpinion.AGREES)
 
 
+def tree(depth: int) -> dict[str, Any]:
+    return {"a": tree(depth - 1), "b": [tree(depth - 1)]} if depth else {"c": 1}
+
+
+def test_a_tree_of_two_thousand_nodes_by_a_recursive_schema_is_searched_for_invented_fields(
+    patient_for_a_second: Judge,
+) -> None:
+    named = {"properties": {key: {"$ref": "#/$defs/n"} for key in "abc"}}
+    alternatives = [named, {"items": {"$ref": "#/$defs/n"}, "type": "array"}, {"type": "integer"}]
+    schema = {"$ref": "#/$defs/n", "$defs": {"n": {"anyOf": alternatives}}}
+    verdict = judged_in_time(patient_for_a_second, schema, json.dumps({**tree(10), "d": 1}))
+    assert (verdict.failure_type, verdict.extra_fields) == (FailureType.HALLUCINATION, ("$.d",))
+
+
 @pytest.mark.parametrize("depth", [129, 20_000])
 def test_deeper_answers_never_reach_a_validator(patient_for_a_second: Judge, depth: int) -> None:
     verdict = judged_in_time(patient_for_a_second, NODE, '{"c":' * depth + "{}" + "}" * depth)

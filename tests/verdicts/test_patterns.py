@@ -20,6 +20,10 @@ from pytest_jsbench.verdicts.patterns import matcher, rewrite, rewrite_schema
         ("[[x]", r"[\[x]"),
         (r"\<a\>", "<a>"),
         ("a\\", "a\\"),
+        (r"^[\w-\.]+@([\w-]+\.)+$", r"^[\w\-\.]+@([\w-]+\.)+$"),
+        (r"[a-\d][-\w][\w-\d-x]", r"[a\-\d][-\w][\w\-\d\-x]"),
+        (r"[\p{L}-_a-z]", r"[\p{L}\-_a-z]"),
+        (r"[\ud83d\ude00-\uD83D\uDE4F]", r"[\u{1F600}-\u{1F64F}]"),
     ],
 )
 def test_what_only_the_old_mode_allows_is_written_out(pattern: str, rewritten: str) -> None:
@@ -63,6 +67,12 @@ def test_patterns_are_rewritten_where_schemas_stand_and_nowhere_else() -> None:
         "components": {"schemas": {"a": {"items": [{"pattern": "_"}]}}},
     }
     assert schema["properties"]["pattern"] == {"pattern": r"\_"}  # type: ignore[index]
+
+
+def test_escaped_angle_brackets_are_no_word_boundaries() -> None:
+    assert matcher(r"^\<a\>$")("<a>")
+    assert not matcher(r"^\<a\>$")("a")
+    assert matcher(r"^\\<$")("\\<")
 
 
 def test_nothing_matches_a_pattern_that_no_engine_compiles() -> None:

@@ -76,3 +76,21 @@ def test_jsonschema_alone_finds_hallucinations_too(jsonschema_judge: Judge) -> N
     closed = {"properties": {"a": {"type": "integer"}}, "additionalProperties": False}
     verdict = jsonschema_judge.judge(closed, '{"a": 1, "b": 2}')
     assert (verdict.failure_type, verdict.keyword) == (FailureType.HALLUCINATION, "additionalProperties")
+
+
+def test_a_panic_below_jsonschema_only_means_that_there_is_no_second_opinion(monkeypatch: pytest.MonkeyPatch) -> None:
+    class PanicException(BaseException):
+        pass
+
+    def panic(*_arguments: object) -> bool:
+        raise PanicException
+
+    def interrupt(*_arguments: object) -> bool:
+        raise KeyboardInterrupt
+
+    seeking = seeker({"type": "integer"})
+    monkeypatch.setattr(type(seeking._validator), "is_valid", panic)
+    assert seeking.opinion(1, valid=True) is SecondOpinion.UNDECIDED
+    monkeypatch.setattr(type(seeking._validator), "is_valid", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        seeking.opinion(1, valid=True)

@@ -1,0 +1,1 @@
+"""What the package costs, measured by pytest-benchmark; run as `pytest benchmarks/`."""

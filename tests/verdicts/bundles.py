@@ -1,0 +1,71 @@
+"""
+The remote documents of the official suite, bundled into the schemas that refer to them.
+
+Nothing is ever fetched, so a schema is judged as the compound document that JSON Schema 2020-12 (section 9.3)
+describes: each document that it refers to is embedded under its own URI.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urldefrag, urljoin
+
+from pytest_jsbench.verdicts.subschemas import children
+from tests.verdicts.data import DATA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_jsbench.verdicts.dialects import Dialect
+
+_HOST = "http://localhost:1234/"
+_REMOTES = DATA / "JSON-Schema-Test-Suite" / "remotes"
+_IGNORES_SIBLINGS = ("Draft4Validator", "Draft6Validator", "Draft7Validator")
+
+
+def bundle(schema: Any, dialect: Dialect) -> Any:
+    """The schema with every document of the suite that it refers to, by whatever way."""
+    embedded: dict[str, dict[str, Any]] = {}
+    pending = _outside(schema, dialect, "") if isinstance(schema, dict) else set()
+    while pending:
+        uri = pending.pop()
+        path = _REMOTES / uri.removeprefix(_HOST)
+        if uri not in embedded and uri.startswith(_HOST) and path.is_file():
+            embedded[uri] = json.loads(path.read_text(encoding="utf-8"))
+            pending |= _outside(embedded[uri], dialect, uri)
+    if not embedded:
+        return schema
+    keyword = "definitions" if dialect.validator in _IGNORES_SIBLINGS else "$defs"
+    resources = {
+        f"bundled {uri}{part}": resource
+        for uri, document in embedded.items()
+        for part, resource in enumerate(_resources(uri, document, dialect))
+    }
+    if keyword == "definitions" and "$ref" in schema:
+        schema = {"allOf": [schema]}
+    return {**schema, keyword: {**schema.get(keyword, {}), **resources}}
+
+
+def _outside(document: dict[str, Any], dialect: Dialect, base: str) -> set[str]:
+    """The URIs that the document refers to and does not define itself."""
+    defined, referred = {base}, set()
+    pending = [(document, base)]
+    while pending:
+        schema, base = pending.pop()
+        lone = "$ref" in schema and dialect.validator in _IGNORES_SIBLINGS
+        if isinstance(identifier := schema.get(dialect.id_keyword), str) and not lone:
+            base = urldefrag(urljoin(base, identifier)).url
+            defined.add(base)
+        if isinstance(reference := schema.get("$ref"), str):
+            referred.add(urldefrag(urljoin(base, reference)).url)
+        pending += [(child, base) for child in children(schema)]
+    return referred - defined
+
+
+def _resources(uri: str, document: dict[str, Any], dialect: Dialect) -> Iterator[dict[str, Any]]:
+    """The document under its own URI, and what leads to that from the one by which it was asked for."""
+    own = urljoin(uri, document.get(dialect.id_keyword, ""))
+    yield {**document, dialect.id_keyword: own}
+    if own != uri:
+        yield {dialect.id_keyword: uri, "allOf": [{"$ref": own}]}
