@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -14,6 +15,7 @@ from pytest_jsbench.verdicts.paths import plain
 
 #: levels of arrays and objects in a schema; jsonschema-rs stops at 255
 DEEPEST_SCHEMA = 250
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class SchemaReason(StrEnum):
@@ -66,7 +68,8 @@ def read_schema(text: str, default_dialect: str) -> ReadSchema | SchemaProblem:
     if too_deep(text, DEEPEST_SCHEMA):
         return invalid(SchemaReason.TOO_DEEP, f"the schema nests more than {DEEPEST_SCHEMA} levels deep")
     schema = json.loads(text)
-    if not encodable(schema):
+    # in ASCII a surrogate can only come of an escape
+    if (not text.isascii() or _SURROGATE.search(text)) and not encodable(schema):
         return invalid(SchemaReason.NOT_JSON, "the schema holds a lone surrogate, which no JSON text can")
     if not isinstance(schema, (bool, dict)):
         message = f"found {plain(text, 60)}; expected a JSON Schema: an object, true or false"

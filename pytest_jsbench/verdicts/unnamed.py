@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _ALTERNATIVE = ("anyOf", "oneOf")
 _CONDITIONAL = ("if", "then", "else")
 _DYNAMIC = ("$dynamicRef", "$recursiveRef")
+#: places remembered from one instance to the next; free-form names and deep recursion make ever new ones
+_MOST_PLACES = 4096
 
 
 @dataclass(slots=True)
@@ -58,11 +60,14 @@ class FieldNames:
     def __init__(self, schema: bool | dict[str, Any], dialect: Dialect) -> None:
         self._schema = schema
         self._references = References({} if isinstance(schema, bool) else schema, dialect.id_keyword)
+        self._survey = _Survey(self._references)
 
     def unnamed(self, instance: object, ignored: Collection[str] = ()) -> list[Path]:
         """The paths of the fields that the schema names nowhere: outermost only, in the instance's order."""
+        if len(self._survey.places) > _MOST_PLACES:
+            self._survey = _Survey(self._references)
         try:
-            return list(self._walk(self._schema, instance, (), _Survey(self._references), ignored))
+            return list(self._walk(self._schema, instance, (), self._survey, ignored))
         except RecursionError:
             # a chain of references too long to follow is one that cannot be resolved: never flagged
             return []
@@ -79,15 +84,12 @@ class FieldNames:
             steps = iter(enumerate(value))
         else:
             return
-        below: dict[str | int, object] = {}
         for step, child in steps:
             if step in unnamed:
                 yield (*path, step)
             elif child and isinstance(child, (dict, list)):
                 place = min(step, self._references.longest_tuple) if isinstance(step, int) else step
-                if place not in below:
-                    below[place] = survey.below(schema, place)
-                yield from self._walk(below[place], child, (*path, step), survey, ignored)
+                yield from self._walk(survey.below(schema, place), child, (*path, step), survey, ignored)
 
 
 #: schemas by identity, each once however many references lead to it
@@ -99,13 +101,14 @@ def _parts(*schemas: object) -> _Parts:
 
 
 class _Survey:
-    """Looks at the schemas that can apply to the values of one instance."""
+    """Looks at the schemas that can apply to the values of instances, and remembers what it saw."""
 
     def __init__(self, references: References) -> None:
         self._references = references
         #: by identity; the schema is held so that no other object can take its place
         self._layers: dict[int, tuple[object, _Layer]] = {}
         self._conditionals: dict[tuple[int, type], tuple[object, list[object]]] = {}
+        self.places: dict[tuple[int, str | int], tuple[object, object]] = {}
 
     def layer(self, schema: object) -> _Layer:
         """What the schema says of an object's keys."""
@@ -137,7 +140,10 @@ class _Survey:
 
     def below(self, schema: object, step: str | int) -> object:
         """One schema that says of the value at that key or index what this one says of it."""
-        return all_of(self._below(schema, step, {}).values())
+        known = self.places.get((id(schema), step))
+        if known is None:
+            known = self.places[id(schema), step] = (schema, all_of(self._below(schema, step, {}).values()))
+        return known[1]
 
     def _below(self, schema: object, step: str | int, seen: dict[int, _Parts]) -> _Parts:
         kind = list if isinstance(step, int) else dict

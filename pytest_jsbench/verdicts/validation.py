@@ -87,7 +87,8 @@ def compile_schema(
     read: ReadSchema, *, formats: bool, unchecked: Collection[str] = ()
 ) -> RustValidator | SchemaProblem:
     """The schema in its own dialect, offline; `unchecked` formats hold for every string."""
-    text = read.text.replace("\\\\", "\\")
+    # `pattern` or `patternProperties`, perhaps written with an escape; no other schema is worth the search
+    text = read.text.replace("\\\\", "\\") if "pattern" in read.text or "\\u" in read.text else ""
     schema = rewrite_schema(read.schema, rewrite_misread) if misread(text) else read.schema
     try:
         compiled = _compile(read, schema, formats=formats, unchecked=unchecked)
