@@ -43,6 +43,11 @@ class Answer:
                 self._watch.token()
             self._pieces.append(piece)
 
+    @property
+    def empty(self) -> bool:
+        """Whether no text and no refusal has come yet."""
+        return not self._pieces and not self._refusal
+
     def refuse(self, piece: object) -> None:
         """A piece of the provider's refusal."""
         if isinstance(piece, str) and piece:
@@ -82,6 +87,12 @@ def count(value: object) -> int | None:
     return None
 
 
+def items(part: Any, name: str) -> list[Any]:
+    """The list of that name; empty for anything else that a server puts there."""
+    value = getattr(part, name, None)
+    return value if isinstance(value, list) else []
+
+
 def is_one_piece(response: httpx2.Response) -> bool:
     """Whether the body is JSON and no stream; CallError for a web page."""
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -99,6 +110,7 @@ def read_object(response: httpx2.Response) -> dict[str, Any]:
     if not isinstance(body, dict):
         message = f"the server answered with a JSON {type(body).__name__}, not an object"
         raise CallError(FaultKind.BAD_RESPONSE, message)
-    if body.get("error"):
+    # the second is vLLM's
+    if body.get("error") or body.get("object") == "error":
         raise EnclosedError(body)
     return body

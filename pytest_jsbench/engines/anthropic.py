@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.engines import anthropic_answers
-from pytest_jsbench.engines.calls import settle
-from pytest_jsbench.engines.deadlines import Deadline
-from pytest_jsbench.engines.faults import connection_fault, decide, foreign_fault
+from pytest_jsbench.engines.bodies import bound_body
+from pytest_jsbench.engines.calls import reading, settle
+from pytest_jsbench.engines.deadlines import Deadline, cut_at_deadline
+from pytest_jsbench.engines.faults import connection_fault, decide, request_fault
 from pytest_jsbench.engines.options import Options, choose_format
 from pytest_jsbench.engines.provider_errors import EnclosedError, ProviderError
 from pytest_jsbench.engines.requirements import (
@@ -60,7 +61,7 @@ class MessagesSettings:
         """Read what a user said; EngineError for what cannot be done."""
         options = Options(config, OPTIONS)
         url = find_url(config, "ANTHROPIC_BASE_URL")
-        at_home = url is None or url.rstrip("/") == HOME
+        at_home = url is None or is_anthropic(url)
         return cls(
             model=find_model(config, url=None if at_home else url, default=DEFAULT_MODEL),
             base_url=url or HOME,
@@ -103,6 +104,11 @@ class MessagesSettings:
                 assert_never(never)
 
 
+def is_anthropic(url: str) -> bool:
+    """Whether the address is Anthropic's own."""
+    return url.rstrip("/") == HOME
+
+
 class MessagesEngine:
     """Calls one Messages server, with one client for its whole life."""
 
@@ -118,6 +124,7 @@ class MessagesEngine:
             auth_token=key.value if bearer else None,
             base_url=settings.base_url,
             max_retries=0,
+            http_client=anthropic.DefaultHttpxClient(event_hooks={"response": [cut_at_deadline, bound_body]}),
         )
 
     @property
@@ -146,10 +153,7 @@ class MessagesEngine:
         arguments = self._settings.to_arguments(request)
         create: Any = self._client.messages.with_streaming_response.create
         watch = Stopwatch()
-        with (
-            create(**arguments, timeout=deadline.to_timeout()) as response,
-            deadline.cutting(response.http_response),
-        ):
+        with create(**arguments, timeout=deadline.to_timeout()) as response, reading():
             answer = anthropic_answers.read(response, watch, streaming=self._settings.streaming)
             return answer.to_generation(sent)
 
@@ -166,7 +170,7 @@ class MessagesEngine:
             return decide(ProviderError.parse(error.body, status=200), sent=sent, secret=secret)
         if isinstance(error, anthropic.APIConnectionError | httpx2.HTTPError):
             return connection_fault(error, address=self._settings.base_url, secret=secret)
-        return foreign_fault(error, secret=secret)
+        return request_fault(error, secret=secret)
 
 
 class AnthropicFactory:
@@ -198,8 +202,7 @@ class AnthropicFactory:
 
 
 def _key(config: EngineConfig, settings: MessagesSettings) -> Key:
-    at_home = settings.base_url.rstrip("/") == HOME
-    return find_key(config, ("ANTHROPIC_API_KEY", _BEARER), optional=not at_home)
+    return find_key(config, ("ANTHROPIC_API_KEY", _BEARER), optional=not is_anthropic(settings.base_url))
 
 
 def _describe(settings: MessagesSettings, *, engine: str) -> EngineInfo:
@@ -213,6 +216,7 @@ def _describe(settings: MessagesSettings, *, engine: str) -> EngineInfo:
         model=settings.model,
         response_format=settings.response_format,
         streaming=settings.streaming,
+        provider="anthropic" if is_anthropic(settings.base_url) else None,
         details=details,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.engines.answers import Answer, count, is_one_piece, read_object
+from pytest_jsbench.engines.answers import Answer, count, is_one_piece, items, read_object
 from pytest_jsbench.generations import FinishReason, Usage
 
 if TYPE_CHECKING:
@@ -35,16 +35,17 @@ def _read_stream(events: Any, watch: Stopwatch) -> Answer:
     answer = Answer(watch, streaming=True)
     counts: dict[str, Any] = {}
     for event in events:
-        match event.type:
+        match getattr(event, "type", None):
             case "message_start":
-                _note(counts, getattr(event.message, "usage", None))
+                _note(counts, getattr(getattr(event, "message", None), "usage", None))
             case "content_block_delta":
                 # thinking and signatures are deltas too, but no content
-                answer.add(getattr(event.delta, "text", None))
-                answer.add(getattr(event.delta, "partial_json", None))
+                piece = getattr(event, "delta", None)
+                answer.add(getattr(piece, "text", None))
+                answer.add(getattr(piece, "partial_json", None))
             case "message_delta":
-                _note(counts, event.usage)
-                _end(answer, event.delta)
+                _note(counts, getattr(event, "usage", None))
+                _end(answer, getattr(event, "delta", None))
     answer.usage = _usage(counts)
     return answer
 
@@ -54,7 +55,7 @@ def _read_whole(body: Mapping[str, Any], watch: Stopwatch) -> Answer:
 
     answer = Answer(watch, streaming=False)
     message = Message.construct(**body)
-    for block in message.content or ():
+    for block in items(message, "content"):
         if getattr(block, "type", None) == "tool_use":
             answer.add(json.dumps(getattr(block, "input", None), ensure_ascii=False))
         else:

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.generations import CallError, FaultKind
@@ -26,11 +27,12 @@ class Deadline:
     A client's own timeout is per read: a server that sends an SSE comment every second never meets it.
     """
 
-    __slots__ = ("_end", "seconds")
+    __slots__ = ("_end", "_timers", "seconds")
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._end = time.perf_counter() + seconds
+        self._timers: list[threading.Timer] = []
 
     @property
     def remaining(self) -> float:
@@ -54,18 +56,35 @@ class Deadline:
         return CallError(FaultKind.TIMEOUT, f"no complete answer within {self.seconds:g} s")
 
     @contextmanager
-    def cutting(self, response: httpx2.Response) -> Iterator[None]:
-        """While the body is read: at the deadline its connection is shut, and the read fails."""
-        timer = threading.Timer(self.remaining, _shut, [response])
-        timer.daemon = True
-        timer.start()
+    def enforced(self) -> Iterator[None]:
+        """Inside, each response of a client with `cut_at_deadline` as its hook ends at the deadline."""
+        token = _RUNNING.set(self)
         try:
             yield
         finally:
-            timer.cancel()
+            _RUNNING.reset(token)
+            for timer in self._timers:
+                timer.cancel()
+
+    def cut(self, response: httpx2.Response) -> None:
+        """At the deadline its connection is shut, and whoever reads it fails."""
+        timer = threading.Timer(self.remaining, shut, [response])
+        timer.daemon = True
+        timer.start()
+        self._timers.append(timer)
 
 
-def _shut(response: httpx2.Response) -> None:
+_RUNNING: ContextVar[Deadline | None] = ContextVar("running", default=None)
+
+
+def cut_at_deadline(response: httpx2.Response) -> None:
+    """A client's hook for responses, called before the body is read, also by the SDK that reads an error's."""
+    if (deadline := _RUNNING.get()) is not None:
+        deadline.cut(response)
+
+
+def shut(response: httpx2.Response) -> None:
+    """Shut the connection under whoever reads the body."""
     stream = response.extensions.get("network_stream")
     connection = stream.get_extra_info("socket") if stream is not None else None
     if isinstance(connection, socket.socket):

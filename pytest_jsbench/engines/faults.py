@@ -7,11 +7,11 @@ never reached a provider, or broke on the way, is a `connection_fault`, and by t
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_jsbench.engines.hints import PARAMETERS, find_hint
 from pytest_jsbench.engines.messages import one_line
 from pytest_jsbench.generations import CallError, Declined, DeclineReason, FaultKind, ResponseFormat
 
@@ -57,7 +57,15 @@ _SERVER_ERRORS = frozenset(range(500, 600))
 _REFUSAL = (
     _Rule(
         outcome=DeclineReason.REFUSAL,
-        names=_named("content_filter", "content_policy_violation", "responsibleaipolicyviolation"),
+        names=_named(
+            "content_filter",
+            "content_policy_violation",
+            "responsibleaipolicyviolation",
+            # of Responses: the prompt was flagged
+            "invalid_prompt",
+            "bio_policy",
+            "misalignment_policy_violation",
+        ),
     ),
     _Rule(outcome=DeclineReason.REFUSAL, status=_status_in(403), message=_says(r"flagged|requires moderation")),
 )
@@ -127,7 +135,8 @@ _REQUEST = (
             r"|(?:output_config|tools|tool_choice|response_format)\W+extra inputs"
         ),
     ),
-    _Rule(outcome=FaultKind.BAD_REQUEST, param=re.compile(r"\.name$|^(?:messages|model|tool_choice)$")),
+    _Rule(outcome=FaultKind.BAD_REQUEST, param=re.compile(r"\.name$|^(?:messages|input|model|tool_choice)$")),
+    _Rule(outcome=FaultKind.BAD_REQUEST, status=_CLIENT_ERRORS, param=re.compile(f"^(?:{PARAMETERS})$")),
 )
 
 #: only where a schema was sent
@@ -180,6 +189,8 @@ def decide(error: ProviderError, *, sent: Sent, secret: str | None) -> Declined 
     message = one_line(error.message, secret=secret)
     if isinstance(outcome, DeclineReason):
         return Declined(reason=outcome, message=message, sent=sent)
+    hint = find_hint(error) if outcome is FaultKind.BAD_REQUEST else None
+    message = f"{message} (to change it: {hint})" if hint else message
     return CallError(outcome, message, status=error.status, retry_after=error.retry_after)
 
 
@@ -194,11 +205,8 @@ def connection_fault(error: BaseException, *, address: str, secret: str | None =
     return CallError(FaultKind.TIMEOUT if slow else FaultKind.CONNECTION, message)
 
 
-def foreign_fault(error: Exception, *, secret: str | None) -> CallError:
-    """A body that is not JSON, or a request that cannot be made."""
-    if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
-        message = f"the server did not answer in JSON: {error}"
-        return CallError(FaultKind.BAD_RESPONSE, one_line(message, secret=secret))
+def request_fault(error: Exception, *, secret: str | None) -> CallError:
+    """A request that cannot be made."""
     message = f"the request cannot be made: {type(error).__name__}: {error}"
     return CallError(FaultKind.ENGINE, one_line(message, secret=secret))
 

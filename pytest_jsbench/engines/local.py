@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.engines.bounded import bounded
 from pytest_jsbench.engines.local_process import serving
 from pytest_jsbench.engines.local_server import ServerSettings
-from pytest_jsbench.engines.openai import ChatEngine, ChatSettings
+from pytest_jsbench.engines.openai import OpenAIEngine
+from pytest_jsbench.engines.openai_settings import OpenAISettings
 from pytest_jsbench.engines.options import Options, choose_format
-from pytest_jsbench.engines.requirements import package_version, require_package
+from pytest_jsbench.engines.requirements import Key, package_version, require_package
 from pytest_jsbench.errors import EngineError, MissingRequirement
 from pytest_jsbench.generations import Declined, DeclineReason, EngineInfo, ResponseFormat, Sent
 
@@ -108,7 +109,7 @@ def find_model(config: EngineConfig) -> Path:
 class LocalEngine:
     """Calls the local server, with schemas that a small model can finish."""
 
-    def __init__(self, chat: ChatEngine, settings: LocalSettings) -> None:
+    def __init__(self, chat: OpenAIEngine, settings: LocalSettings) -> None:
         self._chat = chat
         self._narrowing = settings.narrowing
 
@@ -200,7 +201,7 @@ class LocalFactory:
             message = f"engine '{config.name}' has no server yet: build it with what prepare() gives out"
             raise EngineError(message)
         settings = LocalSettings.from_config(config)
-        chat = ChatSettings(
+        chat = OpenAISettings(
             model=_model_name(config),
             base_url=config.base_url,
             response_format=settings.response_format,
@@ -213,7 +214,7 @@ class LocalFactory:
             # a proxy would look for the server on its own machine
             proxies=False,
         )
-        return LocalEngine(ChatEngine(chat, self.describe(config), key=config.api_key), settings)
+        return LocalEngine(OpenAIEngine(chat, self.describe(config), key=Key(value=config.api_key)), settings)
 
 
 def _model_name(config: EngineConfig) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.engines.answers import Answer, count, is_one_piece, read_object
+from pytest_jsbench.engines.answers import Answer, count, is_one_piece, items, read_object
 from pytest_jsbench.engines.provider_errors import EnclosedError
 from pytest_jsbench.generations import CallError, FaultKind, FinishReason, Usage
 
@@ -34,9 +34,14 @@ def read(response: APIResponse[Any], watch: Stopwatch, *, streaming: bool) -> An
 def _read_stream(chunks: Any, watch: Stopwatch) -> Answer:
     answer = Answer(watch, streaming=True)
     for chunk in chunks:
+        # two errors that the SDK takes for chunks: vLLM's, and Gemini's list
+        if getattr(chunk, "object", None) == "error":
+            raise EnclosedError(chunk.to_dict())
+        if isinstance(chunk, list):
+            raise EnclosedError([item.to_dict() if hasattr(item, "to_dict") else item for item in chunk])
         # the usage comes with the last choice, or after it with no choice at all
         _use(answer, chunk)
-        for choice in _items(chunk, "choices"):
+        for choice in items(chunk, "choices"):
             if not getattr(choice, "index", 0):
                 _take(answer, choice, getattr(choice, "delta", None))
     return answer
@@ -46,12 +51,15 @@ def _read_whole(body: Mapping[str, Any], watch: Stopwatch) -> Answer:
     from openai.types.chat import ChatCompletion
 
     completion = ChatCompletion.construct(**body)
-    choices = _items(completion, "choices")
+    choices = items(completion, "choices")
     if not choices:
         raise CallError(FaultKind.BAD_RESPONSE, "the server answered without any choices")
     answer = Answer(watch, streaming=False)
     _use(answer, completion)
-    _take(answer, choices[0], getattr(choices[0], "message", None))
+    message = getattr(choices[0], "message", None)
+    _take(answer, choices[0], message)
+    if message is None:
+        raise CallError(FaultKind.BAD_RESPONSE, "the server answered with a choice that holds no message")
     if getattr(choices[0], "finish_reason", None) is None:
         answer.end(FinishReason.UNKNOWN)
     return answer
@@ -62,7 +70,7 @@ def _take(answer: Answer, choice: Any, part: Any) -> None:
     if error := (getattr(choice, "model_extra", None) or {}).get("error"):
         raise EnclosedError(error)
     answer.add(getattr(part, "content", None))
-    for call in _items(part, "tool_calls"):
+    for call in items(part, "tool_calls"):
         answer.add(getattr(getattr(call, "function", None), "arguments", None))
     answer.refuse(getattr(part, "refusal", None))
     if reason := getattr(choice, "finish_reason", None):
@@ -79,9 +87,3 @@ def _use(answer: Answer, part: Any) -> None:
         cached_tokens=count(getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", None)),
         reasoning_tokens=count(getattr(getattr(usage, "completion_tokens_details", None), "reasoning_tokens", None)),
     )
-
-
-def _items(part: Any, name: str) -> list[Any]:
-    """The list of that name; empty for anything else that a server puts there."""
-    value = getattr(part, name, None)
-    return value if isinstance(value, list) else []

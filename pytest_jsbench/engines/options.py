@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_jsbench.errors import EngineError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from enum import StrEnum
 
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.generations import ResponseFormat
+
+Word = TypeVar("Word", bound="StrEnum")
 
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -38,6 +41,12 @@ class Options:
         """A string that is not empty."""
         value = self._values.get(name, default)
         return value if isinstance(value, str) and value else self._refuse(name, "a word")
+
+    def choice(self, name: str, of: type[Word], *, default: Word) -> Word:
+        """One of the words of an enumeration."""
+        value = self._values.get(name, default)
+        found = next((word for word in of if word == value), None)
+        return found if found is not None else of(self._refuse(name, " or ".join(of)))
 
     def count(self, name: str, *, default: int) -> int:
         """A whole number above zero."""

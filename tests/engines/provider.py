@@ -9,20 +9,21 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One request, as it came over the wire."""
+    """One request, as it came over the wire, and when."""
 
     path: str
     headers: Mapping[str, str]
     body: Any
+    at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +32,14 @@ class Reply:
 
     pieces: tuple[bytes, ...]
     pause: float = 0.0
-    #: end with a TCP reset in the middle of the body
+    #: end with a TCP reset
     reset: bool = False
     #: wait before the first byte
     silence: float = 0.0
+    #: at the end neither close nor say anything more
+    hang: bool = False
+    #: leave the connection open for the next request
+    keep: bool = False
 
 
 @dataclass(slots=True)
@@ -43,8 +48,14 @@ class Provider:
 
     replies: deque[Reply] = field(default_factory=deque)
     asked: list[Asked] = field(default_factory=list)
+    #: the reply to what was asked, instead of the next in order
+    choose: Callable[[Asked], Reply] | None = None
+    #: connections that clients have opened, and of these the ones that are over
+    opened: int = 0
+    closed: int = 0
     _socket: socket.socket = field(init=False)
     _closing: threading.Event = field(init=False, default_factory=threading.Event)
+    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def __enter__(self) -> Self:
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -72,8 +83,7 @@ class Provider:
         silence: float = 0.0,
     ) -> None:
         """Answer with a JSON body."""
-        data = json.dumps(body).encode()
-        self.raw(data, status=status, kind="application/json", headers=headers, silence=silence)
+        self.replies.append(json_reply(body, status=status, headers=headers, silence=silence))
 
     def raw(
         self,
@@ -85,19 +95,11 @@ class Provider:
         silence: float = 0.0,
     ) -> None:
         """Answer with these bytes, in a single write."""
-        head = _head(status, {"content-type": kind, "content-length": str(len(body)), **(headers or {})})
-        self.replies.append(Reply(pieces=(head + body,), silence=silence))
+        self.replies.append(raw_reply(body, status=status, kind=kind, headers=headers, silence=silence))
 
     def stream(self, *chunks: str, pause: float = 0.0, reset: bool = False) -> None:
         """Answer with a server-sent stream of these chunks; a reset leaves it without an end."""
-        head = _head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"})
-        pieces = [_chunk(text.encode()) for text in chunks]
-        end = b"" if reset else b"0\r\n\r\n"
-        if not pause:
-            pieces = [b"".join(pieces)]
-        pieces[0] = head + pieces[0]
-        pieces[-1] += end
-        self.replies.append(Reply(pieces=tuple(pieces), pause=pause, reset=reset))
+        self.replies.append(stream_reply(*chunks, pause=pause, reset=reset))
 
     def _serve(self) -> None:
         while not self._closing.is_set():
@@ -105,33 +107,108 @@ class Provider:
                 connection, _ = self._socket.accept()
             except OSError:
                 return
-            threading.Thread(target=self._answer, args=[connection], daemon=True).start()
+            threading.Thread(target=self._converse, args=[connection], daemon=True).start()
 
-    def _answer(self, connection: socket.socket) -> None:
+    def _converse(self, connection: socket.socket) -> None:
+        with self._lock:
+            self.opened += 1
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with connection, suppress(OSError):
-            self.asked.append(_read(connection))
-            reply = self.replies.popleft() if len(self.replies) > 1 else self.replies[0]
-            time.sleep(reply.silence)
-            for number, piece in enumerate(reply.pieces):
-                if number and self._closing.wait(reply.pause):
-                    return
-                connection.sendall(piece)
-            if reply.reset:
-                time.sleep(0.05)
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            while self._answer(connection):
+                pass
+        with self._lock:
+            self.closed += 1
+
+    def _answer(self, connection: socket.socket) -> bool:
+        """Read a request and answer it; whether the connection stays."""
+        asked = _read(connection)
+        with self._lock:
+            self.asked.append(asked)
+        reply = self.choose(asked) if self.choose else self._next()
+        time.sleep(reply.silence)
+        for number, piece in enumerate(reply.pieces):
+            if number and self._closing.wait(reply.pause):
+                return False
+            connection.sendall(piece)
+        if reply.hang:
+            self._closing.wait()
+        if reply.reset:
+            time.sleep(0.05)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        return reply.keep
+
+    def _next(self) -> Reply:
+        with self._lock:
+            return self.replies.popleft() if len(self.replies) > 1 else self.replies[0]
+
+
+def json_reply(
+    body: object,
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    silence: float = 0.0,
+) -> Reply:
+    """A JSON body."""
+    data = json.dumps(body).encode()
+    return raw_reply(data, status=status, kind="application/json", headers=headers, silence=silence)
+
+
+def raw_reply(
+    body: bytes,
+    *,
+    status: int = 200,
+    kind: str = "text/html",
+    headers: Mapping[str, str] | None = None,
+    silence: float = 0.0,
+) -> Reply:
+    """These bytes, in a single write."""
+    head = _head(status, {"content-type": kind, "content-length": str(len(body)), **(headers or {})})
+    return Reply(pieces=(head + body,), silence=silence)
+
+
+def stream_reply(*chunks: str, pause: float = 0.0, reset: bool = False, cut: bool = False) -> Reply:
+    """A server-sent stream of these chunks; a reset, or a cut, leaves it without an end."""
+    head = _head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"})
+    pieces = [_chunk(text.encode()) for text in chunks]
+    end = b"" if reset or cut else b"0\r\n\r\n"
+    if not pause:
+        pieces = [b"".join(pieces)]
+    pieces[0] = head + pieces[0]
+    pieces[-1] += end
+    return Reply(pieces=tuple(pieces), pause=pause, reset=reset)
+
+
+def dripping(reply: Reply, *, pause: float) -> Reply:
+    """The same head at once, and then a byte at a time."""
+    head, _, body = b"".join(reply.pieces).partition(b"\r\n\r\n")
+    drops = (body[place : place + 1] for place in range(len(body)))
+    return Reply(pieces=(head + b"\r\n\r\n", *drops), pause=pause)
+
+
+def kept(reply: Reply) -> Reply:
+    """The same, and the connection stays open."""
+    pieces = (reply.pieces[0].replace(b"connection: close\r\n", b"", 1), *reply.pieces[1:])
+    return replace(reply, pieces=pieces, keep=True)
 
 
 def _read(connection: socket.socket) -> Asked:
     data = b""
     while b"\r\n\r\n" not in data:
-        data += connection.recv(65536)
+        data += _receive(connection)
     head, _, body = data.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     while len(body) < int(headers.get("content-length", 0)):
-        body += connection.recv(65536)
-    return Asked(path=first.split()[1], headers=headers, body=json.loads(body))
+        body += _receive(connection)
+    return Asked(path=first.split()[1], headers=headers, body=json.loads(body), at=time.perf_counter())
+
+
+def _receive(connection: socket.socket) -> bytes:
+    if data := connection.recv(65536):
+        return data
+    message = "the client has gone"
+    raise ConnectionError(message)
 
 
 def _head(status: int, headers: Mapping[str, str]) -> bytes:

@@ -172,3 +172,9 @@ def test_json_without_a_schema_is_not_offered() -> None:
     config = EngineConfig(name="anthropic", response_format=ResponseFormat.JSON_OBJECT)
     with pytest.raises(EngineError, match="no response format 'json_object'"):
         find("anthropic").describe(config)
+
+
+def test_published_prices_hold_at_home_only(provider: Provider) -> None:
+    factory = find("anthropic")
+    assert factory.describe(EngineConfig(name="anthropic")).provider == "anthropic"
+    assert factory.describe(configured(provider)).provider is None

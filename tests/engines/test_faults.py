@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.engines.faults import connection_fault, decide, foreign_fault
+from pytest_jsbench.engines.faults import connection_fault, decide, request_fault
 from pytest_jsbench.engines.provider_errors import ProviderError, retry_after
 from pytest_jsbench.generations import CallError, Declined, DeclineReason, FaultKind, ResponseFormat, Sent
 
@@ -132,7 +132,12 @@ def test_a_slow_read_is_a_timeout_and_all_else_the_connections_fault() -> None:
 def test_a_request_that_cannot_be_made_is_the_engines_fault() -> None:
     with pytest.raises(UnicodeEncodeError) as caught:
         "\ud800".encode()
-    assert foreign_fault(caught.value, secret=None).kind is FaultKind.ENGINE
-    with pytest.raises(json.JSONDecodeError) as garbled:
-        json.loads("{")
-    assert foreign_fault(garbled.value, secret=None).kind is FaultKind.BAD_RESPONSE
+    assert request_fault(caught.value, secret=None).kind is FaultKind.ENGINE
+
+
+def test_a_broken_connection_quotes_no_key() -> None:
+    secret = "my-own-server-key"
+    quoting = RuntimeError(f"illegal status line: {secret}")
+    assert (
+        connection_fault(quoting, address="http://h", secret=secret).message == "http://h: illegal status line: [key]"
+    )

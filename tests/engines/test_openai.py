@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.openai import DEFAULT_MODEL
+from pytest_jsbench.engines.openai_settings import DEFAULT_MODEL
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.errors import EngineError, MissingRequirement
 from pytest_jsbench.generations import FaultKind, ResponseFormat, Sent
@@ -192,3 +192,9 @@ def test_another_server_needs_a_model_and_no_key(provider: Provider) -> None:
     complete(engine)
     assert provider.asked[0].headers["authorization"] == "Bearer none"
     engine.close()
+
+
+def test_published_prices_hold_at_home_only(provider: Provider) -> None:
+    factory = find("openai")
+    assert factory.describe(EngineConfig(name="openai")).provider == "openai"
+    assert factory.describe(configured(provider)).provider is None

@@ -68,3 +68,13 @@ def test_a_response_format_that_is_not_offered_is_refused() -> None:
     with pytest.raises(EngineError, match=r"engine 'e' has no response format 'tool' \(one of json_schema, text\)"):
         choose_format(config, (ResponseFormat.JSON_SCHEMA, ResponseFormat.TEXT))
     assert choose_format(EngineConfig(name="e"), (ResponseFormat.TEXT,)) is ResponseFormat.TEXT
+
+
+def test_a_word_is_one_of_an_enumeration() -> None:
+    options = Options(
+        EngineConfig(name="e", options={"format": "text", "other": "txt"}), frozenset({"format", "other"})
+    )
+    assert options.choice("format", ResponseFormat, default=ResponseFormat.TOOL) is ResponseFormat.TEXT
+    assert options.choice("missing", ResponseFormat, default=ResponseFormat.TOOL) is ResponseFormat.TOOL
+    with pytest.raises(EngineError, match="is text or json_object or json_schema or tool, not this str"):
+        options.choice("other", ResponseFormat, default=ResponseFormat.TOOL)

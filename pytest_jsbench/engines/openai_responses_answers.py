@@ -1,0 +1,103 @@
+"""What a Responses server answered, in a stream or in one piece."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.engines.answers import Answer, count, is_one_piece, items, read_object
+from pytest_jsbench.engines.provider_errors import EnclosedError
+from pytest_jsbench.generations import CallError, FaultKind, FinishReason, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from openai import APIResponse
+
+    from pytest_jsbench.timing import Stopwatch
+
+_INCOMPLETE = {
+    "max_output_tokens": FinishReason.LENGTH,
+    "content_filter": FinishReason.CONTENT_FILTER,
+}
+
+
+def read(response: APIResponse[Any], watch: Stopwatch, *, streaming: bool) -> Answer:
+    """Read the body to its end; a server that was asked for a stream may still answer in one piece."""
+    if streaming and not is_one_piece(response.http_response):
+        return _read_stream(response.parse(), watch)
+    return _read_whole(read_object(response.http_response), watch)
+
+
+def _read_stream(events: Any, watch: Stopwatch) -> Answer:
+    answer = Answer(watch, streaming=True)
+    for event in events:
+        match getattr(event, "type", None):
+            # reasoning has deltas of its own, which are no content
+            case "response.output_text.delta" | "response.function_call_arguments.delta":
+                answer.add(getattr(event, "delta", None))
+            case "response.refusal.delta":
+                answer.refuse(getattr(event, "delta", None))
+            case "response.completed" | "response.incomplete" | "response.failed":
+                _finish(answer, getattr(event, "response", None))
+            case "error":
+                raise EnclosedError(event.to_dict())
+    return answer
+
+
+def _read_whole(body: Mapping[str, Any], watch: Stopwatch) -> Answer:
+    from openai.types.responses import Response
+
+    answer = Answer(watch, streaming=False)
+    _finish(answer, Response.construct(**body))
+    return answer
+
+
+def _finish(answer: Answer, response: Any) -> None:
+    """Take the response as a whole: why it ended, what it cost, and its text, unless that has come in deltas."""
+    status = getattr(response, "status", None)
+    answer.usage = _usage(getattr(response, "usage", None))
+    if answer.empty:
+        for item in items(response, "output"):
+            _take(answer, item)
+    match status:
+        case "completed" if answer.empty and not isinstance(getattr(response, "output", None), list):
+            raise CallError(FaultKind.BAD_RESPONSE, "the server answered without any output")
+        case "completed":
+            answer.end(FinishReason.STOP)
+        case "incomplete":
+            reason = getattr(getattr(response, "incomplete_details", None), "reason", None)
+            answer.end(_INCOMPLETE.get(str(reason), FinishReason.UNKNOWN))
+        case "failed":
+            raise EnclosedError(_failure(response))
+        case None if not answer.empty:
+            answer.end(FinishReason.UNKNOWN)
+        case _:
+            message = f"the server gave back a response that has not ended (status {status})"
+            raise CallError(FaultKind.BAD_RESPONSE, message)
+
+
+def _take(answer: Answer, item: Any) -> None:
+    """Take one item of the output: a message's text and refusals, or a call's arguments."""
+    match getattr(item, "type", None):
+        case "message":
+            for part in items(item, "content"):
+                answer.add(getattr(part, "text", None))
+                answer.refuse(getattr(part, "refusal", None))
+        case "function_call":
+            answer.add(getattr(item, "arguments", None))
+
+
+def _failure(response: Any) -> object:
+    error = getattr(response, "error", None)
+    if error is None:
+        return {"message": "the response failed, and the server did not say why", "type": "server_error"}
+    return error.to_dict() if hasattr(error, "to_dict") else error
+
+
+def _usage(usage: Any) -> Usage:
+    return Usage(
+        input_tokens=count(getattr(usage, "input_tokens", None)),
+        output_tokens=count(getattr(usage, "output_tokens", None)),
+        cached_tokens=count(getattr(getattr(usage, "input_tokens_details", None), "cached_tokens", None)),
+        reasoning_tokens=count(getattr(getattr(usage, "output_tokens_details", None), "reasoning_tokens", None)),
+    )

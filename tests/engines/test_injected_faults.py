@@ -1,0 +1,218 @@
+"""A run in which every API, streaming and not, is served every fault: once before an answer, and for ever."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_jsbench.cases import Case, CaseKey
+from pytest_jsbench.engines import bodies
+from pytest_jsbench.engines.registry import find
+from pytest_jsbench.generations import Completion, Declined, DeclineReason, Failed, GenerationParams
+from pytest_jsbench.prompts import Message, Prompt
+from pytest_jsbench.runner import RETRIED, Runner
+from pytest_jsbench.verdicts import Judge
+from tests.engines.asking import CITY
+from tests.engines.injected import FAULTS, OVERSIZED, Injected
+from tests.engines.provider import Asked, Provider, Reply
+from tests.engines.speakers import SPEAKERS, TEXT, Speaker
+
+if TYPE_CHECKING:
+    from pytest_jsbench.records import Record
+
+#: seconds for one call; short, since each slow fault takes all of it, and long enough for two busy cores
+TIMEOUT = 2.5
+RETRIES = 1
+
+_SPOKEN = tuple(speaker for speaker in SPEAKERS if find_spec(speaker.engine))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """One case: a fault of one API, mended by the next call or not."""
+
+    speaker: Speaker
+    fault: Injected
+    mended: bool
+
+    @property
+    def key(self) -> CaseKey:
+        return CaseKey(task=self.speaker.name, id=f"{self.fault.name}{', once' if self.mended else ', for ever'}")
+
+    @property
+    def retries(self) -> int:
+        """How often the runner must try again."""
+        waits = self.fault.retry_after
+        return RETRIES if self.fault.expected in RETRIED and (waits is None or waits < 120) else 0
+
+    def reply(self, number: int) -> Reply:
+        return self.speaker.good() if self.mended and number else self.fault.serve(self.speaker)
+
+
+SCRIPTS = tuple(
+    Script(speaker=speaker, fault=fault, mended=mended)
+    for fault in sorted(FAULTS, key=lambda fault: not fault.slow)
+    for mended in (True, False)
+    for speaker in _SPOKEN
+)
+
+
+@dataclass(slots=True)
+class Result:
+    """The records of the run, and what the servers and the log saw of it."""
+
+    records: dict[CaseKey, Record] = field(default_factory=dict)
+    asked: dict[CaseKey, list[Asked]] = field(default_factory=dict)
+    engines: list[str] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
+
+    def figures(self) -> Counter[str]:
+        """How often which outcome was."""
+        return Counter(_outcome(record) for record in self.records.values())
+
+
+def _outcome(record: Record) -> str:
+    match record.generation:
+        case Completion():
+            return "answered"
+        case Declined(reason=reason):
+            return reason.value
+        case Failed(kind=kind):
+            return kind.value
+        case None:
+            return "not asked"
+
+
+class _Log(logging.Handler):
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__(logging.DEBUG)
+        self._lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.append(self.format(record))
+
+
+def _prompt(case: Case) -> Prompt:
+    return Prompt(messages=(Message(role="user", content=json.dumps([case.key.task, case.key.id])),))
+
+
+def _key_of(asked: Asked) -> CaseKey:
+    task, case_id = json.loads((asked.body.get("messages") or asked.body["input"])[-1]["content"])
+    return CaseKey(task=task, id=case_id)
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    result = Result()
+    scripts = {script.key: script for script in SCRIPTS}
+
+    def choose(asked: Asked) -> Reply:
+        key = _key_of(asked)
+        calls = result.asked.setdefault(key, [])
+        calls.append(asked)
+        return scripts[key].reply(len(calls) - 1)
+
+    handler = _Log(result.log)
+    root = logging.getLogger()
+    level = root.level
+    with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bodies, "LONGEST_BODY", OVERSIZED)
+        root.addHandler(handler)
+        stack.callback(root.removeHandler, handler)
+        root.setLevel(logging.DEBUG)
+        stack.callback(root.setLevel, level)
+        provider = stack.enter_context(Provider(choose=choose))
+        judge = stack.enter_context(Judge())
+        runners = {speaker.name: _runner(speaker, provider, judge, stack, result) for speaker in _SPOKEN}
+
+        def attempt(script: Script) -> Record:
+            return runners[script.speaker.name].attempt(Case(key=script.key, schema=CITY))
+
+        with ThreadPoolExecutor(64) as pool:
+            result.records.update(zip(scripts, pool.map(attempt, SCRIPTS), strict=True))
+    return result
+
+
+def _runner(speaker: Speaker, provider: Provider, judge: Judge, stack: ExitStack, result: Result) -> Runner:
+    config = speaker.config(provider)
+    engine = stack.enter_context(closing(find(config.name).build(config)))
+    result.engines += [repr(config), repr(engine), repr(engine.info), repr(vars(engine))]
+    params = GenerationParams(max_tokens=64, timeout=TIMEOUT)
+    return Runner(engine=engine, judge=judge, template=_prompt, params=params, retries=RETRIES)
+
+
+@pytest.mark.parametrize("script", [s for s in SCRIPTS if s.retries and s.mended], ids=lambda s: " ".join(_words(s)))
+def test_a_fault_that_mends_costs_a_retry_and_no_answer(result: Result, script: Script) -> None:
+    record = result.records[script.key]
+    assert isinstance(record.generation, Completion), record.generation
+    assert record.generation.text == TEXT
+    assert record.verdict.passed
+    assert record.retries == 1
+
+
+@pytest.mark.parametrize(
+    "script", [s for s in SCRIPTS if not (s.retries and s.mended)], ids=lambda s: " ".join(_words(s))
+)
+def test_a_fault_that_stays_is_recorded_as_what_it_was(result: Result, script: Script) -> None:
+    record = result.records[script.key]
+    assert _outcome(record) == script.fault.expected.value, record.generation
+    assert record.retries == script.retries
+    assert not record.verdict.passed
+    if script.fault.status is not None and isinstance(record.generation, Failed):
+        assert record.generation.status == script.fault.status
+    if isinstance(record.generation, Failed | Declined):
+        assert record.generation.message.strip()
+        assert "\n" not in record.generation.message
+
+
+def _words(script: Script) -> list[str]:
+    return [script.key.task, script.key.id]
+
+
+def test_nothing_is_lost_and_nothing_is_asked_twice(result: Result) -> None:
+    assert len(result.records) == len(SCRIPTS)
+    for key, record in result.records.items():
+        assert record.key == key
+        assert len(result.asked[key]) == record.retries + 1
+
+
+def test_a_server_is_not_asked_again_before_it_wants_to_be(result: Result) -> None:
+    for script in SCRIPTS:
+        if script.fault.retry_after is not None and script.retries:
+            first, second = result.asked[script.key]
+            assert second.at - first.at >= script.fault.retry_after
+
+
+def test_only_what_the_server_sent_is_said_to_be_unsupported(result: Result) -> None:
+    unsupported = [key for key, r in result.records.items() if _outcome(r) == DeclineReason.UNSUPPORTED_SCHEMA.value]
+    assert unsupported == [script.key for script in SCRIPTS if script.fault.name == "a rejected schema"]
+
+
+def test_no_key_is_in_any_record_log_or_representation(result: Result) -> None:
+    secrets = {speaker.secret for speaker in _SPOKEN}
+    told: list[Any] = [json.dumps(record.to_dict()) for record in result.records.values()]
+    told += [repr(record) for record in result.records.values()] + result.log + result.engines
+    assert len(told) > 2 * len(SCRIPTS)
+    for secret in secrets:
+        assert not [text for text in told if secret in text]
+
+
+def test_the_figures_of_the_run_are_told(result: Result) -> None:
+    """With `pytest -s` they are seen."""
+    calls = sum(len(asked) for asked in result.asked.values())
+    retried = sum(record.retries for record in result.records.values())
+    faults = calls - result.figures()["answered"]
+    assert calls == len(SCRIPTS) + retried
+    sys.stdout.write(
+        f"\n{len(SCRIPTS)} cases, {calls} calls, {faults} faults injected, {retried} calls retried; "
+        f"outcomes: {', '.join(f'{name} {number}' for name, number in result.figures().most_common())}\n"
+    )
