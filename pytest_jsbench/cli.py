@@ -1,4 +1,4 @@
-"""The `jsbench` command: what can be done with answers that are there, without calling a model."""
+"""The `jsbench` command: what can be done with schemas and answers without calling a model."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from pytest_jsbench import __version__
+from pytest_jsbench.adaptation import SUBSETS
+from pytest_jsbench.datasets.base import Selection
+from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.errors import JSBenchError
 from pytest_jsbench.judging import is_records, judge_plain, judge_records
+from pytest_jsbench.ledgers import show_ledgers
 from pytest_jsbench.verdicts.dialects import NAMES
 
 
@@ -18,19 +22,26 @@ def main(arguments: Sequence[str] | None = None, *, out: TextIO | None = None) -
     """Run the command; 0 when all passed, 1 when not, 2 on bad input, as pytest and diff have it."""
     options = _parser().parse_args(arguments)
     try:
-        return _judge(options, out or sys.stdout)
+        passed: bool = options.command(options, out or sys.stdout)
     except JSBenchError as error:
         sys.stderr.write(f"jsbench: {error}\n")
         return 2
     except BrokenPipeError:  # `jsbench judge … | head`
         sys.stderr.close()
         return 1
+    return 0 if passed else 1
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="jsbench", description="Judge answers against JSON Schemas.")
+    parser = argparse.ArgumentParser(prog="jsbench", description="Work with schemas and answers, without a model.")
     parser.add_argument("--version", action="version", version=f"pytest-jsbench {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add_judge(commands)
+    _add_adapt(commands)
+    return parser
+
+
+def _add_judge(commands: Any) -> None:
     judge = commands.add_parser(
         "judge",
         help="judge recorded answers again, or lines of schema and text",
@@ -49,7 +60,25 @@ def _parser() -> argparse.ArgumentParser:
     policy.add_argument("--default-dialect", choices=tuple(NAMES), metavar=f"{{{','.join(NAMES)}}}")
     policy.add_argument("--validator", choices=("both", "jsonschema-rs", "jsonschema"))
     policy.add_argument("--timeout", type=_seconds, metavar="S", help="seconds for judging one answer")
-    return parser
+    judge.set_defaults(command=_judge)
+
+
+def _add_adapt(commands: Any) -> None:
+    adapt = commands.add_parser(
+        "adapt",
+        help="what each provider would take of a dataset's schemas, and what would have to change",
+        description="Say each schema in the subset of JSON Schema that a provider takes, as --jsbench-adapt does "
+        "before a call: a table of what came of it, and with -v every change.",
+    )
+    adapt.add_argument("dataset", metavar="DATASET", help="as for --jsbench-dataset")
+    adapt.add_argument("--subset", choices=tuple(SUBSETS), help="only this provider's (default: each)")
+    adapt.add_argument("--mode", choices=("narrow", "relax"), default="narrow", help="default: narrow")
+    adapt.add_argument("--tasks", metavar="A,B", help="only these tasks")
+    adapt.add_argument("--split", default="test", help="the split of a dataset in the hub's layout, or all")
+    adapt.add_argument("--limit", type=int, metavar="N", help="only the first N cases of each task")
+    adapt.add_argument("-v", "--verbose", action="store_true", help="every schema with its changes")
+    adapt.add_argument("--json", action="store_true", help="one outcome per line, as JSON, and nothing else")
+    adapt.set_defaults(command=_adapt)
 
 
 def _seconds(text: str) -> float:
@@ -63,7 +92,15 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _judge(options: argparse.Namespace, out: TextIO) -> int:
+def _adapt(options: argparse.Namespace, out: TextIO) -> bool:
+    tasks = None if options.tasks is None else tuple(options.tasks.split(","))
+    selection = Selection(source=options.dataset, tasks=tasks, split=options.split, limit=options.limit)
+    subsets = tuple(SUBSETS) if options.subset is None else (options.subset,)
+    dataset = open_dataset(selection)
+    return show_ledgers(dataset, subsets, options.mode, out, as_json=options.json, verbose=options.verbose)
+
+
+def _judge(options: argparse.Namespace, out: TextIO) -> bool:
     path: Path = options.file
     path = path / "records.jsonl" if path.is_dir() else path
     chosen: dict[str, Any] = {
@@ -74,4 +111,4 @@ def _judge(options: argparse.Namespace, out: TextIO) -> int:
     if options.default_dialect is not None:
         chosen["default_dialect"] = NAMES[options.default_dialect]
     judging = judge_records if is_records(path) else judge_plain
-    return 0 if judging(path, chosen, out, as_json=options.json, verbose=options.verbose) else 1
+    return judging(path, chosen, out, as_json=options.json, verbose=options.verbose)

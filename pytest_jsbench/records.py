@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, assert_never
 
+from pytest_jsbench.adaptation import Change
 from pytest_jsbench.cases import CaseKey, Schema, digest
 from pytest_jsbench.errors import RecordError
 from pytest_jsbench.generations import (
@@ -46,6 +47,8 @@ class Record:
     queue_s: float | None = None
     #: failed tries before this outcome
     retries: int = 0
+    #: how the schema that was sent differs from the case's, where it was adapted
+    changes: tuple[Change, ...] = ()
 
     @property
     def excluded(self) -> bool:
@@ -69,6 +72,7 @@ class Record:
             "started_at": self.started_at,
             "queue_s": self.queue_s,
             "retries": self.retries,
+            "changes": [asdict(change) for change in self.changes],
         }
 
     @classmethod
@@ -88,6 +92,7 @@ class Record:
                 started_at=data.get("started_at"),
                 queue_s=data.get("queue_s"),
                 retries=data.get("retries", 0),
+                changes=tuple(Change(**change) for change in data.get("changes", ())),
             )
         except (KeyError, TypeError, ValueError) as error:
             message = f"not a record of pytest-jsbench: {type(error).__name__}: {error}"
@@ -110,6 +115,8 @@ class RunMetadata:
     params: Mapping[str, Any] = field(default_factory=dict)
     dataset: Mapping[str, Any] = field(default_factory=dict)
     prompt: str = "schema"
+    #: `verbatim`, or mode and subset: `narrow:openai`
+    adapt: str = "verbatim"
     repeats: int = 1
     concurrency: int = 1
     policy: Mapping[str, Any] = field(default_factory=dict)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import copy
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import tenacity
 
+from pytest_jsbench.adaptation import Adapted, Inexpressible
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey, Schema
 from pytest_jsbench.engines.base import Engine
 from pytest_jsbench.generations import (
     CallError,
+    Declined,
+    DeclineReason,
     Failed,
     FaultKind,
     Generation,
@@ -21,7 +25,7 @@ from pytest_jsbench.generations import (
 )
 from pytest_jsbench.prompts import PromptTemplate
 from pytest_jsbench.records import Record
-from pytest_jsbench.verdicts import FailureType, Judge, Verdict, decide
+from pytest_jsbench.verdicts import FailureType, Judge, Note, Verdict, decide
 
 #: faults that another try may mend
 RETRIED = frozenset(
@@ -47,6 +51,8 @@ class Runner:
     params: GenerationParams
     #: more tries after the first
     retries: int = 2
+    #: says a schema in what the engine takes; None: it is sent as it is
+    adapter: Callable[[Schema], Adapted | Inexpressible] | None = None
 
     def attempt(self, case: Case | BrokenCase, *, repeat: int = 0, planned_at: float | None = None) -> Record:
         """The record of one attempt; `planned_at` is when it was queued, by time.perf_counter."""
@@ -68,27 +74,49 @@ class Runner:
                 reason=problem.reason,
                 message=problem.message,
             )
-        request = Request(
-            key=case.key,
-            repeat=repeat,
-            prompt=self.template(case),
-            schema=copy.deepcopy(case.schema),
-            params=self.params,
-        )
         started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         queue_s = None if planned_at is None else time.perf_counter() - planned_at
-        generation, retries = self._generate(request)
+        adapted = self._adapt(case.schema)
+        prompt, retries = self.template(case), 0
+        generation: Generation
+        if isinstance(adapted, Adapted):
+            request = Request(
+                key=case.key,
+                repeat=repeat,
+                prompt=prompt,
+                schema=copy.deepcopy(adapted.schema),
+                params=self.params,
+            )
+            generation, retries = self._generate(request)
+            generation = _with_what_was_sent(generation, adapted, case.schema)
+        else:
+            generation = adapted
         return Record(
             key=case.key,
             repeat=repeat,
             schema=case.schema,
-            prompt=request.prompt,
+            prompt=prompt,
             generation=generation,
-            verdict=decide(generation, case.schema, self.judge),
+            verdict=_with_loss(decide(generation, case.schema, self.judge), adapted),
             started_at=started_at,
             queue_s=queue_s,
             retries=retries,
+            changes=adapted.changes if isinstance(adapted, Adapted) else (),
         )
+
+    def _adapt(self, schema: Schema) -> Adapted | Declined | Failed:
+        """What to send for the schema, or what becomes of the attempt where that cannot be said."""
+        if self.adapter is None:
+            return Adapted(schema=schema)
+        try:
+            adapted = self.adapter(schema)
+        except Exception as error:  # noqa: BLE001  ours, and one attempt's outcome all the same
+            message = f"the schema could not be adapted: {type(error).__name__}: {error}"
+            return Failed(kind=FaultKind.ENGINE, message=message)
+        if isinstance(adapted, Adapted):
+            return adapted
+        message = f"{adapted.keyword or 'schema'} at {adapted.path or '/'}: {adapted.message}; nothing was sent"
+        return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message)
 
     def _generate(self, request: Request) -> tuple[Generation, int]:
         retrying = tenacity.Retrying(
@@ -105,6 +133,25 @@ class Runner:
         except Exception as error:  # noqa: BLE001  an engine's bug is one attempt's outcome, never the run's end
             generation = Failed(kind=FaultKind.ENGINE, message=f"{type(error).__name__}: {error}")
         return generation, retrying.statistics.get("attempt_number", 1) - 1
+
+
+def _with_what_was_sent(generation: Generation, adapted: Adapted, original: Schema) -> Generation:
+    """An engine says what it sent where that is not what it was given; here it was given another schema already."""
+    if isinstance(generation, Failed) or generation.sent is None or generation.sent.schema is not None:
+        return generation
+    if adapted.schema == original:
+        return generation
+    return replace(generation, sent=replace(generation.sent, schema=adapted.schema))
+
+
+def _with_loss(verdict: Verdict, adapted: Adapted | Declined | Failed) -> Verdict:
+    """The verdict, with a note where an answer breaks a keyword that the engine was never told of."""
+    if not isinstance(adapted, Adapted):
+        return verdict
+    dropped = {change.keyword for change in adapted.changes if change.kind == "widened"}
+    if dropped.isdisjoint(violation.keyword for violation in verdict.violations):
+        return verdict
+    return replace(verdict, notes=(*verdict.notes, Note.ADAPTATION_LOSS))
 
 
 def _is_retried(error: BaseException) -> bool:

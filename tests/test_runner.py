@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import copy
+import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
+from pytest_jsbench.adaptation import Adapted
+from pytest_jsbench.adaptation.choosing import adapter
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.generations import (
     CallError,
@@ -16,10 +20,12 @@ from pytest_jsbench.generations import (
     GenerationParams,
     Request,
     ResponseFormat,
+    Sent,
 )
 from pytest_jsbench.prompts import schema_prompt
+from pytest_jsbench.records import Record
 from pytest_jsbench.runner import RETRIED, Runner
-from pytest_jsbench.verdicts import FailureType, Judge
+from pytest_jsbench.verdicts import FailureType, Judge, Note
 from tests import examples
 
 KEY = CaseKey(task="t", id="c")
@@ -149,3 +155,67 @@ def test_nothing_is_asked_for_a_broken_schema(case: Case | BrokenCase, judge: Ju
     assert record.excluded
     assert record.generation is None
     assert engine.requests == []
+
+
+UNIQUE = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "minItems": 2}
+OPEN = Case(key=KEY, schema={"type": "object", "properties": {"n": UNIQUE}})
+
+
+def adapting(engine: Misbehaving, judge: Judge, mode: str) -> Runner:
+    return replace(runner(engine, judge), adapter=adapter(mode))
+
+
+def test_an_adapted_schema_is_sent_and_recorded_and_the_original_judged(judge: Judge) -> None:
+    engine = Misbehaving(answer=examples.completion('{"n": 1, "more": 2}'))
+    engine.answer = replace(engine.answer, sent=Sent(response_format=ResponseFormat.JSON_SCHEMA))
+    before = copy.deepcopy(CASE.schema)
+
+    record = adapting(engine, judge, "narrow:openai").attempt(CASE)
+
+    (request,) = engine.requests
+    assert isinstance(request.schema, Mapping)
+    assert request.schema["additionalProperties"] is False
+    assert isinstance(record.generation, Completion)
+    assert record.generation.sent == Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=request.schema)
+    assert (record.schema, CASE.schema) == (before, before)
+    assert ("tightened", "additionalProperties") in [(change.kind, change.keyword) for change in record.changes]
+    assert record.verdict.valid is True
+    assert Record.from_dict(json.loads(json.dumps(record.to_dict()))) == record
+
+
+def test_what_the_subset_cannot_say_is_unsupported_and_nothing_is_sent(judge: Judge) -> None:
+    engine = Misbehaving()
+
+    record = adapting(engine, judge, "narrow:openai").attempt(OPEN)
+
+    assert engine.requests == []
+    assert record.verdict.failure_type is FailureType.UNSUPPORTED_SCHEMA
+    assert record.verdict.message.startswith("uniqueItems at /properties/n: ")
+    assert record.verdict.message.endswith("; nothing was sent")
+
+
+def test_an_answer_that_breaks_what_was_left_out_is_an_adaptation_loss(judge: Judge) -> None:
+    engine = Misbehaving(answer=examples.completion('{"n": [1, 1]}'))
+
+    record = adapting(engine, judge, "relax:openai").attempt(OPEN)
+
+    assert record.verdict.failure_type is FailureType.SCHEMA_VIOLATION
+    assert record.verdict.notes == (Note.ADAPTATION_LOSS,)
+    assert ("widened", "uniqueItems") in [(change.kind, change.keyword) for change in record.changes]
+    engine.answer = examples.completion('{"n": 1}')
+    assert adapting(engine, judge, "relax:openai").attempt(OPEN).verdict.notes == ()
+
+
+def test_a_bug_in_the_adaptation_is_one_attempts_fault(judge: Judge) -> None:
+    def broken(_schema: object) -> Adapted:
+        raise RecursionError("too deep")
+
+    engine = Misbehaving()
+    record = replace(runner(engine, judge), adapter=broken).attempt(CASE)
+
+    assert engine.requests == []
+    assert isinstance(record.generation, Failed)
+    assert (record.generation.kind, record.generation.message) == (
+        FaultKind.ENGINE,
+        "the schema could not be adapted: RecursionError: too deep",
+    )

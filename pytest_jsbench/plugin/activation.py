@@ -215,6 +215,7 @@ def _metadata(
         params=dataclasses.asdict(params),
         dataset={**settings.selection.to_dict(), "cases": cases},
         prompt=settings.prompt,
+        adapt=settings.adapt,
         concurrency=concurrency,
         policy=_builtins(dataclasses.asdict(settings.policy)),
         versions={**_versions(), "python": platform.python_version()},

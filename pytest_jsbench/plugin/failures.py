@@ -5,7 +5,7 @@ from __future__ import annotations
 from pytest_jsbench.display import printable
 from pytest_jsbench.generations import Completion
 from pytest_jsbench.records import Record
-from pytest_jsbench.verdicts import Violation
+from pytest_jsbench.verdicts import Note, Violation
 
 _EXCERPT = 160
 _VIOLATIONS = 3
@@ -39,6 +39,8 @@ def failure_text(record: Record, *, rerun: str | None) -> str:
     if verdict.extra_fields:
         shown = ", ".join(printable(path, 80) for path in verdict.extra_fields[:5])
         lines.append(f"  not in the schema: {shown}{', …' if len(verdict.extra_fields) > 5 else ''}")
+    if Note.ADAPTATION_LOSS in verdict.notes:
+        lines.append("  adaptation_loss: it breaks a keyword that was left out of the schema that was sent")
     if isinstance(record.generation, Completion):
         lines.append(f"  answer: {_excerpt(record.generation.text)}")
     if rerun:

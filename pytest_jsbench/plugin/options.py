@@ -48,6 +48,15 @@ def _extra_fields(text: str) -> str | tuple[str, ...]:
     return text if text in {"fail", "allow"} else _names(text)
 
 
+def _adaptation(text: str) -> tuple[str, str]:
+    mode, separator, subset = text.partition(":")
+    subsets = ("openai", "anthropic", "gemini")
+    if mode not in {"verbatim", "narrow", "relax"} or (bool(separator) != (subset in subsets)):
+        message = f"expected verbatim, narrow or relax, or such as narrow:openai ({', '.join(subsets)}), found {text!r}"
+        raise ValueError(message)
+    return mode, subset
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
     """One option: `--jsbench-<name>` and the ini key `jsbench_<name>`."""
@@ -137,6 +146,15 @@ OPTIONS = (
         metavar="N",
         parse=_at_least(1, int),
         help="Only the first N cases of each task. Default: all.",
+    ),
+    Option(
+        name="adapt",
+        metavar="MODE[:SUBSET]",
+        parse=_adaptation,
+        help="verbatim (default): send the schema as it is. narrow: say it in the subset of JSON Schema that the "
+        "provider takes, so that whatever conforms to it conforms to the original, or report unsupported_schema "
+        "without a call. relax: leave out what cannot be said, and note it. SUBSET: openai, anthropic or gemini; "
+        "default: the engine's. The judge always uses the original.",
     ),
     Option(
         name="prompt",

@@ -28,6 +28,8 @@ class Settings:
     asked_on_command_line: bool
     selection: Selection
     prompt: str
+    #: `verbatim`, or mode and subset: `narrow:openai`
+    adapt: str
     max_tokens: int | None
     temperature: float | None
     seed: int | None
@@ -66,6 +68,7 @@ class Settings:
             asked_on_command_line=config.getoption("jsbench_engine") is not None,
             selection=Selection(source=values["dataset"] or "builtin", **selection),
             prompt=values["prompt"] or "schema",
+            adapt=_adapt(values["adapt"], engine=values["engine"]),
             max_tokens=values["max-tokens"],
             temperature=values["temperature"],
             seed=values["seed"],
@@ -77,6 +80,17 @@ class Settings:
             output=None if values["output"] is None else config.invocation_params.dir / values["output"],
             benchmark_rows=values["benchmark-rows"] or "task",
         )
+
+
+def _adapt(given: tuple[str, str] | None, *, engine: str) -> str:
+    mode, subset = given or ("verbatim", "")
+    if mode == "verbatim":
+        return mode
+    subset = subset or (engine if engine in {"openai", "anthropic"} else "")
+    if not subset:
+        message = f"--jsbench-adapt={mode}: engine '{engine}' has no subset of its own; say one: {mode}:openai"
+        raise pytest.UsageError(message)
+    return f"{mode}:{subset}"
 
 
 def _response_format(text: str | None) -> ResponseFormat | None:

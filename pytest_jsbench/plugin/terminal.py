@@ -38,7 +38,8 @@ class Terminal:
         switches = (
             name if value else f"not {name}" for name, value in metadata.details.items() if isinstance(value, bool)
         )
-        settings = ", ".join([metadata.response_format, *switches])
+        adapt = [] if metadata.adapt == "verbatim" else [metadata.adapt]
+        settings = ", ".join([metadata.response_format, *switches, *adapt])
         lines = [
             f"jsbench: engine {metadata.engine}, model {metadata.model} ({settings})",
             f"jsbench: dataset {dataset['source']}, {_cases(len(active.keys))}, {active.concurrency} in flight",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_jsbench.adaptation.choosing import adapter
 from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.errors import EngineError, JournalError
 from pytest_jsbench.generations import Failed
@@ -54,6 +55,7 @@ class Worker:
             template=template(active.settings.prompt),
             params=active.params,
             retries=active.settings.retries,
+            adapter=adapter(active.settings.adapt),
         )
         if active.folder is not None:
             name = "records.jsonl" if active.worker is None else f"records.{active.worker}.jsonl"

@@ -46,6 +46,8 @@ class Note(StrEnum):
     UNCLOSED_FENCE = "unclosed_fence"
     DUPLICATE_KEYS = "duplicate_keys"
     REASONING_STRIPPED = "reasoning_stripped"
+    #: the answer breaks a keyword that was left out of the schema that the engine was sent
+    ADAPTATION_LOSS = "adaptation_loss"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,118 @@
+"""Arrays in the subset's words."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.adaptation.model import Contradiction
+
+if TYPE_CHECKING:
+    from pytest_jsbench.adaptation.facts import Context, Facts, Node
+    from pytest_jsbench.adaptation.reading import Part, Path
+
+
+def say_array(facts: Facts, context: Context) -> Node:
+    """The keywords of arrays."""
+    least = math.ceil(max(facts.numbers("minItems", context.ledger), default=0))
+    most = min(facts.numbers("maxItems", context.ledger), default=math.inf)
+    first, rest = _items(facts, context)
+    least = max(least, _contained(facts, context, rest))
+    if facts.said("unevaluatedItems"):
+        context.ledger.give_up("unevaluatedItems", facts.where("unevaluatedItems"), "unevaluatedItems is not taken")
+    most = _unique(facts, context, least, most)
+    body: Node = {}
+    if first:
+        body["prefixItems"] = [context.place(tuple(parts), facts.path) for parts in first]
+    if rest or (context.subset.typed and not first):
+        try:
+            body["items"] = context.place(tuple(rest), facts.path)
+        except Contradiction:
+            context.ledger.note("rewritten", "items", facts.where("items"), "maxItems")
+            most = min(most, len(first))
+            if context.subset.typed and not first:
+                body["items"] = context.place((), facts.path)
+    if most < least:
+        raise Contradiction
+    return {**body, **_bounds(facts, context, least, most)}
+
+
+def _items(facts: Facts, context: Context) -> tuple[list[list[Part]], list[Part]]:
+    """What holds for the first items, one by one, and for the others."""
+    tuples: list[list[Part]] = []
+    rests: list[Part | None] = []
+    for node in facts.nodes:
+        items = node.schema.get("items")
+        keyword = "items" if isinstance(items, list) else "prefixItems"
+        listed = node.schema.get(keyword, [])
+        if not isinstance(listed, list):
+            context.ledger.refuse(keyword, node.path, "not a list of schemas")
+        if listed:
+            _check_tuple(keyword, node.path, context)
+        tuples.append([node.below(keyword, str(number)) for number in range(len(listed))])
+        after = "additionalItems" if isinstance(items, list) else "items"
+        rests.append(node.below(after) if after in node.schema else None)
+    sayable = "prefixItems" in context.subset.keywords and context.document.draft >= 2020
+    longest = max(map(len, tuples), default=0) if sayable else 0
+    first: list[list[Part]] = []
+    for position in range(longest):
+        parts = [one[position] if position < len(one) else rest for one, rest in zip(tuples, rests, strict=True)]
+        first.append([part for part in parts if part is not None])
+    # without their tuple, those of a node that has one would be asked of the first items too
+    kept = [rest for one, rest in zip(tuples, rests, strict=True) if rest is not None and (sayable or not one)]
+    return first, kept
+
+
+def _check_tuple(keyword: str, path: Path, context: Context) -> None:
+    if context.document.draft < 2020 and "prefixItems" in context.subset.keywords:
+        context.ledger.give_up(keyword, path, "prefixItems, which would be taken, means nothing in the schema's draft")
+    elif "prefixItems" not in context.subset.keywords or keyword == "items":
+        context.ledger.give_up(keyword, path, "one schema for each of the first items is not taken")
+
+
+def _contained(facts: Facts, context: Context, rest: list[Part]) -> int:
+    """Ask of every item what some must be; how many items there have to be at the least."""
+    least = 0
+    for node in facts.nodes:
+        if "contains" not in node.schema:
+            continue
+        if "maxContains" in node.schema:
+            context.ledger.give_up("maxContains", node.path, "maxContains is not taken")
+        wanted = node.schema.get("minContains", 1)
+        if isinstance(wanted, bool) or not isinstance(wanted, int | float):
+            context.ledger.refuse("minContains", node.path, "not a number")
+        if wanted > 0:
+            context.ledger.note("tightened", "contains", node.path, "asked of every item")
+            rest.append(node.below("contains"))
+            least = max(least, math.ceil(wanted), 1)
+    return least
+
+
+def _unique(facts: Facts, context: Context, least: int, most: float) -> float:
+    """How many items there may be at the most, so that none is there twice."""
+    where = facts.where("uniqueItems")
+    if not facts.said("uniqueItems"):
+        return most
+    if not any(value is True for value, _ in facts.said("uniqueItems")) or most <= 1:
+        context.ledger.note("rewritten", "uniqueItems", where, "holds for every array that is left")
+    elif context.ledger.mode == "narrow" and least <= 1 and "maxItems" in context.subset.keywords:
+        context.ledger.note("tightened", "uniqueItems", where, "maxItems 1")
+        return 1
+    else:
+        context.ledger.give_up("uniqueItems", where, "uniqueItems is not taken")
+    return most
+
+
+def _bounds(facts: Facts, context: Context, least: int, most: float) -> Node:
+    bounds: Node = {}
+    highest = context.subset.most_min_items
+    if highest is not None and least > highest:
+        context.ledger.give_up("minItems", facts.where("minItems"), f"minItems above {highest} is not taken")
+        least = highest
+    if least or any(value == 0 for value, _ in facts.said("minItems")):
+        bounds["minItems"] = least
+    if most < math.inf and "maxItems" not in context.subset.keywords:
+        context.ledger.give_up("maxItems", facts.where("maxItems"), "maxItems is not taken")
+    elif most < math.inf:
+        bounds["maxItems"] = math.floor(most)
+    return bounds

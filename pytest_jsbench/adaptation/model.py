@@ -1,0 +1,60 @@
+"""What an adaptation comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pytest_jsbench.cases import Schema
+
+#: `narrow`: sound or not at all; `relax`: what cannot be said may also be left out
+Mode = Literal["narrow", "relax"]
+#: admits less · the same in other words · said nothing about validity · admits more
+ChangeKind = Literal["tightened", "rewritten", "dropped_annotation", "widened"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One line of the ledger: what became of a keyword at a place of the original."""
+
+    kind: ChangeKind
+    keyword: str
+    #: JSON pointer, in the original, to the schema in which the keyword stands or now has to stand
+    path: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapted:
+    """A schema that the provider takes, and how it differs from the original."""
+
+    schema: Schema
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def lossy(self) -> bool:
+        """Whether an answer that conforms to this schema may break the original."""
+        return any(change.kind == "widened" for change in self.changes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inexpressible:
+    """The provider's subset has no words for the schema; the first obstacle that was met."""
+
+    keyword: str
+    #: JSON pointer, in the original, to the schema in which the keyword stands
+    path: str
+    message: str
+
+
+class Blocked(Exception):
+    """An obstacle on the way."""
+
+    def __init__(self, found: Inexpressible) -> None:
+        super().__init__(found.message)
+        self.found = found
+
+
+class Contradiction(Exception):
+    """No instance conforms at this place."""

@@ -1,0 +1,251 @@
+"""
+A schema said anew, place by place, in the words of one subset.
+
+At each place all subschemas that share the instance are laid side by side, so that closing an object never sets
+one of them against another. No keyword of the result lets more in when a subschema of it admits less (there is no
+`not`, no `if`, no `oneOf`), so it is enough that each place by itself admits no more than the original does.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.adaptation.arrays import say_array
+from pytest_jsbench.adaptation.conjunctions import flatten
+from pytest_jsbench.adaptation.facts import Context, Facts
+from pytest_jsbench.adaptation.model import Contradiction
+from pytest_jsbench.adaptation.objects import say_object
+from pytest_jsbench.adaptation.outlines import canonical, outline
+from pytest_jsbench.adaptation.reading import APPLICATORS, ASSERTIONS, BY_KIND, Part
+from pytest_jsbench.adaptation.scalars import say_number, say_string
+from pytest_jsbench.adaptation.values import say_values
+
+if TYPE_CHECKING:
+    from pytest_jsbench.adaptation.conjunctions import Conjunction
+    from pytest_jsbench.adaptation.facts import Node
+    from pytest_jsbench.adaptation.ledger import Ledger
+    from pytest_jsbench.adaptation.reading import Document, Path
+    from pytest_jsbench.adaptation.subsets import Subset
+
+#: alternatives of one place, after each was combined with each
+_MOST_ALTERNATIVES = 32
+_DEEPEST = 60
+_MOST_PLACES = 8_000
+_SCALARS = ("string", "number", "boolean", "null")
+_TAKEN_APART = APPLICATORS | {"$ref", "$dynamicRef", "$recursiveRef"}
+
+
+class Narrowing:
+    """One pass over the schema."""
+
+    def __init__(self, document: Document, subset: Subset, ledger: Ledger, omitted: frozenset[Path]) -> None:
+        self.context = Context(subset=subset, document=document, ledger=ledger, place=self.place, omitted=omitted)
+        self._document, self._subset, self._ledger = document, subset, ledger
+        #: the adapted definitions, by name
+        self.definitions: dict[str, Node] = {}
+        self._names: dict[Path, str] = {(): ""}
+        self._open: list[Path] = [()]
+        self._recursed: set[Path] = set()
+        self._depth = 0
+        self._places = 0
+
+    def root(self) -> Node:
+        """The whole schema, without its definitions."""
+        root = Part(schema=self._document.root, path=())
+        if not self._subset.object_root:
+            return self.place((root,), ())
+        kinds = outline(self._document, root).kinds
+        if kinds and "object" not in kinds:
+            self._ledger.refuse("type", (), "the root has to be an object")
+        if tuple(kinds or ()) != ("object",):
+            self._ledger.note("tightened", "type", (), "the root is an object")
+        return self._conjunction((root, Part(schema={"type": "object"}, path=())), (), only_one=True)
+
+    def place(self, parts: tuple[Part, ...], path: Path) -> Node:
+        """What all of the parts ask for; Contradiction when nothing conforms."""
+        self._places += 1
+        if self._places > _MOST_PLACES or self._depth > _DEEPEST:
+            self._ledger.refuse("", path, "too deep or too large once its references and alternatives are written out")
+        asking = tuple(part for part in parts if part.schema is not True)
+        self._depth += 1
+        try:
+            if len(asking) == 1 and self._document.only_refers(asking[0].schema):
+                return self._reference(asking[0])
+            return self._conjunction(asking, path)
+        finally:
+            self._depth -= 1
+
+    def _reference(self, part: Part) -> Node:
+        target = self._document.resolve(part, part.schema["$ref"])
+        if target is None or isinstance(target.schema, bool):
+            return self._conjunction((part,), part.path)
+        if target.path in self._open and not self._subset.recursion:
+            self._ledger.give_up("$ref", part.path, "recursion is not taken")
+            return self._conjunction((), part.path)
+        if target.path in self._open:
+            self._recursed.add(target.path)
+        if target.path not in self._names:
+            self._define(target)
+        siblings = self._beside(part)
+        said = f"#/$defs/{self._names[target.path]}" if target.path else "#"
+        if said != part.schema["$ref"]:
+            self._ledger.note("rewritten", "$ref", part.path, said)
+        return {"$ref": said, **siblings}
+
+    def _beside(self, part: Part) -> Node:
+        """The remarks that may stand beside the reference."""
+        allowed = {name: value for name, value in part.schema.items() if name in self._subset.reference_siblings}
+        for keyword in part.schema:
+            if keyword not in allowed and keyword not in ("$ref", "$schema", "$defs", "definitions"):
+                self._ledger.note("dropped_annotation", keyword, part.path, "beside $ref, and nothing to validity")
+        return allowed
+
+    def _define(self, target: Part) -> None:
+        wanted = re.sub(r"[^A-Za-z0-9_.-]", "_", target.path[-1]) or "empty"
+        taken = self._names.values()
+        name = next(one for n in itertools.count(1) if (one := wanted if n == 1 else f"{wanted}_{n}") not in taken)
+        self._names[target.path] = name
+        self._open.append(target.path)
+        try:
+            self.definitions[name] = {}
+            self.definitions[name] = self.place((target,), target.path)
+        except Contradiction:
+            if target.path in self._recursed:
+                self._ledger.refuse("$ref", target.path, "nothing conforms to this part of a recursive schema")
+            del self._names[target.path], self.definitions[name]
+            raise
+        finally:
+            self._open.pop()
+
+    def _conjunction(self, parts: tuple[Part, ...], path: Path, *, only_one: bool = False) -> Node:
+        flat = flatten(parts, self._document, self._ledger)
+        self._limit_choices(flat)
+        if not flat.choices:
+            return self._say(Facts(flat.nodes, path))
+        base = tuple(
+            Part(schema={k: v for k, v in node.schema.items() if k not in _TAKEN_APART}, path=node.path)
+            for node in flat.nodes
+        )
+        facts = Facts(list(base), path)
+        bare = not any(ASSERTIONS & node.schema.keys() for node in base)
+        remarks = facts.annotations(self._subset, self._ledger)
+        asked = () if bare else tuple(_without_remarks(node) for node in base)
+        combined = [
+            (*asked, *itertools.chain(*one))
+            for one in itertools.product(*(choice.alternatives for choice in flat.choices))
+        ]
+        if asked or len(flat.choices) > 1:
+            first = flat.choices[0]
+            self._ledger.note("rewritten", first.keyword, first.path, "what stands beside it is said in each of them")
+        said = self._alternatives(combined, path, only_one=only_one)
+        if len(said) == 1:
+            return {**said[0], **({} if "$ref" in said[0] else remarks)}
+        if only_one:
+            first = flat.choices[0]
+            self._ledger.note("tightened", first.keyword, first.path, "the first alternative only: none at the root")
+            return {**said[0], **remarks}
+        return {"anyOf": said, **remarks}
+
+    def _limit_choices(self, flat: Conjunction) -> None:
+        while (count := _product(len(choice.alternatives) for choice in flat.choices)) > _MOST_ALTERNATIVES:
+            if len(flat.choices) == 1:
+                return
+            choice = flat.choices.pop()
+            self._ledger.give_up(choice.keyword, choice.path, f"{count} alternatives once written out")
+
+    def _alternatives(self, combined: list[tuple[Part, ...]], path: Path, *, only_one: bool) -> list[Node]:
+        """Those that something conforms to, each once."""
+        said: dict[str, Node] = {}
+        for parts in combined:
+            mark = self._ledger.mark()
+            try:
+                node = self._conjunction(parts, path, only_one=True) if only_one else self.place(parts, path)
+            except Contradiction:
+                self._ledger.back_to(mark)
+                self._ledger.note("rewritten", "", parts[-1].path, "left out: nothing conforms to this alternative")
+                continue
+            said.setdefault(canonical(node), node)
+        if not said:
+            raise Contradiction
+        return list(said.values())
+
+    def _say(self, facts: Facts) -> Node:
+        ledger = self._ledger
+        remarks = facts.annotations(self._subset, ledger)
+        kinds = facts.kinds(ledger)
+        values = facts.values(ledger)
+        if values is not None:
+            return _joined(say_values(facts, values, kinds, self.context), remarks)
+        if kinds is None:
+            kinds = facts.spoken_kinds()
+            if not kinds and not self._subset.typed:
+                return remarks
+            note = "the types that the other keywords are about" if kinds else "a value without parts"
+            kinds = kinds or _SCALARS
+            ledger.note("tightened", "type", facts.path, note)
+        elif any(declared not in (list(kinds), *kinds[:1]) for declared, _ in facts.said("type")[:1]):
+            ledger.note("rewritten", "type", facts.path, "the types that all of them allow")
+        self._note_vacuous(facts, kinds)
+        bodies = self._bodies(facts, kinds)
+        return _joined(self._typed(facts, bodies), remarks)
+
+    def _note_vacuous(self, facts: Facts, kinds: tuple[str, ...]) -> None:
+        for kind, keywords in BY_KIND.items():
+            if kind in kinds or (kind == "number" and "integer" in kinds):
+                continue
+            for node in facts.nodes:
+                for keyword in sorted(keywords & node.schema.keys()):
+                    self._ledger.note("rewritten", keyword, node.path, f"holds for all that is no {kind}")
+
+    def _bodies(self, facts: Facts, kinds: tuple[str, ...]) -> list[tuple[str, Node]]:
+        """For each type that something conforms to, what is asked of it."""
+        bodies: list[tuple[str, Node]] = []
+        for kind in kinds:
+            mark = self._ledger.mark()
+            try:
+                bodies.append(self._body(facts, kind))
+            except Contradiction:
+                self._ledger.back_to(mark)
+                self._ledger.note("rewritten", "type", facts.path, f"no {kind} conforms")
+        if not bodies:
+            raise Contradiction
+        return bodies
+
+    def _body(self, facts: Facts, kind: str) -> tuple[str, Node]:
+        if kind == "object":
+            return kind, say_object(facts, self.context)
+        if kind == "array":
+            return kind, say_array(facts, self.context)
+        if kind == "string":
+            return kind, say_string(facts, self.context)
+        if kind in ("number", "integer"):
+            return say_number(facts, self.context, whole=kind == "integer")
+        return kind, {}
+
+    def _typed(self, facts: Facts, bodies: list[tuple[str, Node]]) -> list[Node]:
+        kinds = [kind for kind, _ in bodies]
+        listed = any(isinstance(value, list) for value, _ in facts.said("type")[:1])
+        if len(kinds) == 1:
+            return [{"type": kinds if listed else kinds[0], **bodies[0][1]}]
+        together = self._subset.type_lists == "any" or (len(kinds) == 2 and "null" in kinds)
+        if together and not any("enum" in body for _, body in bodies):
+            return [{"type": kinds, **{name: value for _, body in bodies for name, value in body.items()}}]
+        self._ledger.note("rewritten", "type", facts.where("type"), "one alternative for each type")
+        return [{"type": kind, **body} for kind, body in bodies]
+
+
+def _joined(said: list[Node], remarks: Node) -> Node:
+    return {**said[0], **remarks} if len(said) == 1 else {"anyOf": said, **remarks}
+
+
+def _without_remarks(part: Part) -> Part:
+    return Part(schema={k: v for k, v in part.schema.items() if k in ASSERTIONS}, path=part.path)
+
+
+def _product(sizes: Any) -> int:
+    result = 1
+    for size in sizes:
+        result *= size
+    return result

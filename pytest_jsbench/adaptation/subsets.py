@@ -1,0 +1,115 @@
+"""What each provider documents that it takes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much of anything one schema may hold; None for no documented limit."""
+
+    properties: int | None = None
+    #: objects and arrays inside each other
+    depth: int | None = None
+    #: characters of property and definition names, enum and const values
+    characters: int | None = None
+    #: enum values in the whole schema
+    enum_values: int | None = None
+    #: an enum of more values than this may hold `long_enum_characters`
+    long_enum: int | None = None
+    long_enum_characters: int | None = None
+    optional: int | None = None
+    #: subschemas that leave a choice: `anyOf`, or a list of types
+    unions: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subset:
+    """The part of JSON Schema that one provider takes; annotations count as keywords."""
+
+    name: str
+    keywords: frozenset[str]
+    formats: frozenset[str]
+    #: what may stand beside `$ref`
+    reference_siblings: frozenset[str] = frozenset()
+    #: the root is one object, no choice and no reference
+    object_root: bool = False
+    #: every object says `additionalProperties: false`
+    closed: bool = False
+    #: every object requires all of its properties
+    all_required: bool = False
+    #: every schema says its type, and every array its items
+    typed: bool = False
+    #: whether `type` may be any list, or one type and null
+    type_lists: Literal["any", "nullable"] = "any"
+    recursion: bool = True
+    #: `enum` and `const` hold no arrays or objects
+    scalar_values: bool = True
+    most_min_items: int | None = None
+    #: finds in a pattern what the provider does not take
+    forbidden_pattern: re.Pattern[str] = re.compile(r"(?!)")
+    #: the longest `{n,m}` in a pattern of ours
+    longest_repeat: int = 0
+    limits: Limits = Limits()
+
+
+_ASSERTIONS = frozenset({"type", "properties", "required", "additionalProperties", "items", "enum", "anyOf"})
+_REFERENCES = frozenset({"$ref", "$defs"})
+_NAMES = frozenset({"title", "description"})
+_NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
+_LOOK_AROUND = r"\(\?<?[=!]"
+
+OPENAI = Subset(
+    name="openai",
+    keywords=_ASSERTIONS
+    | _REFERENCES
+    | _NAMES
+    | _NUMBERS
+    | {"$schema", "const", "pattern", "format", "minItems", "maxItems"},
+    formats=_FORMATS,
+    object_root=True,
+    closed=True,
+    all_required=True,
+    typed=True,
+    forbidden_pattern=re.compile(_LOOK_AROUND),
+    longest_repeat=1000,
+    limits=Limits(
+        properties=5000,
+        depth=10,
+        characters=120_000,
+        enum_values=1000,
+        long_enum=250,
+        long_enum_characters=15_000,
+    ),
+)
+
+ANTHROPIC = Subset(
+    name="anthropic",
+    keywords=_ASSERTIONS | _REFERENCES | _NAMES | {"$schema", "const", "pattern", "format", "minItems", "default"},
+    formats=_FORMATS | {"uri"},
+    reference_siblings=_NAMES,
+    closed=True,
+    recursion=False,
+    most_min_items=1,
+    # look-around, word boundaries, references back, repetitions of hundreds
+    forbidden_pattern=re.compile(_LOOK_AROUND + r"|\\[bBk1-9]|\{\d*,?\d{3,}"),
+    longest_repeat=99,
+    limits=Limits(optional=24, unions=16),
+)
+
+GEMINI = Subset(
+    name="gemini",
+    keywords=_ASSERTIONS
+    | _REFERENCES
+    | _NAMES
+    | {"format", "minimum", "maximum", "prefixItems", "minItems", "maxItems"},
+    formats=frozenset({"date-time", "date", "time"}),
+    typed=True,
+    type_lists="nullable",
+)
+
+SUBSETS = {subset.name: subset for subset in (OPENAI, ANTHROPIC, GEMINI)}

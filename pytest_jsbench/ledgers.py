@@ -1,0 +1,90 @@
+"""`jsbench adapt`: which schemas of a dataset each provider would take, and what would have to change."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from tabulate import tabulate
+
+from pytest_jsbench.adaptation import SUBSETS, Adapted, Inexpressible, adapt
+from pytest_jsbench.cases import Case
+from pytest_jsbench.display import printable
+
+if TYPE_CHECKING:
+    from pytest_jsbench.adaptation import Mode
+    from pytest_jsbench.datasets.base import Dataset
+
+_MOST_OBSTACLES = 6
+
+
+def show_ledgers(
+    dataset: Dataset, subsets: Sequence[str], mode: Mode, out: TextIO, *, as_json: bool, verbose: bool
+) -> bool:
+    """Adapt every schema to each subset and say what came of it; whether all could be said in all of them."""
+    verdicts = {name: Counter[str]() for name in subsets}
+    obstacles = {name: Counter[str]() for name in subsets}
+    for case in _cases(dataset):
+        for name in subsets:
+            outcome = adapt(case.schema, SUBSETS[name], mode)
+            verdicts[name][_kind(outcome, case)] += 1
+            if isinstance(outcome, Inexpressible):
+                obstacles[name][outcome.keyword or "(contradiction)"] += 1
+            if as_json:
+                out.write(_json_line(case, name, outcome))
+            elif verbose:
+                out.writelines(f"{line}\n" for line in _lines(case, name, outcome))
+    if not as_json:
+        out.writelines(f"{line}\n" for line in _table(verdicts, obstacles, mode))
+    return not any(found["not at all"] for found in verdicts.values())
+
+
+def _cases(dataset: Dataset) -> Iterator[Case]:
+    cases = (dataset.case(key) for key in dataset.keys())
+    return (case for case in cases if isinstance(case, Case))
+
+
+def _kind(outcome: Adapted | Inexpressible, case: Case) -> str:
+    if isinstance(outcome, Inexpressible):
+        return "not at all"
+    if outcome.schema == case.schema:
+        return "as it is"
+    return "widened" if outcome.lossy else "narrowed"
+
+
+def _json_line(case: Case, subset: str, outcome: Adapted | Inexpressible) -> str:
+    data = {
+        "task": case.key.task,
+        "id": case.key.id,
+        "subset": subset,
+        "outcome": _kind(outcome, case),
+        **dataclasses.asdict(outcome),
+    }
+    return json.dumps(data, ensure_ascii=True) + "\n"
+
+
+def _lines(case: Case, subset: str, outcome: Adapted | Inexpressible) -> Iterator[str]:
+    yield f"{printable(str(case.key))}: {subset}: {_kind(outcome, case)}"
+    if isinstance(outcome, Inexpressible):
+        yield f"  {_at(outcome.keyword, outcome.path)}: {printable(outcome.message)}"
+        return
+    for change in outcome.changes:
+        yield f"  {change.kind}: {_at(change.keyword, change.path)}: {printable(change.note)}"
+
+
+def _at(keyword: str, path: str) -> str:
+    return f"{printable(keyword) or 'schema'} at {printable(path) or '/'}"
+
+
+def _table(verdicts: dict[str, Counter[str]], obstacles: dict[str, Counter[str]], mode: Mode) -> Iterator[str]:
+    kinds = ["as it is", "narrowed", *(["widened"] if mode == "relax" else []), "not at all"]
+    rows = [[name, *(found[kind] for kind in kinds), found.total()] for name, found in verdicts.items()]
+    yield from tabulate(rows, headers=["Subset", *(kind.capitalize() for kind in kinds), "Schemas"]).splitlines()
+    yield ""
+    for name, found in obstacles.items():
+        if found:
+            listed = ", ".join(f"{printable(keyword)} {count}" for keyword, count in found.most_common(_MOST_OBSTACLES))
+            yield f"{name}: first obstacle: {listed}"

@@ -1,0 +1,367 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from jsonschema_rs import Draft202012Validator
+
+from pytest_jsbench.adaptation import ANTHROPIC, GEMINI, OPENAI, SUBSETS, Adapted, Change, Inexpressible, Subset, adapt
+
+DRAFT_4 = "http://json-schema.org/draft-04/schema#"
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+TEXT = {"type": "string"}
+NULL = {"type": "null"}
+
+
+def obj(*optional: str, **properties: Any) -> dict[str, Any]:
+    """A closed object that requires all properties but the optional ones."""
+    required = [name for name in properties if name not in optional]
+    return {
+        "type": "object",
+        "properties": properties,
+        **({"required": required} if required else {}),
+        "additionalProperties": False,
+    }
+
+
+def said(schema: Any, subset: Subset = OPENAI, mode: Any = "narrow") -> Any:
+    """The adapted schema."""
+    adapted = adapt(schema, subset, mode)
+    assert isinstance(adapted, Adapted), adapted
+    return adapted.schema
+
+
+def said_of(schema: Any, subset: Subset = OPENAI, mode: Any = "narrow") -> Any:
+    """The adapted schema of a property of that schema."""
+    return said(obj(a=schema), subset, mode)["properties"]["a"]
+
+
+def changes(schema: Any, subset: Subset = OPENAI, mode: Any = "narrow") -> set[tuple[str, str, str]]:
+    adapted = adapt(schema, subset, mode)
+    assert isinstance(adapted, Adapted), adapted
+    return {(change.kind, change.keyword, change.path) for change in adapted.changes}
+
+
+def obstacle(schema: Any, subset: Subset = OPENAI, mode: Any = "narrow") -> tuple[str, str]:
+    found = adapt(schema, subset, mode)
+    assert isinstance(found, Inexpressible), found
+    assert found.message
+    return found.keyword, found.path
+
+
+@pytest.mark.parametrize("subset", SUBSETS.values(), ids=SUBSETS.keys())
+@pytest.mark.parametrize("mode", ["narrow", "relax"])
+def test_a_schema_within_the_subset_stays_as_it_is(subset: Subset, mode: Any) -> None:
+    schema = {
+        **obj(a=TEXT, b={"anyOf": [TEXT, {"$ref": "#/$defs/n"}]}, c={"type": "array", "items": TEXT}),
+        "title": "T",
+        "$defs": {"n": {"type": ["integer", "null"]}},
+    }
+    assert adapt(schema, subset, mode) == Adapted(schema=schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "adapted"),
+    [
+        (TEXT, TEXT),
+        ({"type": "object"}, {"type": "object", "properties": {}, "additionalProperties": False}),
+        ({"properties": {"x": TEXT}}, obj(x=TEXT)),
+        ({"type": "object", "properties": {"x": TEXT}, "additionalProperties": True}, obj(x=TEXT)),
+        ({"type": "object", "properties": {"x": TEXT}, "patternProperties": {"^y": NULL}}, obj(x=TEXT)),
+        (obj(x=TEXT, y=False) | {"required": ["x"]}, obj(x=TEXT)),
+        ({"type": "object", "required": ["x"], "additionalProperties": TEXT, "properties": {"y": NULL}},
+         {**obj(y=NULL, x=TEXT)}),
+        ({"allOf": [{"properties": {"x": TEXT}}, {"properties": {"y": NULL}}]}, obj(x=TEXT, y=NULL)),
+        ({**obj("y", x=TEXT, y=NULL), "minProperties": 2, "maxProperties": 2}, obj(x=TEXT, y=NULL)),
+        ({"type": "object", "properties": {"x": TEXT, "y": NULL}, "anyOf": [{"required": ["x"]}, {"required": ["y"]}]},
+         obj(x=TEXT, y=NULL)),
+        ({}, {"type": ["string", "number", "boolean", "null"]}),
+        (True, {"type": ["string", "number", "boolean", "null"]}),
+        ({"enum": ["a", 1]}, {"type": ["string", "integer"], "enum": ["a", 1]}),
+        ({"enum": ["a", "bcd"], "type": "string", "maxLength": 1}, {"type": "string", "enum": ["a"]}),
+        ({"type": "string", "minimum": 3}, TEXT),
+        ({"type": "string", "minLength": 1}, {"type": "string", "pattern": "^.{1,}$"}),
+        ({"type": "string", "maxLength": 9}, {"type": "string", "pattern": "^.{0,9}$"}),
+        ({"type": "string", "minLength": 1, "pattern": "^[a-z]+$"}, {"type": "string", "pattern": "^[a-z]+$"}),
+        ({"type": "string", "format": "int32"}, TEXT),
+        ({"type": "array"}, {"type": "array", "items": {"type": ["string", "number", "boolean", "null"]}}),
+        ({"type": "array", "items": TEXT, "uniqueItems": True}, {"type": "array", "items": TEXT, "maxItems": 1}),
+        ({"type": "array", "items": TEXT, "contains": {"pattern": "^a"}},
+         {"type": "array", "items": {"type": "string", "pattern": "^a"}, "minItems": 1}),
+        ({"oneOf": [TEXT, NULL]}, {"anyOf": [TEXT, NULL]}),
+        ({"oneOf": [TEXT]}, TEXT),
+        ({"anyOf": [TEXT, False]}, TEXT),
+        ({"not": {"type": ["array", "object", "number"]}}, {"type": ["string", "boolean", "null"]}),
+        ({"if": {"type": "string"}, "then": {"type": "string", "pattern": "^a"}}, {"type": "string", "pattern": "^a"}),
+    ],
+)  # fmt: skip
+def test_a_schema_is_said_in_openais_words(schema: Any, adapted: Any) -> None:
+    assert said_of(schema) == adapted
+
+
+@pytest.mark.parametrize(
+    ("schema", "adapted"),
+    [
+        (obj("x", x=TEXT), obj("x", x=TEXT)),
+        ({}, {}),
+        ({"type": "integer", "minimum": 0, "maximum": 2}, {"type": "integer", "enum": [0, 1, 2]}),
+        ({"type": "string", "maxLength": 5000}, {"type": "string", "pattern": "^.{0,99}$"}),
+        ({"type": "string", "format": "uri"}, {"type": "string", "format": "uri"}),
+        ({"enum": ["a", [1]]}, {"enum": ["a"]}),
+        ({**obj("x", x=TEXT), "dependencies": {"x": ["y"]}, "properties": {"x": TEXT, "y": NULL}},
+         {**obj("x", x=TEXT, y=NULL)}),
+    ],
+)  # fmt: skip
+def test_a_schema_is_said_in_anthropics_words(schema: Any, adapted: Any) -> None:
+    assert said_of(schema, ANTHROPIC) == adapted
+
+
+@pytest.mark.parametrize(
+    ("schema", "adapted"),
+    [
+        ({"type": "object", "additionalProperties": TEXT}, {"type": "object", "additionalProperties": TEXT}),
+        ({"const": "a"}, {"type": "string", "enum": ["a"]}),
+        ({"type": ["string", "null"]}, {"type": ["string", "null"]}),
+        ({"type": ["string", "boolean"]}, {"anyOf": [TEXT, {"type": "boolean"}]}),
+        ({"type": "integer", "exclusiveMinimum": 0}, {"type": "integer", "minimum": 1}),
+        ({"type": "number", "multipleOf": 1}, {"type": "integer"}),
+        ({"type": "array", "prefixItems": [TEXT]}, {"type": "array", "prefixItems": [TEXT]}),
+    ],
+)
+def test_a_schema_is_said_in_geminis_words(schema: Any, adapted: Any) -> None:
+    assert said_of(schema, GEMINI) == adapted
+
+
+@pytest.mark.parametrize(
+    ("subset", "schema", "keyword"),
+    [
+        (OPENAI, {"type": "string", "format": "uri"}, "format"),
+        (OPENAI, {"type": "string", "pattern": "^(?!a)"}, "pattern"),
+        (OPENAI, {"type": "string", "minLength": 1, "pattern": "a*"}, "minLength"),
+        (OPENAI, {"type": "object", "additionalProperties": TEXT}, "additionalProperties"),
+        (OPENAI, {"type": "object", "patternProperties": {"^x": TEXT}}, "patternProperties"),
+        (OPENAI, {**obj(x=TEXT), "propertyNames": {"maxLength": 3}}, "propertyNames"),
+        (OPENAI, {**obj(x=TEXT, y=TEXT), "maxProperties": 1}, "maxProperties"),
+        (OPENAI, {**obj(x=TEXT), "minProperties": 2}, "minProperties"),
+        (OPENAI, {"type": "array", "prefixItems": [TEXT]}, "prefixItems"),
+        (OPENAI, {"type": "array", "minItems": 2, "uniqueItems": True}, "uniqueItems"),
+        (OPENAI, {"oneOf": [TEXT, {"pattern": "a"}]}, "oneOf"),
+        (OPENAI, {"not": {"pattern": "a"}}, "not"),
+        (OPENAI, {"$ref": "http://elsewhere/x.json"}, "$ref"),
+        (ANTHROPIC, {"type": "integer", "minimum": 0}, "minimum"),
+        (ANTHROPIC, {"type": "array", "maxItems": 3}, "maxItems"),
+        (ANTHROPIC, {"type": "array", "minItems": 2}, "minItems"),
+        (ANTHROPIC, {"type": "object", "properties": {"c": {"$ref": "#/properties/a"}}}, "$ref"),
+        (GEMINI, {"type": "string", "pattern": "a"}, "pattern"),
+        (GEMINI, {"type": "string", "maxLength": 3}, "maxLength"),
+        (GEMINI, {"type": "number", "exclusiveMinimum": 0}, "exclusiveMinimum"),
+    ],
+)
+def test_what_has_no_words_is_named_and_when_relaxing_left_out(subset: Subset, schema: Any, keyword: str) -> None:
+    found, path = obstacle(obj(a=schema), subset)
+    assert (found, path[:13]) == (keyword, "/properties/a")
+    relaxed = adapt(obj(a=schema), subset, "relax")
+    assert isinstance(relaxed, Adapted)
+    # nothing is left out where closing the object says it all
+    assert relaxed.lossy or keyword in ("additionalProperties", "patternProperties")
+    assert any(change.keyword == keyword and change.path.startswith("/properties/a") for change in relaxed.changes)
+
+
+@pytest.mark.parametrize(
+    ("schema", "keyword"),
+    [
+        (False, ""),
+        (TEXT, "type"),
+        ({"type": "array", "items": TEXT}, "type"),
+        ({"items": TEXT, "type": "array", "properties": {}}, "type"),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"type": "array"}}}, "type"),
+        ({"type": "string", "minLength": "3"}, "type"),
+        (obj(a={"type": "string", "minLength": "3"}), "minLength"),
+        (obj(a={"type": "array", "items": 3}), ""),
+        ({"type": "object", "properties": []}, "properties"),
+        ({"type": "object", "required": "a"}, "required"),
+        ({"type": "object", "allOf": {}}, "allOf"),
+        (obj(a={"type": "anything"}), "type"),
+        (obj(a={"type": "number", "minimum": float("inf")}), "minimum"),
+    ],
+)
+def test_what_cannot_be_a_root_or_is_no_schema_is_not_sent_in_either_mode(schema: Any, keyword: str) -> None:
+    assert obstacle(schema)[0] == keyword
+    assert obstacle(schema, mode="relax")[0] == keyword
+
+
+def test_a_root_that_refers_is_written_out_for_openai() -> None:
+    schema = {"$ref": "#/definitions/r", "definitions": {"r": obj(x=TEXT)}}
+    assert said(schema) == obj(x=TEXT)
+    assert said(schema, ANTHROPIC) == {"$ref": "#/$defs/r", "$defs": {"r": obj(x=TEXT)}}
+
+
+def test_of_alternatives_at_the_root_openai_gets_the_first() -> None:
+    schema = {"anyOf": [obj(x=TEXT), obj(y=TEXT)]}
+    assert said(schema) == obj(x=TEXT)
+    assert ("tightened", "anyOf", "") in changes(schema)
+
+
+def test_properties_may_be_named_like_keywords() -> None:
+    names = ["not", "oneOf", "if", "items", "properties", "required", "$ref", "type", "enum", "const", "default",
+             "$defs", "definitions", "additionalProperties", "format", "$id", "id", "title"]  # fmt: skip
+    schema = obj(**dict.fromkeys(names, TEXT))
+    for subset in SUBSETS.values():
+        assert adapt(schema, subset, "narrow") == Adapted(schema=schema)
+    opened = {"type": "object", "properties": {"properties": {"type": "object", "properties": {"properties": True}}}}
+    anything = {"type": ["string", "number", "boolean", "null"]}
+    assert said(opened) == obj(properties=obj(properties=anything))
+
+
+@pytest.mark.parametrize("keyword", ["default", "examples", "const", "enum", "x-made-up"])
+def test_data_is_not_taken_for_schemas(keyword: str) -> None:
+    data = [{"type": "object", "properties": {"a": {}}}, "a"]
+    schema = obj(a={"type": "string", keyword: "a" if keyword == "const" else data})
+    for subset in SUBSETS.values():
+        kept = said(schema, subset)["properties"]["a"].get(keyword)
+        assert kept in (None, "a", ["a"], data)
+    assert said_of({"type": "string", "default": data}, ANTHROPIC) == {"type": "string", "default": data}
+
+
+def test_the_original_and_its_data_are_left_alone() -> None:
+    schema = {**obj(a={"type": "string", "enum": ["x"], "default": {"y": []}}), "$defs": {"x": {"not": TEXT}}}
+    before = copy.deepcopy(schema)
+    adapted = said(schema, ANTHROPIC)
+    adapted["properties"]["a"]["enum"].append("y")
+    adapted["properties"]["a"]["default"]["y"].append(1)
+    assert schema == before
+
+
+def test_objects_are_closed_and_required_everywhere_and_the_ledger_says_so() -> None:
+    node = {"type": "object", "properties": {"x": TEXT}}
+    schema = {**obj(a={"anyOf": [node, NULL]}, b={"$ref": "#/definitions/n"}), "definitions": {"n": node}}
+    closed = obj(x=TEXT)
+    adapted = {**obj(a={"anyOf": [closed, NULL]}, b={"$ref": "#/$defs/n"}), "$defs": {"n": closed}}
+    assert said(schema) == adapted
+    assert changes(schema) == {
+        ("tightened", "additionalProperties", "/properties/a/anyOf/0"),
+        ("tightened", "required", "/properties/a/anyOf/0"),
+        ("tightened", "additionalProperties", "/definitions/n"),
+        ("tightened", "required", "/definitions/n"),
+        ("rewritten", "$ref", "/properties/b"),
+    }
+
+
+def test_required_names_are_kept_even_where_they_have_no_schema() -> None:
+    schema = {"type": "object", "properties": {"a": TEXT}, "required": ["b", "a"]}
+    assert said(schema, ANTHROPIC) == {**obj(a=TEXT, b={}), "required": ["b", "a"]}
+
+
+def test_exclusive_alternatives_stay_satisfiable() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"x": TEXT, "y": TEXT},
+        "oneOf": [{"required": ["x"]}, {"required": ["y"]}],
+    }
+    adapted = said(obj(a=schema))["properties"]["a"]
+    assert adapted == {"anyOf": [obj(x=TEXT), obj(y=TEXT)]}
+    assert ("tightened", "oneOf", "/properties/a") in changes(obj(a=schema))
+
+
+def test_alternatives_told_apart_by_a_tag_become_any_of() -> None:
+    branches = [obj(kind={"type": "string", "const": name}, x=TEXT) for name in ("a", "b")]
+    assert said_of({"oneOf": branches}) == {"anyOf": branches}
+
+
+def test_beside_a_reference_nothing_is_said() -> None:
+    definitions = {"$defs": {"t": TEXT}}
+    described = {**obj(a={"$ref": "#/$defs/t", "description": "d"}), **definitions}
+    assert said(described) == {**obj(a={"$ref": "#/$defs/t"}), **definitions}
+    assert changes(described) == {("dropped_annotation", "description", "/properties/a")}
+    assert adapt(described, ANTHROPIC, "narrow") == Adapted(schema=described)
+    asking = {**obj(a={"$ref": "#/$defs/t", "pattern": "^a"}), **definitions}
+    assert said(asking) == obj(a={"type": "string", "pattern": "^a"})
+    assert said({**asking, "$schema": DRAFT_7})["properties"]["a"] == {"$ref": "#/$defs/t"}
+
+
+def test_references_by_anchor_and_by_any_path_lead_to_definitions() -> None:
+    schema = {**obj(a=TEXT, b={"$ref": "#/properties/a"}, c={"$ref": "#t"}), "$defs": {"x": {"$anchor": "t", **NULL}}}
+    expected = {**obj(a=TEXT, b={"$ref": "#/$defs/a"}, c={"$ref": "#/$defs/x"}), "$defs": {"a": TEXT, "x": NULL}}
+    assert said(schema) == expected
+
+
+def test_a_reference_below_another_identifier_is_not_guessed() -> None:
+    schema = {**obj(a={"$id": "http://x/", "properties": {"b": {"$ref": "#/$defs/t"}}}), "$defs": {"t": TEXT}}
+    assert obstacle(schema) == ("$ref", "/properties/a/properties/b")
+
+
+def test_definitions_of_the_same_name_stay_apart() -> None:
+    schema = {**obj(a={"$ref": "#/$defs/t"}, b={"$ref": "#/definitions/t"}), "$defs": {"t": TEXT},
+              "definitions": {"t": NULL}}  # fmt: skip
+    assert said(schema)["$defs"] == {"t": TEXT, "t_2": NULL}
+
+
+def test_recursion_goes_on_where_it_may_end() -> None:
+    tree = obj(value=TEXT, children={"type": "array", "items": {"$ref": "#"}})
+    assert adapt(tree, OPENAI, "narrow") == Adapted(schema=tree)
+    assert obstacle(tree, ANTHROPIC) == ("$ref", "/properties/children/items")
+    assert ("widened", "$ref", "/properties/children/items") in changes(tree, ANTHROPIC, "relax")
+
+
+def test_an_optional_property_that_would_never_end_is_left_out_rather_than_required() -> None:
+    chain = obj("next", value=TEXT, next={"$ref": "#"})
+    assert said(chain) == obj(value=TEXT)
+    assert ("tightened", "properties", "") in changes(chain)
+    assert obstacle(obj(next={"$ref": "#"})) == ("$ref", "")
+
+
+def test_a_circle_of_references_is_an_obstacle_and_no_hang() -> None:
+    schema = {**obj(a={"$ref": "#/$defs/x"}), "$defs": {"x": {"$ref": "#/$defs/y"}, "y": {"$ref": "#/$defs/x"}}}
+    assert obstacle(schema)[0] == "$ref"
+    merged = {**obj(a={"$ref": "#/$defs/x"}), "$defs": {"x": {"allOf": [{"$ref": "#/$defs/x"}, TEXT]}}}
+    assert obstacle(merged)[0] == "$ref"
+    endless = {"type": "object", "properties": {"a": {"$ref": "#", "required": ["a"]}}}
+    assert isinstance(adapt(endless, OPENAI, "narrow"), Inexpressible)
+
+
+def test_the_flags_of_draft_4_are_read() -> None:
+    bounds = {"type": "integer", "minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": False}
+    schema = {"$schema": DRAFT_4, **obj(a=bounds)}
+    assert said(schema)["properties"]["a"] == {"type": "integer", "minimum": 1, "maximum": 9}
+
+
+def test_a_dialect_without_prefix_items_gets_none() -> None:
+    schema = {"$schema": DRAFT_7, **obj(a={"type": "array", "items": [TEXT]})}
+    assert obstacle(schema, GEMINI) == ("items", "/properties/a")
+
+
+def test_limits_are_checked_before_anything_is_sent() -> None:
+    names = [f"p{number}" for number in range(30)]
+    many = obj(*names, **dict.fromkeys(names, TEXT))
+    assert said(many, ANTHROPIC)["required"] == names
+    values = [str(number) for number in range(1001)]
+    assert obstacle(obj(a={"type": "string", "enum": values})) == ("enum", "")
+    deep: Any = TEXT
+    for _ in range(11):
+        deep = obj(a=deep)
+    assert obstacle(deep) == ("properties", "")
+    unions = [f"u{number}" for number in range(17)]
+    assert obstacle(obj(**{name: {"anyOf": [TEXT, NULL]} for name in unions}), ANTHROPIC) == ("anyOf", "")
+
+
+def test_the_ledger_names_what_was_left_out() -> None:
+    schema = obj(a={"type": "string", "format": "uri"})
+    adapted = adapt(schema, OPENAI, "relax")
+    assert isinstance(adapted, Adapted)
+    note = "format 'uri' is not taken"
+    assert adapted.changes == (Change(kind="widened", keyword="format", path="/properties/a", note=note),)
+    assert adapted.lossy
+
+
+def test_narrowed_schemas_admit_something() -> None:
+    schema = {"allOf": [{"properties": {"a": TEXT}}, {"properties": {"b": TEXT}, "maxProperties": 2}]}
+    assert Draft202012Validator(said(schema)).is_valid({"a": "x", "b": "y"})
+
+
+@pytest.mark.parametrize("root", [{"type": ["object", "null"]}, {}])
+def test_a_root_that_may_be_more_than_an_object_is_tightened(root: dict[str, Any]) -> None:
+    schema = {**root, "properties": {}, "additionalProperties": False}
+    adapted = adapt(schema, OPENAI, "narrow")
+    assert isinstance(adapted, Adapted)
+    assert Change(kind="tightened", keyword="type", path="", note="the root is an object") in adapted.changes
