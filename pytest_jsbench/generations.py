@@ -34,6 +34,10 @@ class FaultKind(StrEnum):
     BAD_REQUEST = "bad_request"
     BAD_RESPONSE = "bad_response"
     ENGINE = "engine"
+    #: a decoding library did not come back in time, and its process was ended
+    HANG = "hang"
+    #: a decoding library took its process down, or broke inside
+    CRASH = "crash"
 
 
 class DeclineReason(StrEnum):
