@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 #: positions asked for at once: more while the model keeps to the grammar by itself, one after it did not
 _FEWEST, _MOST = 1, 16
-#: of the likeliest tokens; where none of them may come, all are asked for
-_BREADTH = 60
+#: of the likeliest tokens; where none of them may come more are asked for, and then all
+_FEW, _MANY = 60, 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,20 +93,27 @@ class MaskedEngine:
         most = request.params.max_tokens
         step = grammar.begin(deadline)
         tokens = list(step.taken)
-        count, fresh = _FEWEST, True
+        count, breadth, fresh = _FEWEST, _FEW, True
         while len(tokens) < most and step.state in (State.OPEN, State.STUCK):
-            stuck = step.state is State.STUCK
-            count = 1 if stuck else min(count, most - len(tokens))
-            breadth = len(self._vocabulary.tokens) if stuck else _BREADTH
             offered = self._server.rank(
-                [*prompt, *tokens], count=count, breadth=breadth, slot=slot, fresh=fresh, deadline=deadline
+                [*prompt, *tokens],
+                count=min(count, most - len(tokens)),
+                breadth=breadth,
+                slot=slot,
+                fresh=fresh,
+                deadline=deadline,
             )
-            fresh = False
-            step = grammar.step(offered, deadline)
+            step, fresh = grammar.step(offered, deadline), False
             tokens += step.taken
-            if stuck and not step.taken:
+            if step.state is not State.STUCK:
+                count = min(2 * count, _MOST) if len(step.taken) >= count else _FEWEST
+                breadth = _FEW
+            elif step.taken:
+                count, breadth = _FEWEST, _MANY
+            elif breadth < len(self._vocabulary.tokens):
+                count, breadth = _FEWEST, _MANY if breadth == _FEW else len(self._vocabulary.tokens)
+            else:
                 break
-            count = min(2 * count, _MOST) if len(step.taken) >= count else _FEWEST
         return _Answer(
             tokens=tokens[:most], prompt_tokens=len(prompt), finish_reason=_reason(step.state, len(tokens), most)
         )

@@ -67,7 +67,10 @@ class TokenServer:
             },
             deadline,
         )
-        return [[top["id"] for top in position["top_logprobs"]] for position in said["completion_probabilities"]]
+        positions = said["completion_probabilities"]
+        if not positions:
+            raise CallError(FaultKind.BAD_RESPONSE, "the server offered no token to go on with")
+        return [[top["id"] for top in position["top_logprobs"]] for position in positions]
 
     def _post(self, path: str, body: Mapping[str, Any], deadline: Deadline) -> Any:
         import httpx2
