@@ -34,6 +34,10 @@ class FaultKind(StrEnum):
     BAD_REQUEST = "bad_request"
     BAD_RESPONSE = "bad_response"
     ENGINE = "engine"
+    #: a decoding library did not come back in time, and its process was ended
+    HANG = "hang"
+    #: a decoding library took its process down, or broke inside
+    CRASH = "crash"
 
 
 class DeclineReason(StrEnum):
@@ -134,7 +138,31 @@ class Failed:
     status: int | None = None
 
 
-Generation = Completion | Declined | Failed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a grammar says of one labelled answer."""
+
+    id: str
+    #: the label
+    valid: bool
+    #: None where nobody can say, since the model has no tokens for the text
+    accepted: bool | None
+
+    @property
+    def wrong(self) -> bool:
+        """Whether a valid answer was rejected, or an invalid one accepted."""
+        return self.accepted is not None and self.accepted is not self.valid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """The engine's grammar was asked about labelled answers, and no model for one."""
+
+    decisions: tuple[Decision, ...]
+    timing: Timing
+
+
+Generation = Completion | Declined | Failed | Decided
 
 
 class CallError(JSBenchError):

@@ -11,6 +11,8 @@ from pytest_jsbench.cases import CaseKey, Schema, digest
 from pytest_jsbench.errors import RecordError
 from pytest_jsbench.generations import (
     Completion,
+    Decided,
+    Decision,
     Declined,
     DeclineReason,
     Failed,
@@ -174,6 +176,12 @@ def _generation_to_dict(generation: Generation) -> dict[str, Any]:
                 "message": generation.message,
                 "status": generation.status,
             }
+        case Decided():
+            return {
+                "type": "decided",
+                "decisions": [asdict(decision) for decision in generation.decisions],
+                "timing": _timing_to_dict(generation.timing),
+            }
         case _:
             assert_never(generation)
 
@@ -181,6 +189,9 @@ def _generation_to_dict(generation: Generation) -> dict[str, Any]:
 def _generation_from_dict(data: Mapping[str, Any]) -> Generation:
     if data["type"] == "failed":
         return Failed(kind=FaultKind(data["kind"]), message=data["message"], status=data["status"])
+    if data["type"] == "decided":
+        decisions = tuple(Decision(**decision) for decision in data["decisions"])
+        return Decided(decisions=decisions, timing=Timing(**data["timing"]))
     usage = Usage(**data["usage"])
     timing = None if data["timing"] is None else Timing(**data["timing"])
     sent = None
@@ -197,7 +208,7 @@ def _generation_from_dict(data: Mapping[str, Any]) -> Generation:
     if data["type"] == "completion" and timing is not None:
         finish = FinishReason(data["finish_reason"])
         return Completion(text=data["text"], finish_reason=finish, timing=timing, usage=usage, sent=sent)
-    message = f"generation.type is {data['type']!r}; expected completion, declined or failed"
+    message = f"generation.type is {data['type']!r}; expected completion, declined, failed or decided"
     raise ValueError(message)
 
 

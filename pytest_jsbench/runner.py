@@ -15,6 +15,7 @@ from pytest_jsbench.cases import BrokenCase, Case, CaseKey, Schema
 from pytest_jsbench.engines.base import Engine
 from pytest_jsbench.generations import (
     CallError,
+    Decided,
     Declined,
     DeclineReason,
     Failed,
@@ -57,7 +58,7 @@ class Runner:
     def attempt(self, case: Case | BrokenCase, *, repeat: int = 0, planned_at: float | None = None) -> Record:
         """The record of one attempt; `planned_at` is when it was queued, by time.perf_counter."""
         if isinstance(case, BrokenCase):
-            return _not_asked(
+            return not_asked(
                 case.key,
                 repeat,
                 None,
@@ -66,7 +67,7 @@ class Runner:
                 message=case.problem,
             )
         if problem := self.judge.inspect(case.schema):
-            return _not_asked(
+            return not_asked(
                 case.key,
                 repeat,
                 case.schema,
@@ -137,7 +138,7 @@ class Runner:
 
 def _with_what_was_sent(generation: Generation, adapted: Adapted, original: Schema) -> Generation:
     """An engine says what it sent where that is not what it was given; here it was given another schema already."""
-    if isinstance(generation, Failed) or generation.sent is None or generation.sent.schema is not None:
+    if isinstance(generation, Failed | Decided) or generation.sent is None or generation.sent.schema is not None:
         return generation
     if adapted.schema == original:
         return generation
@@ -168,8 +169,9 @@ def _back_off(state: tenacity.RetryCallState) -> float:
     return max(jitter, asked or 0.0)
 
 
-def _not_asked(
+def not_asked(
     key: CaseKey, repeat: int, schema: Schema | None, *, failure_type: FailureType, reason: str, message: str
 ) -> Record:
+    """The record of an attempt that was not made, since nothing could be judged by its schema."""
     verdict = Verdict(failure_type=failure_type, valid=None, reason=reason, message=message)
     return Record(key=key, repeat=repeat, schema=schema, prompt=None, generation=None, verdict=verdict)

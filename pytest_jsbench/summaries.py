@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_jsbench import prices
 from pytest_jsbench.cases import CaseKey
-from pytest_jsbench.generations import Completion, Declined, Failed
+from pytest_jsbench.generations import Completion, Decided, Declined, Failed, FaultKind
 from pytest_jsbench.keywords import KeywordMetrics, by_keyword
 from pytest_jsbench.prices import Costs
 from pytest_jsbench.records import Record, Run
@@ -58,6 +58,12 @@ class Metrics:
     empirical_coverage: Proportion
     pass_rate: Proportion
     failure_counts: Mapping[FailureType, int]
+    #: broken calls, by whose fault they were
+    fault_counts: Mapping[FaultKind, int]
+    #: valid labelled answers that the grammar rejects, of those it was asked about
+    over_constraint: Proportion
+    #: invalid labelled answers that the grammar accepts, of those it was asked about
+    under_constraint: Proportion
     ttft: Distribution
     tpot: Distribution
     tgt: Distribution
@@ -86,6 +92,8 @@ class Metrics:
                 "declared_coverage_excluding_errors",
                 "empirical_coverage",
                 "pass_rate",
+                "over_constraint",
+                "under_constraint",
             )
         }
         figures: dict[str, Any] = {
@@ -103,6 +111,10 @@ class Metrics:
         }
         figures["passed"] = self.pass_rate.successes
         figures["valid"] = self.empirical_coverage.successes
+        figures["valid_instances"], figures["valid_rejected"] = self.over_constraint.n, self.over_constraint.successes
+        figures["invalid_instances"] = self.under_constraint.n
+        figures["invalid_accepted"] = self.under_constraint.successes
+        figures["fault_counts"] = {kind.value: count for kind, count in self.fault_counts.items() if count}
         for name, rate in rates.items():
             figures |= {name: rate.value, f"{name}_ci_low": rate.ci_low, f"{name}_ci_high": rate.ci_high}
         figures["failure_counts"] = {kind.value: self.failure_counts[kind] for kind in COUNTED_FAILURES}
@@ -161,23 +173,28 @@ def metrics(records: Sequence[Record], *, planned: int, costs: Costs) -> Metrics
     counted = [record for record in records if not record.excluded]
     planned = max(planned - excluded, len(counted))
     completions = [record for record in counted if isinstance(record.generation, Completion)]
+    answered = [record for record in counted if isinstance(record.generation, Completion | Decided)]
     failed = sum(isinstance(record.generation, Failed) for record in counted)
     missing = planned - len(counted)
     kinds = Counter(record.verdict.failure_type for record in counted)
+    faults = Counter(record.generation.kind for record in counted if isinstance(record.generation, Failed))
     return Metrics(
         planned=planned,
         excluded=excluded,
-        completions=len(completions),
+        completions=len(answered),
         declined=sum(isinstance(record.generation, Declined) for record in counted),
         failed=failed,
         missing=missing,
         unjudged=kinds[FailureType.UNJUDGED],
         disputed=sum(record.verdict.disputed for record in counted),
-        declared_coverage=proportion(len(completions), planned),
-        declared_coverage_excluding_errors=proportion(len(completions), planned - failed - missing),
+        declared_coverage=proportion(len(answered), planned),
+        declared_coverage_excluding_errors=proportion(len(answered), planned - failed - missing),
         empirical_coverage=proportion(sum(record.verdict.valid is True for record in completions), len(completions)),
         pass_rate=proportion(sum(record.verdict.passed for record in counted), planned),
         failure_counts={kind: kinds[kind] for kind in COUNTED_FAILURES},
+        fault_counts={kind: faults[kind] for kind in FaultKind},
+        over_constraint=_wrong(answered, valid=True),
+        under_constraint=_wrong(answered, valid=False),
         ttft=_spread(completions, "ttft"),
         tpot=Distribution.of(
             value
@@ -186,7 +203,7 @@ def metrics(records: Sequence[Record], *, planned: int, costs: Costs) -> Metrics
         ),
         tgt=_spread(completions, "tgt"),
         gct=_spread(completions, "gct"),
-        grammar_compilation=_spread(completions, "grammar_compilation"),
+        grammar_compilation=_spread(answered, "grammar_compilation"),
         tokens=_tokens(counted),
         cost=_cost(counted, costs),
     )
@@ -196,8 +213,21 @@ def _generations(records: Iterable[Record]) -> list[Completion]:
     return [record.generation for record in records if isinstance(record.generation, Completion)]
 
 
+def _wrong(records: Iterable[Record], *, valid: bool) -> Proportion:
+    """The wrong decisions about answers of that label, of all that were made about them."""
+    decisions = [
+        decision
+        for record in records
+        if isinstance(record.generation, Decided)
+        for decision in record.generation.decisions
+        if decision.valid is valid and decision.accepted is not None
+    ]
+    return proportion(sum(decision.wrong for decision in decisions), len(decisions))
+
+
 def _spread(records: Iterable[Record], name: str) -> Distribution:
-    values = (getattr(generation.timing, name) for generation in _generations(records))
+    timings = (record.generation.timing for record in records if isinstance(record.generation, Completion | Decided))
+    values = (getattr(timing, name) for timing in timings)
     return Distribution.of(value for value in values if value is not None)
 
 

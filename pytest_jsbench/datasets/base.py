@@ -21,6 +21,8 @@ class Selection:
     split: str = "test"
     #: the first N of each task; None: all
     limit: int | None = None
+    #: whether it is labelled answers that are wanted (`datasets.labelled`)
+    labelled: bool = False
 
     def to_dict(self) -> dict[str, object]:
         """The selection as JSON values, for the run's metadata."""
@@ -29,6 +31,7 @@ class Selection:
             "tasks": None if self.tasks is None else list(self.tasks),
             "split": self.split,
             "limit": self.limit,
+            "labelled": self.labelled,
         }
 
 

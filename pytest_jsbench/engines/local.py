@@ -121,7 +121,7 @@ class LocalEngine:
     def generate(self, request: Request) -> Completion | Declined:
         """One call; what was sent is in the result where it is not the schema itself."""
         if self._chat.info.response_format is not ResponseFormat.JSON_SCHEMA:
-            return self._chat.generate(_at_temperature_zero(request))
+            return self._chat.generate(at_temperature_zero(request))
         if request.schema is False:
             # the server would take it for no schema at all
             return _unsupported("no value conforms to the schema false")
@@ -129,7 +129,7 @@ class LocalEngine:
             schema = _to_send(request.schema, narrowing=self._narrowing)
         except RecursionError:
             return _unsupported("the schema is nested too deeply to be sent")
-        outcome = self._chat.generate(_at_temperature_zero(replace(request, schema=schema)))
+        outcome = self._chat.generate(at_temperature_zero(replace(request, schema=schema)))
         sent = Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=None if schema == request.schema else schema)
         return replace(outcome, sent=sent)
 
@@ -138,7 +138,8 @@ class LocalEngine:
         self._chat.close()
 
 
-def _at_temperature_zero(request: Request) -> Request:
+def at_temperature_zero(request: Request) -> Request:
+    """The same request; at temperature 0 where it names none."""
     if request.params.temperature is not None:
         return request
     return replace(request, params=replace(request.params, temperature=0.0))
@@ -201,20 +202,25 @@ class LocalFactory:
             message = f"engine '{config.name}' has no server yet: build it with what prepare() gives out"
             raise EngineError(message)
         settings = LocalSettings.from_config(config)
-        chat = OpenAISettings(
-            model=_model_name(config),
-            base_url=config.base_url,
-            response_format=settings.response_format,
-            streaming=settings.streaming,
-            strict=True,
-            schema_name="output",
-            max_tokens_field="max_tokens",
-            # with it an answer would depend on the requests before it
-            extra_body={"cache_prompt": False},
-            # a proxy would look for the server on its own machine
-            proxies=False,
-        )
-        return LocalEngine(OpenAIEngine(chat, self.describe(config), key=Key(value=config.api_key)), settings)
+        return LocalEngine(chat_engine(config, self.describe(config)), settings)
+
+
+def chat_engine(config: EngineConfig, info: EngineInfo) -> OpenAIEngine:
+    """What speaks to the server that `prepare` has started."""
+    settings = OpenAISettings(
+        model=_model_name(config),
+        base_url=str(config.base_url),
+        response_format=info.response_format,
+        streaming=info.streaming,
+        strict=True,
+        schema_name="output",
+        max_tokens_field="max_tokens",
+        # with it an answer would depend on the requests before it
+        extra_body={"cache_prompt": False},
+        # a proxy would look for the server on its own machine
+        proxies=False,
+    )
+    return OpenAIEngine(settings, info, key=Key(value=str(config.api_key)))
 
 
 def _model_name(config: EngineConfig) -> str:

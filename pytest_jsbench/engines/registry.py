@@ -24,10 +24,13 @@ ENTRY_POINTS = "pytest_jsbench.engines"
 #: by reference, so that no provider's module is imported for another's sake
 _BUILT_IN = {
     "anthropic": "pytest_jsbench.engines.anthropic",
+    "llguidance": "pytest_jsbench.engines.decoding.llguidance",
     "local": "pytest_jsbench.engines.local",
     "openai": "pytest_jsbench.engines.openai",
+    "outlines": "pytest_jsbench.engines.decoding.outlines",
     "replay": "pytest_jsbench.engines.replay",
     "scripted": "pytest_jsbench.engines.scripted",
+    "xgrammar": "pytest_jsbench.engines.decoding.xgrammar",
 }
 
 

@@ -23,7 +23,6 @@ _DETAIL_INDENT = 11
 
 def table(summary: Summary) -> list[str]:
     """The table of seed 000, one row per task and a total, within 80 columns; times are medians."""
-    with_errors = summary.total.errors > 0
     headers = [
         "Task",
         "Declared\ncoverage",
@@ -35,10 +34,27 @@ def table(summary: Summary) -> list[str]:
     ]
     rows = [_row(task, metrics) for task, metrics in summary.tasks.items()]
     rows.append(_row("total", summary.total))
-    if with_errors:
-        headers.append("Errors")
-        for row, metrics in zip(rows, [*summary.tasks.values(), summary.total], strict=True):
-            row.append(str(metrics.errors))
+    return _ruled(*_with_errors(summary, headers, rows))
+
+
+def decision_table(summary: Summary) -> list[str]:
+    """What a grammar decided about labelled answers, one row per task and a total; the time is the median."""
+    headers = ["Task", "Declared\ncoverage", "Valid,\nrejected", "Invalid,\naccepted", "Compilation\n(ms)"]
+    rows = [_decision_row(task, metrics) for task, metrics in summary.tasks.items()]
+    rows.append(_decision_row("total", summary.total))
+    return _ruled(*_with_errors(summary, headers, rows))
+
+
+def _with_errors(summary: Summary, headers: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """The table with a column of errors, where there is one."""
+    if not summary.total.errors:
+        return headers, rows
+    errors = [str(metrics.errors) for metrics in (*summary.tasks.values(), summary.total)]
+    return [*headers, "Errors"], [[*row, number] for row, number in zip(rows, errors, strict=True)]
+
+
+def _ruled(headers: list[str], rows: list[list[str]]) -> list[str]:
+    """The rows as a table, with a rule above the last."""
     text = tabulate(
         rows,
         headers=headers,
@@ -81,7 +97,8 @@ def _details(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
     failures = [(kind, total.failure_counts[kind]) for kind in COUNTED_FAILURES]
     ranked = sorted((pair for pair in failures if pair[1]), key=lambda pair: -pair[1])
     yield "failures", ", ".join(f"{kind.value} {count}" for kind, count in ranked) or "none"
-    yield "tokens", _tokens(total)
+    if not (total.over_constraint.n or total.under_constraint.n):
+        yield "tokens", _tokens(total)
     if total.cost is not None:
         yield "cost", f"${total.cost:,.4f}"
     elif summary.cost_problem:
@@ -113,6 +130,21 @@ def _row(task: str, metrics: Metrics) -> list[str]:
         _figure(metrics.tgt.p50),
         _figure(metrics.gct.p50),
     ]
+
+
+def _decision_row(task: str, metrics: Metrics) -> list[str]:
+    seconds = metrics.grammar_compilation.p50
+    return [
+        printable(task, _LONGEST_TASK),
+        _rate(metrics.declared_coverage),
+        _of(metrics.over_constraint),
+        _of(metrics.under_constraint),
+        _figure(None if seconds is None else seconds * 1000),
+    ]
+
+
+def _of(rate: Proportion) -> str:
+    return NOT_APPLICABLE if rate.value is None else f"{rate.successes}/{rate.n} = {rate.value:.3f}"
 
 
 def _rate(rate: Proportion) -> str:

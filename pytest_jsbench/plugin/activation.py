@@ -8,6 +8,7 @@ import os
 import platform
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -18,8 +19,9 @@ import pytest
 
 from pytest_jsbench.cases import CaseKey, safe_name
 from pytest_jsbench.datasets.base import Dataset
+from pytest_jsbench.datasets.labelled import LabelledDataset, open_labelled
 from pytest_jsbench.datasets.registry import open_dataset
-from pytest_jsbench.engines.base import EngineConfig, EngineFactory
+from pytest_jsbench.engines.base import AcceptorFactory, EngineConfig, EngineFactory
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.errors import EngineError, JSBenchError
 from pytest_jsbench.generations import EngineInfo, GenerationParams, ResponseFormat
@@ -40,6 +42,8 @@ class Active:
     settings: Settings
     factory: EngineFactory
     dataset: Dataset
+    #: the dataset again, where its labelled answers are asked about and no model is called
+    labelled: LabelledDataset | None
     keys: Sequence[CaseKey]
     params: GenerationParams
     #: calls in flight in this process
@@ -89,8 +93,15 @@ def _active(config: pytest.Config) -> Active:
     settings = Settings.from_config(config)
     chosen, suite_only = _take_chosen(config, asked=settings.asked_on_command_line)
     from_controller = _worker_input(config)
-    dataset = open_dataset(settings.selection)
+    labelled = open_labelled(settings.selection) if settings.selection.labelled else None
+    dataset = labelled or open_dataset(settings.selection)
     factory = find(settings.engine.name)
+    if labelled is not None and not isinstance(factory, AcceptorFactory):
+        message = (
+            f"engine '{settings.engine.name}' has no grammar that could be asked: --jsbench-instances takes "
+            "llguidance, outlines or xgrammar"
+        )
+        raise EngineError(message)
     asked_only = bool(config.option.collectonly)
     if from_controller is None and not asked_only:
         factory.check(settings.engine)
@@ -117,6 +128,7 @@ def _active(config: pytest.Config) -> Active:
         settings=settings,
         factory=factory,
         dataset=dataset,
+        labelled=labelled,
         keys=keys,
         params=params,
         concurrency=concurrency,
@@ -154,6 +166,12 @@ def _worker_input(config: pytest.Config) -> Mapping[str, Any] | None:
         return None
     data: Mapping[str, Any] = json.loads(handed)
     return data
+
+
+def prepare(active: Active) -> AbstractContextManager[EngineConfig]:
+    """Start what all processes of the run share; where no model is called, nothing."""
+    config = active.settings.engine
+    return nullcontext(config) if active.labelled is not None else active.factory.prepare(config)
 
 
 def worker_input(active: Active, prepared: EngineConfig) -> str:

@@ -15,7 +15,7 @@ from pytest_jsbench.errors import EngineError, JSBenchError
 from pytest_jsbench.exports.runjson import write_run
 from pytest_jsbench.gates import GateResult, check
 from pytest_jsbench.plugin import transport
-from pytest_jsbench.plugin.activation import ROOT, Active, worker_input
+from pytest_jsbench.plugin.activation import ROOT, Active, prepare, worker_input
 from pytest_jsbench.plugin.benchmark import add_rows
 from pytest_jsbench.plugin.collection import JSBenchCase
 from pytest_jsbench.plugin.scheduling import scheduler
@@ -62,9 +62,8 @@ class Controller:
     def pytest_configure_node(self, node: Any) -> None:
         """Start what the workers share, once, and tell each how to reach it."""
         if self._prepared is None:
-            factory = self._active.factory
             try:
-                self._prepared = self._resources.enter_context(factory.prepare(self._active.settings.engine))
+                self._prepared = self._resources.enter_context(prepare(self._active))
             except EngineError as error:
                 raise pytest.UsageError(str(error)) from None
         node.workerinput["jsbench"] = worker_input(self._active, self._prepared)

@@ -92,8 +92,9 @@ OPTIONS = (
     Option(
         name="engine",
         metavar="NAME",
-        help="Test this engine, one test per JSON Schema: local, openai, anthropic, replay, scripted, an entry "
-        "point's name, or package.module:Factory. Without it the plugin does nothing.",
+        help="Test this engine, one test per JSON Schema: local, openai, anthropic, llguidance, outlines, "
+        "xgrammar, replay, scripted, an entry point's name, or package.module:Factory. Without it the plugin does "
+        "nothing.",
     ),
     Option(name="model", metavar="ID", help="The model (for local a GGUF file). Default: the engine's."),
     Option(name="base-url", metavar="URL", help="Any server compatible with the engine's API."),
@@ -134,6 +135,12 @@ OPTIONS = (
         metavar="SOURCE",
         help="builtin (default), a schema file, a folder of *.json, a folder in the hub's layout, or a hub name such "
         "as epfl-dlab/JSONSchemaBench.",
+    ),
+    Option(
+        name="instances",
+        metavar="SOURCE",
+        help="Call no model: ask the engine's grammar (llguidance, outlines, xgrammar) which labelled answers it "
+        "accepts, and count the wrong decisions. builtin, or a folder with schemas.jsonl and instances.jsonl (or .gz).",
     ),
     Option(name="tasks", metavar="A,B", parse=_names, help="Only these tasks of the dataset. Default: all."),
     Option(

@@ -44,13 +44,11 @@ class Settings:
     @classmethod
     def from_config(cls, config: pytest.Config) -> Settings:
         """Read the command line and the ini file; pytest.UsageError says what is wrong with a value."""
-        from pytest_jsbench.datasets.base import Selection
         from pytest_jsbench.engines.base import EngineConfig
         from pytest_jsbench.errors import JSBenchError
         from pytest_jsbench.gates import Gate
 
         values = {option.name: value_of(config, option.name) for option in OPTIONS}
-        selection = {name: values[name] for name in ("tasks", "split", "limit") if values[name] is not None}
         try:
             gate = None if values["min-pass-rate"] is None else Gate.parse(values["min-pass-rate"])
         except JSBenchError as error:
@@ -66,7 +64,7 @@ class Settings:
                 options=dict(values["engine-option"] or ()),
             ),
             asked_on_command_line=config.getoption("jsbench_engine") is not None,
-            selection=Selection(source=values["dataset"] or "builtin", **selection),
+            selection=_selection(values),
             prompt=values["prompt"] or "schema",
             adapt=_adapt(values["adapt"], engine=values["engine"]),
             max_tokens=values["max-tokens"],
@@ -80,6 +78,18 @@ class Settings:
             output=None if values["output"] is None else config.invocation_params.dir / values["output"],
             benchmark_rows=values["benchmark-rows"] or "task",
         )
+
+
+def _selection(values: Mapping[str, Any]) -> Selection:
+    from pytest_jsbench.datasets.base import Selection
+
+    chosen = {name: values[name] for name in ("tasks", "split", "limit") if values[name] is not None}
+    if values["instances"] is None:
+        return Selection(source=values["dataset"] or "builtin", **chosen)
+    if values["dataset"] is not None:
+        message = "--jsbench-instances brings schemas of its own: leave out --jsbench-dataset"
+        raise pytest.UsageError(message)
+    return Selection(source=values["instances"], labelled=True, **chosen)
 
 
 def _adapt(given: tuple[str, str] | None, *, engine: str) -> str:

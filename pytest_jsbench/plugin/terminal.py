@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.exports.table import detail, details, keyword_table, table
+from pytest_jsbench.exports.table import decision_table, detail, details, keyword_table, table
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.activation import Active
 from pytest_jsbench.plugin.controller import Controller
@@ -21,6 +21,7 @@ _LETTERS = {
     "unjudged": "?",
     "hallucination": "H",
     "schema_violation": "V",
+    "wrong_decision": "D",
 }
 
 
@@ -34,7 +35,7 @@ class Terminal:
     def pytest_report_header(self) -> list[str]:
         """Who is asked what."""
         active = self._active
-        metadata, dataset = active.metadata, active.metadata.dataset
+        metadata = active.metadata
         switches = (
             name if value else f"not {name}" for name, value in metadata.details.items() if isinstance(value, bool)
         )
@@ -42,7 +43,7 @@ class Terminal:
         settings = ", ".join([metadata.response_format, *switches, *adapt])
         lines = [
             f"jsbench: engine {metadata.engine}, model {metadata.model} ({settings})",
-            f"jsbench: dataset {dataset['source']}, {_cases(len(active.keys))}, {active.concurrency} in flight",
+            f"jsbench: {_source(active)}, {_cases(len(active.keys))}, {active.concurrency} in flight",
         ]
         if active.suite_only:
             lines.append("jsbench: only the schemas run; name a path to run a project's own tests too")
@@ -73,7 +74,8 @@ class Terminal:
         if reporter.verbosity > 0 and controller.summary.keywords:
             for line in [*keyword_table(controller.summary), ""]:
                 reporter.write_line(line)
-        for line in [*table(controller.summary), ""]:
+        labelled = self._active.labelled is not None
+        for line in [*(decision_table if labelled else table)(controller.summary), ""]:
             reporter.write_line(line)
         for line in [*details(controller.run, controller.summary), *detail("records", self._where())]:
             reporter.write_line(line)
@@ -93,6 +95,11 @@ class Terminal:
         if active.settings.output is None:
             return f"{folder} (the last 5 runs; --jsbench-output DIR keeps them for good)"
         return str(folder)
+
+
+def _source(active: Active) -> str:
+    source = active.metadata.dataset["source"]
+    return f"dataset {source}" if active.labelled is None else f"labelled answers of {source} (no model is called)"
 
 
 def _cases(number: int) -> str:

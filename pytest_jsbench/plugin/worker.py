@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
+from pytest_jsbench.acceptance import AcceptanceRunner
 from pytest_jsbench.adaptation.choosing import adapter
-from pytest_jsbench.engines.base import Engine, EngineConfig
+from pytest_jsbench.cases import CaseKey
+from pytest_jsbench.engines.base import Acceptor, AcceptorFactory, Engine, EngineConfig
 from pytest_jsbench.errors import EngineError, JournalError
 from pytest_jsbench.generations import Failed
 from pytest_jsbench.journal import Journal
-from pytest_jsbench.plugin.activation import Active
+from pytest_jsbench.plugin.activation import Active, prepare
 from pytest_jsbench.plugin.collection import JSBenchCase
 from pytest_jsbench.plugin.lookahead import LookAhead
 from pytest_jsbench.prompts import template
@@ -23,6 +26,7 @@ from pytest_jsbench.verdicts import Judge
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
+T = TypeVar("T", Engine, Acceptor)
 #: a record, and what went wrong with writing it down
 Outcome = tuple[Record, str]
 
@@ -33,7 +37,8 @@ class Worker:
     def __init__(self, config: pytest.Config, active: Active) -> None:
         self._config = config
         self._active = active
-        self._runner: Runner | None = None
+        #: makes the record of a case, given when it was queued
+        self._make: Callable[[CaseKey, float], Record] | None = None
         self._journal: Journal | None = None
         self._lookahead: LookAhead[Outcome] | None = None
         self._resources: ExitStack = contextlib.ExitStack()
@@ -47,16 +52,8 @@ class Worker:
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
             return
         active = self._active
-        engine = self._build()
         judge = self._resources.enter_context(Judge(active.settings.policy))
-        self._runner = Runner(
-            engine=engine,
-            judge=judge,
-            template=template(active.settings.prompt),
-            params=active.params,
-            retries=active.settings.retries,
-            adapter=adapter(active.settings.adapt),
-        )
+        self._make = self._acceptance(judge) if active.labelled is not None else self._generation(judge)
         if active.folder is not None:
             name = "records.jsonl" if active.worker is None else f"records.{active.worker}.jsonl"
             self._journal = Journal(active.folder / name, active.metadata)
@@ -84,26 +81,45 @@ class Worker:
             raise RuntimeError(message)
         return self._lookahead.result(item)
 
-    def _build(self) -> Engine:
-        config = self._active.prepared or self._prepare()
-        try:
-            engine = self._active.factory.build(config)
-        except EngineError as error:
-            raise pytest.UsageError(str(error)) from None
-        self._resources.callback(engine.close)
-        return engine
+    def _generation(self, judge: Judge) -> Callable[[CaseKey, float], Record]:
+        """Each case is an attempt of the engine."""
+        active = self._active
+        engine: Engine = self._build(active.factory.build)
+        runner = Runner(
+            engine=engine,
+            judge=judge,
+            template=template(active.settings.prompt),
+            params=active.params,
+            retries=active.settings.retries,
+            adapter=adapter(active.settings.adapt),
+        )
+        return lambda key, planned_at: runner.attempt(active.dataset.case(key), planned_at=planned_at)
 
-    def _prepare(self) -> EngineConfig:
+    def _acceptance(self, judge: Judge) -> Callable[[CaseKey, float], Record]:
+        """Each case is a number of labelled answers about which the engine's grammar is asked."""
+        labelled, factory = self._active.labelled, self._active.factory
+        assert labelled is not None
+        assert isinstance(factory, AcceptorFactory)
+        acceptor: Acceptor = self._build(factory.build_acceptor)
+        runner = AcceptanceRunner(acceptor=acceptor, judge=judge)
+        return lambda key, planned_at: runner.attempt(
+            labelled.case(key), labelled.instances(key), planned_at=planned_at
+        )
+
+    def _build(self, build: Callable[[EngineConfig], T]) -> T:
         try:
-            return self._resources.enter_context(self._active.factory.prepare(self._active.settings.engine))
+            config = self._active.prepared or self._resources.enter_context(prepare(self._active))
+            built = build(config)
         except EngineError as error:
             raise pytest.UsageError(str(error)) from None
+        self._resources.callback(built.close)
+        return built
 
     def _attempt(self, item: JSBenchCase, planned_at: float) -> Outcome:
         """One attempt, in a thread of its own, written down by the thread that paid for it."""
-        assert self._runner is not None
+        assert self._make is not None
         assert self._lookahead is not None
-        record = self._runner.attempt(self._active.dataset.case(item.key), planned_at=planned_at)
+        record = self._make(item.key, planned_at)
         broken_by_us = self._lookahead.stopped and isinstance(record.generation, Failed)
         if self._journal is None or broken_by_us:
             return record, ""
