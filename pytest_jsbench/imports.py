@@ -20,9 +20,7 @@ def is_reference(text: str) -> bool:
 
 
 def import_object(reference: str, *, purpose: str) -> object:
-    """
-    The object, or the module itself for `*`; ImportFailed, in one line, when it cannot be had.
-    """
+    """The object, or the module itself for `*`; ImportFailed, in one line, when it cannot be had."""
     if not is_reference(reference):
         message = f"{purpose}: {reference!r} is not of the form package.module:name"
         raise ImportFailed(message)
