@@ -59,7 +59,7 @@ def api_schemas(document: Mapping[str, Any]) -> Iterator[ApiSchema]:
     for name in _at(document, "components", "schemas"):
         yield ApiSchema(group=Group.SCHEMAS, name=name, steps=("components", "schemas", name))
     seen: set[tuple[Group, str]] = set()
-    for found, schema in _bodies(document):
+    for found, schema in sorted(_bodies(document), key=lambda body: body[0].group is Group.RESPONSES):
         reference = schema.get("$ref") if isinstance(schema, Mapping) and len(schema) == 1 else None
         if isinstance(reference, str):
             if (found.group, reference) in seen:
@@ -121,8 +121,8 @@ def _operations(document: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], 
     for section in ("paths", "webhooks"):
         for path, value in _mapping(document.get(section)).items():
             item, there = _referred(document, value, (section, path))
-            for method in _METHODS:
-                if isinstance(operation := item.get(method), Mapping):
+            for method, operation in item.items():
+                if method in _METHODS and isinstance(operation, Mapping):
                     named = operation.get("operationId")
                     spelt = f"{method}_{_NOT_A_NAME.sub('_', path).strip('_')}".strip("_")
                     yield (*there, method), named if isinstance(named, str) and named else spelt, operation
@@ -150,7 +150,12 @@ def _local(document: object, reference: object) -> object:
     """What a reference to this very document points to; None for any other."""
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return None
-    return _at(document, *_tokens(reference))
+    found: Any = document
+    for step in _tokens(reference):
+        if not isinstance(found, Mapping) or step not in found:
+            return None
+        found = found[step]
+    return found
 
 
 def _tokens(reference: str) -> tuple[str, ...]:

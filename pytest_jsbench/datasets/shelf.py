@@ -34,7 +34,7 @@ class Shelf:
         try:
             real = path.resolve()
             if not real.is_relative_to(self._real):
-                message = f"leads out of {self.root}, to {real}"
+                message = f"leads out of {self.root}"
                 raise Unreadable(message, reason="outside")
             check_size(real.stat().st_size, largest)
             if not real.is_file():
