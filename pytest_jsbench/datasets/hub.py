@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pytest_jsbench.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.cases import BrokenCase, Case, CaseKey, safe_name
 from pytest_jsbench.datasets.base import Selection, choose_tasks
 from pytest_jsbench.datasets.listing import free_key
 from pytest_jsbench.datasets.rows import case_of
@@ -91,7 +91,7 @@ def _task_rows(selection: Selection, task: str) -> dict[CaseKey, tuple[Table, in
         for index, name in enumerate(table["unique_id"]):
             if selection.limit is not None and len(rows) >= selection.limit:
                 return rows
-            rows[free_key(rows, task, str(name))] = (table, index)
+            rows[free_key(rows, safe_name(task), str(name))] = (table, index)
     return rows
 
 

@@ -45,7 +45,7 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, int, int, bytes]]:
         if size > len(line):
             yield number, start, size, b""
         elif line.removeprefix(_BOM).strip():
-            yield number, start, size, line
+            yield number, start, len(line.rstrip(b"\r\n")), line
         start += size
 
 

@@ -49,11 +49,11 @@ class Listing:
 
 
 def free_key(taken: Mapping[CaseKey, object], task: str, name: str) -> CaseKey:
-    """The key of that name, or, where it is taken, the first free one of `name.2`, `name.3`, …"""
+    """The key of that name in a safe task, or, where it is taken, the first free one of `name.2`, `name.3`, …"""
     safe = safe_name(name)
-    key = CaseKey(task=safe_name(task), id=safe)
+    key = CaseKey(task=task, id=safe)
     number = 2
     while key in taken:
-        key = CaseKey(task=key.task, id=f"{safe}.{number}")
+        key = CaseKey(task=task, id=f"{safe}.{number}")
         number += 1
     return key

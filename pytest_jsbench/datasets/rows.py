@@ -52,9 +52,9 @@ def _text(row: object, name: str) -> str | None:
 
 
 def _schema_name(row: Mapping[str, Any]) -> str | None:
-    for name in SCHEMA_NAMES:
-        if row.get(name) is not None:
-            return name
+    there = [name for name in SCHEMA_NAMES if name in row]
+    if there:
+        return next((name for name in there if row[name] is not None), there[0])
     if strangers := [name for name in ("prompt", "messages", "unique_id") if name in row]:
         message = f"{' and '.join(strangers)} without a schema; expected a field {' or '.join(SCHEMA_NAMES)}"
         raise Unreadable(message, reason="not_a_schema")

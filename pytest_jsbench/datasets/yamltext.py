@@ -103,11 +103,12 @@ class _Builder:
     def _scalar(self, event: Any) -> object:
         if self._open and isinstance(self._open[-1], dict) and self._keys[-1] is _NO_KEY:
             return event.value
-        if event.tag == f"{_TAG}str" or (event.tag in {None, "!"} and not event.implicit[0]):
+        if event.tag in {"!", f"{_TAG}str"}:
             return event.value
-        if event.tag is not None and event.tag.removeprefix(_TAG) not in {"int", "float", "bool", "null"}:
+        if event.tag is not None:
             raise _refused(event, f"the tag {printable(event.tag, 60)} is no JSON")
-        return _plain(event.value)
+        plain = event.implicit[0]  # and not in quotes
+        return _plain(event.value) if plain else event.value
 
     def _add(self, event: Any, value: Any, count: int, *, anchor: str | None = None) -> None:
         if anchor is not None:
