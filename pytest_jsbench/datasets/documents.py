@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import PurePath
 from typing import Any
 
@@ -85,6 +85,15 @@ def as_schema(value: object) -> bool | dict[str, Any]:
 def broken(key: CaseKey, where: str, error: Unreadable) -> BrokenCase:
     """The case that could not be read, with its place."""
     return BrokenCase(key=key, problem=printable(f"{where}: {error.problem}", limit=600), reason=error.reason)
+
+
+def follow(value: Any, steps: Iterable[str | int]) -> Any:
+    """What stands that many steps down in a JSON value; LookupError where there is nothing."""
+    for step in steps:
+        if not isinstance(value, dict | list):
+            raise LookupError(step)
+        value = value[step]
+    return value
 
 
 def json_type(value: object) -> str:

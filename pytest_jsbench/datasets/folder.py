@@ -19,6 +19,7 @@ from pytest_jsbench.datasets.documents import (
     Unreadable,
     as_case,
     as_schema,
+    follow,
     parse_document,
 )
 from pytest_jsbench.datasets.listing import Found, Listing
@@ -103,12 +104,10 @@ def _read_schema(shelf: Shelf, path: Path, key: CaseKey) -> Case | BrokenCase:
 
 def _read_tool(shelf: Shelf, path: Path, steps: tuple[str | int, ...], key: CaseKey) -> Case | BrokenCase:
     def read() -> object:
-        found: Any = shelf.document(path)
-        for step in steps:
-            if isinstance(found, dict) and step not in found:
-                raise Unreadable(f"{key.id} has no schema for its arguments", reason="not_a_schema")
-            found = found[step]
-        return found
+        try:
+            return follow(shelf.document(path), steps)
+        except LookupError:
+            raise Unreadable(f"{key.id} has no schema for its arguments", reason="not_a_schema") from None
 
     return as_case(key, read, where=str(path))
 

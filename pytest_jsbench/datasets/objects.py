@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import partial
 from types import ModuleType
-from typing import Any, get_origin, is_typeddict
+from typing import Any, get_origin
 
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.datasets.base import Selection
@@ -62,8 +62,13 @@ def _is_model_of(module: ModuleType, name: str, value: Any) -> bool:
         isinstance(value, type)
         and not name.startswith("_")
         and value.__module__ == module.__name__
-        and (hasattr(value, "model_json_schema") or dataclasses.is_dataclass(value) or is_typeddict(value))
+        and (hasattr(value, "model_json_schema") or dataclasses.is_dataclass(value) or _is_typed_dict(value))
     )
+
+
+def _is_typed_dict(value: type) -> bool:
+    """Of either kind: typing's function knows only typing's own."""
+    return issubclass(value, dict) and hasattr(value, "__required_keys__")
 
 
 def _is_schema(value: Mapping[Any, Any]) -> bool:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 from pytest_jsbench.datasets import openapi30
 from pytest_jsbench.datasets.bundling import Place, Retrieve, bundle
-from pytest_jsbench.datasets.documents import Unreadable, as_schema
+from pytest_jsbench.datasets.documents import Unreadable, as_schema, follow
 from pytest_jsbench.display import printable
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -71,9 +71,10 @@ def api_schemas(document: Mapping[str, Any]) -> Iterator[ApiSchema]:
 def read_schema(document: object, group: Group, steps: tuple[str, ...], *, uri: str, retrieve: Retrieve) -> Any:
     """One schema of the document as plain, self-contained JSON Schema."""
     version = check(document)
-    schema: Any = document
-    for step in steps:
-        schema = schema[step]
+    try:
+        schema = follow(document, steps)
+    except LookupError:
+        raise Unreadable("has changed since it was first read") from None
     place = Place(document=document, uri=uri, schema=schema, opaque=True)
     whole = bundle(_entered(place), retrieve)
     if version == "3.0":
@@ -150,12 +151,10 @@ def _local(document: object, reference: object) -> object:
     """What a reference to this very document points to; None for any other."""
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return None
-    found: Any = document
-    for step in _tokens(reference):
-        if not isinstance(found, Mapping) or step not in found:
-            return None
-        found = found[step]
-    return found
+    try:
+        return cast("object", follow(document, _tokens(reference)))
+    except (LookupError, TypeError):  # also a name where a list wants a number
+        return None
 
 
 def _tokens(reference: str) -> tuple[str, ...]:

@@ -37,12 +37,12 @@ def open_dataset(selection: Selection) -> Dataset:
         return _open_files(selection, [path], root=path.parent)
     if (point := _installed().get(source)) is not None:
         return _open_point(selection, point)
-    if glob.has_magic(source):
-        return _open_glob(selection, path)
     if is_reference(source):
         from pytest_jsbench.datasets.objects import open_object
 
         return open_object(selection)
+    if glob.has_magic(source):
+        return _open_glob(selection, path)
     if _HUB_NAME.fullmatch(source) and not path.parent.is_dir():
         from pytest_jsbench.datasets.hub import HubDataset
 
@@ -70,7 +70,7 @@ def _open_glob(selection: Selection, pattern: Path) -> Dataset:
     root = Path(*parts[:fixed])
     paths = [path for found in glob.glob(str(pattern), recursive=True) if (path := Path(found)).is_file()]  # noqa: PTH207  Path.glob follows other rules for `**`
     if not paths:
-        message = f"no file matches '{selection.source}': expected some, such as schemas/*.json; quote it in a shell"
+        message = f"no file matches '{printable(selection.source)}': expected a pattern such as 'schemas/**/*.json'"
         raise DatasetError(message)
     return _open_files(selection, paths, root=root)
 

@@ -61,7 +61,8 @@ def _of_tool(steps: tuple[str | int, ...], definition: object) -> Iterator[ToolS
     if not isinstance(definition, Mapping):
         return
     value: Mapping[str, Any] = definition
-    if value.get("type") == "function" and isinstance(value.get("function"), Mapping):
+    is_function = value.get("type") == "function"
+    if is_function and isinstance(value.get("function"), Mapping):
         steps, value = (*steps, "function"), value["function"]
     name = value.get("name")
     if not isinstance(name, str) or "properties" in value or "$schema" in value:
@@ -71,7 +72,7 @@ def _of_tool(steps: tuple[str | int, ...], definition: object) -> Iterator[ToolS
             yield ToolSchema(name=name, steps=(*steps, keyword))
             break
     else:
-        if value.get("type") != "function" and _OUTPUT not in value:
+        if not is_function and _OUTPUT not in value:
             return
         # a function that takes nothing need not say so
         yield ToolSchema(name=name, steps=(*steps, "parameters"))
