@@ -3,6 +3,7 @@ What can go wrong before or between calls, as one tree.
 
 JSBenchError                a message a user can act on: found, expected, next step
 ├── DatasetError            a source that cannot be read, or a task it does not hold
+├── ImportFailed            `package.module:name` names nothing that can be had
 ├── PromptError             a prompt preset that does not exist or cannot be rendered
 ├── EngineError             an engine that cannot be found, built or started
 │   ├── UnknownEngine       no engine of that name
@@ -29,6 +30,10 @@ class JSBenchError(Exception):
 
 class DatasetError(JSBenchError):
     """A dataset cannot be read, or does not hold what was asked of it."""
+
+
+class ImportFailed(JSBenchError):
+    """A module cannot be imported, or has no such name."""
 
 
 class PromptError(JSBenchError):

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from pytest_jsbench.cases import Case, Schema, digest
+from pytest_jsbench.cases import Message as Message
 from pytest_jsbench.errors import PromptError, nearest
-
-Role = Literal["system", "user", "assistant"]
 
 #: seed 002, to the letter (the spaces before the line ends are the original's)
 _SCHEMA_TEMPLATE = (
@@ -27,14 +25,6 @@ _FIELDS_SYSTEM = (
     "Do not include any text, explanation, or markdown formatting - only the raw JSON object.\n"
     "Do not add any fields not specified in the schema."
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
-    """One turn of a conversation."""
-
-    role: Role
-    content: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,6 +51,10 @@ class Record:
     retries: int = 0
     #: how the schema that was sent differs from the case's, where it was adapted
     changes: tuple[Change, ...] = ()
+    #: the instance that the dataset expects; it has no part in the verdict
+    reference: object = None
+    #: the case's own, from its dataset
+    tags: tuple[str, ...] = ()
 
     @property
     def excluded(self) -> bool:
@@ -75,6 +79,8 @@ class Record:
             "queue_s": self.queue_s,
             "retries": self.retries,
             "changes": [asdict(change) for change in self.changes],
+            "reference": self.reference,
+            "tags": list(self.tags),
         }
 
     @classmethod
@@ -95,6 +101,8 @@ class Record:
                 queue_s=data.get("queue_s"),
                 retries=data.get("retries", 0),
                 changes=tuple(Change(**change) for change in data.get("changes", ())),
+                reference=data.get("reference"),
+                tags=tuple(data.get("tags", ())),
             )
         except (KeyError, TypeError, ValueError) as error:
             message = f"not a record of pytest-jsbench: {type(error).__name__}: {error}"

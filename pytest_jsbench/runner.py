@@ -24,7 +24,7 @@ from pytest_jsbench.generations import (
     GenerationParams,
     Request,
 )
-from pytest_jsbench.prompts import PromptTemplate
+from pytest_jsbench.prompts import Prompt, PromptTemplate
 from pytest_jsbench.records import Record
 from pytest_jsbench.verdicts import FailureType, Judge, Note, Verdict, decide
 
@@ -63,7 +63,7 @@ class Runner:
                 repeat,
                 None,
                 failure_type=FailureType.INVALID_SCHEMA,
-                reason="not_json",
+                reason=case.reason,
                 message=case.problem,
             )
         if problem := self.judge.inspect(case.schema):
@@ -78,7 +78,7 @@ class Runner:
         started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         queue_s = None if planned_at is None else time.perf_counter() - planned_at
         adapted = self._adapt(case.schema)
-        prompt, retries = self.template(case), 0
+        prompt, retries = self._prompt(case), 0
         generation: Generation
         if isinstance(adapted, Adapted):
             request = Request(
@@ -103,7 +103,13 @@ class Runner:
             queue_s=queue_s,
             retries=retries,
             changes=adapted.changes if isinstance(adapted, Adapted) else (),
+            reference=case.reference,
+            tags=case.tags,
         )
+
+    def _prompt(self, case: Case) -> Prompt:
+        """What the case itself says is to be asked, word for word, or else the template."""
+        return Prompt(messages=case.messages) if case.messages else self.template(case)
 
     def _adapt(self, schema: Schema) -> Adapted | Declined | Failed:
         """What to send for the schema, or what becomes of the attempt where that cannot be said."""

@@ -76,6 +76,8 @@ def record(
         verdict=verdict,
         started_at="2026-11-21T10:00:00.000+00:00" if asked else None,
         queue_s=0.5 if asked else None,
+        reference={"n": [1, None]} if asked else None,
+        tags=("eu", "nightly") if asked else (),
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_jsbench.adaptation import Adapted
 from pytest_jsbench.adaptation.choosing import adapter
-from pytest_jsbench.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.cases import BrokenCase, Case, CaseKey, Message
 from pytest_jsbench.generations import (
     CallError,
     Completion,
@@ -22,7 +22,7 @@ from pytest_jsbench.generations import (
     ResponseFormat,
     Sent,
 )
-from pytest_jsbench.prompts import schema_prompt
+from pytest_jsbench.prompts import Prompt, schema_prompt
 from pytest_jsbench.records import Record
 from pytest_jsbench.runner import RETRIED, Runner
 from pytest_jsbench.verdicts import FailureType, Judge, Note
@@ -155,6 +155,22 @@ def test_nothing_is_asked_for_a_broken_schema(case: Case | BrokenCase, judge: Ju
     assert record.excluded
     assert record.generation is None
     assert engine.requests == []
+
+
+def test_a_case_that_brings_its_own_messages_is_asked_them_word_for_word(judge: Judge) -> None:
+    engine = Misbehaving()
+    own = (Message(role="system", content="{schema} stays"), Message(role="user", content="How many?"))
+
+    record = runner(engine, judge).attempt(replace(CASE, messages=own, reference={"n": 3}, tags=("sums",)))
+
+    assert engine.requests[0].prompt == record.prompt == Prompt(messages=own)
+    assert (record.reference, record.tags) == ({"n": 3}, ("sums",))
+
+
+def test_a_broken_row_keeps_the_kind_of_its_problem(judge: Judge) -> None:
+    broken = BrokenCase(key=KEY, problem="a.json: 50,000,000 bytes", reason="too_large")
+
+    assert runner(Misbehaving(), judge).attempt(broken).verdict.reason == "too_large"
 
 
 UNIQUE = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "minItems": 2}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -54,32 +53,3 @@ def choose_tasks(source: str, known: Sequence[str], wanted: Sequence[str] | None
             message = f"dataset '{source}' has no task '{task}': {nearest(task, known)}"
             raise DatasetError(message)
     return [task for task in known if task in wanted]
-
-
-def parse_case(key: CaseKey, text: str, *, where: str) -> Case | BrokenCase:
-    """The case whose schema stands in `text`; broken, with the place, where that is not a JSON object or boolean."""
-    try:
-        schema = json.loads(text, parse_constant=_refuse_constant)
-    except RecursionError:
-        return BrokenCase(key=key, problem=f"{where}: nested too deeply to be read as JSON")
-    except ValueError as error:
-        return BrokenCase(key=key, problem=f"{where}: not JSON: {error}")
-    if isinstance(schema, bool | Mapping):
-        return Case(key=key, schema=schema)
-    return BrokenCase(
-        key=key,
-        problem=f"{where}: a JSON {_json_type(schema)} is not a JSON Schema; expected an object, true or false",
-    )
-
-
-def _refuse_constant(name: str) -> None:
-    message = f"{name} is not JSON"
-    raise ValueError(message)
-
-
-def _json_type(value: object) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, str):
-        return "string"
-    return "array" if isinstance(value, list) else "number"

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey, safe_name
-from pytest_jsbench.datasets.base import Selection, choose_tasks, parse_case
+from pytest_jsbench.datasets.base import Selection, choose_tasks
+from pytest_jsbench.datasets.listing import free_key
+from pytest_jsbench.datasets.rows import case_of
 from pytest_jsbench.errors import DatasetError, nearest
 
 _SPLITS_ALL = "all"
@@ -49,11 +51,7 @@ class HubDataset:
     def case(self, key: CaseKey) -> Case | BrokenCase:
         """One of them; broken where its row holds no JSON Schema."""
         table, index = self.rows[key]
-        text = table[index]["json_schema"]
-        where = f"{self.source} {key.task} row {index}"
-        if not isinstance(text, str):
-            return BrokenCase(key=key, problem=f"{where}: json_schema is {type(text).__name__}; expected text")
-        return parse_case(key, text, where=where)
+        return case_of(key, table[index], where=f"{self.source} {key.task} row {index}")
 
 
 def _configs(source: str) -> list[str]:
@@ -93,17 +91,8 @@ def _task_rows(selection: Selection, task: str) -> dict[CaseKey, tuple[Table, in
         for index, name in enumerate(table["unique_id"]):
             if selection.limit is not None and len(rows) >= selection.limit:
                 return rows
-            rows[_free_key(rows, task, str(name))] = (table, index)
+            rows[free_key(rows, safe_name(task), str(name))] = (table, index)
     return rows
-
-
-def _free_key(taken: Mapping[CaseKey, object], task: str, name: str) -> CaseKey:
-    key = CaseKey(task=safe_name(task), id=safe_name(name))
-    number = 2
-    while key in taken:
-        key = CaseKey(task=key.task, id=f"{safe_name(name)}.{number}")
-        number += 1
-    return key
 
 
 def _unreachable(source: str, error: Exception) -> DatasetError:
