@@ -90,7 +90,8 @@ def broken(key: CaseKey, where: str, error: Unreadable) -> BrokenCase:
 def follow(value: Any, steps: Iterable[str | int]) -> Any:
     """What stands that many steps down in a JSON value; LookupError where there is nothing."""
     for step in steps:
-        if not isinstance(value, dict | list):
+        fits = isinstance(value, dict) or (isinstance(value, list) and isinstance(step, int))
+        if not fits:
             raise LookupError(step)
         value = value[step]
     return value

@@ -153,7 +153,7 @@ def _local(document: object, reference: object) -> object:
         return None
     try:
         return cast("object", follow(document, _tokens(reference)))
-    except (LookupError, TypeError):  # also a name where a list wants a number
+    except LookupError:
         return None
 
 
