@@ -44,6 +44,10 @@ def parse_json(data: bytes | str, *, largest: int = LARGEST_SCHEMA) -> object:
         return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique)
     except RecursionError:
         raise Unreadable("nested too deeply to be read as JSON", reason="too_deep") from None
+    except json.JSONDecodeError as error:
+        line = f"line {error.lineno} " if "\n" in text.strip() else ""
+        message = f"not JSON: {error.msg} at {line}column {error.colno}"
+        raise Unreadable(message) from None
     except ValueError as error:
         message = f"not JSON: {error}"
         raise Unreadable(message) from None
