@@ -133,8 +133,8 @@ OPTIONS = (
         name="dataset",
         metavar="SOURCE",
         help="builtin (default), a schema file, a folder or glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), "
-        "an OpenAPI document, tool definitions, package.module:name (Pydantic models and the like; :* for all), a folder "
-        "in the hub's layout, a hub name such as epfl-dlab/JSONSchemaBench, or what an installed package brings.",
+        "an OpenAPI document, tool definitions, package.module:name (Pydantic models and the like; :* for all), "
+        "a folder in the hub's layout, a hub name such as epfl-dlab/JSONSchemaBench, or what an installed package brings.",
     ),
     Option(name="tasks", metavar="A,B", parse=_names, help="Only these tasks of the dataset. Default: all."),
     Option(
