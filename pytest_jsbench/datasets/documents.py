@@ -44,6 +44,10 @@ def parse_json(data: bytes | str, *, largest: int = LARGEST_SCHEMA) -> object:
         return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique)
     except RecursionError:
         raise Unreadable("nested too deeply to be read as JSON", reason="too_deep") from None
+    except json.JSONDecodeError as error:
+        line = f"line {error.lineno} " if "\n" in text.strip() else ""
+        message = f"not JSON: {error.msg} at {line}column {error.colno}"
+        raise Unreadable(message) from None
     except ValueError as error:
         message = f"not JSON: {error}"
         raise Unreadable(message) from None
@@ -90,7 +94,8 @@ def broken(key: CaseKey, where: str, error: Unreadable) -> BrokenCase:
 def follow(value: Any, steps: Iterable[str | int]) -> Any:
     """What stands that many steps down in a JSON value; LookupError where there is nothing."""
     for step in steps:
-        if not isinstance(value, dict | list):
+        fits = isinstance(value, dict) or (isinstance(value, list) and isinstance(step, int))
+        if not fits:
             raise LookupError(step)
         value = value[step]
     return value

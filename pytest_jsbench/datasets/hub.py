@@ -7,15 +7,20 @@ import importlib.util
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey, safe_name
 from pytest_jsbench.datasets.base import Selection, choose_tasks
 from pytest_jsbench.datasets.listing import free_key
 from pytest_jsbench.datasets.rows import case_of
+from pytest_jsbench.display import printable
 from pytest_jsbench.errors import DatasetError, nearest
 
 _SPLITS_ALL = "all"
+_WHOLE = "default"
+#: seconds in which a hub that is there says so
+_PATIENCE = 5.0
 
 
 class Table(Protocol):
@@ -37,10 +42,9 @@ class HubDataset:
         if importlib.util.find_spec("datasets") is None:
             message = f"dataset '{selection.source}' needs the package datasets: pip install 'pytest-jsbench[datasets]'"
             raise DatasetError(message)
-        with _quiet():
-            tasks = choose_tasks(selection.source, _configs(selection.source), selection.tasks)
-            rows: dict[CaseKey, tuple[Table, int]] = {}
-            for task in tasks:
+        rows: dict[CaseKey, tuple[Table, int]] = {}
+        with _quiet(), _cached_where_unreachable(selection.source):
+            for task in _tasks(selection):
                 rows |= _task_rows(selection, task)
         return cls(source=selection.source, rows=rows)
 
@@ -54,6 +58,16 @@ class HubDataset:
         return case_of(key, table[index], where=f"{self.source} {key.task} row {index}")
 
 
+def _tasks(selection: Selection) -> list[str]:
+    """The configs to take: a hub repository may name its whole as one more, `default`, and the tasks are its parts."""
+    configs = _configs(selection.source)
+    parts = [name for name in configs if name != _WHOLE] or configs
+    wanted = selection.tasks
+    if wanted is not None and _WHOLE in wanted and _WHOLE in configs:
+        wanted = None
+    return choose_tasks(selection.source, parts, wanted)
+
+
 def _configs(source: str) -> list[str]:
     import datasets  # heavy: 2 s
 
@@ -61,8 +75,7 @@ def _configs(source: str) -> list[str]:
         names: list[str] = datasets.get_dataset_config_names(source)
     except (OSError, ValueError, RuntimeError) as error:
         raise _unreachable(source, error) from error
-    # a hub repository names its whole as one more config; the tasks are the parts
-    return [name for name in names if name != "default"] or names
+    return names
 
 
 def _task_rows(selection: Selection, task: str) -> dict[CaseKey, tuple[Table, int]]:
@@ -101,6 +114,45 @@ def _unreachable(source: str, error: Exception) -> DatasetError:
         f"cannot load dataset '{source}': {reason}; "
         "a local copy works too: --jsbench-dataset=PATH/TO/FOLDER in the hub's layout"
     )
+
+
+@contextlib.contextmanager
+def _cached_where_unreachable(source: str) -> Iterator[None]:
+    """
+    As with HF_HUB_OFFLINE=1 where no connection to the hub can be made.
+
+    What is cached is then used at once, and what is not is an error at once, where the library would try again and
+    again for half a minute.
+    """
+    import datasets
+    import huggingface_hub.constants as hub
+
+    if Path(source).exists() or (fault := _no_connection(source)) is None:
+        yield
+        return
+    before = datasets.config.HF_HUB_OFFLINE, hub.HF_HUB_OFFLINE
+    datasets.config.HF_HUB_OFFLINE = hub.HF_HUB_OFFLINE = True
+    try:
+        yield
+    except DatasetError as error:
+        message = f"cannot reach {hub.ENDPOINT} ({fault}), and {error}"
+        raise DatasetError(message) from error
+    finally:
+        datasets.config.HF_HUB_OFFLINE, hub.HF_HUB_OFFLINE = before
+
+
+def _no_connection(source: str) -> str | None:
+    """Why no connection to the hub, or the mirror that HF_ENDPOINT names, can be made; None when all is well."""
+    import huggingface_hub
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+
+    try:
+        huggingface_hub.HfApi().dataset_info(source, timeout=_PATIENCE)
+    except (HfHubHTTPError, OfflineModeIsEnabled):
+        return None  # an answer; the library says what it means
+    except Exception as error:  # noqa: BLE001  of whichever HTTP library the hub's client uses
+        return printable(" ".join(f"{type(error).__name__}: {error}".split()), limit=120)
+    return None
 
 
 @contextlib.contextmanager

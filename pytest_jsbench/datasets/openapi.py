@@ -13,8 +13,9 @@ from pytest_jsbench.datasets.bundling import Place, Retrieve, bundle
 from pytest_jsbench.datasets.documents import Unreadable, as_schema, follow
 from pytest_jsbench.display import printable
 
-_DIALECT = "https://json-schema.org/draft/2020-12/schema"
-#: the dialect of documents that name none: 2020-12 and keywords that only annotate
+#: the dialect of a schema that names none
+_DEFAULT = "https://json-schema.org/draft/2020-12/schema"
+#: the dialect of documents that name none: that one, and keywords that only annotate
 _OPENAPI_DIALECT = "https://spec.openapis.org/oas/3."
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
 _JSON_MEDIA = re.compile(r"\s*(?:application/json|[\w.+-]+/[\w.+-]+\+json)\s*(?:;.*)?", re.IGNORECASE)
@@ -79,12 +80,10 @@ def read_schema(document: object, group: Group, steps: tuple[str, ...], *, uri: 
     whole = bundle(_entered(place), retrieve)
     if version == "3.0":
         whole = openapi30.convert(whole, unused=_UNUSED.get(group))
-    if not isinstance(whole, dict):
-        return as_schema(whole)
-    dialect = whole.get("$schema", _at(document, "jsonSchemaDialect") or _DIALECT)
-    if isinstance(dialect, str) and dialect.startswith(_OPENAPI_DIALECT):
-        dialect = _DIALECT
-    return {"$schema": dialect, **{keyword: value for keyword, value in whole.items() if keyword != "$schema"}}
+    dialect = _at(document, "jsonSchemaDialect")
+    if isinstance(whole, dict) and isinstance(dialect, str) and not dialect.startswith((_OPENAPI_DIALECT, _DEFAULT)):
+        return {"$schema": dialect, **whole}
+    return as_schema(whole)
 
 
 def check(document: object) -> str:
@@ -153,7 +152,7 @@ def _local(document: object, reference: object) -> object:
         return None
     try:
         return cast("object", follow(document, _tokens(reference)))
-    except (LookupError, TypeError):  # also a name where a list wants a number
+    except LookupError:
         return None
 
 

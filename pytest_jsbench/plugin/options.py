@@ -133,8 +133,10 @@ OPTIONS = (
     Option(
         name="dataset",
         metavar="SOURCE",
-        help="builtin (default), a schema file, a folder of *.json, a folder in the hub's layout, or a hub name such "
-        "as epfl-dlab/JSONSchemaBench.",
+        help="builtin (default), a schema file, a folder or glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), "
+        "an OpenAPI document, tool definitions, package.module:name (Pydantic models and the like; :* for all), "
+        "a folder in the hub's layout, a hub name such as epfl-dlab/JSONSchemaBench, or a dataset that an installed "
+        "package brings.",
     ),
     Option(
         name="instances",

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.cases import BrokenCase, Case
+from pytest_jsbench.cases import BrokenCase, Case, Message
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.errors import DatasetError
@@ -119,6 +120,44 @@ def test_a_hub_that_cannot_be_reached_is_one_line_that_says_how_to_go_on(
     with pytest.raises(DatasetError, match=r"cannot load dataset 'nobody/nothing'.*--jsbench-dataset=PATH") as error:
         open_dataset(Selection(source="nobody/nothing"))
     assert len(str(error.value).splitlines()) == 1
+
+
+def test_a_hub_that_does_not_answer_is_not_asked_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub
+
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    started = time.monotonic()
+
+    with pytest.raises(
+        DatasetError, match=r"^cannot reach http://127.0.0.1:9 \(.*\), and .*--jsbench-dataset=PATH"
+    ) as error:
+        open_dataset(Selection(source="nobody/nothing"))
+    assert len(str(error.value).splitlines()) == 1
+    assert time.monotonic() - started < 15
+    assert not huggingface_hub.constants.HF_HUB_OFFLINE
+
+
+def test_default_means_every_task_under_its_own_name(tmp_path: Path) -> None:
+    rows = {"test": [row("a")]}
+    parts = write_hub(tmp_path / "parts", {"default": {"test": [row("a"), row("b")]}, "easy": rows, "hard": rows})
+    whole = write_hub(tmp_path / "whole", {"default": rows})
+
+    assert keys(parts) == keys(parts, tasks=("default",)) == ["easy::a", "hard::a"]
+    assert keys(whole) == keys(whole, tasks=("default",)) == ["default::a"]
+
+
+def test_a_row_may_bring_its_own_messages(tmp_path: Path) -> None:
+    source = write_hub(tmp_path / "hub", {"a": {"test": [{**row("x"), "prompt": "Name one.", "reference": "3"}]}})
+    dataset = open_dataset(Selection(source=str(source)))
+
+    case = dataset.case(dataset.keys()[0])
+
+    assert isinstance(case, Case)
+    assert (case.messages, case.reference) == ((Message(role="user", content="Name one."),), "3")
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the real JSONSchemaBench is not here")
