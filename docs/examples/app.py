@@ -1,4 +1,4 @@
-"""A FastAPI application; `openapi.json` beside it is what it says of itself."""
+"""A FastAPI application; `api.json` beside it is what it says of itself."""
 
 from __future__ import annotations
 

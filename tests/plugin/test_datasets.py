@@ -10,6 +10,17 @@ from tests.plugin.conftest import NUMBER, Bench
 HOSTILE = "a/b\n::c\x1b"
 
 
+def test_a_name_with_dots_is_shown_as_what_it_is_run_by(bench: Bench) -> None:
+    tools = [{"name": "v1.sum", "inputSchema": NUMBER}, {"name": "sum", "inputSchema": NUMBER, "outputSchema": NUMBER}]
+    bench.write({"api.v1.json": json.dumps(tools)})
+    bench.answers |= dict.fromkeys(["v1.sum", "sum", "sum.output"], '{"n": 1}')
+
+    result = bench.run("--jsbench-dataset=api.v1.json", "-v", "jsbench::api.v1::sum.output")
+
+    assert result.parseoutcomes()["passed"] == 1
+    result.stdout.re_match_lines([r"(?!.*::output).*\bjsbench::api\.v1::sum\.output\b.*"])
+
+
 def test_what_rows_bring_is_asked_and_recorded_and_a_hostile_one_harms_no_other(bench: Bench) -> None:
     rows = [
         {"id": "own", "schema": NUMBER, "prompt": "How many?", "reference": {"n": 1, "s": "\ud800"}, "tags": ["sums"]},
