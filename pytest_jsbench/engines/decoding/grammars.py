@@ -56,7 +56,9 @@ class Grammars:
 
     def __init__(self, library: LibrarySettings, settings: DecodingSettings) -> None:
         self._settings = settings
-        self._processes = Pool(lambda: LibraryProcess(library, start_timeout=settings.start_timeout))
+        self._processes = Pool(
+            lambda: LibraryProcess(library, start_timeout=settings.start_timeout), most=settings.slots
+        )
 
     @contextmanager
     def loaded(self) -> Iterator[LibraryProcess]:

@@ -20,28 +20,33 @@ _PAUSE = 0.02
 
 
 class Pool(Generic[T]):
-    """Things made when they are first needed, and lent again."""
+    """Things made when they are first needed, so many at the most, and lent again."""
 
-    def __init__(self, make: Callable[[], T]) -> None:
+    def __init__(self, make: Callable[[], T], *, most: int) -> None:
         self._make = make
+        self._room = threading.Semaphore(most)
         self._lock = threading.Lock()
         self._free: list[T] = []
         self._all: list[T] = []
 
     @contextmanager
     def lent(self) -> Iterator[T]:
-        """One of them, for the length of the block."""
+        """One of them, for the length of the block; waits for one."""
+        with self._room:
+            thing = self._take()
+            try:
+                yield thing
+            finally:
+                with self._lock:
+                    self._free.append(thing)
+
+    def _take(self) -> T:
         with self._lock:
-            thing = self._free.pop() if self._free else None
-        if thing is None:
+            if self._free:
+                return self._free.pop()
             thing = self._make()
-            with self._lock:
-                self._all.append(thing)
-        try:
-            yield thing
-        finally:
-            with self._lock:
-                self._free.append(thing)
+            self._all.append(thing)
+            return thing
 
     def all(self) -> list[T]:
         """All that were made."""

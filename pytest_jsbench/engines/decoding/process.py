@@ -36,9 +36,14 @@ class LibraryProcess:
         self._process: subprocess.Popen[str] | None = None
         self._log: IO[bytes] | None = None
 
+    @property
+    def running(self) -> bool:
+        """Whether there is a process that has not ended."""
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         """Load the library, where it is not loaded yet; CallError when that fails."""
-        if self._process is not None and self._process.poll() is None:
+        if self.running:
             return
         self.close()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process

@@ -34,6 +34,8 @@ class TokenServer:
             headers={"authorization": f"Bearer {key.value}"},
             # a proxy would look for the server on its own machine
             trust_env=False,
+            # the server closes an idle connection after 5 s, and a request may just then be on its way
+            limits=httpx2.Limits(keepalive_expiry=2.0),
             event_hooks={"response": [cut_at_deadline, bound_body]},
         )
 

@@ -24,7 +24,8 @@ def decoding(local_config: EngineConfig) -> Iterator[Callable[[str], tuple[Engin
 
         def build(name: str) -> tuple[EngineConfig, Engine]:
             if name not in built:
-                options = {MODEL_FILE: model_file(replace(local_config, model=None))}
+                # one slot: one process of the library is enough, whoever asks at once
+                options = {"slots": 1, MODEL_FILE: model_file(replace(local_config, model=None))}
                 config = replace(local_config, name=name, options=options)
                 try:
                     find(name).check(config)
