@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey, safe_name
-from pytest_jsbench.datasets.base import Selection, choose_tasks, parse_case
+from pytest_jsbench.datasets.base import Row, Selection, choose_tasks, parse_case
 from pytest_jsbench.errors import DatasetError, nearest
 
 _SPLITS_ALL = "all"
@@ -48,12 +48,24 @@ class HubDataset:
 
     def case(self, key: CaseKey) -> Case | BrokenCase:
         """One of them; broken where its row holds no JSON Schema."""
+        row = self._row(key)
+        return row if isinstance(row, BrokenCase) else parse_case(key, row.text, where=row.where)
+
+    def all_rows(self) -> Iterator[tuple[CaseKey, Row | BrokenCase]]:
+        """Each case as text."""
+        return ((key, self._row(key)) for key in self.rows)
+
+    def _row(self, key: CaseKey) -> Row | BrokenCase:
         table, index = self.rows[key]
         text = table[index]["json_schema"]
         where = f"{self.source} {key.task} row {index}"
         if not isinstance(text, str):
-            return BrokenCase(key=key, problem=f"{where}: json_schema is {type(text).__name__}; expected text")
-        return parse_case(key, text, where=where)
+            return BrokenCase(key=key, problem=f"{where}: json_schema is {_said(text)}; expected text")
+        return Row(text=text, where=where)
+
+
+def _said(value: object) -> str:
+    return "null" if value is None else type(value).__name__
 
 
 def _configs(source: str) -> list[str]:
@@ -74,14 +86,8 @@ def _task_rows(selection: Selection, task: str) -> dict[CaseKey, tuple[Table, in
         loaded = datasets.load_dataset(selection.source, task)
     except (OSError, ValueError, RuntimeError) as error:
         raise _unreachable(selection.source, error) from error
-    splits = list(loaded)
-    if selection.split != _SPLITS_ALL and selection.split not in splits:
-        known = nearest(selection.split, [*splits, _SPLITS_ALL])
-        message = f"dataset '{selection.source}' has no split '{selection.split}' in {task}: {known}"
-        raise DatasetError(message)
-    chosen = splits if selection.split == _SPLITS_ALL else [selection.split]
     rows: dict[CaseKey, tuple[Table, int]] = {}
-    for split in chosen:
+    for split in choose_splits(selection, task, list(loaded)):
         table = loaded[split]
         missing = {"json_schema", "unique_id"} - set(table.column_names)
         if missing:
@@ -93,11 +99,23 @@ def _task_rows(selection: Selection, task: str) -> dict[CaseKey, tuple[Table, in
         for index, name in enumerate(table["unique_id"]):
             if selection.limit is not None and len(rows) >= selection.limit:
                 return rows
-            rows[_free_key(rows, task, str(name))] = (table, index)
+            rows[free_key(rows, task, str(name))] = (table, index)
     return rows
 
 
-def _free_key(taken: Mapping[CaseKey, object], task: str, name: str) -> CaseKey:
+def choose_splits(selection: Selection, task: str, known: Sequence[str]) -> Sequence[str]:
+    """The splits to take of a task; DatasetError where it has none of that name."""
+    if selection.split == _SPLITS_ALL:
+        return known
+    if selection.split not in known:
+        expected = nearest(selection.split, [*known, _SPLITS_ALL])
+        message = f"dataset '{selection.source}' has no split '{selection.split}' in {task}: {expected}"
+        raise DatasetError(message)
+    return [selection.split]
+
+
+def free_key(taken: Mapping[CaseKey, object], task: str, name: str) -> CaseKey:
+    """A row's key; of rows with one name the second is numbered 2."""
     key = CaseKey(task=safe_name(task), id=safe_name(name))
     number = 2
     while key in taken:
