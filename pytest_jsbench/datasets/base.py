@@ -71,10 +71,10 @@ class Row:
 
 @runtime_checkable
 class RowDataset(Protocol):
-    """A dataset whose every case is the text of a schema, and nothing more."""
+    """A dataset of which cases can be given as text, to be parsed elsewhere."""
 
     def all_rows(self) -> Iterable[tuple[CaseKey, Row | BrokenCase]]:
-        """Each case as text, in order; broken where there is none."""
+        """Each case that is nothing but the text of a schema; broken where there is none."""
 
 
 def choose_tasks(source: str, known: Sequence[str], wanted: Sequence[str] | None) -> list[str]:

@@ -19,6 +19,10 @@ _SPLITS_ALL = "all"
 class Table(Protocol):
     """The part of `datasets.Dataset` that is used: rows on disk, read one by one."""
 
+    @property
+    def column_names(self) -> Sequence[str]:
+        """What each row holds."""
+
     def __getitem__(self, index: int) -> Mapping[str, Any]: ...
 
 
@@ -52,8 +56,11 @@ class HubDataset:
         return row if isinstance(row, BrokenCase) else parse_case(key, row.text, where=row.where)
 
     def all_rows(self) -> Iterator[tuple[CaseKey, Row | BrokenCase]]:
-        """Each case as text."""
-        return ((key, self._row(key)) for key in self.rows)
+        """Each case that is nothing but the text of a schema."""
+        plain = {
+            id(table) for table, _ in self.rows.values() if set(table.column_names) == {"json_schema", "unique_id"}
+        }
+        return ((key, self._row(key)) for key, (table, _) in self.rows.items() if id(table) in plain)
 
     def _row(self, key: CaseKey) -> Row | BrokenCase:
         table, index = self.rows[key]
