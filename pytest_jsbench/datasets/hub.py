@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey, safe_name
-from pytest_jsbench.datasets.base import Selection, choose_tasks
+from pytest_jsbench.datasets.base import Row, Selection, choose_tasks
+from pytest_jsbench.datasets.documents import json_type
 from pytest_jsbench.datasets.listing import free_key
 from pytest_jsbench.datasets.rows import case_of
 from pytest_jsbench.display import printable
@@ -25,6 +26,10 @@ _PATIENCE = 5.0
 
 class Table(Protocol):
     """The part of `datasets.Dataset` that is used: rows on disk, read one by one."""
+
+    @property
+    def column_names(self) -> Sequence[str]:
+        """What each row holds."""
 
     def __getitem__(self, index: int) -> Mapping[str, Any]: ...
 
@@ -55,7 +60,25 @@ class HubDataset:
     def case(self, key: CaseKey) -> Case | BrokenCase:
         """One of them; broken where its row holds no JSON Schema."""
         table, index = self.rows[key]
-        return case_of(key, table[index], where=f"{self.source} {key.task} row {index}")
+        return case_of(key, table[index], where=self._where(key, index))
+
+    def all_rows(self) -> Iterator[tuple[CaseKey, Row | BrokenCase]]:
+        """Each case that is nothing but the text of a schema."""
+        plain = {
+            id(table) for table, _ in self.rows.values() if set(table.column_names) == {"json_schema", "unique_id"}
+        }
+        return ((key, self._row(key)) for key, (table, _) in self.rows.items() if id(table) in plain)
+
+    def _row(self, key: CaseKey) -> Row | BrokenCase:
+        table, index = self.rows[key]
+        text = table[index]["json_schema"]
+        where = self._where(key, index)
+        if not isinstance(text, str):
+            return BrokenCase(key=key, problem=f"{where}: json_schema is {json_type(text)}; expected text")
+        return Row(text=text, where=where)
+
+    def _where(self, key: CaseKey, index: int) -> str:
+        return f"{self.source} {key.task} row {index}"
 
 
 def _tasks(selection: Selection) -> list[str]:
@@ -85,14 +108,8 @@ def _task_rows(selection: Selection, task: str) -> dict[CaseKey, tuple[Table, in
         loaded = datasets.load_dataset(selection.source, task)
     except (OSError, ValueError, RuntimeError) as error:
         raise _unreachable(selection.source, error) from error
-    splits = list(loaded)
-    if selection.split != _SPLITS_ALL and selection.split not in splits:
-        known = nearest(selection.split, [*splits, _SPLITS_ALL])
-        message = f"dataset '{selection.source}' has no split '{selection.split}' in {task}: {known}"
-        raise DatasetError(message)
-    chosen = splits if selection.split == _SPLITS_ALL else [selection.split]
     rows: dict[CaseKey, tuple[Table, int]] = {}
-    for split in chosen:
+    for split in choose_splits(selection, task, list(loaded)):
         table = loaded[split]
         missing = {"json_schema", "unique_id"} - set(table.column_names)
         if missing:
@@ -106,6 +123,17 @@ def _task_rows(selection: Selection, task: str) -> dict[CaseKey, tuple[Table, in
                 return rows
             rows[free_key(rows, safe_name(task), str(name))] = (table, index)
     return rows
+
+
+def choose_splits(selection: Selection, task: str, known: Sequence[str]) -> Sequence[str]:
+    """The splits to take of a task; DatasetError where it has none of that name."""
+    if selection.split == _SPLITS_ALL:
+        return known
+    if selection.split not in known:
+        expected = nearest(selection.split, [*known, _SPLITS_ALL])
+        message = f"dataset '{selection.source}' has no split '{selection.split}' in {task}: {expected}"
+        raise DatasetError(message)
+    return [selection.split]
 
 
 def _unreachable(source: str, error: Exception) -> DatasetError:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from pytest_jsbench.cases import Schema
+    from pytest_jsbench.prompts import Prompt
 
 
 class Engine(Protocol):
@@ -26,6 +27,14 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Let go of connections; called once, in the process that built it."""
+
+
+@runtime_checkable
+class TokenCounter(Protocol):
+    """An engine that can say, for little and without a paid call, how long a prompt is."""
+
+    def count_tokens(self, prompt: Prompt) -> int | None:
+        """The tokens of the prompt, as the model gets it; None where it could not be found out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,15 +18,15 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.cases import CaseKey, safe_name
-from pytest_jsbench.datasets.base import Dataset
-from pytest_jsbench.datasets.labelled import LabelledDataset, open_labelled
-from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.engines.base import AcceptorFactory, EngineConfig, EngineFactory
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.errors import EngineError, JSBenchError
 from pytest_jsbench.generations import EngineInfo, GenerationParams, ResponseFormat
+from pytest_jsbench.plugin import marks
 from pytest_jsbench.plugin.options import given_arguments
+from pytest_jsbench.plugin.selection import Selected
 from pytest_jsbench.plugin.settings import Settings
+from pytest_jsbench.prompts import Template, find_template
 from pytest_jsbench.records import RunMetadata
 
 #: the top of every node id of the virtual suite
@@ -41,10 +41,9 @@ class Active:
 
     settings: Settings
     factory: EngineFactory
-    dataset: Dataset
-    #: the dataset again, where its labelled answers are asked about and no model is called
-    labelled: LabelledDataset | None
+    selected: Selected
     keys: Sequence[CaseKey]
+    template: Template
     params: GenerationParams
     #: calls in flight in this process
     concurrency: int
@@ -74,6 +73,7 @@ def activate(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from None
     config.stash[ACTIVE] = active
     _register_markers(config)
+    marks.register(config, (key.task for key in active.keys))
 
     from pytest_jsbench.plugin.collection import Suite
     from pytest_jsbench.plugin.worker import Worker
@@ -93,10 +93,13 @@ def _active(config: pytest.Config) -> Active:
     settings = Settings.from_config(config)
     chosen, suite_only = _take_chosen(config, asked=settings.asked_on_command_line)
     from_controller = _worker_input(config)
-    labelled = open_labelled(settings.selection) if settings.selection.labelled else None
-    dataset = labelled or open_dataset(settings.selection)
+    if from_controller is None:
+        selected = Selected.open(config, settings.selection)
+    else:
+        selected = Selected.take(from_controller["selected"], config, settings.selection)
+    template = find_template(settings.prompt, shots=settings.shots)
     factory = find(settings.engine.name)
-    if labelled is not None and not isinstance(factory, AcceptorFactory):
+    if selected.labelled is not None and not isinstance(factory, AcceptorFactory):
         message = (
             f"engine '{settings.engine.name}' has no grammar that could be asked: --jsbench-instances takes "
             "llguidance, outlines or xgrammar"
@@ -112,10 +115,10 @@ def _active(config: pytest.Config) -> Active:
         timeout=settings.timeout,
     )
     concurrency = settings.concurrency or _share(factory, config)
-    keys = dataset.keys()
+    keys = selected.dataset.keys()
     if from_controller is None:
         info = _describe(factory, settings.engine, tolerant=asked_only)
-        metadata = _metadata(settings, info, params, len(keys), concurrency)
+        metadata = _metadata(settings, info, params, template, len(keys), concurrency)
         folder = None if asked_only else _folder(config, settings, metadata)
         if folder is not None:
             metadata = dataclasses.replace(metadata, run_id=folder.name)
@@ -127,9 +130,9 @@ def _active(config: pytest.Config) -> Active:
     return Active(
         settings=settings,
         factory=factory,
-        dataset=dataset,
-        labelled=labelled,
+        selected=selected,
         keys=keys,
+        template=template,
         params=params,
         concurrency=concurrency,
         metadata=metadata,
@@ -171,14 +174,15 @@ def _worker_input(config: pytest.Config) -> Mapping[str, Any] | None:
 def prepare(active: Active) -> AbstractContextManager[EngineConfig]:
     """Start what all processes of the run share; where no model is called, nothing."""
     config = active.settings.engine
-    return nullcontext(config) if active.labelled is not None else active.factory.prepare(config)
+    return nullcontext(config) if active.selected.labelled is not None else active.factory.prepare(config)
 
 
-def worker_input(active: Active, prepared: EngineConfig) -> str:
+def worker_input(active: Active, prepared: EngineConfig, selected: Mapping[str, Any]) -> str:
     """What a worker cannot find out for itself, as one JSON text (xdist carries builtins only)."""
     return json.dumps(
         {
             "engine": prepared.to_dict(),
+            "selected": selected,
             "metadata": active.metadata.to_dict(),
             "folder": None if active.folder is None else str(active.folder),
         }
@@ -218,7 +222,7 @@ def _describe(factory: EngineFactory, config: EngineConfig, *, tolerant: bool) -
 
 
 def _metadata(
-    settings: Settings, info: EngineInfo, params: GenerationParams, cases: int, concurrency: int
+    settings: Settings, info: EngineInfo, params: GenerationParams, template: Template, cases: int, concurrency: int
 ) -> RunMetadata:
     now = datetime.now(UTC)
     return RunMetadata(
@@ -232,7 +236,9 @@ def _metadata(
         details=info.details,
         params=dataclasses.asdict(params),
         dataset={**settings.selection.to_dict(), "cases": cases},
-        prompt=settings.prompt,
+        prompt=template.name,
+        prompt_digest=template.digest,
+        shots=settings.shots,
         adapt=settings.adapt,
         concurrency=concurrency,
         policy=_builtins(dataclasses.asdict(settings.policy)),

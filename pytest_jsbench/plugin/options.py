@@ -48,6 +48,14 @@ def _extra_fields(text: str) -> str | tuple[str, ...]:
     return text if text in {"fail", "allow"} else _names(text)
 
 
+def _sample(text: str) -> tuple[int, int]:
+    size, separator, seed = text.partition(":")
+    if not (size.isascii() and size.isdecimal() and int(size)) or (separator and not seed.isdecimal()):
+        message = f"expected a whole number of at least 1, or with a seed such as 300:7, found {text!r}"
+        raise ValueError(message)
+    return int(size), int(seed or 0)
+
+
 def _adaptation(text: str) -> tuple[str, str]:
     mode, separator, subset = text.partition(":")
     subsets = ("openai", "anthropic", "gemini")
@@ -157,6 +165,21 @@ OPTIONS = (
         help="Only the first N cases of each task. Default: all.",
     ),
     Option(
+        name="where",
+        metavar="CONDITION",
+        repeated=True,
+        help="Only cases that meet a condition, such as 'keywords:pattern and size<4096' or 'not feature:recursive'; "
+        "fields: task, id, dialect, feature, keywords, size, depth. Repeatable: all must be met. --jsbench-limit and "
+        "--jsbench-sample count what is left.",
+    ),
+    Option(
+        name="sample",
+        metavar="N[:SEED]",
+        parse=_sample,
+        help="Only N cases over all tasks, each task's share in proportion; the same ones on every machine. Another "
+        "seed (default: 0; it has nothing to do with --jsbench-seed) takes others. Default: all.",
+    ),
+    Option(
         name="adapt",
         metavar="MODE[:SUBSET]",
         parse=_adaptation,
@@ -168,8 +191,21 @@ OPTIONS = (
     Option(
         name="prompt",
         metavar="NAME",
-        choices=("schema", "fields"),
-        help="Prompt preset: schema (default) or fields.",
+        help="What is asked: schema (default), fields or chat; a file of Jinja2; or package.module:function, which "
+        "takes a case and returns text, messages or a Prompt.",
+    ),
+    Option(
+        name="shots",
+        metavar="N",
+        parse=_at_least(0, int),
+        help="Examples before the question, of the task's kind: up to 3. Default: 0.",
+    ),
+    Option(
+        name="context",
+        metavar="N",
+        parse=_at_least(1, int),
+        help="Tokens of prompt and answer that the model has room for. A case whose prompt alone is as long is "
+        "unsupported_schema without a call. Default: unknown (local: its own), and every prompt is sent.",
     ),
     Option(
         name="concurrency",
@@ -296,6 +332,6 @@ def given_arguments(config: pytest.Config) -> list[str]:
     arguments: list[str] = []
     for option in OPTIONS:
         given = config.getoption(option.dest)
-        if given is not None and option.name not in {"output", "min-pass-rate", "limit", "tasks"}:
+        if given is not None and option.name not in {"output", "min-pass-rate", "limit", "tasks", "where", "sample"}:
             arguments += [f"{option.flag}={text}" for text in (given if option.repeated else [given])]
     return arguments

@@ -28,6 +28,9 @@ class Settings:
     asked_on_command_line: bool
     selection: Selection
     prompt: str
+    shots: int
+    #: tokens; None: what the engine knows of itself
+    context: int | None
     #: `verbatim`, or mode and subset: `narrow:openai`
     adapt: str
     max_tokens: int | None
@@ -49,6 +52,7 @@ class Settings:
         from pytest_jsbench.gates import Gate
 
         values = {option.name: value_of(config, option.name) for option in OPTIONS}
+        policy = _policy(values)
         try:
             gate = None if values["min-pass-rate"] is None else Gate.parse(values["min-pass-rate"])
         except JSBenchError as error:
@@ -64,8 +68,10 @@ class Settings:
                 options=dict(values["engine-option"] or ()),
             ),
             asked_on_command_line=config.getoption("jsbench_engine") is not None,
-            selection=_selection(values),
+            selection=_selection(values, policy),
             prompt=values["prompt"] or "schema",
+            shots=values["shots"] or 0,
+            context=values["context"],
             adapt=_adapt(values["adapt"], engine=values["engine"]),
             max_tokens=values["max-tokens"],
             temperature=values["temperature"],
@@ -73,23 +79,30 @@ class Settings:
             timeout=values["timeout"] or 120.0,
             retries=2 if values["retries"] is None else values["retries"],
             concurrency=values["concurrency"],
-            policy=_policy(values),
+            policy=policy,
             gate=gate,
             output=None if values["output"] is None else config.invocation_params.dir / values["output"],
             benchmark_rows=values["benchmark-rows"] or "task",
         )
 
 
-def _selection(values: Mapping[str, Any]) -> Selection:
-    from pytest_jsbench.datasets.base import Selection
+def _selection(values: Mapping[str, Any], policy: JudgePolicy) -> Selection:
+    from pytest_jsbench.datasets.base import Sample, Selection
 
     chosen = {name: values[name] for name in ("tasks", "split", "limit") if values[name] is not None}
-    if values["instances"] is None:
-        return Selection(source=values["dataset"] or "builtin", **chosen)
-    if values["dataset"] is not None:
+    if values["sample"] is not None:
+        size, seed = values["sample"]
+        chosen["sample"] = Sample(size=size, seed=seed)
+    if values["instances"] is not None and values["dataset"] is not None:
         message = "--jsbench-instances brings schemas of its own: leave out --jsbench-dataset"
         raise pytest.UsageError(message)
-    return Selection(source=values["instances"], labelled=True, **chosen)
+    return Selection(
+        source=values["instances"] or values["dataset"] or "builtin",
+        labelled=values["instances"] is not None,
+        where=tuple(values["where"] or ()),
+        default_dialect=policy.default_dialect,
+        **chosen,
+    )
 
 
 def _adapt(given: tuple[str, str] | None, *, engine: str) -> str:

@@ -74,7 +74,7 @@ class Terminal:
         if reporter.verbosity > 0 and controller.summary.keywords:
             for line in [*keyword_table(controller.summary), ""]:
                 reporter.write_line(line)
-        labelled = self._active.labelled is not None
+        labelled = self._active.selected.labelled is not None
         for line in [*(decision_table if labelled else table)(controller.summary), ""]:
             reporter.write_line(line)
         for line in [*details(controller.run, controller.summary), *detail("records", self._where())]:
@@ -99,7 +99,11 @@ class Terminal:
 
 def _source(active: Active) -> str:
     source = active.metadata.dataset["source"]
-    return f"dataset {source}" if active.labelled is None else f"labelled answers of {source} (no model is called)"
+    return (
+        f"dataset {source}"
+        if active.selected.labelled is None
+        else f"labelled answers of {source} (no model is called)"
+    )
 
 
 def _cases(number: int) -> str:

@@ -18,7 +18,6 @@ from pytest_jsbench.journal import Journal
 from pytest_jsbench.plugin.activation import Active, prepare
 from pytest_jsbench.plugin.collection import JSBenchCase
 from pytest_jsbench.plugin.lookahead import LookAhead
-from pytest_jsbench.prompts import template
 from pytest_jsbench.records import Record
 from pytest_jsbench.runner import Runner
 from pytest_jsbench.verdicts import Judge
@@ -53,7 +52,7 @@ class Worker:
             return
         active = self._active
         judge = self._resources.enter_context(Judge(active.settings.policy))
-        self._make = self._acceptance(judge) if active.labelled is not None else self._generation(judge)
+        self._make = self._acceptance(judge) if active.selected.labelled is not None else self._generation(judge)
         if active.folder is not None:
             name = "records.jsonl" if active.worker is None else f"records.{active.worker}.jsonl"
             self._journal = Journal(active.folder / name, active.metadata)
@@ -88,16 +87,17 @@ class Worker:
         runner = Runner(
             engine=engine,
             judge=judge,
-            template=template(active.settings.prompt),
+            template=active.template.render,
             params=active.params,
             retries=active.settings.retries,
             adapter=adapter(active.settings.adapt),
+            context=active.settings.context or engine.info.context,
         )
-        return lambda key, planned_at: runner.attempt(active.dataset.case(key), planned_at=planned_at)
+        return lambda key, planned_at: runner.attempt(active.selected.dataset.case(key), planned_at=planned_at)
 
     def _acceptance(self, judge: Judge) -> Callable[[CaseKey, float], Record]:
         """Each case is a number of labelled answers about which the engine's grammar is asked."""
-        labelled, factory = self._active.labelled, self._active.factory
+        labelled, factory = self._active.selected.labelled, self._active.factory
         assert labelled is not None
         assert isinstance(factory, AcceptorFactory)
         acceptor: Acceptor = self._build(factory.build_acceptor)
