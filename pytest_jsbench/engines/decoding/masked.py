@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.generations import EngineInfo, Request
 
 #: positions asked for at once: more while the model keeps to the grammar by itself, one after it did not
-_FEWEST, _MOST = 1, 16
+_FEWEST, _MOST = 1, 8
 #: of the likeliest tokens; where none of them may come more are asked for, and then all
 _FEW, _MANY = 60, 2000
 

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_jsbench.engines.decoding.pools import slots_folder
 from pytest_jsbench.engines.decoding.settings import MODEL_FILE, model_file
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.errors import MissingRequirement
@@ -37,3 +39,4 @@ def decoding(local_config: EngineConfig) -> Iterator[Callable[[str], tuple[Engin
             return built[name]
 
         yield build
+    shutil.rmtree(slots_folder(str(local_config.api_key)), ignore_errors=True)
