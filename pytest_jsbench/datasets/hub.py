@@ -73,7 +73,7 @@ def _configs(source: str) -> list[str]:
 
     try:
         names: list[str] = datasets.get_dataset_config_names(source)
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:
         raise _unreachable(source, error) from error
     return names
 
@@ -83,7 +83,7 @@ def _task_rows(selection: Selection, task: str) -> dict[CaseKey, tuple[Table, in
 
     try:
         loaded = datasets.load_dataset(selection.source, task)
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:
         raise _unreachable(selection.source, error) from error
     splits = list(loaded)
     if selection.split != _SPLITS_ALL and selection.split not in splits:
