@@ -201,7 +201,15 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _objects(value: object) -> Iterator[dict[str, Any]]:
-    return (part for part, _ in _pointers(value) if isinstance(part, dict))
+    """Every object in the value, once."""
+    pending, seen = [value], set()
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict | list) and id(part) not in seen:
+            seen.add(id(part))
+            if isinstance(part, dict):
+                yield part
+            pending += part.values() if isinstance(part, dict) else part
 
 
 def _pointers(value: object) -> Iterator[tuple[Any, str]]:

@@ -96,7 +96,7 @@ def _configs(source: str) -> list[str]:
 
     try:
         names: list[str] = datasets.get_dataset_config_names(source)
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:
         raise _unreachable(source, error) from error
     return names
 
@@ -106,7 +106,7 @@ def _task_rows(selection: Selection, task: str) -> dict[CaseKey, tuple[Table, in
 
     try:
         loaded = datasets.load_dataset(selection.source, task)
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:
         raise _unreachable(selection.source, error) from error
     rows: dict[CaseKey, tuple[Table, int]] = {}
     for split in choose_splits(selection, task, list(loaded)):
