@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import platform
 import shlex
@@ -16,20 +15,22 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.cases import CaseKey, safe_name
+from pytest_jsbench.cases import CaseKey, digest, safe_name
 from pytest_jsbench.datasets.base import Dataset
 from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.errors import EngineError, JSBenchError
 from pytest_jsbench.generations import EngineInfo, GenerationParams, ResponseFormat
+from pytest_jsbench.plugin.handover import Handover
 from pytest_jsbench.plugin.options import given_arguments
 from pytest_jsbench.plugin.settings import Settings
+from pytest_jsbench.plugin.starting import start
 from pytest_jsbench.records import RunMetadata
+from pytest_jsbench.resumption import Recorded, Resumption
 
 #: the top of every node id of the virtual suite
 ROOT = "jsbench"
-_CACHED_RUNS = 5
 _PACKAGES = ("pytest-jsbench", "pytest", "jsonschema", "jsonschema-rs", "genai-prices")
 
 
@@ -44,11 +45,12 @@ class Active:
     params: GenerationParams
     #: calls in flight in this process
     concurrency: int
-    metadata: RunMetadata
-    #: where records are written; None: nowhere
-    folder: Path | None
-    #: the engine as xdist's controller has prepared it; None where this process prepares it itself
-    prepared: EngineConfig | None
+    #: what all processes have in common
+    run: Handover
+    #: what an earlier run has answered; empty where there is none
+    recorded: Recorded
+    #: what was taken over from it, where this process has found it out
+    resumption: Resumption | None
     #: xdist's name of this process; None in the only process and in the controller
     worker: str | None
     #: node ids, or beginnings of them, that were asked for on the command line
@@ -57,6 +59,16 @@ class Active:
     suite_only: bool
     #: the command that runs one case again, but for its node id
     rerun: str
+
+    @property
+    def metadata(self) -> RunMetadata:
+        """What produces the run."""
+        return self.run.metadata
+
+    @property
+    def folder(self) -> Path | None:
+        """Where records are written; None: nowhere."""
+        return self.run.folder
 
 
 ACTIVE = pytest.StashKey[Active]()
@@ -88,11 +100,11 @@ def activate(config: pytest.Config) -> None:
 def _active(config: pytest.Config) -> Active:
     settings = Settings.from_config(config)
     chosen, suite_only = _take_chosen(config, asked=settings.asked_on_command_line)
-    from_controller = _worker_input(config)
+    run, resumption = Handover.from_worker_input(config), None
     dataset = open_dataset(settings.selection)
     factory = find(settings.engine.name)
     asked_only = bool(config.option.collectonly)
-    if from_controller is None and not asked_only:
+    if run is None and not asked_only:
         factory.check(settings.engine)
     params = GenerationParams(
         max_tokens=settings.max_tokens or factory.max_tokens,
@@ -101,18 +113,12 @@ def _active(config: pytest.Config) -> Active:
         timeout=settings.timeout,
     )
     concurrency = settings.concurrency or _share(factory, config)
-    keys = dataset.keys()
-    if from_controller is None:
+    everything = dataset.keys()
+    keys = everything if settings.shard is None else settings.shard.take(everything)
+    if run is None:
         info = _describe(factory, settings.engine, tolerant=asked_only)
-        metadata = _metadata(settings, info, params, len(keys), concurrency)
-        folder = None if asked_only else _folder(config, settings, metadata)
-        if folder is not None:
-            metadata = dataclasses.replace(metadata, run_id=folder.name)
-        prepared = None
-    else:
-        metadata = RunMetadata.from_dict(from_controller["metadata"])
-        folder = None if from_controller["folder"] is None else Path(from_controller["folder"])
-        prepared = EngineConfig.from_dict(from_controller["engine"])
+        metadata = _metadata(settings, info, params, everything, concurrency)
+        run, resumption = start(config, settings, metadata, dataset, keys, listing=asked_only)
     return Active(
         settings=settings,
         factory=factory,
@@ -120,9 +126,9 @@ def _active(config: pytest.Config) -> Active:
         keys=keys,
         params=params,
         concurrency=concurrency,
-        metadata=metadata,
-        folder=folder,
-        prepared=prepared,
+        run=run,
+        recorded=Recorded({}) if run.recorded is None else Recorded.open(run.recorded),
+        resumption=resumption,
         worker=getattr(config, "workerinput", {}).get("workerid"),
         chosen=chosen,
         suite_only=suite_only,
@@ -146,25 +152,6 @@ def _take_chosen(config: pytest.Config, *, asked: bool) -> tuple[tuple[str, ...]
     if suite_only:
         config.args[:] = []
     return (), suite_only
-
-
-def _worker_input(config: pytest.Config) -> Mapping[str, Any] | None:
-    handed = getattr(config, "workerinput", {}).get("jsbench")
-    if handed is None:
-        return None
-    data: Mapping[str, Any] = json.loads(handed)
-    return data
-
-
-def worker_input(active: Active, prepared: EngineConfig) -> str:
-    """What a worker cannot find out for itself, as one JSON text (xdist carries builtins only)."""
-    return json.dumps(
-        {
-            "engine": prepared.to_dict(),
-            "metadata": active.metadata.to_dict(),
-            "folder": None if active.folder is None else str(active.folder),
-        }
-    )
 
 
 def _share(factory: EngineFactory, config: pytest.Config) -> int:
@@ -200,7 +187,7 @@ def _describe(factory: EngineFactory, config: EngineConfig, *, tolerant: bool) -
 
 
 def _metadata(
-    settings: Settings, info: EngineInfo, params: GenerationParams, cases: int, concurrency: int
+    settings: Settings, info: EngineInfo, params: GenerationParams, keys: Sequence[CaseKey], concurrency: int
 ) -> RunMetadata:
     now = datetime.now(UTC)
     return RunMetadata(
@@ -213,7 +200,12 @@ def _metadata(
         provider=info.provider,
         details=info.details,
         params=dataclasses.asdict(params),
-        dataset={**settings.selection.to_dict(), "cases": cases},
+        dataset={
+            **settings.selection.to_dict(),
+            "cases": len(keys),
+            "cases_digest": digest([str(key) for key in keys]),
+            "shard": None if settings.shard is None else str(settings.shard),
+        },
         prompt=settings.prompt,
         adapt=settings.adapt,
         concurrency=concurrency,
@@ -235,46 +227,3 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             versions[package] = "unknown"
     return versions
-
-
-def _folder(config: pytest.Config, settings: Settings, metadata: RunMetadata) -> Path | None:
-    """A new folder for the run's files: below --jsbench-output, or in pytest's cache, where the last few runs stay."""
-    if settings.output is not None:
-        return _new_folder(settings.output, metadata.run_id)
-    cache = getattr(config, "cache", None)
-    if cache is None:
-        return None
-    try:
-        parent = cache.mkdir("jsbench")
-        _prune(parent, keep=_CACHED_RUNS - 1)
-        return _new_folder(parent, metadata.run_id)
-    except (OSError, pytest.UsageError):  # a cache that cannot be written is pytest's to report
-        return None
-
-
-def _new_folder(parent: Path, name: str) -> Path:
-    number = 1
-    while True:
-        folder = parent / (name if number == 1 else f"{name}.{number}")
-        try:
-            folder.mkdir(parents=True)
-            (folder / "records.jsonl").touch()
-        except FileExistsError:
-            if parent.is_dir() and number < 1000:
-                number += 1
-                continue
-            message = f"--jsbench-output={parent} is not a folder; name a folder that can be written"
-            raise pytest.UsageError(message) from None
-        except OSError as error:
-            message = f"cannot write to --jsbench-output={parent}: {error.strerror}; name a folder that can be written"
-            raise pytest.UsageError(message) from None
-        else:
-            return folder
-
-
-def _prune(parent: Path, *, keep: int) -> None:
-    import shutil
-
-    runs = sorted(entry for entry in parent.iterdir() if entry.is_dir())
-    for folder in runs[: max(0, len(runs) - keep)]:
-        shutil.rmtree(folder, ignore_errors=True)

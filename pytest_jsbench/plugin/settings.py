@@ -13,9 +13,11 @@ from pytest_jsbench.plugin.options import OPTIONS, value_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.base import Selection
+    from pytest_jsbench.datasets.shards import Shard
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.gates import Gate
     from pytest_jsbench.generations import ResponseFormat
+    from pytest_jsbench.limits import Limits
     from pytest_jsbench.verdicts import JudgePolicy
 
 
@@ -36,6 +38,10 @@ class Settings:
     timeout: float
     retries: int
     concurrency: int | None
+    limits: Limits
+    #: an earlier run to go on with
+    resume: Path | None
+    shard: Shard | None
     policy: JudgePolicy
     gate: Gate | None
     output: Path | None
@@ -48,6 +54,7 @@ class Settings:
         from pytest_jsbench.engines.base import EngineConfig
         from pytest_jsbench.errors import JSBenchError
         from pytest_jsbench.gates import Gate
+        from pytest_jsbench.limits import Limits
 
         values = {option.name: value_of(config, option.name) for option in OPTIONS}
         selection = {name: values[name] for name in ("tasks", "split", "limit") if values[name] is not None}
@@ -75,6 +82,11 @@ class Settings:
             timeout=values["timeout"] or 120.0,
             retries=2 if values["retries"] is None else values["retries"],
             concurrency=values["concurrency"],
+            limits=Limits(
+                requests_per_minute=values["rpm"], tokens_per_minute=values["tpm"], max_cost=values["max-cost"]
+            ),
+            resume=None if values["resume"] is None else config.invocation_params.dir / values["resume"],
+            shard=values["shard"],
             policy=_policy(values),
             gate=gate,
             output=None if values["output"] is None else config.invocation_params.dir / values["output"],

@@ -12,19 +12,19 @@ from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.errors import EngineError, JournalError
 from pytest_jsbench.generations import Failed
 from pytest_jsbench.journal import Journal
+from pytest_jsbench.limits import Admission, Refused
+from pytest_jsbench.missing import Missing, MissingReason
 from pytest_jsbench.plugin.activation import Active
 from pytest_jsbench.plugin.collection import JSBenchCase
 from pytest_jsbench.plugin.lookahead import LookAhead
+from pytest_jsbench.plugin.outcomes import Outcome
+from pytest_jsbench.prices import price_of
 from pytest_jsbench.prompts import template
-from pytest_jsbench.records import Record
 from pytest_jsbench.runner import Runner
 from pytest_jsbench.verdicts import Judge
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
-
-#: a record, and what went wrong with writing it down
-Outcome = tuple[Record, str]
 
 
 class Worker:
@@ -36,6 +36,9 @@ class Worker:
         self._runner: Runner | None = None
         self._journal: Journal | None = None
         self._lookahead: LookAhead[Outcome] | None = None
+        limits = active.run.limits
+        price = None if limits.max_cost is None else price_of(active.metadata)
+        self._admission = Admission(active.run.shared / "limits.db", limits, price=price)
         self._resources: ExitStack = contextlib.ExitStack()
         config.add_cleanup(self._resources.close)
 
@@ -56,10 +59,12 @@ class Worker:
             params=active.params,
             retries=active.settings.retries,
             adapter=adapter(active.settings.adapt),
+            admission=self._admission,
         )
         if active.folder is not None:
             name = "records.jsonl" if active.worker is None else f"records.{active.worker}.jsonl"
-            self._journal = Journal(active.folder / name, active.metadata)
+            keys = [item.key for item in session.items if isinstance(item, JSBenchCase)]
+            self._journal = Journal(active.folder / name, active.metadata.with_plan(keys))
         self._lookahead = LookAhead(session, self._attempt, concurrency=active.concurrency)
 
     @pytest.hookimpl(tryfirst=True)
@@ -71,21 +76,23 @@ class Worker:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
         """Start nothing more, and let go of the engine and the judge."""
+        self._admission.stop()
         if self._lookahead is not None:
             self._lookahead.stop()
         self._resources.close()
+        self._admission.close()
         if self._journal is not None:
             self._journal.close()
 
-    def record(self, item: JSBenchCase) -> Outcome:
-        """The item's record; waits for it."""
+    def outcome(self, item: JSBenchCase) -> Outcome:
+        """What became of the item's attempt; waits for it."""
         if self._lookahead is None:
             message = f"{item.nodeid} runs outside pytest's own loop"
             raise RuntimeError(message)
         return self._lookahead.result(item)
 
     def _build(self) -> Engine:
-        config = self._active.prepared or self._prepare()
+        config = self._active.run.prepared or self._prepare()
         try:
             engine = self._active.factory.build(config)
         except EngineError as error:
@@ -103,12 +110,19 @@ class Worker:
         """One attempt, in a thread of its own, written down by the thread that paid for it."""
         assert self._runner is not None
         assert self._lookahead is not None
-        record = self._runner.attempt(self._active.dataset.case(item.key), planned_at=planned_at)
+        if (recorded := self._active.recorded.get((item.key, 0))) is not None:
+            return Outcome(result=self._runner.judge_again(recorded), resumed=True)
+        try:
+            record = self._runner.attempt(self._active.dataset.case(item.key), planned_at=planned_at)
+        except Refused as refused:
+            return Outcome(result=Missing(key=item.key, repeat=0, reason=refused.reason, message=refused.message))
         broken_by_us = self._lookahead.stopped and isinstance(record.generation, Failed)
         if self._journal is None or broken_by_us:
-            return record, ""
+            return Outcome(result=record)
         try:
             self._journal.append(record)
         except JournalError as error:
-            return record, str(error)
-        return record, ""
+            if self._active.settings.output is not None:  # what cannot be kept is not paid for
+                self._admission.stop(Refused(MissingReason.DISK, str(error)))
+            return Outcome(result=record, journal_error=str(error))
+        return Outcome(result=record)
