@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pytest_jsbench import journal
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey, digest
 from pytest_jsbench.errors import ResumeError
 from pytest_jsbench.generations import Failed
+from pytest_jsbench.identity import difference
 from pytest_jsbench.prompts import PromptTemplate
 from pytest_jsbench.records import Attempt, Record, RunMetadata
-
-#: what must be the same for an answer to be one of this run's
-_IDENTITY = ("engine", "model", "response_format", "provider", "adapt")
-_PARAMS = ("max_tokens", "temperature", "seed")
-#: what an engine says of itself that does not change answers: versions of packages, and how many calls it takes at once
-_VERSION = re.compile(r"v?\d+(\.\w+)*|unknown")
-_CAPACITY = frozenset({"slots"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +74,8 @@ def resume(
     if content.metadata is None:
         message = f"{path} has no header line; expected the records.jsonl of a run, or the folder it is in"
         raise ResumeError(message)
-    if difference := _difference(content.metadata, metadata):
-        message = f"{path}: its run asked {difference}; nothing of it can be taken over"
+    if other := difference(content.metadata, metadata):
+        message = f"{path}: its run asked {other}; nothing of it can be taken over"
         raise ResumeError(message)
     answered = [record for record in content.records if not (record.excluded or isinstance(record.generation, Failed))]
     expected = _Expected(planned=frozenset(planned), repeats=metadata.repeats, load=load, template=template)
@@ -115,31 +107,6 @@ class _Expected:
         if isinstance(case, BrokenCase) or digest(case.schema) != digest(record.schema):
             return False
         return self.template(case).digest == record.prompt.digest
-
-
-def _difference(earlier: RunMetadata, now: RunMetadata) -> str:
-    """The first thing that the two runs do not ask alike, as half a sentence; empty where there is none."""
-    for name in _IDENTITY:
-        if (then := getattr(earlier, name)) != (wanted := getattr(now, name)):
-            return f"{name} {_said(then)}, this one asks {_said(wanted)}"
-    for name in _PARAMS:
-        if (then := earlier.params.get(name)) != (wanted := now.params.get(name)):
-            return f"with {name} {_said(then)}, this one asks with {_said(wanted)}"
-    if (then := _settings(earlier)) != (wanted := _settings(now)):
-        return f"with the engine's options {_said(then)}, this one asks with {_said(wanted)}"
-    return ""
-
-
-def _settings(metadata: RunMetadata) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in metadata.details.items()
-        if name not in _CAPACITY and not (isinstance(value, str) and _VERSION.fullmatch(value))
-    }
-
-
-def _said(value: object) -> str:
-    return json.dumps(value, ensure_ascii=True)
 
 
 def _places(path: Path) -> Iterator[tuple[Attempt, int]]:

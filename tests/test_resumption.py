@@ -67,7 +67,7 @@ def test_an_answer_to_another_question_is_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model": "other"}, 'its run asked model "m", this one asks "other"; nothing of it can be taken over'),
+        ({"model": "other"}, 'its run asked model "m", this one "other"; nothing of it can be taken over'),
         ({"engine": "openai"}, 'engine "scripted"'),
         ({"adapt": "narrow:openai"}, 'adapt "verbatim"'),
         ({"params": {"max_tokens": 2048, "temperature": 0.5, "seed": None}}, "with temperature null"),

@@ -101,7 +101,7 @@ def test_a_run_of_another_model_is_one_line(plain: Bench) -> None:
     result = plain.run("--jsbench-resume=out", "--jsbench-model=other")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(['ERROR: *its run asked model "scripted", this one asks "other"*'])
+    result.stderr.fnmatch_lines(['ERROR: *its run asked model "scripted", this one "other"*'])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kills a process the POSIX way")
