@@ -90,11 +90,13 @@ def activate(config: pytest.Config) -> None:
     config.pluginmanager.register(Worker(config, active), "jsbench-worker")
     if active.worker is None:
         from pytest_jsbench.plugin.controller import Controller
+        from pytest_jsbench.plugin.progress import Progress
         from pytest_jsbench.plugin.terminal import Terminal
 
         controller = Controller(config, active)
         config.pluginmanager.register(controller, "jsbench-controller")
         config.pluginmanager.register(Terminal(active, controller), "jsbench-terminal")
+        config.pluginmanager.register(Progress(config, active, controller), "jsbench-progress")
 
 
 def _active(config: pytest.Config) -> Active:

@@ -53,6 +53,11 @@ class Controller:
         #: one line each: what could not be written or read
         self.warnings: list[str] = list(active.resumption.warnings) if active.resumption else []
 
+    @property
+    def planned_attempts(self) -> int:
+        """How many there are to be."""
+        return len(self._planned) * self._active.metadata.repeats
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Know the plan, where this process runs it itself."""
