@@ -55,8 +55,10 @@ class JSBenchCase(pytest.Item):
     """A case: `jsbench::<task>::<id>`; its schema is read only when it runs."""
 
     key: CaseKey
-    #: set once it has run
+    #: what became of it, from the call to its report
     outcome: Outcome | None = None
+    #: whether it has run
+    has_run: bool = False
 
     @property
     def fixturenames(self) -> list[str]:
@@ -69,6 +71,7 @@ class JSBenchCase(pytest.Item):
         """Wait for the case's record and hold it against what a test must be: passed."""
         worker = self.config.pluginmanager.get_plugin("jsbench-worker")
         self.outcome = outcome = cast("Worker", worker).outcome(self)
+        self.has_run = True
         if isinstance(outcome.result, Missing):
             message = f"{self.nodeid}: not run: {outcome.result.message}"
             raise pytest.skip.Exception(message, _use_item_location=True)
@@ -168,6 +171,7 @@ class Suite:
                 timing = getattr(getattr(item.outcome.result, "generation", None), "timing", None)
                 if timing is not None:
                     report.duration = timing.tgt
+                item.outcome = None  # pytest keeps the item, and where reports land the record is kept anyway
         return report
 
 

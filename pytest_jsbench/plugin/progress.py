@@ -63,7 +63,9 @@ class Progress:
     def pytest_runtest_logfinish(self) -> None:
         """Between two tests, if it is time."""
         now = time.perf_counter()
-        if not self._watched or now - self._said < min(_LATEST, max(_SOONEST, (now - self._started) / 10)):
+        if not self._watched or self._done == self._controller.planned_attempts:
+            return
+        if now - self._said < min(_LATEST, max(_SOONEST, (now - self._started) / 10)):
             return
         self._said = now
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")

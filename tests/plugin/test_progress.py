@@ -22,12 +22,8 @@ def watched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
 def test_each_line_stands_by_itself(watched: Bench, verbose: list[str]) -> None:
     result = watched.run(*verbose)
 
-    result.stdout.re_match_lines(
-        [
-            r"^jsbench: 1 of 2 done, \d failing, [\d.e+]+ a second, 0:0\d left$",
-            r"^jsbench: 2 of 2 done, 1 failing, [\d.e+]+ a second, 0:00 left$",
-        ]
-    )
+    result.stdout.re_match_lines([r"^jsbench: 1 of 2 done, \d failing, [\d.e+]+ a second, 0:0\d left$"])
+    result.stdout.no_re_match_line(r".*2 of 2 done")
     result.assert_outcomes(passed=1, failed=1)
 
 
