@@ -13,6 +13,9 @@ JSBenchError                a message a user can act on: found, expected, next s
 ├── JudgeError              the judge itself cannot run
 ├── RecordError             a record or run file that is not one of ours
 ├── JournalError            a record that cannot be written
+├── ResumeError             an earlier run that this one cannot go on with
+├── MergeError              runs that are not parts of one
+├── PriceError              a limit in money, and no price to reckon it by
 └── GateError               a gate expression that cannot be read
 """
 
@@ -67,6 +70,18 @@ class RecordError(JSBenchError):
 
 class JournalError(JSBenchError):
     """A record cannot be written to, or read from, disk."""
+
+
+class ResumeError(JSBenchError):
+    """An earlier run asked something else, so that none of its answers is one of this run's."""
+
+
+class MergeError(JSBenchError):
+    """Runs that are not parts of one."""
+
+
+class PriceError(JSBenchError):
+    """What a call costs cannot be said."""
 
 
 class GateError(JSBenchError):

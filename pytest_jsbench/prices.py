@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.generations import Completion, Declined
+from pytest_jsbench.errors import PriceError
+from pytest_jsbench.generations import Completion, Declined, Usage
 
 if TYPE_CHECKING:
     from pytest_jsbench.cases import CaseKey
-    from pytest_jsbench.generations import Usage
     from pytest_jsbench.records import Run, RunMetadata
 
 
@@ -44,6 +44,27 @@ def costs(run: Run) -> Costs:
         if cost is not None:
             known[record.key, record.repeat] = cost
     return Costs(attempts=known)
+
+
+def price_of(metadata: RunMetadata) -> Callable[[Usage], float | None]:
+    """What an answer with some usage costs; PriceError where that cannot be said."""
+    if metadata.provider is None:
+        message = (
+            f"--jsbench-max-cost: calls of engine '{metadata.engine}' have no published price; leave the limit away"
+        )
+        raise PriceError(message)
+    if importlib.util.find_spec("genai_prices") is None:
+        message = "--jsbench-max-cost needs the package genai-prices: pip install genai-prices"
+        raise PriceError(message)
+    try:
+        _cost(Usage(input_tokens=1, output_tokens=1), metadata)
+    except LookupError:
+        message = (
+            f"--jsbench-max-cost: no published price of {metadata.provider} {metadata.model}; leave the limit away, "
+            "or limit with --jsbench-tpm"
+        )
+        raise PriceError(message) from None
+    return lambda usage: _cost(usage, metadata)
 
 
 def _cost(usage: Usage, metadata: RunMetadata) -> float | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, assert_never
 
 from pytest_jsbench.adaptation import Change
@@ -23,12 +23,16 @@ from pytest_jsbench.generations import (
     Sent,
     Usage,
 )
+from pytest_jsbench.missing import Missing
 from pytest_jsbench.prompts import Message, Prompt, PromptLength
 from pytest_jsbench.timing import Timing
 from pytest_jsbench.verdicts import FailureType, Note, SecondOpinion, Verdict, Violation
 
 #: the version of a line of `records.jsonl`; raised when a field is added
 RECORDS_VERSION = "1.0"
+
+#: a case and which of its repeats
+Attempt = tuple[CaseKey, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +61,17 @@ class Record:
     reference: object = None
     #: the case's own, from its dataset
     tags: tuple[str, ...] = ()
+
+    @property
+    def attempt(self) -> Attempt:
+        """Which attempt of the run it is of."""
+        return self.key, self.repeat
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Which attempt it is of, and what was asked; equal for two records of the very same question."""
+        prompt = None if self.prompt is None else self.prompt.digest
+        return self.key, self.repeat, digest(self.schema), prompt
 
     @property
     def excluded(self) -> bool:
@@ -139,12 +154,23 @@ class RunMetadata:
     repeats: int = 1
     concurrency: int = 1
     policy: Mapping[str, Any] = field(default_factory=dict)
+    #: the run of which answers were taken over
+    resumed_from: str | None = None
+    #: by task, the ids of the cases that were to be attempted, in order; None where that was not written down
+    plan: Mapping[str, Sequence[str]] | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     host: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The metadata as JSON values."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def with_plan(self, planned: Sequence[CaseKey]) -> RunMetadata:
+        """The same, and what was to be attempted."""
+        plan: dict[str, list[str]] = {}
+        for key in planned:
+            plan.setdefault(key.task, []).append(key.id)
+        return replace(self, plan=plan)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunMetadata:
@@ -164,6 +190,10 @@ class Run:
     #: the cases that were to be attempted, in order
     planned: tuple[CaseKey, ...]
     records: tuple[Record, ...]
+    #: planned attempts without a record, as far as it is known why
+    missing: tuple[Missing, ...] = ()
+    #: how many of the records were taken over from an earlier run
+    resumed: int = 0
 
 
 def _generation_to_dict(generation: Generation) -> dict[str, Any]:

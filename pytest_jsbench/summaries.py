@@ -11,6 +11,7 @@ from pytest_jsbench import prices
 from pytest_jsbench.cases import CaseKey
 from pytest_jsbench.generations import Completion, Decided, Declined, Failed, FaultKind
 from pytest_jsbench.keywords import KeywordMetrics, by_keyword
+from pytest_jsbench.missing import MissingReason
 from pytest_jsbench.prices import Costs
 from pytest_jsbench.records import Record, Run
 from pytest_jsbench.statistics import Distribution, Proportion, proportion
@@ -49,8 +50,10 @@ class Metrics:
     declined: int
     #: calls that broke
     failed: int
-    #: planned, and never heard of
+    #: planned, and without a record
     missing: int
+    #: of these, those of which it is known why
+    missing_reasons: Mapping[MissingReason, int]
     unjudged: int
     disputed: int
     declared_coverage: Proportion
@@ -109,6 +112,7 @@ class Metrics:
                 "disputed",
             )
         }
+        figures["missing_reasons"] = {reason.value: self.missing_reasons[reason] for reason in MissingReason}
         figures["passed"] = self.pass_rate.successes
         figures["valid"] = self.empirical_coverage.successes
         figures["valid_instances"], figures["valid_rejected"] = self.over_constraint.n, self.over_constraint.successes
@@ -155,19 +159,26 @@ def summarize(run: Run) -> Summary:
     for record in run.records:
         by_task.setdefault(record.key.task, []).append(record)
     repeats, costs = run.metadata.repeats, prices.costs(run)
+    missing = Counter((entry.key.task, entry.reason) for entry in run.missing)
+    reasons = {task: {reason: missing[task, reason] for reason in MissingReason} for task in by_task}
     return Summary(
         tasks={
-            task: metrics(records, planned=len(planned.get(task, ())) * repeats, costs=costs)
+            task: metrics(records, planned=len(planned.get(task, ())) * repeats, costs=costs, reasons=reasons[task])
             for task, records in by_task.items()
         },
-        total=metrics(run.records, planned=len(run.planned) * repeats, costs=costs),
+        total=metrics(
+            run.records,
+            planned=len(run.planned) * repeats,
+            costs=costs,
+            reasons=Counter(entry.reason for entry in run.missing),
+        ),
         keywords=by_keyword(run.records),
         disputed=tuple(record.key for record in run.records if record.verdict.disputed),
         cost_problem=costs.problem,
     )
 
 
-def metrics(records: Sequence[Record], *, planned: int, costs: Costs) -> Metrics:
+def metrics(records: Sequence[Record], *, planned: int, costs: Costs, reasons: Mapping[MissingReason, int]) -> Metrics:
     """The metrics of these records, of which `planned` were to be made (those of broken schemas included)."""
     excluded = sum(record.excluded for record in records)
     counted = [record for record in records if not record.excluded]
@@ -185,6 +196,7 @@ def metrics(records: Sequence[Record], *, planned: int, costs: Costs) -> Metrics
         declined=sum(isinstance(record.generation, Declined) for record in counted),
         failed=failed,
         missing=missing,
+        missing_reasons={reason: reasons.get(reason, 0) for reason in MissingReason},
         unjudged=kinds[FailureType.UNJUDGED],
         disputed=sum(record.verdict.disputed for record in counted),
         declared_coverage=proportion(len(answered), planned),

@@ -27,9 +27,10 @@ def run_to_dict(run: Run, summary: Summary, *, config_path: str, gate: GateResul
         "keywords": {name: figures.to_dict() for name, figures in summary.keywords.items()},
         "disputed": [str(key) for key in summary.disputed],
         "run": {
-            **run.metadata.to_dict(),
+            **{name: value for name, value in run.metadata.to_dict().items() if name != "plan"},
             "ended_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "complete": summary.total.complete,
+            "resumed": run.resumed,
             "dataset": {**run.metadata.dataset, "digest": _dataset_digest(run)},
         },
         "gates": []

@@ -10,6 +10,7 @@ from tabulate import tabulate
 
 from pytest_jsbench.display import printable
 from pytest_jsbench.generations import Failed
+from pytest_jsbench.missing import MissingReason
 from pytest_jsbench.records import Run
 from pytest_jsbench.statistics import Proportion
 from pytest_jsbench.summaries import COUNTED_FAILURES, Metrics, Summary
@@ -109,6 +110,8 @@ def _details(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
         yield "excluded", f"{_count(total.excluded, 'case')} whose own schema is broken (skipped)"
     if total.unjudged:
         yield "unjudged", f"{_count(total.unjudged, 'answer')} that could not be judged: the figures are incomplete"
+    if run.resumed:
+        yield "resumed", f"{_count(run.resumed, 'answer')} of {run.metadata.resumed_from} taken over, not called again"
     if total.errors:
         yield "errors", _errors(run, total)
 
@@ -176,9 +179,25 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+_MISSING = {
+    MissingReason.LIMIT: "not run, limit reached",
+    MissingReason.DISK: "not run, disk full",
+    MissingReason.STOPPED: "not run, stopped",
+    MissingReason.WORKER_DIED: "worker died",
+    MissingReason.ERROR: "test broke",
+}
+
+
+def _missing(total: Metrics) -> list[str]:
+    known = {_MISSING[reason]: count for reason, count in total.missing_reasons.items() if count}
+    if rest := total.missing - sum(known.values()):
+        known["never ran"] = rest
+    return [f"{words} {count}" for words, count in known.items()]
+
+
 def _errors(run: Run, total: Metrics) -> str:
     kinds = Counter(record.generation.kind.value for record in run.records if isinstance(record.generation, Failed))
     parts = [f"{kind} {count}" for kind, count in kinds.most_common()]
     if total.missing:
-        parts.append(f"never ran {total.missing}")
-    return f"{total.errors} of {_count(total.planned, 'attempt')} ({', '.join(parts)}): the figures are incomplete"
+        parts += _missing(total)
+    return f"{total.errors} of {_count(total.planned, 'attempt')} ({'; '.join(parts)}): the figures are incomplete"

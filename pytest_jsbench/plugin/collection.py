@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from pytest_jsbench.cases import CaseKey
+from pytest_jsbench.missing import Missing
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.activation import ACTIVE, ROOT, Active, marker_name
 from pytest_jsbench.plugin.failures import CaseFailed, failure_text
 from pytest_jsbench.plugin.marks import Marks, task_mark
 
 if TYPE_CHECKING:
+    from pytest_jsbench.plugin.outcomes import Outcome
     from pytest_jsbench.plugin.worker import Worker
     from pytest_jsbench.records import Record
 
@@ -61,10 +63,10 @@ class JSBenchCase(pytest.Item):
     """A case: `jsbench::<task>::<id>`; its schema is read only when it runs."""
 
     key: CaseKey
-    #: set once it has run
-    record: Record | None = None
-    #: what went wrong with writing the record; empty when nothing did
-    journal_error: str = ""
+    #: what became of it, from the call to its report
+    outcome: Outcome | None = None
+    #: whether it has run
+    has_run: bool = False
 
     @property
     def fixturenames(self) -> list[str]:
@@ -76,9 +78,15 @@ class JSBenchCase(pytest.Item):
     def runtest(self) -> None:
         """Wait for the case's record and hold it against what a test must be: passed."""
         worker = self.config.pluginmanager.get_plugin("jsbench-worker")
-        record, self.journal_error = cast("Worker", worker).record(self)
-        self.record = record
+        self.outcome = outcome = cast("Worker", worker).outcome(self)
+        self.has_run = True
+        if isinstance(outcome.result, Missing):
+            message = f"{self.nodeid}: not run: {outcome.result.message}"
+            raise pytest.skip.Exception(message, _use_item_location=True)
+        record = outcome.result
         self.user_properties += _properties(record)
+        if outcome.resumed:
+            self.user_properties.append(("jsbench.resumed", True))
         failure_type = record.verdict.failure_type
         if failure_type is None:
             return
@@ -127,10 +135,22 @@ class Suite:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Deselect what was not asked for, where node ids of the suite were."""
+        """Deselect what was not asked for, where node ids of the suite were; begin with what is answered already."""
+        if self._active.chosen:
+            self._deselect(config, items)
+        if self._active.run.recorded is not None:
+            self._begin_with_recorded(items)
+
+    def _begin_with_recorded(self, items: list[pytest.Item]) -> None:
+        """So that the look-ahead, which goes as far as so many cases, is over cases that have to be called."""
+        places = [place for place, item in enumerate(items) if isinstance(item, JSBenchCase)]
+        cases = [item for item in items if isinstance(item, JSBenchCase)]
+        cases.sort(key=lambda item: (item.key, 0) not in self._active.recorded)
+        for place, case in zip(places, cases, strict=True):
+            items[place] = case
+
+    def _deselect(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         chosen = self._active.chosen
-        if not chosen:
-            return
         self._refuse_unknown(items)
         kept: list[pytest.Item] = []
         dropped: list[pytest.Item] = []
@@ -157,11 +177,12 @@ class Suite:
         report = yield
         if isinstance(item, JSBenchCase):
             transport.mark(report)
-            if report.when == "call" and item.record is not None:
-                transport.attach(report, item.record, journal_error=item.journal_error)
-                timing = getattr(item.record.generation, "timing", None)
+            if report.when == "call" and item.outcome is not None:
+                transport.attach(report, item.outcome)
+                timing = getattr(getattr(item.outcome.result, "generation", None), "timing", None)
                 if timing is not None:
                     report.duration = timing.tgt
+                item.outcome = None  # pytest keeps the item, and where reports land the record is kept anyway
         return report
 
 

@@ -36,6 +36,12 @@ def _assignment(text: str) -> tuple[str, Any]:
         return key, value
 
 
+def _shard(text: str) -> Any:
+    from pytest_jsbench.datasets.shards import Shard
+
+    return Shard.parse(text)
+
+
 def _names(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if not names:
@@ -214,6 +220,37 @@ OPTIONS = (
         help="Calls in flight, per process. Default: the engine's (16; local: 4 over all processes).",
     ),
     Option(
+        name="rpm",
+        metavar="N",
+        parse=_at_least(0.001, float),
+        help="Most requests a minute, of all processes together. Default: no limit.",
+    ),
+    Option(
+        name="tpm",
+        metavar="N",
+        parse=_at_least(1, float),
+        help="Most tokens a minute, in and out, of all processes together. Default: no limit.",
+    ),
+    Option(
+        name="max-cost",
+        metavar="USD",
+        parse=_at_least(0, float),
+        help="Make no call that could bring the cost of this session's calls above this; what is not run then is "
+        "reported as such. Default: no limit.",
+    ),
+    Option(
+        name="resume",
+        metavar="FILE|DIR",
+        help="Go on with an earlier run: its records.jsonl, its folder, or the folder of runs whose newest it is. What "
+        "it has answered is not called again; broken calls are.",
+    ),
+    Option(
+        name="shard",
+        metavar="I/N",
+        parse=_shard,
+        help="Only the I-th of N parts of the cases, such as 2/5; jsbench merge puts the parts together.",
+    ),
+    Option(
         name="timeout",
         metavar="S",
         parse=_at_least(0.001, float),
@@ -294,6 +331,10 @@ OPTIONS = (
 )
 
 
+#: what is not said again when one case is to be run again
+_OF_ONE_RUN = frozenset({"output", "min-pass-rate", "limit", "tasks", "resume", "shard", "max-cost", "where", "sample"})
+
+
 def add_options(parser: pytest.Parser) -> None:
     """Declare the options and their ini keys."""
     group = parser.getgroup("jsbench", "JSON Schema conformance of language models (pytest-jsbench)")
@@ -332,6 +373,6 @@ def given_arguments(config: pytest.Config) -> list[str]:
     arguments: list[str] = []
     for option in OPTIONS:
         given = config.getoption(option.dest)
-        if given is not None and option.name not in {"output", "min-pass-rate", "limit", "tasks", "where", "sample"}:
+        if given is not None and option.name not in _OF_ONE_RUN:
             arguments += [f"{option.flag}={text}" for text in (given if option.repeated else [given])]
     return arguments

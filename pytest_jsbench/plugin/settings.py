@@ -13,9 +13,11 @@ from pytest_jsbench.plugin.options import OPTIONS, value_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.base import Selection
+    from pytest_jsbench.datasets.shards import Shard
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.gates import Gate
     from pytest_jsbench.generations import ResponseFormat
+    from pytest_jsbench.limits import Limits
     from pytest_jsbench.verdicts import JudgePolicy
 
 
@@ -39,6 +41,10 @@ class Settings:
     timeout: float
     retries: int
     concurrency: int | None
+    limits: Limits
+    #: an earlier run to go on with
+    resume: Path | None
+    shard: Shard | None
     policy: JudgePolicy
     gate: Gate | None
     output: Path | None
@@ -50,6 +56,7 @@ class Settings:
         from pytest_jsbench.engines.base import EngineConfig
         from pytest_jsbench.errors import JSBenchError
         from pytest_jsbench.gates import Gate
+        from pytest_jsbench.limits import Limits
 
         values = {option.name: value_of(config, option.name) for option in OPTIONS}
         policy = _policy(values)
@@ -79,11 +86,25 @@ class Settings:
             timeout=values["timeout"] or 120.0,
             retries=2 if values["retries"] is None else values["retries"],
             concurrency=values["concurrency"],
+            limits=Limits(
+                requests_per_minute=values["rpm"], tokens_per_minute=values["tpm"], max_cost=values["max-cost"]
+            ),
+            resume=_resume(values, config),
+            shard=values["shard"],
             policy=policy,
             gate=gate,
             output=None if values["output"] is None else config.invocation_params.dir / values["output"],
             benchmark_rows=values["benchmark-rows"] or "task",
         )
+
+
+def _resume(values: Mapping[str, Any], config: pytest.Config) -> Path | None:
+    if values["resume"] is None:
+        return None
+    if values["instances"] is not None:
+        message = "--jsbench-instances calls no model, so there is nothing to resume: leave out --jsbench-resume"
+        raise pytest.UsageError(message)
+    return config.invocation_params.dir / str(values["resume"])
 
 
 def _selection(values: Mapping[str, Any], policy: JudgePolicy) -> Selection:

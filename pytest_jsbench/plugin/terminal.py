@@ -11,6 +11,7 @@ from pytest_jsbench.exports.table import decision_table, detail, details, keywor
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.activation import Active
 from pytest_jsbench.plugin.controller import Controller
+from pytest_jsbench.resumption import Resumption
 
 _LETTERS = {
     "api_error": "A",
@@ -43,8 +44,10 @@ class Terminal:
         settings = ", ".join([metadata.response_format, *switches, *adapt])
         lines = [
             f"jsbench: engine {metadata.engine}, model {metadata.model} ({settings})",
-            f"jsbench: {_source(active)}, {_cases(len(active.keys))}, {active.concurrency} in flight",
+            f"jsbench: {_source(active)}, {self._cases()}, {active.concurrency} in flight{_limited(active)}",
         ]
+        if active.resumption is not None:
+            lines.append(f"jsbench: {_resuming(active.resumption)}")
         if active.suite_only:
             lines.append("jsbench: only the schemas run; name a path to run a project's own tests too")
         return lines
@@ -86,6 +89,12 @@ class Terminal:
             met = controller.gate.met
             reporter.write_line(f"{'gate':<11}{controller.gate.message}", green=met, red=not met, bold=True)
 
+    def _cases(self) -> str:
+        shard, here = self._active.settings.shard, _count(len(self._active.keys), "case")
+        if shard is None:
+            return here
+        return f"{here} (shard {shard} of {self._active.metadata.dataset['cases']:,})"
+
     def _where(self) -> str:
         active = self._active
         if active.folder is None:
@@ -99,15 +108,32 @@ class Terminal:
 
 def _source(active: Active) -> str:
     source = active.metadata.dataset["source"]
-    return (
-        f"dataset {source}"
-        if active.selected.labelled is None
-        else f"labelled answers of {source} (no model is called)"
-    )
+    if active.selected.labelled is None:
+        return f"dataset {source}"
+    return f"labelled answers of {source} (no model is called)"
 
 
-def _cases(number: int) -> str:
-    return f"{number} case" if number == 1 else f"{number} cases"
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _limited(active: Active) -> str:
+    limits = active.run.limits
+    said = {
+        "requests a minute": limits.requests_per_minute,
+        "tokens a minute": limits.tokens_per_minute,
+    }
+    parts = [f", {value:,g} {words}" for words, value in said.items() if value is not None]
+    return "".join(parts) + ("" if limits.max_cost is None else f", at most ${limits.max_cost:,g}")
+
+
+def _resuming(resumption: Resumption) -> str:
+    parts = [f"{_count(len(resumption.records), 'answer')} taken over"]
+    if resumption.broken:
+        parts.append(f"{_count(resumption.broken, 'broken call')} made again")
+    if resumption.left_out:
+        parts.append(f"{_count(resumption.left_out, 'answer')} to other questions left out")
+    return f"going on with {resumption.metadata.run_id}: {', '.join(parts)}"
 
 
 def _drop_quiet_reports(reporter: pytest.TerminalReporter) -> None:

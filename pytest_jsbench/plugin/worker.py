@@ -15,9 +15,13 @@ from pytest_jsbench.engines.base import Acceptor, AcceptorFactory, Engine, Engin
 from pytest_jsbench.errors import EngineError, JournalError
 from pytest_jsbench.generations import Failed
 from pytest_jsbench.journal import Journal
+from pytest_jsbench.limits import Admission, Refused
+from pytest_jsbench.missing import Missing, MissingReason
 from pytest_jsbench.plugin.activation import Active, prepare
 from pytest_jsbench.plugin.collection import JSBenchCase
 from pytest_jsbench.plugin.lookahead import LookAhead
+from pytest_jsbench.plugin.outcomes import Outcome
+from pytest_jsbench.prices import price_of
 from pytest_jsbench.records import Record
 from pytest_jsbench.runner import Runner
 from pytest_jsbench.verdicts import Judge
@@ -26,8 +30,6 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
 T = TypeVar("T", Engine, Acceptor)
-#: a record, and what went wrong with writing it down
-Outcome = tuple[Record, str]
 
 
 class Worker:
@@ -36,10 +38,15 @@ class Worker:
     def __init__(self, config: pytest.Config, active: Active) -> None:
         self._config = config
         self._active = active
+        #: None where no model is called
+        self._runner: Runner | None = None
         #: makes the record of a case, given when it was queued
         self._make: Callable[[CaseKey, float], Record] | None = None
         self._journal: Journal | None = None
         self._lookahead: LookAhead[Outcome] | None = None
+        limits = active.run.limits
+        price = None if limits.max_cost is None else price_of(active.metadata)
+        self._admission = Admission(active.run.shared / "limits.db", limits, price=price)
         self._resources: ExitStack = contextlib.ExitStack()
         config.add_cleanup(self._resources.close)
 
@@ -55,7 +62,8 @@ class Worker:
         self._make = self._acceptance(judge) if active.selected.labelled is not None else self._generation(judge)
         if active.folder is not None:
             name = "records.jsonl" if active.worker is None else f"records.{active.worker}.jsonl"
-            self._journal = Journal(active.folder / name, active.metadata)
+            keys = [item.key for item in session.items if isinstance(item, JSBenchCase)]
+            self._journal = Journal(active.folder / name, active.metadata.with_plan(keys))
         self._lookahead = LookAhead(session, self._attempt, concurrency=active.concurrency)
 
     @pytest.hookimpl(tryfirst=True)
@@ -67,14 +75,16 @@ class Worker:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
         """Start nothing more, and let go of the engine and the judge."""
+        self._admission.stop()
         if self._lookahead is not None:
             self._lookahead.stop()
         self._resources.close()
+        self._admission.close()
         if self._journal is not None:
             self._journal.close()
 
-    def record(self, item: JSBenchCase) -> Outcome:
-        """The item's record; waits for it."""
+    def outcome(self, item: JSBenchCase) -> Outcome:
+        """What became of the item's attempt; waits for it."""
         if self._lookahead is None:
             message = f"{item.nodeid} runs outside pytest's own loop"
             raise RuntimeError(message)
@@ -84,7 +94,7 @@ class Worker:
         """Each case is an attempt of the engine."""
         active = self._active
         engine: Engine = self._build(active.factory.build)
-        runner = Runner(
+        runner = self._runner = Runner(
             engine=engine,
             judge=judge,
             template=active.template.render,
@@ -92,6 +102,7 @@ class Worker:
             retries=active.settings.retries,
             adapter=adapter(active.settings.adapt),
             context=active.settings.context or engine.info.context,
+            admission=self._admission,
         )
         return lambda key, planned_at: runner.attempt(active.selected.dataset.case(key), planned_at=planned_at)
 
@@ -108,7 +119,7 @@ class Worker:
 
     def _build(self, build: Callable[[EngineConfig], T]) -> T:
         try:
-            config = self._active.prepared or self._resources.enter_context(prepare(self._active))
+            config = self._active.run.prepared or self._resources.enter_context(prepare(self._active))
             built = build(config)
         except EngineError as error:
             raise pytest.UsageError(str(error)) from None
@@ -119,12 +130,20 @@ class Worker:
         """One attempt, in a thread of its own, written down by the thread that paid for it."""
         assert self._make is not None
         assert self._lookahead is not None
-        record = self._make(item.key, planned_at)
+        if (recorded := self._active.recorded.get((item.key, 0))) is not None:
+            assert self._runner is not None
+            return Outcome(result=self._runner.judge_again(recorded), resumed=True)
+        try:
+            record = self._make(item.key, planned_at)
+        except Refused as refused:
+            return Outcome(result=Missing(key=item.key, repeat=0, reason=refused.reason, message=refused.message))
         broken_by_us = self._lookahead.stopped and isinstance(record.generation, Failed)
         if self._journal is None or broken_by_us:
-            return record, ""
+            return Outcome(result=record)
         try:
             self._journal.append(record)
         except JournalError as error:
-            return record, str(error)
-        return record, ""
+            if self._active.settings.output is not None:  # what cannot be kept is not paid for
+                self._admission.stop(Refused(MissingReason.DISK, str(error)))
+            return Outcome(result=record, journal_error=str(error))
+        return Outcome(result=record)
