@@ -21,8 +21,8 @@ from pytest_jsbench.cases import CaseKey, safe_name
 from pytest_jsbench.datasets.base import Dataset
 from pytest_jsbench.datasets.labelled import LabelledDataset, open_labelled
 from pytest_jsbench.datasets.registry import open_dataset
-from pytest_jsbench.engines.base import AcceptorFactory, EngineConfig, EngineFactory
-from pytest_jsbench.engines.registry import find
+from pytest_jsbench.engines.base import EngineConfig, EngineFactory
+from pytest_jsbench.engines.registry import find, require_acceptor
 from pytest_jsbench.errors import EngineError, JSBenchError
 from pytest_jsbench.generations import EngineInfo, GenerationParams, ResponseFormat
 from pytest_jsbench.plugin.options import given_arguments
@@ -93,15 +93,9 @@ def _active(config: pytest.Config) -> Active:
     settings = Settings.from_config(config)
     chosen, suite_only = _take_chosen(config, asked=settings.asked_on_command_line)
     from_controller = _worker_input(config)
-    labelled = open_labelled(settings.selection) if settings.selection.labelled else None
-    dataset = labelled or open_dataset(settings.selection)
     factory = find(settings.engine.name)
-    if labelled is not None and not isinstance(factory, AcceptorFactory):
-        message = (
-            f"engine '{settings.engine.name}' has no grammar that could be asked: --jsbench-instances takes "
-            "llguidance, outlines or xgrammar"
-        )
-        raise EngineError(message)
+    labelled = _labelled(settings, factory)
+    dataset = labelled or open_dataset(settings.selection)
     asked_only = bool(config.option.collectonly)
     if from_controller is None and not asked_only:
         factory.check(settings.engine)
@@ -140,6 +134,13 @@ def _active(config: pytest.Config) -> Active:
         suite_only=suite_only,
         rerun=shlex.join(["pytest", *given_arguments(config)]),
     )
+
+
+def _labelled(settings: Settings, factory: EngineFactory) -> LabelledDataset | None:
+    if not settings.selection.labelled:
+        return None
+    require_acceptor(factory, settings.engine.name)
+    return open_labelled(settings.selection)
 
 
 def _take_chosen(config: pytest.Config, *, asked: bool) -> tuple[tuple[str, ...], bool]:
