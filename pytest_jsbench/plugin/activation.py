@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.cases import CaseKey, digest, safe_name
-from pytest_jsbench.engines.base import AcceptorFactory, EngineConfig, EngineFactory
-from pytest_jsbench.engines.registry import find
+from pytest_jsbench.engines.base import EngineConfig, EngineFactory
+from pytest_jsbench.engines.registry import find, require_acceptor
 from pytest_jsbench.errors import EngineError, JSBenchError
 from pytest_jsbench.generations import EngineInfo, GenerationParams, ResponseFormat
 from pytest_jsbench.plugin import marks
@@ -106,19 +106,15 @@ def activate(config: pytest.Config) -> None:
 def _active(config: pytest.Config) -> Active:
     settings = Settings.from_config(config)
     chosen, suite_only = _take_chosen(config, asked=settings.asked_on_command_line)
+    factory = find(settings.engine.name)
+    if settings.selection.labelled:
+        require_acceptor(factory, settings.engine.name)
     run, resumption = Handover.from_worker_input(config), None
     if run is None:
         selected = Selected.open(config, settings.selection)
     else:
         selected = Selected.take(run.selected, config, settings.selection)
     template = find_template(settings.prompt, shots=settings.shots)
-    factory = find(settings.engine.name)
-    if selected.labelled is not None and not isinstance(factory, AcceptorFactory):
-        message = (
-            f"engine '{settings.engine.name}' has no grammar that could be asked: --jsbench-instances takes "
-            "llguidance, outlines or xgrammar"
-        )
-        raise EngineError(message)
     asked_only = bool(config.option.collectonly)
     if run is None and not asked_only:
         factory.check(settings.engine)

@@ -11,7 +11,8 @@ import pytest
 from pytest_jsbench.acceptance import AcceptanceRunner
 from pytest_jsbench.adaptation.choosing import adapter
 from pytest_jsbench.cases import CaseKey
-from pytest_jsbench.engines.base import Acceptor, AcceptorFactory, Engine, EngineConfig
+from pytest_jsbench.engines.base import Acceptor, Engine, EngineConfig
+from pytest_jsbench.engines.registry import require_acceptor
 from pytest_jsbench.errors import EngineError, JournalError
 from pytest_jsbench.generations import Failed
 from pytest_jsbench.journal import Journal
@@ -108,9 +109,9 @@ class Worker:
 
     def _acceptance(self, judge: Judge) -> Callable[[CaseKey, float], Record]:
         """Each case is a number of labelled answers about which the engine's grammar is asked."""
-        labelled, factory = self._active.selected.labelled, self._active.factory
+        labelled = self._active.selected.labelled
         assert labelled is not None
-        assert isinstance(factory, AcceptorFactory)
+        factory = require_acceptor(self._active.factory, self._active.settings.engine.name)
         acceptor: Acceptor = self._build(factory.build_acceptor)
         runner = AcceptanceRunner(acceptor=acceptor, judge=judge)
         return lambda key, planned_at: runner.attempt(
