@@ -125,7 +125,7 @@ def test_a_hub_that_cannot_be_reached_is_one_line_that_says_how_to_go_on(
 def test_a_folder_of_broken_tables_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "test.parquet").write_bytes(b"PAR1 or not")
 
-    with pytest.raises(DatasetError, match="^cannot load dataset ") as error:
+    with pytest.raises(DatasetError, match=r"^cannot load dataset ") as error:
         open_dataset(Selection(source=str(tmp_path)))
     assert len(str(error.value).splitlines()) == 1
 
