@@ -47,6 +47,8 @@ def order(reference: str, **more: object) -> dict[str, object]:
 def test_another_file_is_brought_in_and_its_own_references_with_it(
     tmp_path: Path, judge: Judge, main: str, reference: str
 ) -> None:
+    if main.endswith(".yaml"):
+        pytest.importorskip("yaml", reason="needs the extra yaml")
     write(tmp_path, {main: order(reference), "address.json": ADDRESS})
 
     whole = schema(tmp_path, "order")
