@@ -142,7 +142,7 @@ class Run:
     """The records of one session, and what was planned."""
 
     metadata: RunMetadata
-    #: the cases that were to be attempted, in order
+    #: the case of each attempt that was to be made, in order: a case that is asked three times stands there thrice
     planned: tuple[CaseKey, ...]
     records: tuple[Record, ...]
 

@@ -216,6 +216,7 @@ def _metadata(
         dataset={**settings.selection.to_dict(), "cases": cases},
         prompt=settings.prompt,
         adapt=settings.adapt,
+        repeats=settings.repeats,
         concurrency=concurrency,
         policy=_builtins(dataclasses.asdict(settings.policy)),
         versions={**_versions(), "python": platform.python_version()},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
@@ -42,17 +43,19 @@ class JSBenchTask(pytest.Collector):
     keys: Iterable[CaseKey] = ()
 
     def collect(self) -> Iterator[pytest.Item]:
-        """One item per case."""
-        for key in self.keys:
-            item = JSBenchCase.from_parent(self, name=key.id)
-            item.key = key
+        """One item per case, or one per attempt where a case has several."""
+        repeats = self.config.stash[ACTIVE].settings.repeats
+        for key, repeat in itertools.product(self.keys, range(repeats)):
+            item = JSBenchCase.from_parent(self, name=key.id if repeats == 1 else f"{key.id}[{repeat + 1}]")
+            item.key, item.repeat = key, repeat
             yield item
 
 
 class JSBenchCase(pytest.Item):
-    """A case: `jsbench::<task>::<id>`; its schema is read only when it runs."""
+    """A case, `jsbench::<task>::<id>`, or its n-th attempt, `…[n]`; its schema is read only when it runs."""
 
     key: CaseKey
+    repeat: int = 0
     #: set once it has run
     record: Record | None = None
     #: what went wrong with writing the record; empty when nothing did
@@ -176,4 +179,4 @@ def _rounded(value: object) -> object:
 
 
 def _below(nodeid: str, top: str) -> bool:
-    return nodeid == top or nodeid.startswith(f"{top}::")
+    return nodeid == top or nodeid.startswith((f"{top}::", f"{top}["))

@@ -12,12 +12,12 @@ from pytest_jsbench import journal
 from pytest_jsbench.cases import CaseKey
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.errors import EngineError, JSBenchError
-from pytest_jsbench.exports.runjson import write_run
-from pytest_jsbench.gates import GateResult, check
+from pytest_jsbench.exports.runjson import run_to_dict, write_run
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.activation import ROOT, Active, worker_input
 from pytest_jsbench.plugin.benchmark import add_rows
 from pytest_jsbench.plugin.collection import JSBenchCase
+from pytest_jsbench.plugin.decision import Decision, Expectations
 from pytest_jsbench.plugin.scheduling import scheduler
 from pytest_jsbench.records import Record, Run
 from pytest_jsbench.summaries import Summary, summarize
@@ -41,7 +41,10 @@ class Controller:
         config.add_cleanup(self._resources.close)
         self.run: Run | None = None
         self.summary: Summary | None = None
-        self.gate: GateResult | None = None
+        self._expectations = Expectations.of(active)
+        self.decision: Decision | None = None
+        #: as this run's cases and gates have it
+        self.exitstatus: int = pytest.ExitCode.OK
         #: one line each: what could not be written or read
         self.warnings: list[str] = []
 
@@ -56,7 +59,8 @@ class Controller:
         """Know the plan, where workers run it."""
         if not self._planned:
             prefix = f"{ROOT}::"
-            self._planned = tuple(CaseKey.parse(i.removeprefix(prefix)) for i in ids if i.startswith(prefix))
+            names = (i.removeprefix(prefix).partition("[")[0] for i in ids if i.startswith(prefix))
+            self._planned = tuple(map(CaseKey.parse, names))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -108,11 +112,12 @@ class Controller:
         )
         self.run, self.summary = run, summarize(run)
         self._config.hook.pytest_jsbench_summary(config=self._config, run=run, summary=self.summary)
-        if (gate := self._active.settings.gate) is not None:
-            self.gate = check(gate, self.summary)
-            self._decide(session, met=self.gate.met)
+        self.decision = self._expectations.decide(self.summary)
+        if self.decision.gates:
+            self._decide(session, met=self.decision.met)
         elif self.summary.total.planned == 0 and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+        self.exitstatus = session.exitstatus
         self._write(run, self.summary)
         if problem := add_rows(self._config, run, rows=self._active.settings.benchmark_rows):
             self._warn(problem)
@@ -156,7 +161,15 @@ class Controller:
             journal.write(folder / "records.jsonl", run.metadata, run.records)
             for path in folder.glob("records.*.jsonl"):
                 path.unlink()
-            write_run(folder / "run.json", run, summary, config_path=self._config_path(), gate=self.gate)
+            decision = self.decision or Decision()
+            data = run_to_dict(
+                run,
+                summary,
+                config_path=self._config_path(),
+                gates=decision.gates,
+                baseline=decision.comparison_to_dict(),
+            )
+            write_run(folder / "run.json", data)
         except (JSBenchError, OSError) as error:
             self._warn(str(error))
 

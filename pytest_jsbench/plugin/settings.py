@@ -37,7 +37,11 @@ class Settings:
     retries: int
     concurrency: int | None
     policy: JudgePolicy
-    gate: Gate | None
+    gates: tuple[Gate, ...]
+    #: an evaluation file or a run's folder
+    baseline: Path | None
+    #: attempts per case
+    repeats: int
     output: Path | None
     benchmark_rows: Literal["task", "case"]
 
@@ -46,16 +50,9 @@ class Settings:
         """Read the command line and the ini file; pytest.UsageError says what is wrong with a value."""
         from pytest_jsbench.datasets.base import Selection
         from pytest_jsbench.engines.base import EngineConfig
-        from pytest_jsbench.errors import JSBenchError
-        from pytest_jsbench.gates import Gate
 
         values = {option.name: value_of(config, option.name) for option in OPTIONS}
         selection = {name: values[name] for name in ("tasks", "split", "limit") if values[name] is not None}
-        try:
-            gate = None if values["min-pass-rate"] is None else Gate.parse(values["min-pass-rate"])
-        except JSBenchError as error:
-            message = f"--jsbench-min-pass-rate: {error}"
-            raise pytest.UsageError(message) from None
         return cls(
             engine=EngineConfig(
                 name=values["engine"],
@@ -76,10 +73,32 @@ class Settings:
             retries=2 if values["retries"] is None else values["retries"],
             concurrency=values["concurrency"],
             policy=_policy(values),
-            gate=gate,
+            gates=_gates(values),
+            baseline=None if values["baseline"] is None else config.invocation_params.dir / values["baseline"],
+            repeats=values["repeats"] or 1,
             output=None if values["output"] is None else config.invocation_params.dir / values["output"],
             benchmark_rows=values["benchmark-rows"] or "task",
         )
+
+
+def _gates(values: Mapping[str, Any]) -> tuple[Gate, ...]:
+    from pytest_jsbench.errors import JSBenchError
+    from pytest_jsbench.gates import Gate
+
+    readers = (("min-pass-rate", Gate.least_pass_rate), ("gate", Gate.parse), ("max-regression", Gate.most_regression))
+    gates: list[Gate] = []
+    for option, read in readers:
+        given = values[option]
+        for text in given if isinstance(given, list) else [] if given is None else [given]:
+            try:
+                gates.append(read(text))
+            except JSBenchError as error:
+                message = f"--jsbench-{option}: {error}"
+                raise pytest.UsageError(message) from None
+            if gates[-1].name.baseline and values["baseline"] is None:
+                message = f"--jsbench-{option} {text}: there is nothing to compare with; add --jsbench-baseline=RUN"
+                raise pytest.UsageError(message)
+    return tuple(gates)
 
 
 def _adapt(given: tuple[str, str] | None, *, engine: str) -> str:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from pytest_jsbench.exports.changes import changes
 from pytest_jsbench.exports.table import detail, details, keyword_table, table
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.activation import Active
 from pytest_jsbench.plugin.controller import Controller
+from pytest_jsbench.plugin.decision import Decision
 
 _LETTERS = {
     "api_error": "A",
@@ -75,14 +77,22 @@ class Terminal:
                 reporter.write_line(line)
         for line in [*table(controller.summary), ""]:
             reporter.write_line(line)
-        for line in [*details(controller.run, controller.summary), *detail("records", self._where())]:
+        decision = controller.decision or Decision()
+        lines = [*details(controller.run, controller.summary)]
+        if decision.comparison is not None and decision.baseline is not None:
+            lines += changes(decision.comparison, decision.baseline.source)
+        for line in [*lines, *detail("records", self._where())]:
             reporter.write_line(line)
         for warning in controller.warnings:
             for line in detail("warning", warning):
                 reporter.write_line(line, yellow=True)
-        if controller.gate is not None:
-            met = controller.gate.met
-            reporter.write_line(f"{'gate':<11}{controller.gate.message}", green=met, red=not met, bold=True)
+        for gate in decision.gates:
+            for line in detail("gate", gate.message):
+                reporter.write_line(line, green=gate.met, red=not gate.met, bold=True)
+        if decision.gates:
+            passed = controller.exitstatus == pytest.ExitCode.OK
+            for line in detail("verdict", _verdict(decision, passed=passed)):
+                reporter.write_line(line, green=passed, red=not passed, bold=True)
 
     def _where(self) -> str:
         active = self._active
@@ -93,6 +103,15 @@ class Terminal:
         if active.settings.output is None:
             return f"{folder} (the last 5 runs; --jsbench-output DIR keeps them for good)"
         return str(folder)
+
+
+def _verdict(decision: Decision, *, passed: bool) -> str:
+    met, gates = sum(gate.met for gate in decision.gates), len(decision.gates)
+    if passed:
+        return "PASSED: the gate is met" if gates == 1 else f"PASSED: all {gates} gates are met"
+    if met < gates:
+        return "FAILED: the gate is not met" if gates == 1 else f"FAILED: {gates - met} of {gates} gates are not met"
+    return "FAILED: what failed, or stopped the run, is not for a gate to decide"
 
 
 def _cases(number: int) -> str:
