@@ -15,6 +15,7 @@ from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.errors import JSBenchError
 from pytest_jsbench.judging import is_records, judge_plain, judge_records
 from pytest_jsbench.ledgers import show_ledgers
+from pytest_jsbench.showing import add_commands
 from pytest_jsbench.verdicts.dialects import NAMES
 
 
@@ -38,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_judge(commands)
     _add_adapt(commands)
+    add_commands(commands)
     return parser
 
 

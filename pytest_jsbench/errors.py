@@ -11,7 +11,8 @@ JSBenchError                a message a user can act on: found, expected, next s
 ├── JudgeError              the judge itself cannot run
 ├── RecordError             a record or run file that is not one of ours
 ├── JournalError            a record that cannot be written
-└── GateError               a gate expression that cannot be read
+├── GateError               a gate expression that cannot be read
+└── ExportError             a picture, page or file that cannot be made of a run
 """
 
 from __future__ import annotations
@@ -61,6 +62,10 @@ class JournalError(JSBenchError):
 
 class GateError(JSBenchError):
     """A gate expression cannot be read."""
+
+
+class ExportError(JSBenchError):
+    """A picture, a page or a file cannot be made of a run."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -38,6 +38,13 @@ class Evaluation:
         """What tells it from others: the model, or else the file's name."""
         return self.model or Path(self.source).stem
 
+    def interval(self, name: str) -> tuple[float, float] | None:
+        """The bounds of a metric's interval: its `_ci_low` and `_ci_high`, or its `_ci` of two numbers."""
+        pair = self.metrics.get(f"{name}_ci")
+        ends = pair if isinstance(pair, list) else [self.metrics.get(f"{name}_ci_{end}") for end in ("low", "high")]
+        known = [end for end in ends if end is not None and _is_figure(end)]
+        return (known[0], known[1]) if len(ends) == len(known) == 2 else None
+
     @property
     def figures(self) -> dict[str, float | None]:
         """The metrics that are numbers, those of a group by `group.name`; None where one is not applicable."""
@@ -131,20 +138,27 @@ def _in_folder(folder: Path) -> Evaluation:
 
 
 def _of_records(path: Path) -> Evaluation:
+    run = read_run(path)
+    summary = summarize(run)
+    return Evaluation(
+        source=str(path),
+        config_path=UNKNOWN,
+        backend=run.metadata.engine,
+        model=run.metadata.model,
+        metrics=summary.total.to_dict(),
+        outcomes=summary.outcomes,
+    )
+
+
+def read_run(path: Path) -> Run:
+    """The run in a records.jsonl, or in the folder it is in; JSBenchError when there is none."""
+    path = path / "records.jsonl" if path.is_dir() else path
     content = journal.read(path)
     if content.metadata is None:
         message = f"{path} has no header line; expected the records.jsonl of a run"
         raise RecordError(message)
     planned = tuple(record.key for record in content.records)
-    summary = summarize(Run(metadata=content.metadata, planned=planned, records=content.records))
-    return Evaluation(
-        source=str(path),
-        config_path=UNKNOWN,
-        backend=content.metadata.engine,
-        model=content.metadata.model,
-        metrics=summary.total.to_dict(),
-        outcomes=summary.outcomes,
-    )
+    return Run(metadata=content.metadata, planned=planned, records=content.records)
 
 
 def with_cases(path: Path) -> tuple[Evaluation, Mapping[CaseKey, Outcome]]:
@@ -158,7 +172,9 @@ def with_cases(path: Path) -> tuple[Evaluation, Mapping[CaseKey, Outcome]]:
 
 def baseline_to_dict(found: Evaluation, outcomes: Mapping[CaseKey, Outcome]) -> dict[str, Any]:
     """A small evaluation file to be committed, with what a later run is compared by."""
-    kept = ("planned", "completions", "passed", "declared_coverage", "empirical_coverage", "pass_rate")
+    rates = ("declared_coverage", "empirical_coverage", "pass_rate")
+    bounded = [f"{rate}{end}" for rate in rates for end in ("", "_ci_low", "_ci_high")]
+    kept = ["planned", "completions", "priced", "passed", *bounded, "tgt_mean", "cost"]
     return {
         "schema_version": "1.1",
         "config_path": found.config_path,

@@ -42,6 +42,7 @@ COUNTS = (
     "disputed",
     "errors",
     "judged",
+    "priced",
     "passed",
     "valid",
 )
