@@ -10,9 +10,10 @@ from typing import Any, TextIO
 from pytest_jsbench import evaluations
 from pytest_jsbench.display import printable
 from pytest_jsbench.errors import ExportError
-from pytest_jsbench.exports import versus
+from pytest_jsbench.exports import every_eval_ever, versus
 from pytest_jsbench.exports.plot import plot
 from pytest_jsbench.journal import write_atomically
+from pytest_jsbench.summaries import summarize
 
 
 def add_commands(commands: Any) -> None:
@@ -21,6 +22,7 @@ def add_commands(commands: Any) -> None:
     _add_compare(commands)
     _add_plot(commands)
     _add_migrate(commands)
+    _add_export(commands)
 
 
 def _add_baseline(commands: Any) -> None:
@@ -74,6 +76,20 @@ def _add_migrate(commands: Any) -> None:
     migrate.set_defaults(command=_migrate)
 
 
+def _add_export(commands: Any) -> None:
+    export = commands.add_parser(
+        "export",
+        help="a run in another project's format",
+        description="Write a run as every_eval_ever has it: an aggregate record, and a row per attempt.",
+    )
+    export.add_argument("run", type=Path, metavar="RUN", help="a run's folder, or its records.jsonl")
+    export.add_argument("--format", choices=("every_eval_ever",), default="every_eval_ever")
+    export.add_argument("--version", choices=every_eval_ever.VERSIONS, default=every_eval_ever.VERSIONS[0])
+    export.add_argument("--developer", metavar="NAME", help="who made the model (default: the model's own prefix)")
+    export.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="where its folder data/ goes")
+    export.set_defaults(command=_export)
+
+
 def _baseline(options: argparse.Namespace, out: TextIO) -> bool:
     found, outcomes = evaluations.with_cases(options.run)
     data = evaluations.baseline_to_dict(found, outcomes)
@@ -120,4 +136,12 @@ def _migrate(options: argparse.Namespace, out: TextIO) -> bool:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(target, text)
         out.write(f"{target}\n")
+    return True
+
+
+def _export(options: argparse.Namespace, out: TextIO) -> bool:
+    run = evaluations.read_run(options.run)
+    summary = summarize(run)
+    path = every_eval_ever.write(options.output, run, summary, version=options.version, developer=options.developer)
+    out.write(f"{path}\n")
     return True
