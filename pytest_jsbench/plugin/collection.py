@@ -163,6 +163,7 @@ def _properties(record: Record) -> list[tuple[str, object]]:
     timing, usage = getattr(generation, "timing", None), getattr(generation, "usage", None)
     values = {
         "task": record.key.task,
+        "attempt": f"{record.key}[{record.repeat + 1}]",
         "failure_type": verdict.failure_type and verdict.failure_type.value,
         "reason": verdict.reason,
         "keyword": verdict.keyword,

@@ -12,8 +12,7 @@ from pytest_jsbench import journal
 from pytest_jsbench.cases import CaseKey
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.errors import EngineError, JSBenchError
-from pytest_jsbench.exports.runjson import run_to_dict, write_run
-from pytest_jsbench.plugin import transport
+from pytest_jsbench.plugin import files, transport
 from pytest_jsbench.plugin.activation import ROOT, Active, worker_input
 from pytest_jsbench.plugin.benchmark import add_rows
 from pytest_jsbench.plugin.collection import JSBenchCase
@@ -101,7 +100,11 @@ class Controller:
         if not session.config.option.collectonly and (self._planned or self._records):
             self._finish(session)
         self._resources.close()
-        return (yield)
+        result = yield
+        if self.run is not None and self.summary is not None:
+            passed = session.exitstatus == pytest.ExitCode.OK
+            files.complete_junit(self._config, self.run, self.summary, self.decision or Decision(), passed=passed)
+        return result
 
     def _finish(self, session: pytest.Session) -> None:
         self._add_journals()
@@ -119,6 +122,7 @@ class Controller:
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
         self.exitstatus = session.exitstatus
         self._write(run, self.summary)
+        self._warn(files.append_step_summary(run, self.summary, self.decision))
         if problem := add_rows(self._config, run, rows=self._active.settings.benchmark_rows):
             self._warn(problem)
 
@@ -161,17 +165,13 @@ class Controller:
             journal.write(folder / "records.jsonl", run.metadata, run.records)
             for path in folder.glob("records.*.jsonl"):
                 path.unlink()
-            decision = self.decision or Decision()
-            data = run_to_dict(
-                run,
-                summary,
-                config_path=self._config_path(),
-                gates=decision.gates,
-                baseline=decision.comparison_to_dict(),
-            )
-            write_run(folder / "run.json", data)
         except (JSBenchError, OSError) as error:
             self._warn(str(error))
+            return
+        everything = self._active.settings.output is not None
+        config_path, decision = self._config_path(), self.decision or Decision()
+        for problem in files.write(folder, run, summary, decision, config_path=config_path, everything=everything):
+            self._warn(problem)
 
     def _config_path(self) -> str:
         path = self._config.inipath

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from pytest_jsbench.exports.changes import changes
+from pytest_jsbench.exports.markdown import workflow_commands
 from pytest_jsbench.exports.table import detail, details, keyword_table, table
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.activation import Active
@@ -86,6 +88,10 @@ class Terminal:
         for warning in controller.warnings:
             for line in detail("warning", warning):
                 reporter.write_line(line, yellow=True)
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            level = "error" if controller.exitstatus else "warning"
+            for line in workflow_commands(controller.run, level=level):
+                reporter.write_line(line)
         for gate in decision.gates:
             for line in detail("gate", gate.message):
                 reporter.write_line(line, green=gate.met, red=not gate.met, bold=True)

@@ -3,6 +3,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -120,3 +122,16 @@ def test_a_hostile_model_name_stays_in_its_place(tmp_path: Path, model: str) -> 
 def test_a_run_without_an_attempt_has_nothing_to_export(tmp_path: Path) -> None:
     with pytest.raises(JSBenchError, match="nothing to export"):
         exported(tmp_path, record("x", verdict=examples.EXCLUDED))
+
+
+def test_that_projects_own_validator_takes_the_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("every_eval_ever", reason="needs every-eval-ever, and Python 3.12")
+    path, data, _ = exported(tmp_path, model="meta-llama/Llama-3.1-8B")
+    files = [str(path), str(tmp_path / data["detailed_evaluation_results"]["file_path"])]
+    monkeypatch.chdir(tmp_path)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "every_eval_ever", "validate", *files], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr

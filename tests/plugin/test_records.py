@@ -56,7 +56,8 @@ def test_what_is_written_conforms_to_the_published_schemas(mixed: Bench) -> None
     mixed.run("--jsbench-output=out", "--jsbench-min-pass-rate=0.1")
 
     (run,) = (mixed.path / "out").iterdir()
-    assert sorted(path.name for path in run.iterdir()) == ["records.jsonl", "run.json"]
+    written = ["every_eval_ever", "records.jsonl", "run.json", "summary.md"]
+    assert sorted(path.name for path in run.iterdir()) == written
     lines = jsonschema.Draft202012Validator(published("records.schema.json"))
     for line in (run / "records.jsonl").read_text().splitlines():
         lines.validate(json.loads(line))
