@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from pytest_jsbench import evaluations
+from pytest_jsbench.comparisons import compare
 from pytest_jsbench.display import printable
 from pytest_jsbench.errors import ExportError
-from pytest_jsbench.exports import every_eval_ever, versus
+from pytest_jsbench.exports import every_eval_ever, report, versus
 from pytest_jsbench.exports.plot import plot
 from pytest_jsbench.journal import write_atomically
 from pytest_jsbench.summaries import summarize
@@ -23,6 +24,7 @@ def add_commands(commands: Any) -> None:
     _add_plot(commands)
     _add_migrate(commands)
     _add_export(commands)
+    _add_report(commands)
 
 
 def _add_baseline(commands: Any) -> None:
@@ -90,6 +92,18 @@ def _add_export(commands: Any) -> None:
     export.set_defaults(command=_export)
 
 
+def _add_report(commands: Any) -> None:
+    report = commands.add_parser(
+        "report",
+        help="a run as one page for a browser",
+        description="Write report.html: figures, failures, and every case with its schema, prompt, answer and verdict.",
+    )
+    report.add_argument("run", type=Path, metavar="RUN", help="a run's folder, or its records.jsonl")
+    report.add_argument("--baseline", type=Path, metavar="RUN|FILE", help="compare with it, case by case")
+    report.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="such as report.html")
+    report.set_defaults(command=_report)
+
+
 def _baseline(options: argparse.Namespace, out: TextIO) -> bool:
     found, outcomes = evaluations.with_cases(options.run)
     data = evaluations.baseline_to_dict(found, outcomes)
@@ -144,4 +158,15 @@ def _export(options: argparse.Namespace, out: TextIO) -> bool:
     summary = summarize(run)
     path = every_eval_ever.write(options.output, run, summary, version=options.version, developer=options.developer)
     out.write(f"{path}\n")
+    return True
+
+
+def _report(options: argparse.Namespace, out: TextIO) -> bool:
+    run = evaluations.read_run(options.run)
+    summary = summarize(run)
+    comparison = None
+    if options.baseline is not None:
+        comparison = compare(evaluations.with_cases(options.baseline)[1], summary.outcomes)
+    report.write(options.output, run, summary, comparison=comparison)
+    out.write(f"{options.output}\n")
     return True

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_jsbench import prices
 from pytest_jsbench.errors import JSBenchError
-from pytest_jsbench.exports import every_eval_ever, junit
+from pytest_jsbench.exports import every_eval_ever, junit, report
 from pytest_jsbench.exports.markdown import summary_markdown
 from pytest_jsbench.exports.runjson import run_to_dict, write_run
 from pytest_jsbench.journal import write_atomically
@@ -32,6 +32,8 @@ def write(
     if everything:
         text = summary_markdown(run, summary, decision.gates, decision.comparison)
         writers.append(partial(write_atomically, folder / "summary.md", text))
+        page = folder / "report.html"
+        writers.append(partial(report.write, page, run, summary, decision.gates, decision.comparison))
         if any(record.prompt is not None for record in run.records):
             writers.append(partial(every_eval_ever.write, folder / "every_eval_ever", run, summary))
     return [problem for writer in writers if (problem := _problem(writer))]
