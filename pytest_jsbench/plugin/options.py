@@ -264,7 +264,8 @@ OPTIONS = (
     Option(
         name="output",
         metavar="DIR",
-        help="Keep records.jsonl and run.json in DIR/<run id>/. Default: pytest's cache, for the last five runs.",
+        help="Keep records.jsonl, run.json, report.html and more in DIR/<run id>/. Default: records and metrics in "
+        "pytest's cache, for the last five runs.",
     ),
     Option(
         name="benchmark-rows",
