@@ -13,6 +13,7 @@ from pytest_jsbench.cases import CaseKey
 from pytest_jsbench.errors import JSBenchError, RecordError
 from pytest_jsbench.outcomes import Outcome
 from pytest_jsbench.records import Run
+from pytest_jsbench.statistics import proportion
 from pytest_jsbench.summaries import summarize
 
 UNKNOWN = "unknown"
@@ -42,8 +43,20 @@ class Evaluation:
         """The bounds of a metric's interval: its `_ci_low` and `_ci_high`, or its `_ci` of two numbers."""
         pair = self.metrics.get(f"{name}_ci")
         ends = pair if isinstance(pair, list) else [self.metrics.get(f"{name}_ci_{end}") for end in ("low", "high")]
+        if ends == [None, None]:
+            ends = self._of_count(name)
         known = [end for end in ends if end is not None and _is_figure(end)]
         return (known[0], known[1]) if len(ends) == len(known) == 2 else None
+
+    def _of_count(self, name: str) -> list[float | None]:
+        """The bounds of a rate of ours that stands beside its count."""
+        group, _, kind = name.partition(".")
+        counts, planned = self.metrics.get("failure_counts"), self.metrics.get("planned")
+        count = counts.get(kind) if group == "failure_rates" and isinstance(counts, Mapping) else None
+        if not isinstance(count, int) or not isinstance(planned, int) or not 0 <= count <= planned:
+            return []
+        rate = proportion(count, planned)
+        return [rate.ci_low, rate.ci_high]
 
     @property
     def figures(self) -> dict[str, float | None]:

@@ -44,6 +44,7 @@ def test_a_run_is_read_by_its_folder_or_either_of_its_files(run: Path, name: str
     assert found.figures["failure_rates.schema_violation"] == 0.5
     assert found.figures["cost"] is None
     assert found.interval("pass_rate") == pytest.approx((0.0945, 0.9055), abs=1e-4)
+    assert found.interval("failure_rates.schema_violation") == found.interval("pass_rate")
     assert found.interval("ttft_p50") is None
 
 
