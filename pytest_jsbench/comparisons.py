@@ -54,8 +54,8 @@ class Comparison:
             said = f"as many of {cases} pass"
         interval = f"({found.value:+.3f}, 95 % interval {found.ci_low:+.3f} to {found.ci_high:+.3f})"
         if not self.real:
-            return f"{said} {interval}: not distinguishable from no change (p = {found.p_value:.2g})"
-        return f"{said} {interval}: a real difference (p = {found.p_value:.2g})"
+            return f"{said} {interval}: not distinguishable from no change (exact test: p = {found.p_value:.2g})"
+        return f"{said} {interval}: a real difference (exact test: p = {found.p_value:.2g})"
 
     def to_dict(self, *, source: str) -> dict[str, Any]:
         """The comparison as JSON values; `source` says what was compared with."""

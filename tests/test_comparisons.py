@@ -38,7 +38,8 @@ def test_cases_that_broke_and_were_mended_are_named() -> None:
 
     assert (found.newly_failing, found.newly_passing) == ((key("a"),), (key("b"),))
     assert found.sentence == (
-        "as many of 3 cases pass (+0.000, 95 % interval -0.640 to +0.640): not distinguishable from no change (p = 1)"
+        "as many of 3 cases pass (+0.000, 95 % interval -0.640 to +0.640): "
+        "not distinguishable from no change (exact test: p = 1)"
     )
 
 
@@ -50,7 +51,7 @@ def test_a_difference_that_chance_would_rarely_make_is_called_real() -> None:
 
     assert found.real
     assert found.sentence.startswith("10 fewer of 20 cases pass (-0.500, 95 % interval -0.")
-    assert found.sentence.endswith("a real difference (p = 0.002)")
+    assert found.sentence.endswith("a real difference (exact test: p = 0.002)")
     assert compare(now, now).sentence == "the same verdict on each of 20 cases"
 
 

@@ -54,9 +54,9 @@ def test_models_are_compared_by_pass_rate_speed_and_cost_and_what_is_real_is_sai
     assert "flash 0.900 (0.699 to 0.972) 1.00 s $0.0200 20" in text
     assert "mini 0.850 (0.640 to 0.948) 1.00 s n/a 20" in text
     assert "turbo against flash: 10 fewer of 20 cases pass" in text
-    assert "a real difference (p = 0.0059)" in text
+    assert "a real difference (exact test: p = 0.0059)" in text
     assert "mini against flash: 1 fewer of 20 cases pass" in text
-    assert "not distinguishable from no change (p = 1)" in text
+    assert "not distinguishable from no change (exact test: p = 1)" in text
     assert "adjusted for 3 comparisons (Holm)" in text
     assert max(map(len, lines)) <= 80
 

@@ -136,7 +136,7 @@ def _said(pair: Pair, *, verbose: bool) -> list[str]:
     said = f"against {pair.first}: {found.sentence.partition(': ')[0]}"
     verdict = "a real difference" if pair.real else "not distinguishable from no change"
     if found.difference.value is not None and (found.difference.first_only or found.difference.second_only):
-        said = f"{said}: {verdict} (p = {pair.p_value:.2g})"
+        said = f"{said}: {verdict} (exact test: p = {pair.p_value:.2g})"
     lines = detail(printable(pair.second, _LONGEST_LABEL) + " ", said)
     for word, keys in (("broke", found.newly_failing), ("mended", found.newly_passing)):
         if keys:

@@ -23,7 +23,7 @@ def test_what_broke_was_mended_or_is_not_shared_is_said_within_eighty_columns() 
     text = " ".join(" ".join(lines).split())
 
     assert text.startswith("baseline runs/base: 11 fewer of 11 cases pass (-1.000, ")
-    assert "a real difference (p = 0.00098)" in text
+    assert "a real difference (exact test: p = 0.00098)" in text
     assert "broke 11: simple::c0, simple::c1," in text
     assert "simple::c9, and 1 more" in text
     assert "mended" not in text

@@ -83,7 +83,7 @@ def test_a_run_is_compared_with_its_baseline_by_name(bench: Bench) -> None:
     found = bench.run_json()["baseline"]
     assert (found["newly_failing"], found["newly_passing"]) == (["orders::a", "orders::b"], ["hard::d"])
     assert "1 fewer of 4 cases pass (-0.250" in found["sentence"]
-    assert found["sentence"].endswith("not distinguishable from no change (p = 1)")
+    assert found["sentence"].endswith("not distinguishable from no change (exact test: p = 1)")
 
 
 def test_a_baseline_alone_is_shown_and_decides_nothing(plain: Bench) -> None:
