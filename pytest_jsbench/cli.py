@@ -17,6 +17,7 @@ from pytest_jsbench.gates import Gate
 from pytest_jsbench.judging import is_records, judge_plain, judge_records
 from pytest_jsbench.ledgers import show_ledgers
 from pytest_jsbench.merging import merge_runs
+from pytest_jsbench.showing import add_commands
 from pytest_jsbench.verdicts.dialects import NAMES
 
 
@@ -41,6 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_judge(commands)
     _add_adapt(commands)
     _add_merge(commands)
+    add_commands(commands)
     return parser
 
 
@@ -102,7 +104,7 @@ def _add_merge(commands: Any) -> None:
 
 
 def _merge(options: argparse.Namespace, out: TextIO) -> bool:
-    gate = None if options.min_pass_rate is None else Gate.parse(options.min_pass_rate)
+    gate = None if options.min_pass_rate is None else Gate.least_pass_rate(options.min_pass_rate)
     return merge_runs(options.runs, options.output, out, gate=gate)
 
 

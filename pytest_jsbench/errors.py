@@ -16,7 +16,8 @@ JSBenchError                a message a user can act on: found, expected, next s
 ├── ResumeError             an earlier run that this one cannot go on with
 ├── MergeError              runs that are not parts of one
 ├── PriceError              a limit in money, and no price to reckon it by
-└── GateError               a gate expression that cannot be read
+├── GateError               a gate expression that cannot be read
+└── ExportError             a picture, page or file that cannot be made of a run
 """
 
 from __future__ import annotations
@@ -86,6 +87,10 @@ class PriceError(JSBenchError):
 
 class GateError(JSBenchError):
     """A gate expression cannot be read."""
+
+
+class ExportError(JSBenchError):
+    """A picture, a page or a file cannot be made of a run."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

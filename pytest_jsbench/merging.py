@@ -13,7 +13,7 @@ from pytest_jsbench import journal
 from pytest_jsbench.cases import CaseKey
 from pytest_jsbench.display import printable
 from pytest_jsbench.errors import MergeError
-from pytest_jsbench.exports.runjson import write_run
+from pytest_jsbench.exports.runjson import run_to_dict, write_run
 from pytest_jsbench.exports.table import details, table
 from pytest_jsbench.gates import Gate, check
 from pytest_jsbench.generations import Failed
@@ -61,7 +61,8 @@ def merge_runs(paths: Sequence[Path], output: Path, out: TextIO, *, gate: Gate |
         message = f"cannot write to {output}: {error.strerror or error}; name a folder that can be written"
         raise MergeError(message) from error
     journal.write(output / "records.jsonl", merged.run.metadata, merged.run.records)
-    write_run(output / "run.json", merged.run, summary, config_path="unknown", gate=result)
+    gates = [] if result is None else [result]
+    write_run(output / "run.json", run_to_dict(merged.run, summary, config_path="unknown", gates=gates))
     lines = [printable(note) for note in merged.notes]
     lines += ["", *table(summary), "", *details(merged.run, summary), f"records    {output}"]
     lines += [] if result is None else [f"gate       {result.message}"]
@@ -87,10 +88,12 @@ def merge(paths: Sequence[Path]) -> Merged:
     notes.append(f"merged {len(parts)} runs: {len(records)} attempts, of which {twice} were in more than one")
     notes += [f"shard {shard} is not among them: the figures are incomplete" for shard in absent]
     whole_dataset = {**metadata.dataset, "shard": None}
+    attempts = tuple(itertools.product(planned, range(metadata.repeats)))
+    every = tuple(key for key, _ in attempts)
     run = Run(
-        metadata=replace(metadata, dataset=whole_dataset, resumed_from=None).with_plan(planned),
-        planned=planned,
-        records=tuple(records[attempt] for attempt in _attempts(planned, metadata) if attempt in records),
+        metadata=replace(metadata, dataset=whole_dataset, resumed_from=None).with_plan(every),
+        planned=every,
+        records=tuple(records[attempt] for attempt in attempts if attempt in records),
     )
     return Merged(run=run, notes=tuple(notes), whole=not absent)
 
@@ -140,14 +143,9 @@ def _plan(parts: Iterable[_Part]) -> tuple[CaseKey, ...]:
 
 
 def _keys(part: _Part) -> list[CaseKey]:
-    plan = part.metadata.plan
-    if plan is None:  # written before plans were: what was recorded is what is known
-        return list(dict.fromkeys(record.key for record in part.records))
-    return [CaseKey(task=task, id=name) for task, names in plan.items() for name in names]
-
-
-def _attempts(planned: Iterable[CaseKey], metadata: RunMetadata) -> Iterable[Attempt]:
-    return itertools.product(planned, range(metadata.repeats))
+    planned = part.metadata.planned()
+    # one that was written before plans were: what was recorded is what is known
+    return list(dict.fromkeys(tuple(record.key for record in part.records) if planned is None else planned))
 
 
 def _shard(metadata: RunMetadata) -> tuple[int, int]:

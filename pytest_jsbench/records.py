@@ -172,6 +172,12 @@ class RunMetadata:
             plan.setdefault(key.task, []).append(key.id)
         return replace(self, plan=plan)
 
+    def planned(self) -> tuple[CaseKey, ...] | None:
+        """The case of each attempt that was to be made; None where that was not written down."""
+        if self.plan is None:
+            return None
+        return tuple(CaseKey(task=task, id=name) for task, names in self.plan.items() for name in names)
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunMetadata:
         """The inverse of `to_dict`; fields it does not know are left alone."""
@@ -187,7 +193,7 @@ class Run:
     """The records of one session, and what was planned."""
 
     metadata: RunMetadata
-    #: the cases that were to be attempted, in order
+    #: the case of each attempt that was to be made, in order: a case that is asked three times stands there thrice
     planned: tuple[CaseKey, ...]
     records: tuple[Record, ...]
     #: planned attempts without a record, as far as it is known why

@@ -77,7 +77,7 @@ def test_what_was_run_twice_counts_once_and_an_answer_more_than_a_broken_call(
 def test_a_shard_that_is_not_there_is_named_and_the_run_is_not_whole(shards: list[Path], tmp_path: Path) -> None:
     out = io.StringIO()
 
-    assert not merge_runs(shards[:1], tmp_path / "out", out, gate=Gate(min_pass_rate=0.5))
+    assert not merge_runs(shards[:1], tmp_path / "out", out, gate=Gate.least_pass_rate("0.5"))
 
     assert "shard 2/3 is not among them: the figures are incomplete" in out.getvalue()
     assert "shard 3/3 is not among them" in out.getvalue()
@@ -113,7 +113,7 @@ def test_a_case_that_was_asked_in_two_ways_is_refused(shards: list[Path], tmp_pa
 def test_the_merged_run_is_a_run_like_any_other(shards: list[Path], tmp_path: Path) -> None:
     out = io.StringIO()
 
-    passed = merge_runs(shards, tmp_path / "out", out, gate=Gate(min_pass_rate=0.7))
+    passed = merge_runs(shards, tmp_path / "out", out, gate=Gate.least_pass_rate("0.7"))
 
     assert passed
     content = journal.read_run(tmp_path / "out")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
@@ -15,10 +16,14 @@ from pytest_jsbench.records import Run
 from pytest_jsbench.statistics import Proportion
 from pytest_jsbench.summaries import COUNTED_FAILURES, Metrics, Summary
 
+if TYPE_CHECKING:
+    from pytest_jsbench.cases import CaseKey
+    from pytest_jsbench.outcomes import Outcome
+
 NOT_APPLICABLE = "n/a"
 _LONGEST_TASK = 15
 _LONGEST_KEYWORD = 24
-_MOST_DISPUTED = 5
+_MOST_NAMED = 5
 _DETAIL_INDENT = 11
 
 
@@ -95,6 +100,10 @@ def detail(name: str, text: str) -> list[str]:
 def _details(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
     total = summary.total
     yield "pass rate", _pass_rate(total)
+    if total.planned > total.cases:
+        yield "repeats", _repeats(total)
+        if flaky := [(key, outcome) for key, outcome in summary.outcomes.items() if outcome.flaky]:
+            yield "flaky", _flaky(flaky)
     failures = [(kind, total.failure_counts[kind]) for kind in COUNTED_FAILURES]
     ranked = sorted((pair for pair in failures if pair[1]), key=lambda pair: -pair[1])
     yield "failures", ", ".join(f"{kind.value} {count}" for kind, count in ranked) or "none"
@@ -116,11 +125,29 @@ def _details(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
         yield "errors", _errors(run, total)
 
 
+def _repeats(total: Metrics) -> str:
+    def rate(found: Proportion) -> str:
+        if found.value is None:
+            return NOT_APPLICABLE
+        return f"{found.successes}/{found.n} = {found.value:.3f} ({found.ci_low:.3f} to {found.ci_high:.3f})"
+
+    every, some = rate(total.pass_hat_k), rate(total.pass_at_k)
+    return f"every attempt of a case passed (pass^k) {every}, at least one (pass@k) {some}"
+
+
+def _flaky(flaky: Sequence[tuple[CaseKey, Outcome]]) -> str:
+    """The cases whose attempts disagree, the most even first."""
+    ranked = sorted(flaky, key=lambda pair: abs(2 * pair[1].passes - len(pair[1].decided)) / len(pair[1].decided))
+    named = [f"{printable(str(key))} {one.passes}/{len(one.decided)}" for key, one in ranked[:_MOST_NAMED]]
+    more = f", and {len(flaky) - _MOST_NAMED} more" if len(flaky) > _MOST_NAMED else ""
+    return f"{_count(len(flaky), 'case')} passed at times only: {', '.join(named)}{more}"
+
+
 def _disputed(summary: Summary) -> str:
     names = [printable(str(key)) for key in summary.disputed]
-    more = f", and {len(names) - _MOST_DISPUTED} more" if len(names) > _MOST_DISPUTED else ""
+    more = f", and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     said = f"{_count(len(names), 'verdict')} on which the two validators disagree"
-    return f"{said}: {', '.join(names[:_MOST_DISPUTED])}{more}"
+    return f"{said}: {', '.join(names[:_MOST_NAMED])}{more}"
 
 
 def _row(task: str, metrics: Metrics) -> list[str]:

@@ -236,6 +236,7 @@ def _metadata(
         prompt_digest=template.digest,
         shots=settings.shots,
         adapt=settings.adapt,
+        repeats=settings.repeats,
         concurrency=concurrency,
         policy=_builtins(dataclasses.asdict(settings.policy)),
         versions={**_versions(), "python": platform.python_version()},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
@@ -50,19 +51,21 @@ class JSBenchTask(pytest.Collector):
     marks: Marks = MappingProxyType({})
 
     def collect(self) -> Iterator[pytest.Item]:
-        """One item per case."""
-        for key in self.keys:
-            item = JSBenchCase.from_parent(self, name=key.id)
-            item.key = key
+        """One item per case, or one per attempt where a case has several."""
+        repeats = self.config.stash[ACTIVE].settings.repeats
+        for key, repeat in itertools.product(self.keys, range(repeats)):
+            item = JSBenchCase.from_parent(self, name=key.id if repeats == 1 else f"{key.id}[{repeat + 1}]")
+            item.key, item.repeat = key, repeat
             for mark in self.marks.get(key, ()):
                 item.add_marker(mark)
             yield item
 
 
 class JSBenchCase(pytest.Item):
-    """A case: `jsbench::<task>::<id>`; its schema is read only when it runs."""
+    """A case, `jsbench::<task>::<id>`, or its n-th attempt, `…[n]`; its schema is read only when it runs."""
 
     key: CaseKey
+    repeat: int = 0
     #: what became of it, from the call to its report
     outcome: Outcome | None = None
     #: whether it has run
@@ -192,6 +195,7 @@ def _properties(record: Record) -> list[tuple[str, object]]:
     timing, usage = getattr(generation, "timing", None), getattr(generation, "usage", None)
     values = {
         "task": record.key.task,
+        "attempt": f"{record.key}[{record.repeat + 1}]",
         "failure_type": verdict.failure_type and verdict.failure_type.value,
         "reason": verdict.reason,
         "keyword": verdict.keyword,
@@ -208,4 +212,4 @@ def _rounded(value: object) -> object:
 
 
 def _below(nodeid: str, top: str) -> bool:
-    return nodeid == top or nodeid.startswith(f"{top}::")
+    return nodeid == top or nodeid.startswith((f"{top}::", f"{top}["))

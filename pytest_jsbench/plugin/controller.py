@@ -12,14 +12,13 @@ from pytest_jsbench import journal
 from pytest_jsbench.cases import CaseKey
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.errors import EngineError, JournalError, JSBenchError
-from pytest_jsbench.exports.runjson import write_run
-from pytest_jsbench.gates import GateResult, check
 from pytest_jsbench.journal import Journal
 from pytest_jsbench.missing import Missing, MissingReason
-from pytest_jsbench.plugin import transport
+from pytest_jsbench.plugin import files, transport
 from pytest_jsbench.plugin.activation import ROOT, Active, prepare
 from pytest_jsbench.plugin.benchmark import add_rows
 from pytest_jsbench.plugin.collection import JSBenchCase
+from pytest_jsbench.plugin.decision import Decision, Expectations
 from pytest_jsbench.plugin.handover import is_remote
 from pytest_jsbench.plugin.outcomes import Outcome
 from pytest_jsbench.plugin.scheduling import scheduler
@@ -36,7 +35,7 @@ class Controller:
     def __init__(self, config: pytest.Config, active: Active) -> None:
         self._config = config
         self._active = active
-        self._planned: tuple[CaseKey, ...] = ()
+        self._planned: tuple[Attempt, ...] = ()
         self._records: dict[Attempt, Record] = {}
         self._missing: dict[Attempt, Missing] = {}
         self._resumed = 0
@@ -50,32 +49,41 @@ class Controller:
         config.add_cleanup(self._resources.close)
         self.run: Run | None = None
         self.summary: Summary | None = None
-        self.gate: GateResult | None = None
+        self._expectations = Expectations.of(active)
+        self.decision: Decision | None = None
+        #: as this run's cases and gates have it
+        self.exitstatus: int = pytest.ExitCode.OK
         #: one line each: what could not be written or read
         self.warnings: list[str] = list(active.resumption.warnings) if active.resumption else []
 
     @property
     def planned_attempts(self) -> int:
         """How many there are to be."""
-        return len(self._planned) * self._active.metadata.repeats
+        return len(self._planned)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Know the plan, where this process runs it itself."""
         if not self._planned:
-            self._planned = self._in_order(item.key for item in session.items if isinstance(item, JSBenchCase))
+            self._planned = self._in_order(
+                (item.key, item.repeat) for item in session.items if isinstance(item, JSBenchCase)
+            )
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
         """Know the plan, where workers run it."""
         if not self._planned:
-            prefix = f"{ROOT}::"
-            self._planned = self._in_order(CaseKey.parse(i.removeprefix(prefix)) for i in ids if i.startswith(prefix))
+            self._planned = self._in_order(attempt for nodeid in ids if (attempt := _attempt(nodeid)) is not None)
 
-    def _in_order(self, keys: Iterable[CaseKey]) -> tuple[CaseKey, ...]:
+    def _in_order(self, attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:
         """The dataset's order, in whichever they run."""
-        planned = frozenset(keys)
-        return tuple(key for key in self._active.keys if key in planned)
+        position = {key: number for number, key in enumerate(self._active.keys)}
+        return tuple(sorted(attempts, key=lambda attempt: (position[attempt[0]], attempt[1])))
+
+    @property
+    def _planned_keys(self) -> tuple[CaseKey, ...]:
+        """The case of each planned attempt."""
+        return tuple(key for key, _ in self._planned)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -125,7 +133,7 @@ class Controller:
         if self._active.folder is None:
             return
         if self._remote is None:
-            metadata = self._active.metadata.with_plan(self._planned)
+            metadata = self._active.metadata.with_plan(self._planned_keys)
             self._remote = Journal(self._active.folder / "records.remote.jsonl", metadata)
         try:
             self._remote.append(record)
@@ -142,41 +150,46 @@ class Controller:
         if not session.config.option.collectonly and (self._planned or self._records):
             self._finish(session)
         self._resources.close()
-        return (yield)
+        result = yield
+        if self.run is not None and self.summary is not None:
+            passed = session.exitstatus == pytest.ExitCode.OK
+            files.complete_junit(self._config, self.run, self.summary, self.decision or Decision(), passed=passed)
+        return result
 
     def _finish(self, session: pytest.Session) -> None:
         self._add_journals()
         run = Run(
-            metadata=self._active.metadata.with_plan(self._planned),
-            planned=self._planned,
+            metadata=self._active.metadata.with_plan(self._planned_keys),
+            planned=self._planned_keys,
             records=tuple(sorted(self._records.values(), key=self._order())),
             missing=tuple(self._find_missing()),
             resumed=self._resumed,
         )
         self.run, self.summary = run, summarize(run)
         self._config.hook.pytest_jsbench_summary(config=self._config, run=run, summary=self.summary)
-        if (gate := self._active.settings.gate) is not None:
-            self.gate = check(gate, self.summary)
-            self._decide(session, met=self.gate.met)
+        self.decision = self._expectations.decide(self.summary)
+        if self.decision.gates:
+            self._decide(session, met=self.decision.met)
         elif session.exitstatus == pytest.ExitCode.OK:
             if self.summary.total.planned == 0:
                 session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
             elif self.summary.total.missing:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        self.exitstatus = session.exitstatus
         self._write(run, self.summary)
+        self._warn(files.append_step_summary(run, self.summary, self.decision))
         if problem := add_rows(self._config, run, rows=self._active.settings.benchmark_rows):
             self._warn(problem)
 
     def _find_missing(self) -> Iterator[Missing]:
         """Each planned attempt without a record; what nobody has spoken of was cut off by the session's end."""
-        for key in self._planned:
-            for repeat in range(self._active.metadata.repeats):
-                if (attempt := (key, repeat)) not in self._records:
-                    stopped = Missing(key=key, repeat=repeat, reason=MissingReason.STOPPED)
-                    yield self._missing.get(attempt, stopped)
+        for attempt in self._planned:
+            if attempt not in self._records:
+                stopped = Missing(key=attempt[0], repeat=attempt[1], reason=MissingReason.STOPPED)
+                yield self._missing.get(attempt, stopped)
 
     def _order(self) -> Any:
-        position = {key: number for number, key in enumerate(self._planned)}
+        position = {key: number for number, key in enumerate(self._planned_keys)}
         return lambda record: (position.get(record.key, len(position)), record.key, record.repeat)
 
     def _add_journals(self) -> None:
@@ -195,7 +208,7 @@ class Controller:
             for warning in content.warnings:
                 self._warn(warning)
             for record in content.records:
-                if record.key in planned:
+                if record.attempt in planned:
                     self._records.setdefault(record.attempt, record)
 
     def _decide(self, session: pytest.Session, *, met: bool) -> None:
@@ -219,9 +232,13 @@ class Controller:
             for path in folder.glob("records.*.jsonl"):
                 if path.name != journal.RESUMED or self._has_resumed_all():
                     path.unlink()
-            write_run(folder / "run.json", run, summary, config_path=self._config_path(), gate=self.gate)
         except (JSBenchError, OSError) as error:
             self._warn(str(error))
+            return
+        everything = self._active.settings.output is not None
+        config_path, decision = self._config_path(), self.decision or Decision()
+        for problem in files.write(folder, run, summary, decision, config_path=config_path, everything=everything):
+            self._warn(problem)
 
     def _has_resumed_all(self) -> bool:
         """Whether all that was taken over is among this run's records, so that it need not be kept apart."""
@@ -240,4 +257,7 @@ class Controller:
 def _attempt(nodeid: str) -> Attempt | None:
     """The attempt of one of the suite's node ids; None for any other."""
     prefix = f"{ROOT}::"
-    return (CaseKey.parse(nodeid.removeprefix(prefix)), 0) if nodeid.startswith(prefix) else None
+    if not nodeid.startswith(prefix):
+        return None
+    name, _, number = nodeid.removeprefix(prefix).removesuffix("]").partition("[")
+    return CaseKey.parse(name), int(number or 1) - 1

@@ -318,9 +318,36 @@ OPTIONS = (
         "no longer fail it.",
     ),
     Option(
+        name="gate",
+        metavar="'METRIC OP VALUE'",
+        repeated=True,
+        help="Another condition on the run; repeatable: any metric of run.json, as pass_rate>=0.9, "
+        "Github_easy.pass_rate.ci_low>=0.85 (a task; the interval's bound), failure_rates.truncated<=0.05, "
+        "keywords.pattern.pass_rate>=0.8, ttft_p95<=2, cost<=0.5, error_rate<=0.01, n>=50 (attempts judged) or "
+        "baseline.newly_failing<=0. The gates alone decide about failing cases; what was not measured is not met.",
+    ),
+    Option(
+        name="baseline",
+        metavar="RUN|FILE",
+        help="Compare with another run, case by case: its folder, its run.json, or the file that jsbench baseline "
+        "wrote.",
+    ),
+    Option(
+        name="max-regression",
+        metavar="RATE",
+        help="The run passes if no more than this part (0 to 1) of the baseline's cases were lost on balance.",
+    ),
+    Option(
+        name="repeats",
+        metavar="K",
+        parse=_at_least(1, int),
+        help="Attempts per case, one test each. Default: 1.",
+    ),
+    Option(
         name="output",
         metavar="DIR",
-        help="Keep records.jsonl and run.json in DIR/<run id>/. Default: pytest's cache, for the last five runs.",
+        help="Keep records.jsonl, run.json, report.html and more in DIR/<run id>/. Default: records and metrics in "
+        "pytest's cache, for the last five runs.",
     ),
     Option(
         name="benchmark-rows",
@@ -332,7 +359,6 @@ OPTIONS = (
 
 
 #: what is not said again when one case is to be run again
-_OF_ONE_RUN = frozenset({"output", "min-pass-rate", "limit", "tasks", "resume", "shard", "max-cost", "where", "sample"})
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -368,11 +394,18 @@ def value_of(config: pytest.Config, name: str) -> Any:
         raise pytest.UsageError(message) from None
 
 
+#: what the command that runs one case again leaves out
+_NOT_FOR_ONE_CASE = frozenset(
+    {"output", "min-pass-rate", "gate", "baseline", "max-regression", "limit", "tasks", "where", "sample"}
+    | {"resume", "shard", "max-cost"}
+)
+
+
 def given_arguments(config: pytest.Config) -> list[str]:
     """The plugin's options of this command line, as arguments that say the same again."""
     arguments: list[str] = []
     for option in OPTIONS:
         given = config.getoption(option.dest)
-        if given is not None and option.name not in _OF_ONE_RUN:
+        if given is not None and option.name not in _NOT_FOR_ONE_CASE:
             arguments += [f"{option.flag}={text}" for text in (given if option.repeated else [given])]
     return arguments

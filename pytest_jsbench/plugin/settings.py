@@ -46,7 +46,11 @@ class Settings:
     resume: Path | None
     shard: Shard | None
     policy: JudgePolicy
-    gate: Gate | None
+    gates: tuple[Gate, ...]
+    #: an evaluation file or a run's folder
+    baseline: Path | None
+    #: attempts per case
+    repeats: int
     output: Path | None
     benchmark_rows: Literal["task", "case"]
 
@@ -54,17 +58,11 @@ class Settings:
     def from_config(cls, config: pytest.Config) -> Settings:
         """Read the command line and the ini file; pytest.UsageError says what is wrong with a value."""
         from pytest_jsbench.engines.base import EngineConfig
-        from pytest_jsbench.errors import JSBenchError
-        from pytest_jsbench.gates import Gate
         from pytest_jsbench.limits import Limits
 
         values = {option.name: value_of(config, option.name) for option in OPTIONS}
+        _refuse_beside_instances(values)
         policy = _policy(values)
-        try:
-            gate = None if values["min-pass-rate"] is None else Gate.parse(values["min-pass-rate"])
-        except JSBenchError as error:
-            message = f"--jsbench-min-pass-rate: {error}"
-            raise pytest.UsageError(message) from None
         return cls(
             engine=EngineConfig(
                 name=values["engine"],
@@ -89,22 +87,30 @@ class Settings:
             limits=Limits(
                 requests_per_minute=values["rpm"], tokens_per_minute=values["tpm"], max_cost=values["max-cost"]
             ),
-            resume=_resume(values, config),
+            resume=None if values["resume"] is None else config.invocation_params.dir / values["resume"],
             shard=values["shard"],
             policy=policy,
-            gate=gate,
+            gates=_gates(values),
+            baseline=None if values["baseline"] is None else config.invocation_params.dir / values["baseline"],
+            repeats=values["repeats"] or 1,
             output=None if values["output"] is None else config.invocation_params.dir / values["output"],
             benchmark_rows=values["benchmark-rows"] or "task",
         )
 
 
-def _resume(values: Mapping[str, Any], config: pytest.Config) -> Path | None:
-    if values["resume"] is None:
-        return None
-    if values["instances"] is not None:
-        message = "--jsbench-instances calls no model, so there is nothing to resume: leave out --jsbench-resume"
-        raise pytest.UsageError(message)
-    return config.invocation_params.dir / str(values["resume"])
+def _refuse_beside_instances(values: Mapping[str, Any]) -> None:
+    """What asking a grammar about labelled answers leaves no room for."""
+    if values["instances"] is None:
+        return
+    reasons = {
+        "dataset": "it brings schemas of its own",
+        "resume": "it calls no model, so there is nothing to go on with",
+        "repeats": "it calls no model, and a grammar decides alike each time",
+    }
+    for name, reason in reasons.items():
+        if values[name] is not None:
+            message = f"--jsbench-instances: {reason}; leave out --jsbench-{name}"
+            raise pytest.UsageError(message)
 
 
 def _selection(values: Mapping[str, Any], policy: JudgePolicy) -> Selection:
@@ -114,9 +120,6 @@ def _selection(values: Mapping[str, Any], policy: JudgePolicy) -> Selection:
     if values["sample"] is not None:
         size, seed = values["sample"]
         chosen["sample"] = Sample(size=size, seed=seed)
-    if values["instances"] is not None and values["dataset"] is not None:
-        message = "--jsbench-instances brings schemas of its own: leave out --jsbench-dataset"
-        raise pytest.UsageError(message)
     return Selection(
         source=values["instances"] or values["dataset"] or "builtin",
         labelled=values["instances"] is not None,
@@ -124,6 +127,26 @@ def _selection(values: Mapping[str, Any], policy: JudgePolicy) -> Selection:
         default_dialect=policy.default_dialect,
         **chosen,
     )
+
+
+def _gates(values: Mapping[str, Any]) -> tuple[Gate, ...]:
+    from pytest_jsbench.errors import JSBenchError
+    from pytest_jsbench.gates import Gate
+
+    readers = (("min-pass-rate", Gate.least_pass_rate), ("gate", Gate.parse), ("max-regression", Gate.most_regression))
+    gates: list[Gate] = []
+    for option, read in readers:
+        given = values[option]
+        for text in given if isinstance(given, list) else [] if given is None else [given]:
+            try:
+                gates.append(read(text))
+            except JSBenchError as error:
+                message = f"--jsbench-{option}: {error}"
+                raise pytest.UsageError(message) from None
+            if gates[-1].name.baseline and values["baseline"] is None:
+                message = f"--jsbench-{option} {text}: there is nothing to compare with; add --jsbench-baseline=RUN"
+                raise pytest.UsageError(message)
+    return tuple(gates)
 
 
 def _adapt(given: tuple[str, str] | None, *, engine: str) -> str:

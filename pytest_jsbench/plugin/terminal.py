@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
+from pytest_jsbench.exports.changes import changes
+from pytest_jsbench.exports.markdown import workflow_commands
 from pytest_jsbench.exports.table import decision_table, detail, details, keyword_table, table
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.activation import Active
 from pytest_jsbench.plugin.controller import Controller
+from pytest_jsbench.plugin.decision import Decision
 from pytest_jsbench.resumption import Resumption
 
 _LETTERS = {
@@ -80,14 +84,26 @@ class Terminal:
         labelled = self._active.selected.labelled is not None
         for line in [*(decision_table if labelled else table)(controller.summary), ""]:
             reporter.write_line(line)
-        for line in [*details(controller.run, controller.summary), *detail("records", self._where())]:
+        decision = controller.decision or Decision()
+        lines = [*details(controller.run, controller.summary)]
+        if decision.comparison is not None and decision.baseline is not None:
+            lines += changes(decision.comparison, decision.baseline.source)
+        for line in [*lines, *detail("records", self._where())]:
             reporter.write_line(line)
         for warning in controller.warnings:
             for line in detail("warning", warning):
                 reporter.write_line(line, yellow=True)
-        if controller.gate is not None:
-            met = controller.gate.met
-            reporter.write_line(f"{'gate':<11}{controller.gate.message}", green=met, red=not met, bold=True)
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            level = "error" if controller.exitstatus else "warning"
+            for line in workflow_commands(controller.run, level=level):
+                reporter.write_line(line)
+        for gate in decision.gates:
+            for line in detail("gate", gate.message):
+                reporter.write_line(line, green=gate.met, red=not gate.met, bold=True)
+        if decision.gates:
+            passed = controller.exitstatus == pytest.ExitCode.OK
+            for line in detail("verdict", _verdict(decision, passed=passed)):
+                reporter.write_line(line, green=passed, red=not passed, bold=True)
 
     def _cases(self) -> str:
         shard, here = self._active.settings.shard, _count(len(self._active.keys), "case")
@@ -134,6 +150,15 @@ def _resuming(resumption: Resumption) -> str:
     if resumption.left_out:
         parts.append(f"{_count(resumption.left_out, 'answer')} to other questions left out")
     return f"going on with {resumption.metadata.run_id}: {', '.join(parts)}"
+
+
+def _verdict(decision: Decision, *, passed: bool) -> str:
+    met, gates = sum(gate.met for gate in decision.gates), len(decision.gates)
+    if passed:
+        return "PASSED: the gate is met" if gates == 1 else f"PASSED: all {gates} gates are met"
+    if met < gates:
+        return "FAILED: the gate is not met" if gates == 1 else f"FAILED: {gates - met} of {gates} gates are not met"
+    return "FAILED: what failed, or stopped the run, is not for a gate to decide"
 
 
 def _drop_quiet_reports(reporter: pytest.TerminalReporter) -> None:

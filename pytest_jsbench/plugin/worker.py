@@ -10,7 +10,6 @@ import pytest
 
 from pytest_jsbench.acceptance import AcceptanceRunner
 from pytest_jsbench.adaptation.choosing import adapter
-from pytest_jsbench.cases import CaseKey
 from pytest_jsbench.engines.base import Acceptor, Engine, EngineConfig
 from pytest_jsbench.engines.registry import require_acceptor
 from pytest_jsbench.errors import EngineError, JournalError
@@ -42,7 +41,7 @@ class Worker:
         #: None where no model is called
         self._runner: Runner | None = None
         #: makes the record of a case, given when it was queued
-        self._make: Callable[[CaseKey, float], Record] | None = None
+        self._make: Callable[[JSBenchCase, float], Record] | None = None
         self._journal: Journal | None = None
         self._lookahead: LookAhead[Outcome] | None = None
         limits = active.run.limits
@@ -91,7 +90,7 @@ class Worker:
             raise RuntimeError(message)
         return self._lookahead.result(item)
 
-    def _generation(self, judge: Judge) -> Callable[[CaseKey, float], Record]:
+    def _generation(self, judge: Judge) -> Callable[[JSBenchCase, float], Record]:
         """Each case is an attempt of the engine."""
         active = self._active
         engine: Engine = self._build(active.factory.build)
@@ -105,17 +104,19 @@ class Worker:
             context=active.settings.context or engine.info.context,
             admission=self._admission,
         )
-        return lambda key, planned_at: runner.attempt(active.selected.dataset.case(key), planned_at=planned_at)
+        return lambda item, planned_at: runner.attempt(
+            active.selected.dataset.case(item.key), repeat=item.repeat, planned_at=planned_at
+        )
 
-    def _acceptance(self, judge: Judge) -> Callable[[CaseKey, float], Record]:
+    def _acceptance(self, judge: Judge) -> Callable[[JSBenchCase, float], Record]:
         """Each case is a number of labelled answers about which the engine's grammar is asked."""
         labelled = self._active.selected.labelled
         assert labelled is not None
         factory = require_acceptor(self._active.factory, self._active.settings.engine.name)
         acceptor: Acceptor = self._build(factory.build_acceptor)
         runner = AcceptanceRunner(acceptor=acceptor, judge=judge)
-        return lambda key, planned_at: runner.attempt(
-            labelled.case(key), labelled.instances(key), planned_at=planned_at
+        return lambda item, planned_at: runner.attempt(
+            labelled.case(item.key), labelled.instances(item.key), planned_at=planned_at
         )
 
     def _build(self, build: Callable[[EngineConfig], T]) -> T:
@@ -131,13 +132,14 @@ class Worker:
         """One attempt, in a thread of its own, written down by the thread that paid for it."""
         assert self._make is not None
         assert self._lookahead is not None
-        if (recorded := self._active.recorded.get((item.key, 0))) is not None:
+        if (recorded := self._active.recorded.get((item.key, item.repeat))) is not None:
             assert self._runner is not None
             return Outcome(result=self._runner.judge_again(recorded), resumed=True)
         try:
-            record = self._make(item.key, planned_at)
+            record = self._make(item, planned_at)
         except Refused as refused:
-            return Outcome(result=Missing(key=item.key, repeat=0, reason=refused.reason, message=refused.message))
+            missing = Missing(key=item.key, repeat=item.repeat, reason=refused.reason, message=refused.message)
+            return Outcome(result=missing)
         broken_by_us = self._lookahead.stopped and isinstance(record.generation, Failed)
         if self._journal is None or broken_by_us:
             return Outcome(result=record)

@@ -118,3 +118,24 @@ def test_decisions_have_a_table_of_their_own() -> None:
         ["hard", "0.00", "±0.40", "n/a", "n/a", "n/a", "1"],
     ]
     assert not [line for line in details(examples.run(), summary) if line.startswith("tokens")]
+
+
+def test_repeated_attempts_are_said_by_case_and_the_flakiest_come_first() -> None:
+    verdicts = {
+        "steady": [examples.PASSED] * 4,
+        "mostly": [examples.PASSED] * 3 + [examples.VIOLATED],
+        "even": [examples.PASSED, examples.VIOLATED] * 2,
+        "broke": [examples.PASSED] * 3 + [examples.BROKEN],
+        "never": [examples.VIOLATED] * 4,
+    }
+    records = [
+        replace(record(name, verdict=verdict), repeat=repeat)
+        for name, several in verdicts.items()
+        for repeat, verdict in enumerate(several)
+    ]
+
+    text = " ".join(" ".join(lines(*records)).split())
+
+    assert "repeats every attempt of a case passed (pass^k) 1/5 = 0.200 (0.036 to 0.624)," in text
+    assert "at least one (pass@k) 4/5 = 0.800 (0.376 to 0.964)" in text
+    assert "flaky 2 cases passed at times only: simple::even 2/4, simple::mostly 3/4" in text

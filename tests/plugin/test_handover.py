@@ -30,9 +30,12 @@ def handover(tmp_path: Path) -> Handover:
     return Handover(metadata=examples.metadata(), folder=tmp_path, shared=tmp_path, limits=limits, recorded=recorded)
 
 
+SELECTED = {"folder": "cases", "marks": {}}
+
+
 def taken(handover: Handover, worker: Any) -> Handover:
     """What arrives at the worker."""
-    handover.hand_to(worker, PREPARED)
+    handover.hand_to(worker, PREPARED, SELECTED)
     config: Any = SimpleNamespace(workerinput=worker.workerinput, add_cleanup=lambda _cleanup: None)
     found = Handover.from_worker_input(config)
     assert found is not None
@@ -40,7 +43,7 @@ def taken(handover: Handover, worker: Any) -> Handover:
 
 
 def test_a_worker_on_this_machine_shares_all_files(handover: Handover) -> None:
-    assert taken(handover, node(HERE, HERE)) == replace(handover, prepared=PREPARED)
+    assert taken(handover, node(HERE, HERE)) == replace(handover, prepared=PREPARED, selected=SELECTED)
 
 
 def test_a_worker_on_another_machine_gets_the_records_and_writes_none(handover: Handover) -> None:
