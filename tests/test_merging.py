@@ -121,7 +121,7 @@ def test_the_merged_run_is_a_run_like_any_other(shards: list[Path], tmp_path: Pa
     assert ids(content.records) == "abcdfg"
     data = json.loads((tmp_path / "out" / "run.json").read_text())
     assert (data["metrics"]["planned"], data["metrics"]["missing"]) == (7, 1)
-    assert "pass rate 5/7 = 0.7143, gate 0.7: met" in out.getvalue()
+    assert "pass_rate 5/7 = 0.7143, gate >= 0.7: met" in out.getvalue()
     assert merge([tmp_path / "out"]).run.records == content.records
 
 

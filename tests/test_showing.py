@@ -61,8 +61,9 @@ def test_models_are_compared_by_pass_rate_speed_and_cost_and_what_is_real_is_sai
     assert max(map(len, lines)) <= 80
 
 
-def test_a_comparison_as_json_has_every_figure(tmp_path: Path) -> None:
-    files = [run(tmp_path / "a.json", "m", 18), run(tmp_path / "b.json", "m", 8)]
+def test_a_comparison_as_json_has_every_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = [run(Path("a.json"), "m", 18), run(Path("b.json"), "m", 8)]
 
     data = json.loads(shown("compare", *files, "--json"))
 
