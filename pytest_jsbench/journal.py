@@ -118,6 +118,9 @@ def read_run(path: Path) -> JournalContent:
 
 def find_files(path: Path) -> list[Path]:
     """The records files of a run, what it took over from an earlier one first; JournalError where there are none."""
+    if not path.exists():
+        message = f"no run at {path}: there is no such file or folder"
+        raise JournalError(message)
     if not path.is_dir():
         return [path]
     files = sorted(path.glob("records*.jsonl"), key=lambda file: (file.name != RESUMED, file.name))

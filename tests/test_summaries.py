@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_jsbench.cases import CaseKey
 from pytest_jsbench.generations import FaultKind
+from pytest_jsbench.missing import Missing, MissingReason
 from pytest_jsbench.summaries import summarize
 from pytest_jsbench.verdicts import FailureType
 from tests import examples
@@ -140,3 +143,23 @@ def test_broken_calls_are_counted_by_whose_fault_they_were() -> None:
     ]
 
     assert summarize(examples.run(*records)).total.to_dict()["fault_counts"] == {"hang": 2, "crash": 1}
+
+
+def test_what_is_missing_is_counted_by_its_reason_in_its_task() -> None:
+    keys = (CaseKey(task="simple", id="a"), CaseKey(task="simple", id="b"), CaseKey(task="hard", id="c"))
+    missing = (
+        Missing(key=keys[1], repeat=0, reason=MissingReason.LIMIT),
+        Missing(key=keys[2], repeat=0, reason=MissingReason.WORKER_DIED),
+    )
+
+    summary = summarize(replace(examples.run(record("a"), planned=keys), missing=missing))
+
+    assert summary.total.missing == 2
+    assert {reason for reason, count in summary.total.missing_reasons.items() if count} == {"limit", "worker_died"}
+    assert summary.tasks["hard"].to_dict()["missing_reasons"] == {
+        "limit": 0,
+        "disk": 0,
+        "stopped": 0,
+        "worker_died": 1,
+        "error": 0,
+    }

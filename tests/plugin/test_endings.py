@@ -61,10 +61,12 @@ def test_after_x_the_rest_was_stopped(twelve: Bench) -> None:
     assert figures["missing_reasons"]["stopped"] == figures["missing"] > 0
 
 
+@pytest.mark.parametrize("bench", ["plain"], indirect=True)
 def test_a_gate_that_is_met_does_not_make_a_stopped_run_green(twelve: Bench) -> None:
     assert twelve.run(*ENGINE, "-x", "--jsbench-min-pass-rate=0").ret != pytest.ExitCode.OK
 
 
+@pytest.mark.parametrize("bench", ["plain"], indirect=True)
 def test_a_test_that_breaks_beside_its_call_keeps_its_say_and_the_sum_right(twelve: Bench) -> None:
     hook = "def pytest_runtest_setup(item):\n    assert item.name != 'c01'\n"
     twelve.write({"conftest.py": hook})

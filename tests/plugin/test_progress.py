@@ -18,7 +18,7 @@ def watched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
     return bench
 
 
-@pytest.mark.parametrize("verbose", [[], ["-v"]], ids=["dots", "names"])
+@pytest.mark.parametrize(("bench", "verbose"), [("plain", []), ("plain", ["-v"]), ("xdist", [])], indirect=["bench"])
 def test_each_line_stands_by_itself(watched: Bench, verbose: list[str]) -> None:
     result = watched.run(*verbose)
 

@@ -20,6 +20,7 @@ def test_shards_put_together_are_the_run_in_one_piece(bench: Bench) -> None:
         result = bench.run(f"--jsbench-shard={shard}", f"--jsbench-output={folder}")
         result.stdout.fnmatch_lines([f"jsbench: dataset schemas, 3 cases (shard {shard} of 6), 16 in flight"])
         folders.append(str(bench.path / folder))
+    bench.workers = ()
     bench.run("--jsbench-output=whole")
     out = io.StringIO()
 
