@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_jsbench.display import printable
 from pytest_jsbench.exports.changes import changes
 from pytest_jsbench.exports.markdown import workflow_commands
 from pytest_jsbench.exports.table import decision_table, detail, details, keyword_table, table
@@ -50,6 +51,9 @@ class Terminal:
             f"jsbench: engine {metadata.engine}, model {metadata.model} ({settings})",
             f"jsbench: {_source(active)}, {self._cases()}, {active.concurrency} in flight{_limited(active)}",
         ]
+        if (metadata.prompt != "schema" or metadata.shots) and active.selected.labelled is None:
+            shots = f", {_count(metadata.shots, 'example')} first" if metadata.shots else ""
+            lines.append(f"jsbench: prompt {printable(metadata.prompt)}{shots}")
         if active.resumption is not None:
             lines.append(f"jsbench: {_resuming(active.resumption)}")
         if active.suite_only:
