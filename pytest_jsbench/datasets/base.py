@@ -75,8 +75,8 @@ class Row:
 class RowDataset(Protocol):
     """A dataset of which cases can be given as text, to be parsed elsewhere."""
 
-    def all_rows(self) -> Iterable[tuple[CaseKey, Row | BrokenCase]]:
-        """Each case that is nothing but the text of a schema; broken where there is none."""
+    def all_rows(self) -> Iterable[tuple[CaseKey, Row]]:
+        """Each case that is nothing but the text of a schema."""
 
 
 def choose_tasks(source: str, known: Sequence[str], wanted: Sequence[str] | None) -> list[str]:

@@ -12,14 +12,14 @@ from typing import Any, Protocol
 
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey, safe_name
 from pytest_jsbench.datasets.base import Row, Selection, choose_tasks
-from pytest_jsbench.datasets.documents import json_type
 from pytest_jsbench.datasets.listing import free_key
 from pytest_jsbench.datasets.rows import case_of
 from pytest_jsbench.display import printable
 from pytest_jsbench.errors import DatasetError, nearest
 
 _SPLITS_ALL = "all"
-_WHOLE = "default"
+#: the name of all tasks together, which is no task
+WHOLE = "default"
 #: seconds in which a hub that is there says so
 _PATIENCE = 5.0
 
@@ -49,7 +49,7 @@ class HubDataset:
             raise DatasetError(message)
         rows: dict[CaseKey, tuple[Table, int]] = {}
         with _quiet(), _cached_where_unreachable(selection.source):
-            for task in _tasks(selection):
+            for task in choose_parts(selection, _configs(selection.source)):
                 rows |= _task_rows(selection, task)
         return cls(source=selection.source, rows=rows)
 
@@ -60,33 +60,23 @@ class HubDataset:
     def case(self, key: CaseKey) -> Case | BrokenCase:
         """One of them; broken where its row holds no JSON Schema."""
         table, index = self.rows[key]
-        return case_of(key, table[index], where=self._where(key, index))
+        return case_of(key, table[index], where=f"{self.source} {key.task} row {index}")
 
-    def all_rows(self) -> Iterator[tuple[CaseKey, Row | BrokenCase]]:
+    def all_rows(self) -> Iterator[tuple[CaseKey, Row]]:
         """Each case that is nothing but the text of a schema."""
         plain = {
             id(table) for table, _ in self.rows.values() if set(table.column_names) == {"json_schema", "unique_id"}
         }
-        return ((key, self._row(key)) for key, (table, _) in self.rows.items() if id(table) in plain)
-
-    def _row(self, key: CaseKey) -> Row | BrokenCase:
-        table, index = self.rows[key]
-        text = table[index]["json_schema"]
-        where = self._where(key, index)
-        if not isinstance(text, str):
-            return BrokenCase(key=key, problem=f"{where}: json_schema is {json_type(text)}; expected text")
-        return Row(text=text, where=where)
-
-    def _where(self, key: CaseKey, index: int) -> str:
-        return f"{self.source} {key.task} row {index}"
+        for key, (table, index) in self.rows.items():
+            if id(table) in plain and isinstance(text := table[index]["json_schema"], str):
+                yield key, Row(text=text, where=f"{self.source} {key.task} row {index}")
 
 
-def _tasks(selection: Selection) -> list[str]:
+def choose_parts(selection: Selection, configs: Sequence[str]) -> list[str]:
     """The configs to take: a hub repository may name its whole as one more, `default`, and the tasks are its parts."""
-    configs = _configs(selection.source)
-    parts = [name for name in configs if name != _WHOLE] or configs
+    parts = [name for name in configs if name != WHOLE] or configs
     wanted = selection.tasks
-    if wanted is not None and _WHOLE in wanted and _WHOLE in configs:
+    if wanted is not None and WHOLE in wanted and WHOLE in configs:
         wanted = None
     return choose_tasks(selection.source, parts, wanted)
 

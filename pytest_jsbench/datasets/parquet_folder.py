@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey, safe_name
-from pytest_jsbench.datasets.base import Row, Selection, choose_tasks
-from pytest_jsbench.datasets.documents import as_case, parse_json
-from pytest_jsbench.datasets.hub import choose_splits
+from pytest_jsbench.datasets.base import Row, Selection
+from pytest_jsbench.datasets.hub import WHOLE, choose_parts, choose_splits
 from pytest_jsbench.datasets.listing import free_key
+from pytest_jsbench.datasets.rows import case_of
 
 _SCHEMA, _ID = "json_schema", "unique_id"
-#: the name of all tasks together, which is no task
-_WHOLE = "default"
 #: the lines of a dataset card that say which files are which
 _CARD_LINE = re.compile(r"^\s*-?\s*(config_name|split|path): (\S+)$", re.MULTILINE)
 
@@ -43,7 +41,7 @@ def find_layout(folder: Path) -> Layout | None:
             task = value
         elif name == "split":
             split = value
-        elif task == _WHOLE:
+        elif task == WHOLE:
             continue
         elif not task or value != f"{task}/{split}-*":
             return None
@@ -68,7 +66,7 @@ class ParquetFolder:
     def open(cls, selection: Selection, layout: Layout) -> ParquetFolder:
         """The selection's part of these files."""
         rows: dict[CaseKey, tuple[Path, int]] = {}
-        for task in choose_tasks(selection.source, list(layout), selection.tasks):
+        for task in choose_parts(selection, [*layout, WHOLE]):
             rows |= _task_rows(selection, task, layout[task])
         return cls(source=selection.source, rows=rows)
 
@@ -81,26 +79,21 @@ class ParquetFolder:
         path, number = self.rows[key]
         if path not in self.texts:
             self.texts[path] = _read(path, _SCHEMA)
-        row = self._row(key, self.texts[path][number].as_py(), number)
-        if isinstance(row, BrokenCase):
-            return row
-        return as_case(key, lambda: parse_json(row.text), where=row.where)
+        row = {_SCHEMA: self.texts[path][number].as_py(), _ID: key.id}
+        return case_of(key, row, where=self._where(key, number))
 
-    def all_rows(self) -> Iterator[tuple[CaseKey, Row | BrokenCase]]:
+    def all_rows(self) -> Iterator[tuple[CaseKey, Row]]:
         """Each case as text, some at a time, of which none are kept."""
         by_file: dict[Path, dict[int, CaseKey]] = {}
         for key, (path, number) in self.rows.items():
             by_file.setdefault(path, {})[number] = key
         for path, keys in by_file.items():
             for number, text in enumerate(_texts(path)):
-                if number in keys:
-                    yield keys[number], self._row(keys[number], text, number)
+                if number in keys and text is not None:
+                    yield keys[number], Row(text=text, where=self._where(keys[number], number))
 
-    def _row(self, key: CaseKey, text: str | None, number: int) -> Row | BrokenCase:
-        where = f"{self.source} {key.task} row {number}"
-        if text is None:
-            return BrokenCase(key=key, problem=f"{where}: a JSON null is not a JSON Schema; expected text")
-        return Row(text=text, where=where)
+    def _where(self, key: CaseKey, number: int) -> str:
+        return f"{self.source} {key.task} row {number}"
 
 
 def _task_rows(selection: Selection, task: str, files: Mapping[str, Sequence[Path]]) -> dict[CaseKey, tuple[Path, int]]:

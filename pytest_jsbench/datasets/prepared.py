@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.datasets.base import Dataset, Row, RowDataset
-from pytest_jsbench.datasets.documents import as_case, parse_json
+from pytest_jsbench.datasets.rows import SCHEMA_NAMES, case_of
 from pytest_jsbench.datasets.selecting import SelectedDataset
 
 _INDEX = "index.json"
@@ -60,7 +60,8 @@ class PreparedDataset:
         if place is None or self.rows is None:
             return self.reopen().case(key)
         where, _, text = self.rows[place[0] : place[1]].partition(_BREAK)
-        return as_case(key, lambda: parse_json(_decode(text)), where=_decode(where))
+        row = {SCHEMA_NAMES[0]: text.decode("utf-8", "surrogatepass")}
+        return case_of(key, row, where=where.decode("utf-8", "surrogatepass"))
 
 
 def prepare(dataset: Dataset, folder: Path) -> None:
@@ -73,17 +74,13 @@ def prepare(dataset: Dataset, folder: Path) -> None:
         if isinstance(whole, RowDataset):
             wanted = frozenset(keys)
             for key, row in whole.all_rows():
-                if key in wanted and isinstance(row, Row):
+                if key in wanted:
                     places[key] = _write(file, row)
     index = {
         "tasks": list(tasks),
         "keys": [(tasks[key.task], key.id, *places.get(key, (None, None))) for key in keys],
     }
     (folder / _INDEX).write_text(json.dumps(index), "ascii")
-
-
-def _decode(data: bytes) -> str:
-    return data.decode("utf-8", "surrogatepass")
 
 
 def _write(file: BinaryIO, row: Row) -> tuple[int, int]:

@@ -106,7 +106,7 @@ def test_a_row_that_is_not_json_is_a_broken_case_with_its_place(tmp_path: Path, 
     assert isinstance(bad, BrokenCase)
     assert "a row 0: not JSON" in bad.problem
     assert isinstance(null, BrokenCase)
-    assert "a row 1: a JSON null is not a JSON Schema; expected" in null.problem
+    assert "a row 1: a JSON null is not a JSON Schema" in null.problem
 
 
 def test_rows_of_one_name_stay_two_cases(tmp_path: Path, files: str) -> None:
@@ -125,6 +125,17 @@ def test_every_row_is_given_as_text(hub: Path) -> None:
         ("easy::e3", Row(text="true", where=f"{hub} easy row 2")),
         ("hard::h1", Row(text="true", where=f"{hub} hard row 0")),
     ]
+
+
+def test_a_row_that_is_more_or_less_than_a_schema_is_not_given_as_text(tmp_path: Path, files: str) -> None:
+    tables: dict[str, dict[str, list[dict[str, object]]]] = {
+        "asked": {"test": [row("x") | {"prompt": "p"}]},
+        "empty": {"test": [{"json_schema": None, "unique_id": "n"}, row("y")]},
+    }
+    dataset = open_dataset(Selection(source=str(write_hub(tmp_path / "hub", tables, files=files))))
+
+    assert isinstance(dataset, RowDataset)
+    assert [str(key) for key, _ in dataset.all_rows()] == ["empty::y"]
 
 
 def test_only_another_layout_needs_the_library(hub: Path, files: str) -> None:
