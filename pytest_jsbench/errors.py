@@ -4,6 +4,7 @@ What can go wrong before or between calls, as one tree.
 JSBenchError                a message a user can act on: found, expected, next step
 ├── DatasetError            a source that cannot be read, or a task it does not hold
 ├── ImportFailed            `package.module:name` names nothing that can be had
+├── ConditionError          a condition on cases that cannot be read
 ├── PromptError             a prompt preset that does not exist or cannot be rendered
 ├── EngineError             an engine that cannot be found, built or started
 │   ├── UnknownEngine       no engine of that name
@@ -34,6 +35,10 @@ class DatasetError(JSBenchError):
 
 class ImportFailed(JSBenchError):
     """A module cannot be imported, or has no such name."""
+
+
+class ConditionError(JSBenchError):
+    """A condition on cases cannot be read."""
 
 
 class PromptError(JSBenchError):

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.errors import DatasetError, nearest
+from pytest_jsbench.verdicts.dialects import DRAFT_2020_12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """So many cases over all tasks, in proportion; the seed is the sample's own, and not the model's."""
+
+    size: int
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +29,12 @@ class Selection:
     split: str = "test"
     #: the first N of each task; None: all
     limit: int | None = None
+    #: conditions (`conditions`), all of which a case must meet
+    where: tuple[str, ...] = ()
+    #: None: all
+    sample: Sample | None = None
+    #: the `$schema` by which conditions see a schema that declares none
+    default_dialect: str = DRAFT_2020_12.uri
 
     def to_dict(self) -> dict[str, object]:
         """The selection as JSON values, for the run's metadata."""
@@ -28,6 +43,9 @@ class Selection:
             "tasks": None if self.tasks is None else list(self.tasks),
             "split": self.split,
             "limit": self.limit,
+            "where": list(self.where),
+            "sample": None if self.sample is None else self.sample.size,
+            "sample_seed": None if self.sample is None else self.sample.seed,
         }
 
 
@@ -39,6 +57,23 @@ class Dataset(Protocol):
 
     def case(self, key: CaseKey) -> Case | BrokenCase:
         """The case of that key, parsed now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A case's schema as text, not parsed yet."""
+
+    text: str
+    #: where it stands, for messages about it
+    where: str
+
+
+@runtime_checkable
+class RowDataset(Protocol):
+    """A dataset of which cases can be given as text, to be parsed elsewhere."""
+
+    def all_rows(self) -> Iterable[tuple[CaseKey, Row]]:
+        """Each case that is nothing but the text of a schema."""
 
 
 def choose_tasks(source: str, known: Sequence[str], wanted: Sequence[str] | None) -> list[str]:

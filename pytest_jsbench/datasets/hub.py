@@ -11,20 +11,25 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey, safe_name
-from pytest_jsbench.datasets.base import Selection, choose_tasks
+from pytest_jsbench.datasets.base import Row, Selection, choose_tasks
 from pytest_jsbench.datasets.listing import free_key
 from pytest_jsbench.datasets.rows import case_of
 from pytest_jsbench.display import printable
 from pytest_jsbench.errors import DatasetError, nearest
 
 _SPLITS_ALL = "all"
-_WHOLE = "default"
+#: the name of all tasks together, which is no task
+WHOLE = "default"
 #: seconds in which a hub that is there says so
 _PATIENCE = 5.0
 
 
 class Table(Protocol):
     """The part of `datasets.Dataset` that is used: rows on disk, read one by one."""
+
+    @property
+    def column_names(self) -> Sequence[str]:
+        """What each row holds."""
 
     def __getitem__(self, index: int) -> Mapping[str, Any]: ...
 
@@ -44,7 +49,7 @@ class HubDataset:
             raise DatasetError(message)
         rows: dict[CaseKey, tuple[Table, int]] = {}
         with _quiet(), _cached_where_unreachable(selection.source):
-            for task in _tasks(selection):
+            for task in choose_parts(selection, _configs(selection.source)):
                 rows |= _task_rows(selection, task)
         return cls(source=selection.source, rows=rows)
 
@@ -57,13 +62,21 @@ class HubDataset:
         table, index = self.rows[key]
         return case_of(key, table[index], where=f"{self.source} {key.task} row {index}")
 
+    def all_rows(self) -> Iterator[tuple[CaseKey, Row]]:
+        """Each case that is nothing but the text of a schema."""
+        plain = {
+            id(table) for table, _ in self.rows.values() if set(table.column_names) == {"json_schema", "unique_id"}
+        }
+        for key, (table, index) in self.rows.items():
+            if id(table) in plain and isinstance(text := table[index]["json_schema"], str):
+                yield key, Row(text=text, where=f"{self.source} {key.task} row {index}")
 
-def _tasks(selection: Selection) -> list[str]:
+
+def choose_parts(selection: Selection, configs: Sequence[str]) -> list[str]:
     """The configs to take: a hub repository may name its whole as one more, `default`, and the tasks are its parts."""
-    configs = _configs(selection.source)
-    parts = [name for name in configs if name != _WHOLE] or configs
+    parts = [name for name in configs if name != WHOLE] or configs
     wanted = selection.tasks
-    if wanted is not None and _WHOLE in wanted and _WHOLE in configs:
+    if wanted is not None and WHOLE in wanted and WHOLE in configs:
         wanted = None
     return choose_tasks(selection.source, parts, wanted)
 
@@ -85,14 +98,8 @@ def _task_rows(selection: Selection, task: str) -> dict[CaseKey, tuple[Table, in
         loaded = datasets.load_dataset(selection.source, task)
     except Exception as error:
         raise _unreachable(selection.source, error) from error
-    splits = list(loaded)
-    if selection.split != _SPLITS_ALL and selection.split not in splits:
-        known = nearest(selection.split, [*splits, _SPLITS_ALL])
-        message = f"dataset '{selection.source}' has no split '{selection.split}' in {task}: {known}"
-        raise DatasetError(message)
-    chosen = splits if selection.split == _SPLITS_ALL else [selection.split]
     rows: dict[CaseKey, tuple[Table, int]] = {}
-    for split in chosen:
+    for split in choose_splits(selection, task, list(loaded)):
         table = loaded[split]
         missing = {"json_schema", "unique_id"} - set(table.column_names)
         if missing:
@@ -106,6 +113,17 @@ def _task_rows(selection: Selection, task: str) -> dict[CaseKey, tuple[Table, in
                 return rows
             rows[free_key(rows, safe_name(task), str(name))] = (table, index)
     return rows
+
+
+def choose_splits(selection: Selection, task: str, known: Sequence[str]) -> Sequence[str]:
+    """The splits to take of a task; DatasetError where it has none of that name."""
+    if selection.split == _SPLITS_ALL:
+        return known
+    if selection.split not in known:
+        expected = nearest(selection.split, [*known, _SPLITS_ALL])
+        message = f"dataset '{selection.source}' has no split '{selection.split}' in {task}: {expected}"
+        raise DatasetError(message)
+    return [selection.split]
 
 
 def _unreachable(source: str, error: Exception) -> DatasetError:

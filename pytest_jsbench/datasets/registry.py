@@ -52,6 +52,10 @@ def open_dataset(selection: Selection) -> Dataset:
 
 def _open_folder(selection: Selection, folder: Path) -> Dataset:
     if next(folder.rglob("*.parquet"), None) is not None:
+        from pytest_jsbench.datasets.parquet_folder import ParquetFolder, find_layout
+
+        if (layout := find_layout(folder)) is not None:
+            return ParquetFolder.open(selection, layout)
         from pytest_jsbench.datasets.hub import HubDataset
 
         return HubDataset.open(selection)

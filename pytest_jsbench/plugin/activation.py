@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.cases import CaseKey, safe_name
-from pytest_jsbench.datasets.base import Dataset
-from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.errors import EngineError, JSBenchError
 from pytest_jsbench.generations import EngineInfo, GenerationParams, ResponseFormat
+from pytest_jsbench.plugin import marks
 from pytest_jsbench.plugin.options import given_arguments
+from pytest_jsbench.plugin.selection import Selected
 from pytest_jsbench.plugin.settings import Settings
 from pytest_jsbench.records import RunMetadata
 
@@ -39,7 +39,7 @@ class Active:
 
     settings: Settings
     factory: EngineFactory
-    dataset: Dataset
+    selected: Selected
     keys: Sequence[CaseKey]
     params: GenerationParams
     #: calls in flight in this process
@@ -70,6 +70,7 @@ def activate(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from None
     config.stash[ACTIVE] = active
     _register_markers(config)
+    marks.register(config, (key.task for key in active.keys))
 
     from pytest_jsbench.plugin.collection import Suite
     from pytest_jsbench.plugin.worker import Worker
@@ -89,7 +90,10 @@ def _active(config: pytest.Config) -> Active:
     settings = Settings.from_config(config)
     chosen, suite_only = _take_chosen(config, asked=settings.asked_on_command_line)
     from_controller = _worker_input(config)
-    dataset = open_dataset(settings.selection)
+    if from_controller is None:
+        selected = Selected.open(config, settings.selection)
+    else:
+        selected = Selected.take(from_controller["selected"], config, settings.selection)
     factory = find(settings.engine.name)
     asked_only = bool(config.option.collectonly)
     if from_controller is None and not asked_only:
@@ -101,7 +105,7 @@ def _active(config: pytest.Config) -> Active:
         timeout=settings.timeout,
     )
     concurrency = settings.concurrency or _share(factory, config)
-    keys = dataset.keys()
+    keys = selected.dataset.keys()
     if from_controller is None:
         info = _describe(factory, settings.engine, tolerant=asked_only)
         metadata = _metadata(settings, info, params, len(keys), concurrency)
@@ -116,7 +120,7 @@ def _active(config: pytest.Config) -> Active:
     return Active(
         settings=settings,
         factory=factory,
-        dataset=dataset,
+        selected=selected,
         keys=keys,
         params=params,
         concurrency=concurrency,
@@ -156,11 +160,12 @@ def _worker_input(config: pytest.Config) -> Mapping[str, Any] | None:
     return data
 
 
-def worker_input(active: Active, prepared: EngineConfig) -> str:
+def worker_input(active: Active, prepared: EngineConfig, selected: Mapping[str, Any]) -> str:
     """What a worker cannot find out for itself, as one JSON text (xdist carries builtins only)."""
     return json.dumps(
         {
             "engine": prepared.to_dict(),
+            "selected": selected,
             "metadata": active.metadata.to_dict(),
             "folder": None if active.folder is None else str(active.folder),
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -13,6 +14,7 @@ from pytest_jsbench.cases import CaseKey
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.activation import ACTIVE, ROOT, Active, marker_name
 from pytest_jsbench.plugin.failures import CaseFailed, failure_text
+from pytest_jsbench.plugin.marks import Marks, task_mark
 
 if TYPE_CHECKING:
     from pytest_jsbench.plugin.worker import Worker
@@ -23,6 +25,7 @@ class JSBenchSuite(pytest.Collector):
     """The root of the suite: `jsbench`."""
 
     keys: Iterable[CaseKey] = ()
+    marks: Marks = MappingProxyType({})
 
     def collect(self) -> Iterator[pytest.Collector]:
         """One collector per task, in the dataset's order."""
@@ -32,7 +35,9 @@ class JSBenchSuite(pytest.Collector):
         for task, keys in by_task.items():
             collector = JSBenchTask.from_parent(self, name=task)
             collector.keys = keys
-            collector.add_marker("jsbench")
+            collector.marks = self.marks
+            for mark in ("jsbench", task_mark(task)):
+                collector.add_marker(mark)
             yield collector
 
 
@@ -40,12 +45,15 @@ class JSBenchTask(pytest.Collector):
     """A task: `jsbench::<task>`."""
 
     keys: Iterable[CaseKey] = ()
+    marks: Marks = MappingProxyType({})
 
     def collect(self) -> Iterator[pytest.Item]:
         """One item per case."""
         for key in self.keys:
             item = JSBenchCase.from_parent(self, name=key.id)
             item.key = key
+            for mark in self.marks.get(key, ()):
+                item.add_marker(mark)
             yield item
 
 
@@ -113,6 +121,7 @@ class Suite:
         if isinstance(collector, pytest.Session) and report.passed:
             suite = JSBenchSuite.from_parent(collector, name=ROOT, nodeid=ROOT)
             suite.keys = self._active.keys
+            suite.marks = self._active.selected.marks
             report.result = [*(report.result or ()), suite]
         return report
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+import tempfile
+from collections.abc import Generator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -37,6 +39,7 @@ class Controller:
         #: failures that are not an answer's: a project's own tests, errors, crashed workers
         self._other_failures = 0
         self._prepared: EngineConfig | None = None
+        self._handed: Mapping[str, Any] = {}
         self._resources: ExitStack = contextlib.ExitStack()
         config.add_cleanup(self._resources.close)
         self.run: Run | None = None
@@ -67,7 +70,9 @@ class Controller:
                 self._prepared = self._resources.enter_context(factory.prepare(self._active.settings.engine))
             except EngineError as error:
                 raise pytest.UsageError(str(error)) from None
-        node.workerinput["jsbench"] = worker_input(self._active, self._prepared)
+            folder = tempfile.TemporaryDirectory(prefix="jsbench-", ignore_cleanup_errors=True)
+            self._handed = self._active.selected.hand_over(Path(self._resources.enter_context(folder)))
+        node.workerinput["jsbench"] = worker_input(self._active, self._prepared, self._handed)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:

@@ -16,7 +16,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 def load_case(request: pytest.FixtureRequest) -> Case:
     """The case of the test's key; skips where its row holds no JSON Schema."""
-    case = request.config.stash[ACTIVE].dataset.case(request.param)
+    case = request.config.stash[ACTIVE].selected.dataset.case(request.param)
     if isinstance(case, BrokenCase):
         pytest.skip(f"invalid_schema: {case.problem}")
     return case

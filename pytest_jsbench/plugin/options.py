@@ -48,6 +48,14 @@ def _extra_fields(text: str) -> str | tuple[str, ...]:
     return text if text in {"fail", "allow"} else _names(text)
 
 
+def _sample(text: str) -> tuple[int, int]:
+    size, separator, seed = text.partition(":")
+    if not (size.isascii() and size.isdecimal() and int(size)) or (separator and not seed.isdecimal()):
+        message = f"expected a whole number of at least 1, or with a seed such as 300:7, found {text!r}"
+        raise ValueError(message)
+    return int(size), int(seed or 0)
+
+
 def _adaptation(text: str) -> tuple[str, str]:
     mode, separator, subset = text.partition(":")
     subsets = ("openai", "anthropic", "gemini")
@@ -148,6 +156,21 @@ OPTIONS = (
         metavar="N",
         parse=_at_least(1, int),
         help="Only the first N cases of each task. Default: all.",
+    ),
+    Option(
+        name="where",
+        metavar="CONDITION",
+        repeated=True,
+        help="Only cases that meet a condition, such as 'keywords:pattern and size<4096' or 'not feature:recursive'; "
+        "fields: task, id, dialect, feature, keywords, size, depth. Repeatable: all must be met. --jsbench-limit and "
+        "--jsbench-sample count what is left.",
+    ),
+    Option(
+        name="sample",
+        metavar="N[:SEED]",
+        parse=_sample,
+        help="Only N cases over all tasks, each task's share in proportion; the same ones on every machine. Another "
+        "seed (default: 0; it has nothing to do with --jsbench-seed) takes others. Default: all.",
     ),
     Option(
         name="adapt",
@@ -289,6 +312,6 @@ def given_arguments(config: pytest.Config) -> list[str]:
     arguments: list[str] = []
     for option in OPTIONS:
         given = config.getoption(option.dest)
-        if given is not None and option.name not in {"output", "min-pass-rate", "limit", "tasks"}:
+        if given is not None and option.name not in {"output", "min-pass-rate", "limit", "tasks", "where", "sample"}:
             arguments += [f"{option.flag}={text}" for text in (given if option.repeated else [given])]
     return arguments

@@ -44,13 +44,12 @@ class Settings:
     @classmethod
     def from_config(cls, config: pytest.Config) -> Settings:
         """Read the command line and the ini file; pytest.UsageError says what is wrong with a value."""
-        from pytest_jsbench.datasets.base import Selection
         from pytest_jsbench.engines.base import EngineConfig
         from pytest_jsbench.errors import JSBenchError
         from pytest_jsbench.gates import Gate
 
         values = {option.name: value_of(config, option.name) for option in OPTIONS}
-        selection = {name: values[name] for name in ("tasks", "split", "limit") if values[name] is not None}
+        policy = _policy(values)
         try:
             gate = None if values["min-pass-rate"] is None else Gate.parse(values["min-pass-rate"])
         except JSBenchError as error:
@@ -66,7 +65,7 @@ class Settings:
                 options=dict(values["engine-option"] or ()),
             ),
             asked_on_command_line=config.getoption("jsbench_engine") is not None,
-            selection=Selection(source=values["dataset"] or "builtin", **selection),
+            selection=_selection(values, policy),
             prompt=values["prompt"] or "schema",
             adapt=_adapt(values["adapt"], engine=values["engine"]),
             max_tokens=values["max-tokens"],
@@ -75,11 +74,26 @@ class Settings:
             timeout=values["timeout"] or 120.0,
             retries=2 if values["retries"] is None else values["retries"],
             concurrency=values["concurrency"],
-            policy=_policy(values),
+            policy=policy,
             gate=gate,
             output=None if values["output"] is None else config.invocation_params.dir / values["output"],
             benchmark_rows=values["benchmark-rows"] or "task",
         )
+
+
+def _selection(values: Mapping[str, Any], policy: JudgePolicy) -> Selection:
+    from pytest_jsbench.datasets.base import Sample, Selection
+
+    chosen = {name: values[name] for name in ("tasks", "split", "limit") if values[name] is not None}
+    if values["sample"] is not None:
+        size, seed = values["sample"]
+        chosen["sample"] = Sample(size=size, seed=seed)
+    return Selection(
+        source=values["dataset"] or "builtin",
+        where=tuple(values["where"] or ()),
+        default_dialect=policy.default_dialect,
+        **chosen,
+    )
 
 
 def _adapt(given: tuple[str, str] | None, *, engine: str) -> str:

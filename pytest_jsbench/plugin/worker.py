@@ -103,7 +103,7 @@ class Worker:
         """One attempt, in a thread of its own, written down by the thread that paid for it."""
         assert self._runner is not None
         assert self._lookahead is not None
-        record = self._runner.attempt(self._active.dataset.case(item.key), planned_at=planned_at)
+        record = self._runner.attempt(self._active.selected.dataset.case(item.key), planned_at=planned_at)
         broken_by_us = self._lookahead.stopped and isinstance(record.generation, Failed)
         if self._journal is None or broken_by_us:
             return record, ""
