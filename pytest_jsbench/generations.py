@@ -40,6 +40,8 @@ class DeclineReason(StrEnum):
     """Why an engine gave no answer on purpose."""
 
     UNSUPPORTED_SCHEMA = "unsupported_schema"
+    #: the prompt alone is longer than the model's context
+    CONTEXT_LENGTH = "context_length"
     REFUSAL = "refusal"
 
 
@@ -166,5 +168,7 @@ class EngineInfo:
     streaming: bool
     #: whose published prices hold for its calls; None for a server of one's own
     provider: str | None = None
+    #: tokens of prompt and answer together that it has room for, where that is known
+    context: int | None = None
     #: versions of the libraries that made the call, and any setting that changes answers
     details: Mapping[str, Any] = field(default_factory=dict)

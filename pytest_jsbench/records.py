@@ -21,7 +21,7 @@ from pytest_jsbench.generations import (
     Sent,
     Usage,
 )
-from pytest_jsbench.prompts import Message, Prompt
+from pytest_jsbench.prompts import Message, Prompt, PromptLength
 from pytest_jsbench.timing import Timing
 from pytest_jsbench.verdicts import FailureType, Note, SecondOpinion, Verdict, Violation
 
@@ -49,6 +49,8 @@ class Record:
     retries: int = 0
     #: how the schema that was sent differs from the case's, where it was adapted
     changes: tuple[Change, ...] = ()
+    #: None where nothing was to be asked
+    prompt_length: PromptLength | None = None
     #: the instance that the dataset expects; it has no part in the verdict
     reference: object = None
     #: the case's own, from its dataset
@@ -71,6 +73,7 @@ class Record:
             "prompt": None
             if self.prompt is None
             else {"digest": self.prompt.digest, "messages": self.prompt.to_messages()},
+            "prompt_length": self.prompt_length and asdict(self.prompt_length),
             "generation": None if self.generation is None else _generation_to_dict(self.generation),
             "verdict": verdict_to_dict(self.verdict),
             "started_at": self.started_at,
@@ -98,6 +101,7 @@ class Record:
                 started_at=data.get("started_at"),
                 queue_s=data.get("queue_s"),
                 retries=data.get("retries", 0),
+                prompt_length=None if (length := data.get("prompt_length")) is None else PromptLength(**length),
                 changes=tuple(Change(**change) for change in data.get("changes", ())),
                 reference=data.get("reference"),
                 tags=tuple(data.get("tags", ())),
@@ -122,7 +126,12 @@ class RunMetadata:
     details: Mapping[str, Any] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
     dataset: Mapping[str, Any] = field(default_factory=dict)
+    #: a preset, a file, or `package.module:function`
     prompt: str = "schema"
+    #: of the template and its examples; None where that cannot be known
+    prompt_digest: str | None = None
+    #: examples before each question
+    shots: int = 0
     #: `verbatim`, or mode and subset: `narrow:openai`
     adapt: str = "verbatim"
     repeats: int = 1

@@ -12,7 +12,8 @@ import tenacity
 
 from pytest_jsbench.adaptation import Adapted, Inexpressible
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey, Schema
-from pytest_jsbench.engines.base import Engine
+from pytest_jsbench.engines.base import Engine, TokenCounter
+from pytest_jsbench.errors import JSBenchError
 from pytest_jsbench.generations import (
     CallError,
     Declined,
@@ -23,7 +24,7 @@ from pytest_jsbench.generations import (
     GenerationParams,
     Request,
 )
-from pytest_jsbench.prompts import Prompt, PromptTemplate
+from pytest_jsbench.prompts import Prompt, PromptLength, PromptTemplate, estimate
 from pytest_jsbench.records import Record
 from pytest_jsbench.verdicts import FailureType, Judge, Note, Verdict, decide
 
@@ -53,6 +54,8 @@ class Runner:
     retries: int = 2
     #: says a schema in what the engine takes; None: it is sent as it is
     adapter: Callable[[Schema], Adapted | Inexpressible] | None = None
+    #: tokens that the model has room for; None: unknown, and every prompt is sent
+    context: int | None = None
 
     def attempt(self, case: Case | BrokenCase, *, repeat: int = 0, planned_at: float | None = None) -> Record:
         """The record of one attempt; `planned_at` is when it was queued, by time.perf_counter."""
@@ -77,25 +80,32 @@ class Runner:
         started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         queue_s = None if planned_at is None else time.perf_counter() - planned_at
         adapted = self._adapt(case.schema)
-        prompt, retries = self._prompt(case), 0
+        asked, retries = self._prompt(case), 0
+        prompt = None if isinstance(asked, Failed) else asked
+        length = None if prompt is None else self._length(prompt)
         generation: Generation
-        if isinstance(adapted, Adapted):
+        if isinstance(asked, Failed):
+            generation = asked
+        elif not isinstance(adapted, Adapted):
+            generation = adapted
+        elif (too_long := self._too_long(length)) is not None:
+            generation = too_long
+        else:
             request = Request(
                 key=case.key,
                 repeat=repeat,
-                prompt=prompt,
+                prompt=asked,
                 schema=copy.deepcopy(adapted.schema),
                 params=self.params,
             )
             generation, retries = self._generate(request)
             generation = _with_what_was_sent(generation, adapted, case.schema)
-        else:
-            generation = adapted
         return Record(
             key=case.key,
             repeat=repeat,
             schema=case.schema,
             prompt=prompt,
+            prompt_length=length,
             generation=generation,
             verdict=_with_loss(decide(generation, case.schema, self.judge), adapted),
             started_at=started_at,
@@ -106,9 +116,29 @@ class Runner:
             tags=case.tags,
         )
 
-    def _prompt(self, case: Case) -> Prompt:
-        """What the case itself says is to be asked, word for word, or else the template."""
-        return Prompt(messages=case.messages) if case.messages else self.template(case)
+    def _prompt(self, case: Case) -> Prompt | Failed:
+        """What the case itself says is to be asked, word for word, or else the template; a user's own may break."""
+        if case.messages:
+            return Prompt(messages=case.messages)
+        try:
+            return self.template(case)
+        except Exception as error:  # noqa: BLE001  not the model's, and one attempt's outcome
+            said = str(error) if isinstance(error, JSBenchError) else f"{type(error).__name__}: {error}"
+            return Failed(kind=FaultKind.BAD_REQUEST, message=f"nothing was sent: {said}")
+
+    def _length(self, prompt: Prompt) -> PromptLength:
+        tokens = self.engine.count_tokens(prompt) if isinstance(self.engine, TokenCounter) else None
+        return estimate(prompt) if tokens is None else PromptLength(tokens=tokens, exact=True)
+
+    def _too_long(self, length: PromptLength | None) -> Declined | None:
+        """What becomes of a prompt that leaves no room for a single token of an answer."""
+        if self.context is None or length is None or length.tokens < self.context:
+            return None
+        about = "" if length.exact else "about "
+        message = (
+            f"the prompt has {about}{length.tokens:,} tokens and the model's context {self.context:,}; nothing was sent"
+        )
+        return Declined(reason=DeclineReason.CONTEXT_LENGTH, message=message)
 
     def _adapt(self, schema: Schema) -> Adapted | Declined | Failed:
         """What to send for the schema, or what becomes of the attempt where that cannot be said."""

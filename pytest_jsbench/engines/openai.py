@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.generations import Completion, Request
+    from pytest_jsbench.prompts import Prompt
 
 
 class OpenAIEngine:
@@ -60,6 +61,22 @@ class OpenAIEngine:
             sdk_error=openai.OpenAIError,
             deadline=deadline,
         )
+
+    def input_tokens(self, prompt: Prompt, *, timeout: float) -> int | None:
+        """The prompt's tokens, as a server of llama.cpp counts them; None where it does not say."""
+        import openai
+
+        try:
+            said = self._client.post(
+                "/chat/completions/input_tokens",
+                body={"model": self._settings.model, "messages": prompt.to_messages()},
+                options={"timeout": timeout},
+                cast_to=dict[str, Any],
+            )
+        except (openai.OpenAIError, ValueError):
+            return None
+        tokens = said.get("input_tokens")
+        return tokens if isinstance(tokens, int) else None
 
     def close(self) -> None:
         """Close the client's connections."""

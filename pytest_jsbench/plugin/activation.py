@@ -25,6 +25,7 @@ from pytest_jsbench.plugin import marks
 from pytest_jsbench.plugin.options import given_arguments
 from pytest_jsbench.plugin.selection import Selected
 from pytest_jsbench.plugin.settings import Settings
+from pytest_jsbench.prompts import Template, find_template
 from pytest_jsbench.records import RunMetadata
 
 #: the top of every node id of the virtual suite
@@ -41,6 +42,7 @@ class Active:
     factory: EngineFactory
     selected: Selected
     keys: Sequence[CaseKey]
+    template: Template
     params: GenerationParams
     #: calls in flight in this process
     concurrency: int
@@ -94,6 +96,7 @@ def _active(config: pytest.Config) -> Active:
         selected = Selected.open(config, settings.selection)
     else:
         selected = Selected.take(from_controller["selected"], config, settings.selection)
+    template = find_template(settings.prompt, shots=settings.shots)
     factory = find(settings.engine.name)
     asked_only = bool(config.option.collectonly)
     if from_controller is None and not asked_only:
@@ -108,7 +111,7 @@ def _active(config: pytest.Config) -> Active:
     keys = selected.dataset.keys()
     if from_controller is None:
         info = _describe(factory, settings.engine, tolerant=asked_only)
-        metadata = _metadata(settings, info, params, len(keys), concurrency)
+        metadata = _metadata(settings, info, params, template, len(keys), concurrency)
         folder = None if asked_only else _folder(config, settings, metadata)
         if folder is not None:
             metadata = dataclasses.replace(metadata, run_id=folder.name)
@@ -122,6 +125,7 @@ def _active(config: pytest.Config) -> Active:
         factory=factory,
         selected=selected,
         keys=keys,
+        template=template,
         params=params,
         concurrency=concurrency,
         metadata=metadata,
@@ -205,7 +209,7 @@ def _describe(factory: EngineFactory, config: EngineConfig, *, tolerant: bool) -
 
 
 def _metadata(
-    settings: Settings, info: EngineInfo, params: GenerationParams, cases: int, concurrency: int
+    settings: Settings, info: EngineInfo, params: GenerationParams, template: Template, cases: int, concurrency: int
 ) -> RunMetadata:
     now = datetime.now(UTC)
     return RunMetadata(
@@ -219,7 +223,9 @@ def _metadata(
         details=info.details,
         params=dataclasses.asdict(params),
         dataset={**settings.selection.to_dict(), "cases": cases},
-        prompt=settings.prompt,
+        prompt=template.name,
+        prompt_digest=template.digest,
+        shots=settings.shots,
         adapt=settings.adapt,
         concurrency=concurrency,
         policy=_builtins(dataclasses.asdict(settings.policy)),

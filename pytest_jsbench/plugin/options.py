@@ -184,8 +184,21 @@ OPTIONS = (
     Option(
         name="prompt",
         metavar="NAME",
-        choices=("schema", "fields"),
-        help="Prompt preset: schema (default) or fields.",
+        help="What is asked: schema (default), fields or chat; a file of Jinja2; or package.module:function, which "
+        "takes a case and returns text, messages or a Prompt.",
+    ),
+    Option(
+        name="shots",
+        metavar="N",
+        parse=_at_least(0, int),
+        help="Examples before the question, of the task's kind: up to 3. Default: 0.",
+    ),
+    Option(
+        name="context",
+        metavar="N",
+        parse=_at_least(1, int),
+        help="Tokens of prompt and answer that the model has room for. A case whose prompt alone is as long is "
+        "unsupported_schema without a call. Default: unknown (local: its own), and every prompt is sent.",
     ),
     Option(
         name="concurrency",

@@ -28,6 +28,9 @@ class Settings:
     asked_on_command_line: bool
     selection: Selection
     prompt: str
+    shots: int
+    #: tokens; None: what the engine knows of itself
+    context: int | None
     #: `verbatim`, or mode and subset: `narrow:openai`
     adapt: str
     max_tokens: int | None
@@ -67,6 +70,8 @@ class Settings:
             asked_on_command_line=config.getoption("jsbench_engine") is not None,
             selection=_selection(values, policy),
             prompt=values["prompt"] or "schema",
+            shots=values["shots"] or 0,
+            context=values["context"],
             adapt=_adapt(values["adapt"], engine=values["engine"]),
             max_tokens=values["max-tokens"],
             temperature=values["temperature"],

@@ -15,7 +15,6 @@ from pytest_jsbench.journal import Journal
 from pytest_jsbench.plugin.activation import Active
 from pytest_jsbench.plugin.collection import JSBenchCase
 from pytest_jsbench.plugin.lookahead import LookAhead
-from pytest_jsbench.prompts import template
 from pytest_jsbench.records import Record
 from pytest_jsbench.runner import Runner
 from pytest_jsbench.verdicts import Judge
@@ -52,10 +51,11 @@ class Worker:
         self._runner = Runner(
             engine=engine,
             judge=judge,
-            template=template(active.settings.prompt),
+            template=active.template.render,
             params=active.params,
             retries=active.settings.retries,
             adapter=adapter(active.settings.adapt),
+            context=active.settings.context or engine.info.context,
         )
         if active.folder is not None:
             name = "records.jsonl" if active.worker is None else f"records.{active.worker}.jsonl"

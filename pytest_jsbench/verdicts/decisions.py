@@ -20,7 +20,7 @@ def decide(generation: Generation, schema: Schema, judge: Judge) -> Verdict:
         case Completion():
             return _decide_completion(generation, schema, judge)
         case Declined():
-            return _no_instance(_declined(generation.reason), None, generation.message)
+            return _no_instance(*_declined(generation.reason), generation.message)
         case Failed():
             return _no_instance(FailureType.API_ERROR, generation.kind.value, generation.message)
         case _:
@@ -35,12 +35,15 @@ def _decide_completion(completion: Completion, schema: Schema, judge: Judge) -> 
     return judge.judge(schema, completion.text, truncated=truncated)
 
 
-def _declined(reason: DeclineReason) -> FailureType:
+def _declined(reason: DeclineReason) -> tuple[FailureType, str | None]:
     match reason:
         case DeclineReason.UNSUPPORTED_SCHEMA:
-            return FailureType.UNSUPPORTED_SCHEMA
+            return FailureType.UNSUPPORTED_SCHEMA, None
+        case DeclineReason.CONTEXT_LENGTH:
+            # no fault that another call could mend: this model, asked so, cannot do this schema
+            return FailureType.UNSUPPORTED_SCHEMA, reason.value
         case DeclineReason.REFUSAL:
-            return FailureType.REFUSAL
+            return FailureType.REFUSAL, None
         case _:
             assert_never(reason)
 
