@@ -1,5 +1,5 @@
 """
-Ten thousand schemas beside ten thousand tests that do nothing: `python -m benchmarks.ten_thousand`.
+Ten thousand schemas beside ten thousand tests that do nothing: `python -m benchmarks.ten_thousand collect|run`.
 
 Every figure of the suite stands beside that of bare pytest (a parametrized function of as many items, in the same
 folder, with the same plugins), measured alternately in the same run. Seconds are the best of the rounds, processor time
@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,14 +25,16 @@ from pathlib import Path
 from tabulate import tabulate
 
 from benchmarks.answers import SCHEMAS
-from pytest_jsbench.datasets.base import Selection
+from benchmarks.instances import answerer
+from pytest_jsbench.cases import Case
+from pytest_jsbench.datasets.base import Dataset, Selection
 from pytest_jsbench.datasets.registry import open_dataset
+from pytest_jsbench.verdicts import Judge, JudgePolicy
 
 #: keeps what is collected from being run, in every process
 NONE_RUN = ("-k", "no_such_case_at_all")
-WORKERS = ((), ("-n", "2"), ("-n", "8"))
 QUIET = ("-q", "-p", "no:randomly", "-p", "no:hypothesispytest", "-p", "no:cacheprovider")
-SUITE = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:answer", "--jsbench-split=all")
+SUITE = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=kept.json", "--jsbench-split=all")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,31 +89,47 @@ def _proportional_kb(pid: int) -> int:
     return 0
 
 
-def _write(folder: Path, count: int) -> None:
-    (folder / "answering.py").write_text("def answer(request): return '{}'")
+def _write_tests(folder: Path, count: int) -> None:
     (folder / "test_bare.py").write_text(
         f"import pytest\n@pytest.mark.parametrize('number', range({count}))\ndef test_nothing(number): pass\n"
     )
 
 
-def _table(folder: Path, schemas: Path, rounds: int, extra: Sequence[str], *, memory: bool) -> Iterator[list[object]]:
-    ways = {"bare pytest": ("test_bare.py",), "jsbench": (*SUITE, f"--jsbench-dataset={schemas}")}
-    for workers in WORKERS:
+def _write_answers(path: Path, dataset: Dataset) -> int:
+    """How many of them are correct; no answer was found for the others, and they fail."""
+    answers: dict[str, str] = {}
+    with Judge(JudgePolicy(validator="jsonschema-rs")) as judge:
+        answer = answerer(judge)
+        for key in dataset.keys():
+            case = dataset.case(key)
+            if isinstance(case, Case) and (text := answer(case.schema)) is not None:
+                answers[str(key)] = text
+    path.write_text(json.dumps({"*": "{}", **answers}))
+    return len(answers)
+
+
+def _table(folder: Path, given: argparse.Namespace, count: int, extra: Sequence[str]) -> Iterator[list[object]]:
+    ways = {"bare pytest": ("test_bare.py",), "jsbench": (*SUITE, f"--jsbench-dataset={given.schemas}")}
+    for number in map(int, given.workers.split(",")):
+        workers = ["-n", str(number)] if number else []
         costs: dict[str, list[Cost]] = {name: [] for name in ways}
-        for _ in range(rounds):
+        for _ in range(given.rounds):
             for name, arguments in ways.items():
                 costs[name].append(cost(folder, [*arguments, *workers, *extra]))
-        for name, arguments in ways.items():
-            bare, best = (_best(costs[which]) for which in ("bare pytest", name))
-            used = peak_memory(folder, [*arguments, *workers, *extra]) if memory else None
+        best = {name: _best(found) for name, found in costs.items()}
+        used = {name: peak_memory(folder, [*arguments, *workers, *extra]) for name, arguments in ways.items()}
+        bare = best["bare pytest"]
+        for name in ways:
             yield [
                 " ".join(workers) or "plain",
                 name,
-                f"{best.wall:.2f}",
-                f"{best.wall / bare.wall:.2f}",
-                f"{best.cpu:.2f}",
-                f"{best.cpu / bare.cpu:.2f}",
-                "" if used is None else f"{used:.0f}",
+                f"{best[name].wall:.2f}",
+                f"{best[name].wall / bare.wall:.2f}",
+                f"{best[name].cpu:.2f}",
+                f"{best[name].cpu / bare.cpu:.2f}",
+                f"{(best[name].wall - bare.wall) / count * 1000:.2f}",
+                f"{used[name]:.0f}",
+                f"{used[name] - used['bare pytest']:+.0f}",
             ]
 
 
@@ -118,17 +138,29 @@ def _best(costs: Sequence[Cost]) -> Cost:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="*", choices=["collect", "run", []], default=["collect"])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("collect", "run"))
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--workers", default="0,2,8", help="numbers of xdist's workers; 0: plain pytest")
     parser.add_argument("--schemas", type=Path, default=SCHEMAS, help="JSONSchemaBench as a folder")
+    parser.add_argument(
+        "--answers", type=Path, help="keeps the answers of `run` for the next time (they take a minute)"
+    )
     arguments = parser.parse_args()
-    count = len(open_dataset(Selection(source=str(arguments.schemas), split="all")).keys())
+    dataset = open_dataset(Selection(source=str(arguments.schemas), split="all"))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        _write(folder, count)
-        rows = _table(folder, arguments.schemas, arguments.rounds, NONE_RUN, memory=True)
-        print(tabulate(rows, headers=["workers", "what", "wall s", "x", "CPU s", "x", "MB"]))
+        _write_tests(folder, len(dataset.keys()))
+        answers = arguments.answers or folder / "answers.json"
+        if arguments.what == "run":
+            if not answers.is_file():
+                print(f"answers found for {_write_answers(answers, dataset)} of {len(dataset.keys())} schemas")
+            shutil.copy(answers, folder / "kept.json")
+        else:
+            (folder / "kept.json").write_text('{"*": "{}"}')
+        extra = NONE_RUN if arguments.what == "collect" else ("--tb=no", "-p", "no:benchmark")
+        rows = _table(folder, arguments, len(dataset.keys()), extra)
+        print(tabulate(rows, headers=["workers", "what", "wall s", "x", "CPU s", "x", "ms a case", "MB", "more"]))
 
 
 if __name__ == "__main__":
