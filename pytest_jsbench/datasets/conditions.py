@@ -4,17 +4,18 @@ Conditions on cases: `keywords:pattern and size<4096`.
     condition := all ("or" all)*
     all       := one ("and" one)*
     one       := "not" one | "(" condition ")" | test
-    test      := ("task" | "id" | "dialect" | "feature" | "keywords") ":" word | ("size" | "depth") comparison number
+    test      := ("task" | "id" | "tag" | "dialect" | "feature" | "keywords") ":" word
+               | ("size" | "depth") comparison number
 
-A word ends at white space or a parenthesis, or stands in quotes; `*`, `?` and `[…]` in a task or id match as in a
-shell.
+A word ends at white space or a parenthesis, or stands in quotes; `*`, `?` and `[…]` in a task, id
+or tag match as in a shell.
 """
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Protocol, assert_never
@@ -41,7 +42,7 @@ _WORDS: Mapping[str, frozenset[str]] = {
     "feature": frozenset(FEATURES),
     "keywords": KEYWORDS,
 }
-FIELDS = (*_NAMES, *_WORDS, *_NUMBERS)
+FIELDS = (*_NAMES, "tag", *_WORDS, *_NUMBERS)
 _DEEPEST = 100
 
 _SPACE = re.compile(r"\s*")
@@ -59,13 +60,17 @@ class Subject(Protocol):
         """Where it stands."""
 
     @property
+    def tags(self) -> Sequence[str] | None:
+        """What its dataset calls it; None where its row holds no schema."""
+
+    @property
     def facts(self) -> Facts | None:
         """What is known of its schema; None where it holds none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """Task or id matches a pattern, or the schema has a dialect, feature or keyword."""
+    """Task, id or a tag matches a pattern, or the schema has a dialect, feature or keyword."""
 
     field: str
     word: str
@@ -132,6 +137,9 @@ def holds(condition: Condition, subject: Subject) -> bool | None:
 def _named(condition: Named, subject: Subject) -> bool | None:
     if condition.field in _NAMES:
         return fnmatchcase(getattr(subject.key, condition.field), condition.word)
+    if condition.field == "tag":
+        tags = subject.tags
+        return None if tags is None else any(fnmatchcase(tag, condition.word) for tag in tags)
     facts = subject.facts
     if facts is None:
         return None
@@ -263,4 +271,6 @@ class _Reader:
 
 
 def _example(field: str) -> str:
-    return {"task": "Github_*", "id": "o1*", "dialect": "draft-07", "feature": "recursive"}.get(field, "pattern")
+    return {"task": "Github_*", "id": "o1*", "tag": "billing", "dialect": "draft-07", "feature": "recursive"}.get(
+        field, "pattern"
+    )

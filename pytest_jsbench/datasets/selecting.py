@@ -40,10 +40,20 @@ class CaseFacts:
         self._default_dialect = default_dialect
 
     @cached_property
+    def _case(self) -> Case | BrokenCase:
+        return self._dataset.case(self.key)
+
+    @property
+    def tags(self) -> Sequence[str] | None:
+        """What its dataset calls it; None where its row holds no schema."""
+        return None if isinstance(self._case, BrokenCase) else self._case.tags
+
+    @cached_property
     def facts(self) -> Facts | None:
         """What is known of its schema; None where its row holds none."""
-        case = self._dataset.case(self.key)
-        return None if isinstance(case, BrokenCase) else Facts.of(case.schema, default_dialect=self._default_dialect)
+        if isinstance(self._case, BrokenCase):
+            return None
+        return Facts.of(self._case.schema, default_dialect=self._default_dialect)
 
 
 def open_selected(selection: Selection) -> Dataset:

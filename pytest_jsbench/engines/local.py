@@ -192,6 +192,7 @@ class LocalFactory:
                 "openai": package_version("openai"),
                 "bounded": settings.narrowing,
                 "slots": settings.slots,
+                "context": settings.context,
             },
         )
 

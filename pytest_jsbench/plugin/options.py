@@ -162,8 +162,8 @@ OPTIONS = (
         metavar="CONDITION",
         repeated=True,
         help="Only cases that meet a condition, such as 'keywords:pattern and size<4096' or 'not feature:recursive'; "
-        "fields: task, id, dialect, feature, keywords, size, depth. Repeatable: all must be met. --jsbench-limit and "
-        "--jsbench-sample count what is left.",
+        "fields: task, id, tag, dialect, feature, keywords, size, depth. Repeatable: all must be met. --jsbench-limit "
+        "and --jsbench-sample count what is left.",
     ),
     Option(
         name="sample",

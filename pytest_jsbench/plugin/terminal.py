@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_jsbench.display import printable
 from pytest_jsbench.exports.table import detail, details, keyword_table, table
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.activation import Active
@@ -44,6 +45,11 @@ class Terminal:
             f"jsbench: engine {metadata.engine}, model {metadata.model} ({settings})",
             f"jsbench: dataset {dataset['source']}, {_cases(len(active.keys))}, {active.concurrency} in flight",
         ]
+        if metadata.prompt != "schema" or metadata.shots:
+            shots = (
+                f", {metadata.shots} {'example' if metadata.shots == 1 else 'examples'} first" if metadata.shots else ""
+            )
+            lines.append(f"jsbench: prompt {printable(metadata.prompt)}{shots}")
         if active.suite_only:
             lines.append("jsbench: only the schemas run; name a path to run a project's own tests too")
         return lines

@@ -14,6 +14,7 @@ from pytest_jsbench.errors import ConditionError
 class Subject:
     key: CaseKey
     facts: Facts | None
+    tags: tuple[str, ...] | None
 
 
 KEY = CaseKey(task="Github_easy", id="o12.2")
@@ -27,7 +28,7 @@ FACTS = Facts(
 
 
 def met(text: str) -> bool | None:
-    return holds(parse(text), Subject(key=KEY, facts=FACTS))
+    return holds(parse(text), Subject(key=KEY, facts=FACTS, tags=("billing", "new")))
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,7 @@ def met(text: str) -> bool | None:
         "task:Github_*",
         "task:Github_easy and id:o1?.*",
         "id:'o12.2'",
+        "tag:billing and tag:n*",
         'id:"o12.2"',
         "id:not or task:G*",
         "not not depth=3",
@@ -59,7 +61,16 @@ def test_it_is_met(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["size<4096", "keywords:format", "task:github_*", "id:o12", "depth=3 and depth=4", "not depth=3 or depth=2"]
+    "text",
+    [
+        "size<4096",
+        "tag:old",
+        "keywords:format",
+        "task:github_*",
+        "id:o12",
+        "depth=3 and depth=4",
+        "not depth=3 or depth=2",
+    ],
 )
 def test_it_is_not_met(text: str) -> None:
     assert met(text) is False
@@ -76,10 +87,11 @@ def test_it_is_not_met(text: str) -> None:
         ("size<9 or id:b*", None),
         ("id:a* and keywords:type", None),
         ("dialect:draft-04", None),
+        ("tag:a", None),
     ],
 )
 def test_nothing_is_said_of_a_schema_that_is_not_there(text: str, expected: bool | None) -> None:
-    assert holds(parse(text), Subject(key=CaseKey(task="t", id="a1"), facts=None)) is expected
+    assert holds(parse(text), Subject(key=CaseKey(task="t", id="a1"), facts=None, tags=None)) is expected
 
 
 @pytest.mark.parametrize(

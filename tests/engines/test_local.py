@@ -72,6 +72,7 @@ def test_it_says_who_it_is_without_saying_where(engine: Engine, local_config: En
         "openai": metadata.version("openai"),
         "bounded": True,
         "slots": 4,
+        "context": 4096,
     }
 
 

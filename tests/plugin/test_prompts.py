@@ -47,6 +47,7 @@ def test_a_case_that_cannot_fit_is_said_so_and_not_sent(bench: Bench) -> None:
     result = bench.run("--jsbench-context=300", "--jsbench-output=out", "--jsbench-shots=1", "--jsbench-prompt=chat")
 
     result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["jsbench: prompt chat, 1 example first"])
     result.stdout.fnmatch_lines(
         ["*unsupported_schema (context_length): the prompt has about * tokens and the model's context 300; nothing*"]
     )
