@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from pytest_jsbench.cases import CaseKey
-from pytest_jsbench.datasets.conditions import holds, parse
-from pytest_jsbench.datasets.facts import Facts
+from pytest_jsbench.datasets.conditions import FIELDS, holds, parse
+from pytest_jsbench.datasets.facts import FEATURES, Facts
 from pytest_jsbench.errors import ConditionError
 
 
@@ -127,3 +129,19 @@ def test_what_says_nothing_is_refused_with_its_place(text: str, message: str) ->
 def test_a_condition_nested_too_deeply_is_refused_before_python_gives_up(opening: str) -> None:
     with pytest.raises(ConditionError, match="nested more than 100 deep"):
         parse(opening * 5000 + "size<1")
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "selecting.md"
+
+
+def test_every_condition_of_the_page_can_be_read() -> None:
+    conditions = re.findall(r"--jsbench-where '([^']+)'", PAGE.read_text("utf-8"))
+
+    assert len(conditions) >= 3
+    assert all(parse(text) for text in conditions)
+
+
+def test_the_page_names_every_field_and_feature() -> None:
+    named = set(re.findall(r"`([a-z]+)(?=[:<`])", PAGE.read_text("utf-8")))
+
+    assert named >= {*FIELDS, *FEATURES}
