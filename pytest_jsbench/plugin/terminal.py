@@ -148,6 +148,8 @@ def _limited(active: Active) -> str:
 
 
 def _resuming(resumption: Resumption) -> str:
+    if resumption.metadata is None:
+        return f"nothing to go on with in {resumption.source}: it was broken off before its first answer"
     parts = [f"{_count(len(resumption.records), 'answer')} taken over"]
     if resumption.broken:
         parts.append(f"{_count(resumption.broken, 'broken call')} made again")
