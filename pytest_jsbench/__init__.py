@@ -24,7 +24,9 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pytest_jsbench.asking import Answer, JSBench
     from pytest_jsbench.cases import Case, CaseKey
+    from pytest_jsbench.conformance import assert_conforms
     from pytest_jsbench.engines.base import Engine, EngineConfig
     from pytest_jsbench.generations import CallError, Completion, Declined, EngineInfo, Failed, Request, Usage
     from pytest_jsbench.prompts import Message, Prompt
@@ -36,7 +38,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "asking": ("Answer", "JSBench"),
     "cases": ("Case", "CaseKey"),
+    "conformance": ("assert_conforms",),
     "engines.base": ("Engine", "EngineConfig"),
     "generations": ("CallError", "Completion", "Declined", "EngineInfo", "Failed", "Request", "Usage"),
     "prompts": ("Message", "Prompt"),
@@ -47,6 +51,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Answer",
     "CallError",
     "Case",
     "CaseKey",
@@ -57,6 +62,7 @@ __all__ = [
     "EngineInfo",
     "Failed",
     "FailureType",
+    "JSBench",
     "Judge",
     "JudgePolicy",
     "Message",
@@ -71,6 +77,7 @@ __all__ = [
     "Usage",
     "Verdict",
     "Violation",
+    "assert_conforms",
     "judge",
     "summarize",
 ]

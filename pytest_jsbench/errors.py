@@ -4,6 +4,7 @@ What can go wrong before or between calls, as one tree.
 JSBenchError                a message a user can act on: found, expected, next step
 ├── DatasetError            a source that cannot be read, or a task it does not hold
 ├── PromptError             a prompt preset that does not exist or cannot be rendered
+├── ContractError           a schema, type or marker of a project's own test that cannot be used
 ├── EngineError             an engine that cannot be found, built or started
 │   ├── UnknownEngine       no engine of that name
 │   └── MissingRequirement  a package, key or model file is absent; the message says how to get it
@@ -33,6 +34,10 @@ class DatasetError(JSBenchError):
 
 class PromptError(JSBenchError):
     """A prompt cannot be found or rendered."""
+
+
+class ContractError(JSBenchError):
+    """What a project's own test asks for cannot be used."""
 
 
 class EngineError(JSBenchError):

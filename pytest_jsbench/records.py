@@ -67,7 +67,7 @@ class Record:
             "prompt": None
             if self.prompt is None
             else {"digest": self.prompt.digest, "messages": self.prompt.to_messages()},
-            "generation": None if self.generation is None else _generation_to_dict(self.generation),
+            "generation": None if self.generation is None else generation_to_dict(self.generation),
             "verdict": verdict_to_dict(self.verdict),
             "started_at": self.started_at,
             "queue_s": self.queue_s,
@@ -87,7 +87,7 @@ class Record:
                 prompt=None
                 if prompt is None
                 else Prompt(messages=tuple(Message(**message) for message in prompt["messages"])),
-                generation=None if generation is None else _generation_from_dict(generation),
+                generation=None if generation is None else generation_from_dict(generation),
                 verdict=_verdict_from_dict(data["verdict"]),
                 started_at=data.get("started_at"),
                 queue_s=data.get("queue_s"),
@@ -147,7 +147,8 @@ class Run:
     records: tuple[Record, ...]
 
 
-def _generation_to_dict(generation: Generation) -> dict[str, Any]:
+def generation_to_dict(generation: Generation) -> dict[str, Any]:
+    """The generation as JSON values."""
     match generation:
         case Completion():
             return {
@@ -178,7 +179,8 @@ def _generation_to_dict(generation: Generation) -> dict[str, Any]:
             assert_never(generation)
 
 
-def _generation_from_dict(data: Mapping[str, Any]) -> Generation:
+def generation_from_dict(data: Mapping[str, Any]) -> Generation:
+    """The inverse of `generation_to_dict`."""
     if data["type"] == "failed":
         return Failed(kind=FaultKind(data["kind"]), message=data["message"], status=data["status"])
     usage = Usage(**data["usage"])

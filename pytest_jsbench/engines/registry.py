@@ -26,6 +26,7 @@ _BUILT_IN = {
     "anthropic": "pytest_jsbench.engines.anthropic",
     "local": "pytest_jsbench.engines.local",
     "openai": "pytest_jsbench.engines.openai",
+    "recorded": "pytest_jsbench.engines.recorded",
     "replay": "pytest_jsbench.engines.replay",
     "scripted": "pytest_jsbench.engines.scripted",
 }

@@ -23,12 +23,13 @@ from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.errors import EngineError, JSBenchError
 from pytest_jsbench.generations import EngineInfo, GenerationParams, ResponseFormat
+from pytest_jsbench.plugin.arguments import take_arguments
 from pytest_jsbench.plugin.options import given_arguments
 from pytest_jsbench.plugin.settings import Settings
 from pytest_jsbench.records import RunMetadata
 
-#: the top of every node id of the virtual suite
-ROOT = "jsbench"
+#: the source of the cases of a run without the suite
+OWN = "own tests"
 _CACHED_RUNS = 5
 _PACKAGES = ("pytest-jsbench", "pytest", "jsonschema", "jsonschema-rs", "genai-prices")
 
@@ -53,7 +54,9 @@ class Active:
     worker: str | None
     #: node ids, or beginnings of them, that were asked for on the command line
     chosen: tuple[str, ...]
-    #: whether no path was given, so that a project's own tests are not run
+    #: whether the dataset's schemas are collected
+    suite: bool
+    #: whether nothing else is
     suite_only: bool
     #: the command that runs one case again, but for its node id
     rerun: str
@@ -72,10 +75,14 @@ def activate(config: pytest.Config) -> None:
     _register_markers(config)
 
     from pytest_jsbench.plugin.collection import Suite
+    from pytest_jsbench.plugin.owntests import NAME as OWN_TESTS
+    from pytest_jsbench.plugin.owntests import OwnTests
     from pytest_jsbench.plugin.worker import Worker
 
+    worker = Worker(config, active)
     config.pluginmanager.register(Suite(active), "jsbench-suite")
-    config.pluginmanager.register(Worker(config, active), "jsbench-worker")
+    config.pluginmanager.register(worker, "jsbench-worker")
+    config.pluginmanager.register(OwnTests(config, active, worker), OWN_TESTS)
     if active.worker is None:
         from pytest_jsbench.plugin.controller import Controller
         from pytest_jsbench.plugin.terminal import Terminal
@@ -87,7 +94,7 @@ def activate(config: pytest.Config) -> None:
 
 def _active(config: pytest.Config) -> Active:
     settings = Settings.from_config(config)
-    chosen, suite_only = _take_chosen(config, asked=settings.asked_on_command_line)
+    asked = take_arguments(config)
     from_controller = _worker_input(config)
     dataset = open_dataset(settings.selection)
     factory = find(settings.engine.name)
@@ -104,7 +111,7 @@ def _active(config: pytest.Config) -> Active:
     keys = dataset.keys()
     if from_controller is None:
         info = _describe(factory, settings.engine, tolerant=asked_only)
-        metadata = _metadata(settings, info, params, len(keys), concurrency)
+        metadata = _metadata(settings, info, params, len(keys) if asked.suite else None, concurrency)
         folder = None if asked_only else _folder(config, settings, metadata)
         if folder is not None:
             metadata = dataclasses.replace(metadata, run_id=folder.name)
@@ -124,28 +131,11 @@ def _active(config: pytest.Config) -> Active:
         folder=folder,
         prepared=prepared,
         worker=getattr(config, "workerinput", {}).get("workerid"),
-        chosen=chosen,
-        suite_only=suite_only,
+        chosen=asked.chosen,
+        suite=asked.suite,
+        suite_only=asked.suite_only,
         rerun=shlex.join(["pytest", *given_arguments(config)]),
     )
-
-
-def _take_chosen(config: pytest.Config, *, asked: bool) -> tuple[tuple[str, ...], bool]:
-    """
-    Take the suite's node ids out of pytest's arguments, which are paths to it.
-
-    An engine named on the command line, without a path, asks for the suite alone. An engine named in the ini file
-    adds the suite to whatever pytest would run.
-    """
-    chosen = tuple(arg for arg in config.args if arg == ROOT or arg.startswith(f"{ROOT}::"))
-    chosen = tuple(arg for arg in chosen if not (config.invocation_params.dir / arg).exists())
-    if chosen:
-        config.args[:] = [arg for arg in config.args if arg not in chosen]
-        return chosen, False
-    suite_only = asked and config.args_source is not pytest.Config.ArgsSource.ARGS
-    if suite_only:
-        config.args[:] = []
-    return (), suite_only
 
 
 def _worker_input(config: pytest.Config) -> Mapping[str, Any] | None:
@@ -200,7 +190,7 @@ def _describe(factory: EngineFactory, config: EngineConfig, *, tolerant: bool) -
 
 
 def _metadata(
-    settings: Settings, info: EngineInfo, params: GenerationParams, cases: int, concurrency: int
+    settings: Settings, info: EngineInfo, params: GenerationParams, cases: int | None, concurrency: int
 ) -> RunMetadata:
     now = datetime.now(UTC)
     return RunMetadata(
@@ -213,7 +203,8 @@ def _metadata(
         provider=info.provider,
         details=info.details,
         params=dataclasses.asdict(params),
-        dataset={**settings.selection.to_dict(), "cases": cases},
+        # without the suite, the cases are whatever a project's own tests ask for
+        dataset={"source": OWN, "cases": 0} if cases is None else {**settings.selection.to_dict(), "cases": cases},
         prompt=settings.prompt,
         adapt=settings.adapt,
         concurrency=concurrency,

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from pytest_jsbench.cases import CaseKey
+from pytest_jsbench.failures import CaseFailed, failure_text
 from pytest_jsbench.plugin import transport
-from pytest_jsbench.plugin.activation import ACTIVE, ROOT, Active, marker_name
-from pytest_jsbench.plugin.failures import CaseFailed, failure_text
+from pytest_jsbench.plugin.activation import ACTIVE, Active, marker_name
+from pytest_jsbench.plugin.arguments import ROOT
 
 if TYPE_CHECKING:
     from pytest_jsbench.plugin.worker import Worker
@@ -70,7 +71,7 @@ class JSBenchCase(pytest.Item):
         worker = self.config.pluginmanager.get_plugin("jsbench-worker")
         record, self.journal_error = cast("Worker", worker).record(self)
         self.record = record
-        self.user_properties += _properties(record)
+        self.user_properties += properties(record)
         failure_type = record.verdict.failure_type
         if failure_type is None:
             return
@@ -108,7 +109,7 @@ class Suite:
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
         """Append the suite to the session's own collectors."""
         report = yield
-        if isinstance(collector, pytest.Session) and report.passed:
+        if isinstance(collector, pytest.Session) and report.passed and self._active.suite:
             suite = JSBenchSuite.from_parent(collector, name=ROOT, nodeid=ROOT)
             suite.keys = self._active.keys
             report.result = [*(report.result or ()), suite]
@@ -145,16 +146,17 @@ class Suite:
         """Put the record on the call's report, as text, which both pytest and xdist carry to where reports land."""
         report = yield
         if isinstance(item, JSBenchCase):
-            transport.mark(report)
-            if report.when == "call" and item.record is not None:
-                transport.attach(report, item.record, journal_error=item.journal_error)
+            called = report.when == "call" and item.record is not None
+            transport.mark(report, item.record if called else None)
+            if called and item.record is not None:
+                transport.attach(report, [item.record], journal_error=item.journal_error)
                 timing = getattr(item.record.generation, "timing", None)
                 if timing is not None:
                     report.duration = timing.tgt
         return report
 
 
-def _properties(record: Record) -> list[tuple[str, object]]:
+def properties(record: Record) -> list[tuple[str, object]]:
     """What JUnit says of a case; only what is known."""
     verdict, generation = record.verdict, record.generation
     timing, usage = getattr(generation, "timing", None), getattr(generation, "usage", None)

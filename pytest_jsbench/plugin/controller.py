@@ -15,7 +15,8 @@ from pytest_jsbench.errors import EngineError, JSBenchError
 from pytest_jsbench.exports.runjson import write_run
 from pytest_jsbench.gates import GateResult, check
 from pytest_jsbench.plugin import transport
-from pytest_jsbench.plugin.activation import ROOT, Active, worker_input
+from pytest_jsbench.plugin.activation import Active, worker_input
+from pytest_jsbench.plugin.arguments import ROOT
 from pytest_jsbench.plugin.benchmark import add_rows
 from pytest_jsbench.plugin.collection import JSBenchCase
 from pytest_jsbench.plugin.scheduling import scheduler
@@ -77,12 +78,11 @@ class Controller:
         return None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take the record off the report, which pytest keeps for the whole session."""
-        taken = transport.take(report)
-        if taken is not None:
-            record, journal_error = taken
+        """Take the records off the report, which pytest keeps for the whole session."""
+        records, journal_error = transport.take(report)
+        self._warn(journal_error)
+        for record in records:
             self._records[record.key, record.repeat] = record
-            self._warn(journal_error)
             self._config.hook.pytest_jsbench_record(config=self._config, record=record)
         if report.failed and not transport.failure_type_of(report):
             self._other_failures += 1

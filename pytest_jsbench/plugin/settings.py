@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from pytest_jsbench.plugin.options import OPTIONS, value_of
+from pytest_jsbench.plugin.recording import read_recording
 
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.base import Selection
@@ -24,8 +25,10 @@ class Settings:
     """Everything a user said, read once."""
 
     engine: EngineConfig
-    #: whether the engine was named on the command line, and not only in the ini file
-    asked_on_command_line: bool
+    #: where every answer is recorded
+    record: Path | None
+    #: whose recorded answers are asked
+    replay: Path | None
     selection: Selection
     prompt: str
     #: `verbatim`, or mode and subset: `narrow:openai`
@@ -45,7 +48,6 @@ class Settings:
     def from_config(cls, config: pytest.Config) -> Settings:
         """Read the command line and the ini file; pytest.UsageError says what is wrong with a value."""
         from pytest_jsbench.datasets.base import Selection
-        from pytest_jsbench.engines.base import EngineConfig
         from pytest_jsbench.errors import JSBenchError
         from pytest_jsbench.gates import Gate
 
@@ -56,19 +58,14 @@ class Settings:
         except JSBenchError as error:
             message = f"--jsbench-min-pass-rate: {error}"
             raise pytest.UsageError(message) from None
+        record, replay = read_recording(config)
         return cls(
-            engine=EngineConfig(
-                name=values["engine"],
-                model=values["model"],
-                base_url=values["base-url"],
-                api_key_env=values["api-key-env"],
-                response_format=_response_format(values["response-format"]),
-                options=dict(values["engine-option"] or ()),
-            ),
-            asked_on_command_line=config.getoption("jsbench_engine") is not None,
+            engine=_engine(values) if replay is None else _replaying(replay),
+            record=record,
+            replay=replay,
             selection=Selection(source=values["dataset"] or "builtin", **selection),
             prompt=values["prompt"] or "schema",
-            adapt=_adapt(values["adapt"], engine=values["engine"]),
+            adapt=_adapt(values["adapt"], engine=values["engine"] or "recorded"),
             max_tokens=values["max-tokens"],
             temperature=values["temperature"],
             seed=values["seed"],
@@ -80,6 +77,28 @@ class Settings:
             output=None if values["output"] is None else config.invocation_params.dir / values["output"],
             benchmark_rows=values["benchmark-rows"] or "task",
         )
+
+
+def _engine(values: Mapping[str, Any]) -> EngineConfig:
+    from pytest_jsbench.engines.base import EngineConfig
+
+    return EngineConfig(
+        name=values["engine"],
+        model=values["model"],
+        base_url=values["base-url"],
+        api_key_env=values["api-key-env"],
+        response_format=_response_format(values["response-format"]),
+        options=dict(values["engine-option"] or ()),
+    )
+
+
+def _replaying(path: Path) -> EngineConfig:
+    """The engine that says what a folder of recordings, or the records of a run, hold."""
+    from pytest_jsbench.engines.base import EngineConfig
+
+    if path.is_file() or (path / "records.jsonl").is_file():
+        return EngineConfig(name="replay", options={"records": str(path)})
+    return EngineConfig(name="recorded", options={"folder": str(path)})
 
 
 def _adapt(given: tuple[str, str] | None, *, engine: str) -> str:

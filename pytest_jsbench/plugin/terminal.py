@@ -40,9 +40,10 @@ class Terminal:
         )
         adapt = [] if metadata.adapt == "verbatim" else [metadata.adapt]
         settings = ", ".join([metadata.response_format, *switches, *adapt])
+        asked = f"dataset {dataset['source']}, {_cases(len(active.keys))}" if active.suite else "a project's own tests"
         lines = [
             f"jsbench: engine {metadata.engine}, model {metadata.model} ({settings})",
-            f"jsbench: dataset {dataset['source']}, {_cases(len(active.keys))}, {active.concurrency} in flight",
+            f"jsbench: {asked}, {active.concurrency} in flight",
         ]
         if active.suite_only:
             lines.append("jsbench: only the schemas run; name a path to run a project's own tests too")
