@@ -9,11 +9,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.generations import Completion, Declined
+from pytest_jsbench.records import AnsweredBy
 
 if TYPE_CHECKING:
     from pytest_jsbench.cases import CaseKey
     from pytest_jsbench.generations import Usage
-    from pytest_jsbench.records import Run, RunMetadata
+    from pytest_jsbench.records import Record, Run, RunMetadata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,25 +29,29 @@ class Costs:
 
 def costs(run: Run) -> Costs:
     """The costs of a run's answers; none where the engine names no provider whose prices are published."""
-    metadata = run.metadata
-    if metadata.provider is None:
+    paid = [(record, who) for record in run.records if (who := _who(record, run.metadata)).provider is not None]
+    if not paid:
         return Costs()
     if importlib.util.find_spec("genai_prices") is None:
         return Costs(problem="needs the package genai-prices: pip install genai-prices")
     known: dict[tuple[CaseKey, int], float] = {}
-    for record in run.records:
+    for record, who in paid:
         if not isinstance(record.generation, Completion | Declined):
             continue
         try:
-            cost = _cost(record.generation.usage, metadata)
+            cost = _cost(record.generation.usage, who, run.metadata.started_at)
         except LookupError:
-            return Costs(problem=f"no published price of {metadata.provider} {metadata.model}")
+            return Costs(problem=f"no published price of {who.provider} {who.model}")
         if cost is not None:
             known[record.key, record.repeat] = cost
     return Costs(attempts=known)
 
 
-def _cost(usage: Usage, metadata: RunMetadata) -> float | None:
+def _who(record: Record, run: RunMetadata) -> AnsweredBy:
+    return record.answered_by or AnsweredBy(engine=run.engine, model=run.model, provider=run.provider)
+
+
+def _cost(usage: Usage, who: AnsweredBy, started_at: str) -> float | None:
     """What one answer cost; None where its usage is not known, LookupError where no price is."""
     from genai_prices import Usage as Used
     from genai_prices import calc_price
@@ -61,8 +66,8 @@ def _cost(usage: Usage, metadata: RunMetadata) -> float | None:
     )
     price = calc_price(
         used,
-        metadata.model,
-        provider_id=metadata.provider,
-        genai_request_timestamp=datetime.fromisoformat(metadata.started_at),
+        who.model,
+        provider_id=who.provider,
+        genai_request_timestamp=datetime.fromisoformat(started_at),
     )
     return float(price.total_price)

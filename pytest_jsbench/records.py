@@ -30,6 +30,15 @@ RECORDS_VERSION = "1.0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredBy:
+    """Who answered an attempt that named an engine or a model of its own."""
+
+    engine: str
+    model: str
+    provider: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One attempt."""
 
@@ -49,6 +58,8 @@ class Record:
     retries: int = 0
     #: how the schema that was sent differs from the case's, where it was adapted
     changes: tuple[Change, ...] = ()
+    #: None: the run's engine
+    answered_by: AnsweredBy | None = None
 
     @property
     def excluded(self) -> bool:
@@ -73,6 +84,7 @@ class Record:
             "queue_s": self.queue_s,
             "retries": self.retries,
             "changes": [asdict(change) for change in self.changes],
+            "answered_by": None if self.answered_by is None else asdict(self.answered_by),
         }
 
     @classmethod
@@ -93,6 +105,7 @@ class Record:
                 queue_s=data.get("queue_s"),
                 retries=data.get("retries", 0),
                 changes=tuple(Change(**change) for change in data.get("changes", ())),
+                answered_by=None if data.get("answered_by") is None else AnsweredBy(**data["answered_by"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             message = f"not a record of pytest-jsbench: {type(error).__name__}: {error}"

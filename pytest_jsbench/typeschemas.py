@@ -21,7 +21,7 @@ def is_described(found: object) -> bool:
     if typing.get_origin(found) is not None:
         return True
     return isinstance(found, type) and (
-        hasattr(found, "__pydantic_core_schema__") or dataclasses.is_dataclass(found) or typing.is_typeddict(found)
+        hasattr(found, "__pydantic_core_schema__") or dataclasses.is_dataclass(found) or _is_typed_dict(found)
     )
 
 
@@ -49,6 +49,11 @@ def to_json(value: object) -> str:
 def name_of(described: Any) -> str:
     """The type as a person calls it."""
     return str(getattr(described, "__name__", described))
+
+
+def _is_typed_dict(found: type) -> bool:
+    """Whether it is one of `typing` or of `typing_extensions`, which do not know each other's on every Python."""
+    return issubclass(found, dict) and hasattr(found, "__total__")
 
 
 def _adapter(described: Any) -> TypeAdapter[Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_jsbench.adaptation.choosing import adapter
 from pytest_jsbench.engines.registry import find
+from pytest_jsbench.records import AnsweredBy
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -37,6 +38,10 @@ class OwnRunners:
         runner = self._runner(question)
         with self._window:
             record = runner.attempt(question.case, repeat=question.repeat)
+        who = runner.engine.info
+        if runner.engine is not self._worker.runner().engine:
+            by = AnsweredBy(engine=who.engine, model=who.model, provider=who.provider)
+            record = dataclasses.replace(record, answered_by=by)
         return record, self._worker.write(record)
 
     def close(self) -> None:
