@@ -143,7 +143,11 @@ class JSBench:
         """
         __tracebackhide__ = True
         contract, question = self._question(prompt, data)
-        return self._answer(self._attempts.ask(question), contract, check=check)
+        try:
+            record = self._attempts.ask(question)
+        except JSBenchError as error:
+            raise error.with_traceback(None) from None
+        return self._answer(record, contract, check=check)
 
     async def agenerate(
         self, prompt: str | list[Any] | None = None, /, *, check: bool = True, **data: object
@@ -151,7 +155,10 @@ class JSBench:
         """As `generate`, without holding up the event loop (asyncio's or trio's)."""
         __tracebackhide__ = True
         contract, question = self._question(prompt, data)
-        record = await _in_thread(functools.partial(self._attempts.ask, question))
+        try:
+            record = await _in_thread(functools.partial(self._attempts.ask, question))
+        except JSBenchError as error:
+            raise error.with_traceback(None) from None
         return self._answer(record, contract, check=check)
 
     def _question(self, prompt: str | list[Any] | None, data: Mapping[str, object]) -> tuple[Contract, Question]:

@@ -58,9 +58,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def jsbench(request: pytest.FixtureRequest) -> JSBench:
     """Asks the run's engine for this test: `jsbench.generate(…)` is judged against the schema of its marker."""
     if not _is_asked_for(request.config):
-        pytest.skip(
-            "no engine named; run with --jsbench-engine=NAME, or name one in the ini file: jsbench_engine = NAME"
-        )
+        pytest.skip("no engine named; run with --jsbench-engine=NAME, or set jsbench_engine in the ini file")
     from pytest_jsbench.plugin.fixtures import open_fixture
 
     return open_fixture(request)
