@@ -114,7 +114,9 @@ class Controller:
         elif self.summary.total.planned == 0 and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
         self._write(run, self.summary)
-        if problem := add_rows(self._config, run, rows=self._active.settings.benchmark_rows):
+        settings = self._active.settings
+        # recorded times are no news, and would stand among those that are
+        if settings.replay is None and (problem := add_rows(self._config, run, rows=settings.benchmark_rows)):
             self._warn(problem)
 
     def _order(self) -> Any:
