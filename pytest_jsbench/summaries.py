@@ -144,7 +144,8 @@ def summarize(run: Run) -> Summary:
         by_task.setdefault(record.key.task, []).append(record)
     repeats, costs = run.metadata.repeats, prices.costs(run)
     # what a project's own tests ask for is planned by being asked
-    beyond = sum(record.key.task not in planned for record in run.records)
+    known = frozenset(run.planned)
+    beyond = sum(record.key not in known for record in run.records)
     return Summary(
         tasks={
             task: metrics(records, planned=len(planned.get(task, ())) * repeats, costs=costs)

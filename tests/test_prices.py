@@ -8,7 +8,7 @@ import pytest
 
 from pytest_jsbench.generations import Usage
 from pytest_jsbench.prices import costs
-from pytest_jsbench.records import Record, Run
+from pytest_jsbench.records import AnsweredBy, Record, Run
 from pytest_jsbench.summaries import summarize
 from tests import examples
 from tests.examples import record
@@ -51,6 +51,19 @@ def test_an_answer_costs_what_its_tokens_do_and_cached_ones_less(monkeypatch: py
 @needs_prices
 def test_more_cached_tokens_than_there_were_break_nothing() -> None:
     assert costs(paid(used("a", input_tokens=10, output_tokens=1, cached_tokens=20))).attempts
+
+
+@needs_prices
+def test_an_answer_of_another_engine_costs_what_that_one_does() -> None:
+    ours = used("ours", input_tokens=1000, output_tokens=500)
+    theirs = replace(ours, repeat=1, answered_by=AnsweredBy(engine="anthropic", model="m", provider=None))
+    cheap = replace(ours, repeat=2, answered_by=AnsweredBy(engine="openai", model="gpt-4o-mini", provider="openai"))
+
+    found = costs(paid(ours, theirs, cheap)).attempts
+
+    assert {repeat for _, repeat in found} == {0, 2}
+    assert found[ours.key, 2] == pytest.approx(1000 * 0.15e-6 + 500 * 0.6e-6)
+    assert costs(paid(theirs, cheap, provider=None)).attempts.keys() == {(ours.key, 2)}
 
 
 @needs_prices

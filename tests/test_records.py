@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
@@ -8,7 +9,7 @@ import jsonschema
 import pytest
 
 from pytest_jsbench.errors import RecordError
-from pytest_jsbench.records import Record, RunMetadata
+from pytest_jsbench.records import AnsweredBy, Record, RunMetadata
 from tests import examples
 
 RECORDS = [
@@ -18,6 +19,7 @@ RECORDS = [
     examples.record(verdict=examples.UNSUPPORTED, generation=examples.declined()),
     examples.record(verdict=examples.BROKEN, generation=examples.failed()),
     examples.record(verdict=examples.EXCLUDED),
+    replace(examples.record(), answered_by=AnsweredBy(engine="local", model="m")),
 ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -62,11 +62,14 @@ class OwnTests:
         rerun = f"{self._active.rerun} {shlex.quote(item.nodeid)}"
         return JSBench(test.terms, test.attempts, folder=item.path.parent, rerun=rerun)
 
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Refuse a marker that cannot be read before anything is paid for."""
-        for item in items:
-            if asks(item):
-                read_terms(item)
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Make a marker that cannot be read an error of its module, before anything is paid for."""
+        report = yield
+        problems = list(_problems(report.result or ()))
+        if not problems:
+            return report
+        return pytest.CollectReport(report.nodeid, "failed", "\n".join(problems), [])
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
@@ -155,12 +158,17 @@ def asks(item: pytest.Item) -> bool:
 
 
 def read_terms(item: pytest.Item) -> Terms:
-    """The terms of the test's markers; pytest.UsageError names the test where one cannot be read."""
-    try:
-        return Terms.of((mark.args, mark.kwargs) for mark in item.iter_markers("jsbench"))
-    except JSBenchError as error:
-        message = f"{item.nodeid}: {error}"
-        raise pytest.UsageError(message) from None
+    """The terms of the test's markers; ContractError where one cannot be read."""
+    return Terms.of((mark.args, mark.kwargs) for mark in item.iter_markers("jsbench"))
+
+
+def _problems(collected: Iterable[pytest.Item | pytest.Collector]) -> Iterator[str]:
+    for item in collected:
+        if isinstance(item, pytest.Item) and asks(item):
+            try:
+                read_terms(item)
+            except JSBenchError as error:
+                yield f"{item.nodeid}: {error}"
 
 
 def key_of(nodeid: str) -> CaseKey:

@@ -230,18 +230,24 @@ def test_a_test_that_cannot_ask_fails_at_its_own_line_with_the_next_step(plain: 
     result.stdout.no_fnmatch_line("*/pytest_jsbench/*.py:*")
 
 
-def test_a_marker_that_cannot_be_read_is_refused_before_anything_is_paid_for(plain: Bench) -> None:
+def test_a_marker_that_cannot_be_read_is_refused_before_anything_is_paid_for(bench: Bench) -> None:
     result = run_one(
-        plain,
+        bench,
         "@pytest.mark.jsbench(schema=NUMBER)\ndef test_first(jsbench): jsbench.generate()\n"
-        "@pytest.mark.jsbench(shema=NUMBER)\ndef test_it(jsbench): jsbench.generate()\n",
+        "@pytest.mark.jsbench(shema=NUMBER)\ndef test_it(jsbench): jsbench.generate()\n"
+        "@pytest.mark.parametrize('n', [pytest.param(1, marks=pytest.mark.jsbench(repeats=0))])\n"
+        "def test_one(jsbench, n): jsbench.generate()\n",
     )
 
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(
-        ["ERROR: test_one.py::test_it: the marker jsbench has no argument 'shema': did you mean 'schema'[?] *"]
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*ERROR collecting test_one.py*",
+            "test_one.py::test_it: the marker jsbench has no argument 'shema': did you mean 'schema'[?] *",
+            "test_one.py::test_one[[]1]: the marker jsbench: repeats is a whole number of at least 1, not 0",
+        ]
     )
-    assert not (plain.path / "calls.log").exists()
+    assert not (bench.path / "calls.log").exists()
 
 
 def test_without_an_engine_they_are_skipped_with_the_next_step(plain: Bench) -> None:
