@@ -146,10 +146,9 @@ class Suite:
         """Put the record on the call's report, as text, which both pytest and xdist carry to where reports land."""
         report = yield
         if isinstance(item, JSBenchCase):
-            called = report.when == "call" and item.record is not None
-            transport.mark(report, item.record if called else None)
-            if called and item.record is not None:
-                transport.attach(report, [item.record], journal_error=item.journal_error)
+            transport.mark(report)
+            if report.when == "call" and item.record is not None:
+                transport.attach(report, item.record, journal_error=item.journal_error)
                 timing = getattr(item.record.generation, "timing", None)
                 if timing is not None:
                     report.duration = timing.tgt

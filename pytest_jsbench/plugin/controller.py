@@ -78,14 +78,23 @@ class Controller:
         return None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take the records off the report, which pytest keeps for the whole session."""
-        records, journal_error = transport.take(report)
+        """Take the record off the report, which pytest keeps for the whole session."""
+        taken = transport.take(report)
+        if taken is not None:
+            record, journal_error = taken
+            self._records[record.key, record.repeat] = record
+            self._warn(journal_error)
+            self._config.hook.pytest_jsbench_record(config=self._config, record=record)
+        self._take_own(report)
+        if report.failed and not transport.failure_type_of(report):
+            self._other_failures += 1
+
+    def _take_own(self, report: pytest.TestReport) -> None:
+        records, journal_error = transport.take_own(report)
         self._warn(journal_error)
         for record in records:
             self._records[record.key, record.repeat] = record
             self._config.hook.pytest_jsbench_record(config=self._config, record=record)
-        if report.failed and not transport.failure_type_of(report):
-            self._other_failures += 1
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A project whose tests cannot be collected has failed, whatever the gate says."""

@@ -108,11 +108,11 @@ class OwnTests:
         if isinstance(failed, CaseFailed) and failed.record.verdict.failure_type is not None:
             item.add_marker(marker_name(failed.record.verdict.failure_type))
         report = yield
-        transport.attach(report, records, journal_error=test.journal_error)
+        transport.attach_own(report, records, journal_error=test.journal_error)
         if isinstance(failed, CaseFailed):
             _say_it_first(report.longrepr, failed)
             if not failed.record.excluded:  # a schema of the project's own that is none is no engine's failure
-                transport.mark(report, failed.record)
+                transport.blame(report, failed.record)
         return report
 
 
