@@ -9,9 +9,11 @@ Reading order is import order; each module imports only what stands above it:
     generations             what is asked of an engine and what comes back
     verdicts, statistics    the judge; pure numbers
     records                 one attempt, all that is needed to judge it again
-    summaries, gates        a run's metrics; the condition that decides the exit status
+    outcomes, comparisons   how each case ended; what changed from one run to another
+    summaries               a run's metrics
+    figures, gates          a metric by its name; the condition on it that decides the exit status
     engines, datasets       adapters to providers and sources
-    journal                 records on disk, the moment they exist
+    journal, evaluations    records on disk, the moment they exist; anyone's files of metrics
     runner, exports         attempts with retries; what is written at the end
     plugin, cli             pytest; the `jsbench` command
 

@@ -87,7 +87,6 @@ class Attempts:
         self._ask = ask
         self._repeat = 0
         self._asked = 0
-        self._records: list[Record] = []
 
     def begin(self, repeat: int) -> None:
         """The test runs again, for the `repeat`-th time from 0."""
@@ -103,14 +102,7 @@ class Attempts:
 
     def ask(self, question: Question) -> Record:
         """Make the attempt; usable from any thread."""
-        record = self._ask(question)
-        self._records.append(record)
-        return record
-
-    def taken(self) -> tuple[Record, ...]:
-        """The records since this was last asked."""
-        taken, self._records = tuple(self._records), []
-        return taken
+        return self._ask(question)
 
 
 class JSBench:

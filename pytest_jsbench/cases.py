@@ -7,10 +7,12 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 #: a JSON Schema: an object, or `true`/`false`
 Schema = bool | Mapping[str, Any]
+
+Role = Literal["system", "user", "assistant"]
 
 _UNSAFE = re.compile(r"[^\w.+=@-]")
 _LONGEST_NAME = 120
@@ -37,11 +39,24 @@ class CaseKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """One JSON Schema to be answered."""
 
     key: CaseKey
     schema: Schema
+    #: what to ask, word for word, instead of the prompt template; empty: the template asks
+    messages: tuple[Message, ...] = ()
+    #: the instance that was expected, for whoever reads the record; it is not judged by. None where there is none
+    reference: object = None
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +66,8 @@ class BrokenCase:
     key: CaseKey
     #: one line: what was found and where
     problem: str
+    #: the kind of problem, in a word for programs
+    reason: str = "not_json"
 
 
 def digest(value: object) -> str:

@@ -13,8 +13,11 @@ from pytest_jsbench.adaptation import SUBSETS
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.errors import JSBenchError
+from pytest_jsbench.gates import Gate
 from pytest_jsbench.judging import is_records, judge_plain, judge_records
 from pytest_jsbench.ledgers import show_ledgers
+from pytest_jsbench.merging import merge_runs
+from pytest_jsbench.showing import add_commands
 from pytest_jsbench.verdicts.dialects import NAMES
 
 
@@ -38,6 +41,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_judge(commands)
     _add_adapt(commands)
+    _add_merge(commands)
+    add_commands(commands)
     return parser
 
 
@@ -79,6 +84,28 @@ def _add_adapt(commands: Any) -> None:
     adapt.add_argument("-v", "--verbose", action="store_true", help="every schema with its changes")
     adapt.add_argument("--json", action="store_true", help="one outcome per line, as JSON, and nothing else")
     adapt.set_defaults(command=_adapt)
+
+
+def _add_merge(commands: Any) -> None:
+    merge = commands.add_parser(
+        "merge",
+        help="put the shards of a run together",
+        description="Put runs that were given parts of the same cases (--jsbench-shard) together into one: "
+        "records.jsonl and run.json in a folder, and the summary. 0 when all passed, or the gate is met.",
+    )
+    merge.add_argument(
+        "runs", type=Path, nargs="+", metavar="DIR", help="a run's folder, a folder of runs (the newest)"
+    )
+    merge.add_argument(
+        "--output", "-o", type=Path, required=True, metavar="DIR", help="where the merged run is written"
+    )
+    merge.add_argument("--min-pass-rate", metavar="RATE", help="as for --jsbench-min-pass-rate")
+    merge.set_defaults(command=_merge)
+
+
+def _merge(options: argparse.Namespace, out: TextIO) -> bool:
+    gate = None if options.min_pass_rate is None else Gate.least_pass_rate(options.min_pass_rate)
+    return merge_runs(options.runs, options.output, out, gate=gate)
 
 
 def _seconds(text: str) -> float:

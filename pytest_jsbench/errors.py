@@ -3,6 +3,8 @@ What can go wrong before or between calls, as one tree.
 
 JSBenchError                a message a user can act on: found, expected, next step
 ├── DatasetError            a source that cannot be read, or a task it does not hold
+├── ImportFailed            `package.module:name` names nothing that can be had
+├── ConditionError          a condition on cases that cannot be read
 ├── PromptError             a prompt preset that does not exist or cannot be rendered
 ├── ContractError           a schema, type or marker of a project's own test that cannot be used
 ├── EngineError             an engine that cannot be found, built or started
@@ -12,7 +14,11 @@ JSBenchError                a message a user can act on: found, expected, next s
 ├── JudgeError              the judge itself cannot run
 ├── RecordError             a record or run file that is not one of ours
 ├── JournalError            a record that cannot be written
-└── GateError               a gate expression that cannot be read
+├── ResumeError             an earlier run that this one cannot go on with
+├── MergeError              runs that are not parts of one
+├── PriceError              a limit in money, and no price to reckon it by
+├── GateError               a gate expression that cannot be read
+└── ExportError             a picture, page or file that cannot be made of a run
 """
 
 from __future__ import annotations
@@ -30,6 +36,14 @@ class JSBenchError(Exception):
 
 class DatasetError(JSBenchError):
     """A dataset cannot be read, or does not hold what was asked of it."""
+
+
+class ImportFailed(JSBenchError):
+    """A module cannot be imported, or has no such name."""
+
+
+class ConditionError(JSBenchError):
+    """A condition on cases cannot be read."""
 
 
 class PromptError(JSBenchError):
@@ -64,8 +78,24 @@ class JournalError(JSBenchError):
     """A record cannot be written to, or read from, disk."""
 
 
+class ResumeError(JSBenchError):
+    """An earlier run asked something else, so that none of its answers is one of this run's."""
+
+
+class MergeError(JSBenchError):
+    """Runs that are not parts of one."""
+
+
+class PriceError(JSBenchError):
+    """What a call costs cannot be said."""
+
+
 class GateError(JSBenchError):
     """A gate expression cannot be read."""
+
+
+class ExportError(JSBenchError):
+    """A picture, a page or a file cannot be made of a run."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

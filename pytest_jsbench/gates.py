@@ -2,29 +2,88 @@
 
 from __future__ import annotations
 
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pytest_jsbench.errors import GateError
+from pytest_jsbench.figures import Figure, FigureName, figure
 from pytest_jsbench.summaries import Summary
+
+if TYPE_CHECKING:
+    from pytest_jsbench.comparisons import Comparison
+
+_HOLDS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "==": operator.eq,
+}
+_EXPRESSION = re.compile(r"\s*([^\s<>=]+)\s*(>=|<=|==|>|<)\s*([^\s<>=]+)\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """A least value of the pass rate over all planned attempts."""
+    """A condition on one figure: `Github_easy.pass_rate.ci_low>=0.85`."""
 
-    min_pass_rate: float
+    name: FigureName
+    sign: str
+    value: float
+
+    @property
+    def text(self) -> str:
+        """The condition as it is written."""
+        return f"{self.name.text}{self.sign}{self.value:.12g}"
 
     @classmethod
     def parse(cls, text: str) -> Gate:
-        """Read a rate between 0 and 1; GateError says what else was found."""
-        try:
-            rate = float(text)
-        except ValueError:
-            rate = -1.0
-        if not 0 <= rate <= 1:
-            message = f"a pass rate is a number from 0 to 1, such as 0.9; found {text!r}"
+        """Read `METRIC OP VALUE`; GateError says what else was found."""
+        found = _EXPRESSION.fullmatch(text)
+        if found is None:
+            message = f"expected METRIC OP VALUE, such as pass_rate>=0.9 or ttft_p95<=2, found {text!r}"
             raise GateError(message)
-        return cls(min_pass_rate=rate)
+        name, sign, number = FigureName.parse(found.group(1)), found.group(2), found.group(3)
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            message = f"{text!r}: expected a number after {sign}, found {number!r}"
+            raise GateError(message)
+        if name.is_rate and not -1 <= value <= 1:
+            message = f"{text!r}: {name.metric} is a rate from 0 to 1, found {number}"
+            raise GateError(message)
+        return cls(name=name, sign=sign, value=value)
+
+    @classmethod
+    def least_pass_rate(cls, text: str) -> Gate:
+        """The gate on the pass rate over all planned attempts; GateError where the text is no rate."""
+        rate = _rate(text, f"a pass rate is a number from 0 to 1, such as 0.9; found {text!r}")
+        return cls(name=FigureName.parse("pass_rate"), sign=">=", value=rate)
+
+    @classmethod
+    def most_regression(cls, text: str) -> Gate:
+        """The gate on how much fewer of the baseline's cases may pass; GateError where the text is no rate."""
+        rate = _rate(text, f"a regression is a number from 0 to 1, such as 0.02; found {text!r}")
+        return cls(name=FigureName.parse("baseline.difference"), sign=">=", value=-rate)
+
+    def check_task(self, tasks: Iterable[str]) -> None:
+        """GateError where the gate is on a task that is none of these."""
+        self.name.check_task(tasks)
+
+
+def _rate(text: str, message: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = -1.0
+    if not 0 <= rate <= 1:
+        raise GateError(message)
+    return rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,18 +95,34 @@ class GateResult:
     message: str
 
 
-def check(gate: Gate, summary: Summary) -> GateResult:
-    """Hold a summary against a gate; missing and broken attempts count as failures, and nothing measured is not met."""
-    rate = summary.total.pass_rate
-    judged = summary.total.completions + summary.total.declined - summary.total.unjudged
-    if rate.value is None or judged == 0:
-        message = f"pass rate n/a, gate {gate.min_pass_rate:g}: NOT MET, nothing judged"
-        return GateResult(gate=gate, met=False, message=message)
-    met = rate.value >= gate.min_pass_rate
-    message = (
-        f"pass rate {rate.successes}/{rate.n} = {rate.value:.4g}, gate {gate.min_pass_rate:g}: "
-        f"{'met' if met else 'NOT MET'}"
-    )
-    if met and not summary.total.complete:
-        message += " even with every missing or failed attempt counted as a failure"
+def check(gate: Gate, summary: Summary, comparison: Comparison | None = None) -> GateResult:
+    """
+    Hold a summary against a gate; what was not measured is never met.
+
+    A run in which calls broke or attempts are missing meets it only if it would whatever those had said.
+    """
+    found = figure(gate.name, summary, comparison)
+    condition = f"gate {gate.sign} {gate.value:g}"
+    if found.value is None:
+        return _result(gate, met=False, message=f"{gate.name.text} n/a, {condition}: NOT MET, {found.shown}")
+    said = f"{gate.name.text} {found.shown}, {condition}"
+    holds = _HOLDS[gate.sign]
+    if not holds(found.value, gate.value):
+        return _result(gate, met=False, message=f"{said}: NOT MET")
+    if not all(holds(end, gate.value) for end in _ends(gate, found)):
+        problem = "the run is incomplete, and broken or missing attempts may have changed it"
+        return _result(gate, met=False, message=f"{said}: NOT MET, {problem}")
+    certain = "" if found.certain else " whatever the broken or missing attempts would have been"
+    return _result(gate, met=True, message=f"{said}: met{certain}")
+
+
+def _ends(gate: Gate, found: Figure) -> tuple[float, ...]:
+    """The ends of the figure's range that speak against the gate."""
+    low, high = found.low, found.high
+    assert low is not None
+    assert high is not None
+    return {">": (low,), "<": (high,), "=": (low, high)}[gate.sign[0]]
+
+
+def _result(gate: Gate, *, met: bool, message: str) -> GateResult:
     return GateResult(gate=gate, met=met, message=message)

@@ -34,12 +34,18 @@ class FaultKind(StrEnum):
     BAD_REQUEST = "bad_request"
     BAD_RESPONSE = "bad_response"
     ENGINE = "engine"
+    #: a decoding library did not come back in time, and its process was ended
+    HANG = "hang"
+    #: a decoding library took its process down, or broke inside
+    CRASH = "crash"
 
 
 class DeclineReason(StrEnum):
     """Why an engine gave no answer on purpose."""
 
     UNSUPPORTED_SCHEMA = "unsupported_schema"
+    #: the prompt alone is longer than the model's context
+    CONTEXT_LENGTH = "context_length"
     REFUSAL = "refusal"
 
 
@@ -134,7 +140,31 @@ class Failed:
     status: int | None = None
 
 
-Generation = Completion | Declined | Failed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a grammar says of one labelled answer."""
+
+    id: str
+    #: the label
+    valid: bool
+    #: None where nobody can say, since the model has no tokens for the text
+    accepted: bool | None
+
+    @property
+    def wrong(self) -> bool:
+        """Whether a valid answer was rejected, or an invalid one accepted."""
+        return self.accepted is not None and self.accepted is not self.valid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """The engine's grammar was asked about labelled answers, and no model for one."""
+
+    decisions: tuple[Decision, ...]
+    timing: Timing
+
+
+Generation = Completion | Declined | Failed | Decided
 
 
 class CallError(JSBenchError):
@@ -166,5 +196,7 @@ class EngineInfo:
     streaming: bool
     #: whose published prices hold for its calls; None for a server of one's own
     provider: str | None = None
+    #: tokens of prompt and answer together that it has room for, where that is known
+    context: int | None = None
     #: versions of the libraries that made the call, and any setting that changes answers
     details: Mapping[str, Any] = field(default_factory=dict)

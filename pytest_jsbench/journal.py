@@ -8,11 +8,16 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from pytest_jsbench.errors import JournalError, RecordError
+from pytest_jsbench.generations import Failed
 from pytest_jsbench.records import RECORDS_VERSION, Record, RunMetadata
+
+#: the file of a run's folder that holds what was taken over from an earlier run
+RESUMED = "records.resumed.jsonl"
 
 
 class Journal:
@@ -22,29 +27,40 @@ class Journal:
         self.path = path
         self._metadata = metadata
         self._lock = threading.Lock()
-        self._file: TextIO | None = None
+        self._file: FileIO | None = None
 
     def append(self, record: Record) -> None:
-        """Write the record; JournalError when the disk will not take it."""
+        """Write the record; JournalError when the disk will not take it, and then nothing of it is in the file."""
         line = _line(record.to_dict())
         try:
             with self._lock:
                 if self._file is None:
-                    self._file = self.path.open("a", encoding="ascii")
-                    self._file.write(_line(_header(self._metadata)))
-                self._file.write(line)
-                self._file.flush()
+                    self._file = self.path.open("ab", buffering=0)
+                size = self._file.seek(0, os.SEEK_END)
+                text = line if size else _line(_header(self._metadata)) + line
+                _write_whole(self._file, text.encode("ascii"), size)
         except (OSError, ValueError) as error:
             message = f"cannot write {self.path}: {error}; the record of {record.key} is not on disk"
             raise JournalError(message) from error
 
     def close(self) -> None:
-        """Close the file; what cannot be flushed any more has been reported by `append`."""
+        """Close the file."""
         with self._lock:
             if self._file is not None:
-                with contextlib.suppress(OSError):  # the disk is full: append has said so
-                    self._file.close()
+                self._file.close()
                 self._file = None
+
+
+def _write_whole(file: FileIO, data: bytes, size: int) -> None:
+    """Add the data to a file of that size, or leave it as it was: half a line would tear the next one too."""
+    rest = memoryview(data)
+    try:
+        while rest:
+            rest = rest[file.write(rest) :]
+    except OSError:
+        with contextlib.suppress(OSError):
+            file.truncate(size)
+        raise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +95,44 @@ def read(path: Path) -> JournalContent:
     return JournalContent(metadata=metadata, records=tuple(records), warnings=tuple(warnings))
 
 
+def read_run(path: Path) -> JournalContent:
+    """
+    Read all that a run has left: a records file, a run's folder, or the newest run in a folder of runs.
+
+    A run that was killed leaves a file per worker. Of two records of one attempt the later one counts, and a broken
+    call never hides an answer.
+    """
+    metadata: RunMetadata | None = None
+    records: dict[tuple[object, ...], Record] = {}
+    warnings: list[str] = []
+    for file in find_files(path):
+        content = read(file)
+        metadata = content.metadata or metadata
+        warnings += content.warnings
+        for record in content.records:
+            known = records.get(identity := record.identity)
+            if known is None or not isinstance(record.generation, Failed) or isinstance(known.generation, Failed):
+                records[identity] = record
+    return JournalContent(metadata=metadata, records=tuple(records.values()), warnings=tuple(warnings))
+
+
+def find_files(path: Path) -> list[Path]:
+    """The records files of a run, what it took over from an earlier one first; JournalError where there are none."""
+    if not path.exists():
+        message = f"no run at {path}: there is no such file or folder"
+        raise JournalError(message)
+    if not path.is_dir():
+        return [path]
+    files = sorted(path.glob("records*.jsonl"), key=lambda file: (file.name != RESUMED, file.name))
+    if not files:
+        runs = sorted(folder for folder in path.iterdir() if next(folder.glob("records*.jsonl"), None))
+        files = find_files(runs[-1]) if runs else []
+    if not files:
+        message = f"no run in {path}: expected records.jsonl, or folders with one"
+        raise JournalError(message)
+    return files
+
+
 def read_metadata(path: Path) -> RunMetadata:
     """The header line of a records file, without the records."""
     try:
@@ -108,6 +162,8 @@ def write_atomically(path: Path, text: str) -> None:
         part.write_text(text, encoding="utf-8")
         part.replace(path)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
         message = f"cannot write {path}: {error}"
         raise JournalError(message) from error
 

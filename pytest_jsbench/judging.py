@@ -46,7 +46,7 @@ def judge_records(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_jso
         if as_json:
             for record in records:
                 _write_json(out, {"task": record.key.task, "id": record.key.id}, record.verdict)
-    keys = tuple(dict.fromkeys(record.key for record in records))
+    keys = tuple(record.key for record in records)
     run = Run(metadata=content.metadata, planned=keys, records=records)
     summary = summarize(run)
     if not as_json:

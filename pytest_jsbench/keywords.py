@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.statistics import Proportion, proportion
+from pytest_jsbench.statistics import Proportion, clustered
 from pytest_jsbench.verdicts.subschemas import children
 
 if TYPE_CHECKING:
@@ -63,18 +63,24 @@ def used_keywords(schema: Schema | None) -> frozenset[str]:
 def by_keyword(records: Iterable[Record]) -> dict[str, KeywordMetrics]:
     """The breakdown of these records, most failures first; cases whose own schema is broken are left out."""
     used: dict[CaseKey, frozenset[str]] = {}
-    attempts, passed, failures = Counter[str](), Counter[str](), Counter[str]()
+    attempts: Counter[CaseKey] = Counter()
+    passed: Counter[CaseKey] = Counter()
+    failures: Counter[str] = Counter()
     for record in records:
         if record.excluded:
             continue
         if record.key not in used:
             used[record.key] = used_keywords(record.schema)
-        attempts.update(used[record.key])
-        if record.verdict.passed:
-            passed.update(used[record.key])
+        attempts[record.key] += 1
+        passed[record.key] += record.verdict.passed
         failures.update({violation.keyword for violation in record.verdict.violations})
-    ranked = sorted(attempts.keys() | failures.keys(), key=lambda name: (-failures[name], -attempts[name], name))
-    return {
-        name: KeywordMetrics(failures=failures[name], pass_rate=proportion(passed[name], attempts[name]))
-        for name in ranked
+    users: dict[str, list[CaseKey]] = {name: [] for name in failures}
+    for key, names in used.items():
+        for name in names:
+            users.setdefault(name, []).append(key)
+    found = {
+        name: KeywordMetrics(failures=failures[name], pass_rate=clustered((passed[key], attempts[key]) for key in keys))
+        for name, keys in users.items()
     }
+    ranked = sorted(found.items(), key=lambda pair: (-pair[1].failures, -pair[1].pass_rate.n, pair[0]))
+    return dict(ranked)

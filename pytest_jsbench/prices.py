@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.generations import Completion, Declined
-from pytest_jsbench.records import AnsweredBy
+from pytest_jsbench.errors import PriceError
+from pytest_jsbench.generations import Completion, Declined, Usage
 
 if TYPE_CHECKING:
     from pytest_jsbench.cases import CaseKey
-    from pytest_jsbench.generations import Usage
-    from pytest_jsbench.records import Record, Run, RunMetadata
+    from pytest_jsbench.records import AnsweredBy, Run, RunMetadata
+
+#: what an answer with some usage costs, in US dollars; None where that is not known
+Price = Callable[[Usage], float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,26 +31,46 @@ class Costs:
 
 def costs(run: Run) -> Costs:
     """The costs of a run's answers; none where the engine names no provider whose prices are published."""
-    paid = [(record, who) for record in run.records if (who := _who(record, run.metadata)).provider is not None]
+    ours = run.metadata.engine_asked
+    by_whom = ((record, record.answered_by or ours) for record in run.records)
+    paid = [(record, who) for record, who in by_whom if who.provider is not None]
     if not paid:
         return Costs()
     if importlib.util.find_spec("genai_prices") is None:
         return Costs(problem="needs the package genai-prices: pip install genai-prices")
     known: dict[tuple[CaseKey, int], float] = {}
+    unpriced: dict[AnsweredBy, str] = {}
     for record, who in paid:
-        if not isinstance(record.generation, Completion | Declined):
+        if who in unpriced or not isinstance(record.generation, Completion | Declined):
             continue
         try:
             cost = _cost(record.generation.usage, who, run.metadata.started_at)
         except LookupError:
-            return Costs(problem=f"no published price of {who.provider} {who.model}")
+            unpriced[who] = f"no published price of {who.provider} {who.model}"
+            continue
         if cost is not None:
-            known[record.key, record.repeat] = cost
-    return Costs(attempts=known)
+            known[record.attempt] = cost
+    return Costs(attempts=known, problem="" if known else "; ".join(unpriced.values()))
 
 
-def _who(record: Record, run: RunMetadata) -> AnsweredBy:
-    return record.answered_by or AnsweredBy(engine=run.engine, model=run.model, provider=run.provider)
+def price_of(metadata: RunMetadata, who: AnsweredBy | None = None) -> Price:
+    """The price of the run's answers, or of those that somebody else gives it; PriceError where it cannot be said."""
+    who = who or metadata.engine_asked
+    if who.provider is None:
+        message = f"--jsbench-max-cost: calls of engine '{who.engine}' have no published price; leave the limit away"
+        raise PriceError(message)
+    if importlib.util.find_spec("genai_prices") is None:
+        message = "--jsbench-max-cost needs the package genai-prices: pip install genai-prices"
+        raise PriceError(message)
+    try:
+        _cost(Usage(input_tokens=1, output_tokens=1), who, metadata.started_at)
+    except LookupError:
+        message = (
+            f"--jsbench-max-cost: no published price of {who.provider} {who.model}; leave the limit away, "
+            "or limit with --jsbench-tpm"
+        )
+        raise PriceError(message) from None
+    return lambda usage: _cost(usage, who, metadata.started_at)
 
 
 def _cost(usage: Usage, who: AnsweredBy, started_at: str) -> float | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, assert_never
 
 from pytest_jsbench.adaptation import Change
@@ -11,6 +11,8 @@ from pytest_jsbench.cases import CaseKey, Schema, digest
 from pytest_jsbench.errors import RecordError
 from pytest_jsbench.generations import (
     Completion,
+    Decided,
+    Decision,
     Declined,
     DeclineReason,
     Failed,
@@ -21,12 +23,26 @@ from pytest_jsbench.generations import (
     Sent,
     Usage,
 )
-from pytest_jsbench.prompts import Message, Prompt
+from pytest_jsbench.missing import Missing
+from pytest_jsbench.prompts import Message, Prompt, PromptLength
 from pytest_jsbench.timing import Timing
 from pytest_jsbench.verdicts import FailureType, Note, SecondOpinion, Verdict, Violation
 
 #: the version of a line of `records.jsonl`; raised when a field is added
 RECORDS_VERSION = "1.0"
+
+#: a case and which of its repeats
+Attempt = tuple[CaseKey, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedBy:
+    """The project's own test that asked for an attempt."""
+
+    #: its node id
+    test: str
+    #: digest of whom it asked, and with which sampling
+    terms: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +74,27 @@ class Record:
     retries: int = 0
     #: how the schema that was sent differs from the case's, where it was adapted
     changes: tuple[Change, ...] = ()
+    #: None: a case of the dataset
+    asked_by: AskedBy | None = None
     #: None: the run's engine
     answered_by: AnsweredBy | None = None
+    #: None where nothing was to be asked
+    prompt_length: PromptLength | None = None
+    #: the instance that the dataset expects; it has no part in the verdict
+    reference: object = None
+    #: the case's own, from its dataset
+    tags: tuple[str, ...] = ()
+
+    @property
+    def attempt(self) -> Attempt:
+        """Which attempt of the run it is of."""
+        return self.key, self.repeat
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Which attempt it is of, and what was asked; equal for two records of the very same question."""
+        prompt = None if self.prompt is None else self.prompt.digest
+        return self.key, self.repeat, digest(self.schema), prompt
 
     @property
     def excluded(self) -> bool:
@@ -78,13 +113,17 @@ class Record:
             "prompt": None
             if self.prompt is None
             else {"digest": self.prompt.digest, "messages": self.prompt.to_messages()},
+            "prompt_length": self.prompt_length and asdict(self.prompt_length),
             "generation": None if self.generation is None else generation_to_dict(self.generation),
             "verdict": verdict_to_dict(self.verdict),
             "started_at": self.started_at,
             "queue_s": self.queue_s,
             "retries": self.retries,
             "changes": [asdict(change) for change in self.changes],
+            "asked_by": None if self.asked_by is None else asdict(self.asked_by),
             "answered_by": None if self.answered_by is None else asdict(self.answered_by),
+            "reference": self.reference,
+            "tags": list(self.tags),
         }
 
     @classmethod
@@ -104,8 +143,12 @@ class Record:
                 started_at=data.get("started_at"),
                 queue_s=data.get("queue_s"),
                 retries=data.get("retries", 0),
+                prompt_length=None if (length := data.get("prompt_length")) is None else PromptLength(**length),
                 changes=tuple(Change(**change) for change in data.get("changes", ())),
+                asked_by=None if data.get("asked_by") is None else AskedBy(**data["asked_by"]),
                 answered_by=None if data.get("answered_by") is None else AnsweredBy(**data["answered_by"]),
+                reference=data.get("reference"),
+                tags=tuple(data.get("tags", ())),
             )
         except (KeyError, TypeError, ValueError) as error:
             message = f"not a record of pytest-jsbench: {type(error).__name__}: {error}"
@@ -127,18 +170,45 @@ class RunMetadata:
     details: Mapping[str, Any] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
     dataset: Mapping[str, Any] = field(default_factory=dict)
+    #: a preset, a file, or `package.module:function`
     prompt: str = "schema"
+    #: of the template and its examples; None where that cannot be known
+    prompt_digest: str | None = None
+    #: examples before each question
+    shots: int = 0
     #: `verbatim`, or mode and subset: `narrow:openai`
     adapt: str = "verbatim"
     repeats: int = 1
     concurrency: int = 1
     policy: Mapping[str, Any] = field(default_factory=dict)
+    #: the run of which answers were taken over
+    resumed_from: str | None = None
+    #: by task, the ids of the cases that were to be attempted, in order; None where that was not written down
+    plan: Mapping[str, Sequence[str]] | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     host: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The metadata as JSON values."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def with_plan(self, planned: Sequence[CaseKey]) -> RunMetadata:
+        """The same, and what was to be attempted."""
+        plan: dict[str, list[str]] = {}
+        for key in planned:
+            plan.setdefault(key.task, []).append(key.id)
+        return replace(self, plan=plan)
+
+    def planned(self) -> tuple[CaseKey, ...] | None:
+        """The case of each attempt that was to be made; None where that was not written down."""
+        if self.plan is None:
+            return None
+        return tuple(CaseKey(task=task, id=name) for task, names in self.plan.items() for name in names)
+
+    @property
+    def engine_asked(self) -> AnsweredBy:
+        """Who answers, where an attempt names nobody else."""
+        return AnsweredBy(engine=self.engine, model=self.model, provider=self.provider)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunMetadata:
@@ -155,9 +225,13 @@ class Run:
     """The records of one session, and what was planned."""
 
     metadata: RunMetadata
-    #: the cases that were to be attempted, in order
+    #: the case of each attempt that was to be made, in order: a case that is asked three times stands there thrice
     planned: tuple[CaseKey, ...]
     records: tuple[Record, ...]
+    #: planned attempts without a record, as far as it is known why
+    missing: tuple[Missing, ...] = ()
+    #: how many of the records were taken over from an earlier run
+    resumed: int = 0
 
 
 def generation_to_dict(generation: Generation) -> dict[str, Any]:
@@ -188,6 +262,12 @@ def generation_to_dict(generation: Generation) -> dict[str, Any]:
                 "message": generation.message,
                 "status": generation.status,
             }
+        case Decided():
+            return {
+                "type": "decided",
+                "decisions": [asdict(decision) for decision in generation.decisions],
+                "timing": _timing_to_dict(generation.timing),
+            }
         case _:
             assert_never(generation)
 
@@ -196,6 +276,9 @@ def generation_from_dict(data: Mapping[str, Any]) -> Generation:
     """The inverse of `generation_to_dict`."""
     if data["type"] == "failed":
         return Failed(kind=FaultKind(data["kind"]), message=data["message"], status=data["status"])
+    if data["type"] == "decided":
+        decisions = tuple(Decision(**decision) for decision in data["decisions"])
+        return Decided(decisions=decisions, timing=Timing(**data["timing"]))
     usage = Usage(**data["usage"])
     timing = None if data["timing"] is None else Timing(**data["timing"])
     sent = None
@@ -212,7 +295,7 @@ def generation_from_dict(data: Mapping[str, Any]) -> Generation:
     if data["type"] == "completion" and timing is not None:
         finish = FinishReason(data["finish_reason"])
         return Completion(text=data["text"], finish_reason=finish, timing=timing, usage=usage, sent=sent)
-    message = f"generation.type is {data['type']!r}; expected completion, declined or failed"
+    message = f"generation.type is {data['type']!r}; expected completion, declined, failed or decided"
     raise ValueError(message)
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import importlib.util
 import json
 import typing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from pytest_jsbench.errors import ContractError, MissingRequirement
 
@@ -18,11 +18,21 @@ if TYPE_CHECKING:
 
 def is_described(found: object) -> bool:
     """Whether it is a type that has a JSON Schema: a Pydantic model, dataclass or TypedDict, or `list[…]` of one."""
-    if typing.get_origin(found) is not None:
-        return True
+    return typing.get_origin(found) is not None or is_model(found)
+
+
+def is_model(found: object) -> TypeGuard[type]:
+    """Whether it is a Pydantic model, a dataclass or a TypedDict itself."""
     return isinstance(found, type) and (
         hasattr(found, "__pydantic_core_schema__") or dataclasses.is_dataclass(found) or _is_typed_dict(found)
     )
+
+
+def require_pydantic(purpose: str) -> None:
+    """MissingRequirement, with the next step, where Pydantic is not installed."""
+    if importlib.util.find_spec("pydantic") is None:
+        message = f"{purpose} needs the package pydantic: pip install 'pytest-jsbench[pydantic]'"
+        raise MissingRequirement(message)
 
 
 def schema_of(described: Any) -> Schema:
@@ -57,11 +67,7 @@ def _is_typed_dict(found: type) -> bool:
 
 
 def _adapter(described: Any) -> TypeAdapter[Any]:
-    if importlib.util.find_spec("pydantic") is None:
-        message = (
-            f"the schema of {name_of(described)} needs the package pydantic: pip install 'pytest-jsbench[pydantic]'"
-        )
-        raise MissingRequirement(message)
+    require_pydantic(f"the schema of {name_of(described)}")
     from pydantic import TypeAdapter
 
     try:

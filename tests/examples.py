@@ -3,6 +3,8 @@ from __future__ import annotations
 from pytest_jsbench.cases import CaseKey, Schema
 from pytest_jsbench.generations import (
     Completion,
+    Decided,
+    Decision,
     Declined,
     DeclineReason,
     Failed,
@@ -34,6 +36,8 @@ HALLUCINATED = Verdict(failure_type=FailureType.HALLUCINATION, valid=True, extra
 EXCLUDED = Verdict(failure_type=FailureType.INVALID_SCHEMA, valid=None, message="not a schema")
 BROKEN = Verdict(failure_type=FailureType.API_ERROR, valid=None, reason="timeout")
 UNJUDGED = Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason="timeout")
+DECIDED_RIGHTLY = Verdict(failure_type=None, valid=None)
+DECIDED_WRONGLY = Verdict(failure_type=FailureType.WRONG_DECISION, valid=None, reason="both", message="1 of 2")
 UNSUPPORTED = Verdict(failure_type=FailureType.UNSUPPORTED_SCHEMA, valid=None)
 
 
@@ -52,6 +56,17 @@ def completion(
 
 def declined() -> Declined:
     return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message="oneOf is not supported")
+
+
+def decided(*wrong: str, seconds: float = 0.01) -> Decided:
+    """Two valid and two invalid answers; those named are decided wrongly."""
+    labels = {"v0": True, "v1": True, "i0": False, "i1": False}
+    return Decided(
+        decisions=tuple(
+            Decision(id=name, valid=valid, accepted=valid is not (name in wrong)) for name, valid in labels.items()
+        ),
+        timing=Timing(tgt=0.5, grammar_compilation=seconds),
+    )
 
 
 def failed(kind: FaultKind = FaultKind.TIMEOUT) -> Failed:
@@ -76,6 +91,8 @@ def record(
         verdict=verdict,
         started_at="2026-11-21T10:00:00.000+00:00" if asked else None,
         queue_s=0.5 if asked else None,
+        reference={"n": [1, None]} if asked else None,
+        tags=("eu", "nightly") if asked else (),
     )
 
 

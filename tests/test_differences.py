@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from pytest_jsbench.cases import Role
 from pytest_jsbench.differences import json_change, prompt_change
-from pytest_jsbench.prompts import Message, Prompt, Role
+from pytest_jsbench.prompts import Message, Prompt
 
 
 def prompt(*contents: str, role: Role = "user") -> Prompt:

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import errno
 import json
 import threading
+from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,3 +91,45 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
         journal.write_atomically(tmp_path / "missing" / "run.json", "{}")
     assert json.loads(path.read_text()) == {"a": 1}
     assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
+
+
+class TakesHalf(FileIO):
+    """A file on a disk that fills up in the middle of a line, and has room again after that."""
+
+    full = True
+
+    def write(self, data: Any) -> int:
+        if not self.full:
+            return super().write(data)
+        if self.tell() > self.start:
+            self.full = False
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(bytes(data)[:20])
+
+    start = 0
+
+
+def test_half_a_line_is_taken_back_so_that_the_next_one_is_whole(tmp_path: Path) -> None:
+    book = Journal(tmp_path / "records.jsonl", examples.metadata())
+    book.append(examples.record("a"))
+    book.close()
+    book._file = TakesHalf(book.path, "ab")
+    book._file.start = book.path.stat().st_size
+
+    with pytest.raises(JournalError, match="the record of simple::b is not on disk"):
+        book.append(examples.record("b"))
+    book.append(examples.record("c"))
+    book.close()
+
+    content = journal.read(book.path)
+    assert [record.key.id for record in content.records] == ["a", "c"]
+    assert content.warnings == ()
+
+
+def test_a_file_that_is_gone_on_with_has_one_header(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        book = Journal(tmp_path / "records.jsonl", examples.metadata())
+        book.append(examples.record(name))
+        book.close()
+
+    assert (tmp_path / "records.jsonl").read_text().count('"type":"run"') == 1

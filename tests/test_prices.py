@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_jsbench.errors import PriceError
 from pytest_jsbench.generations import Usage
-from pytest_jsbench.prices import costs
+from pytest_jsbench.prices import costs, price_of
 from pytest_jsbench.records import AnsweredBy, Record, Run
 from pytest_jsbench.summaries import summarize
 from tests import examples
@@ -93,3 +94,30 @@ def test_a_missing_package_is_said_with_the_command_that_brings_it(monkeypatch: 
     summary = summarize(paid(used("a", input_tokens=1, output_tokens=1)))
 
     assert summary.cost_problem == "needs the package genai-prices: pip install genai-prices"
+
+
+@needs_prices
+def test_the_price_of_a_call_is_known_beforehand() -> None:
+    price = price_of(paid().metadata)
+
+    assert price(Usage(input_tokens=1000, output_tokens=500)) == pytest.approx(1000 * 2.5e-6 + 500 * 10e-6)
+    assert price(Usage()) is None
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "message"),
+    [
+        (None, "m", "calls of engine 'scripted' have no published price"),
+        pytest.param("openai", "my-model", "no published price of openai my-model", marks=needs_prices),
+    ],
+)
+def test_a_limit_that_cannot_be_reckoned_is_refused(provider: str | None, model: str, message: str) -> None:
+    with pytest.raises(PriceError, match=message):
+        price_of(paid(provider=provider, model=model).metadata)
+
+
+def test_a_limit_without_the_package_of_prices_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+
+    with pytest.raises(PriceError, match="--jsbench-max-cost needs the package genai-prices: pip install genai-prices"):
+        price_of(paid().metadata)

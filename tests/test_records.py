@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 
 from pytest_jsbench.errors import RecordError
+from pytest_jsbench.generations import FaultKind
 from pytest_jsbench.records import AnsweredBy, Record, RunMetadata
 from tests import examples
 
@@ -18,6 +19,8 @@ RECORDS = [
     examples.record(verdict=examples.HALLUCINATED, schema={"type": "object"}),
     examples.record(verdict=examples.UNSUPPORTED, generation=examples.declined()),
     examples.record(verdict=examples.BROKEN, generation=examples.failed()),
+    examples.record(verdict=examples.BROKEN, generation=examples.failed(FaultKind.HANG)),
+    examples.record(verdict=examples.DECIDED_WRONGLY, generation=examples.decided("v0", "i1")),
     examples.record(verdict=examples.EXCLUDED),
     replace(examples.record(), answered_by=AnsweredBy(engine="local", model="m")),
 ]

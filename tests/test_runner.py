@@ -9,7 +9,8 @@ import pytest
 
 from pytest_jsbench.adaptation import Adapted
 from pytest_jsbench.adaptation.choosing import adapter
-from pytest_jsbench.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.cases import BrokenCase, Case, CaseKey, Message
+from pytest_jsbench.errors import PromptError
 from pytest_jsbench.generations import (
     CallError,
     Completion,
@@ -22,7 +23,7 @@ from pytest_jsbench.generations import (
     ResponseFormat,
     Sent,
 )
-from pytest_jsbench.prompts import schema_prompt
+from pytest_jsbench.prompts import PRESETS, Prompt, PromptLength, estimate
 from pytest_jsbench.records import Record
 from pytest_jsbench.runner import RETRIED, Runner
 from pytest_jsbench.verdicts import FailureType, Judge, Note
@@ -60,7 +61,7 @@ def judge() -> Iterator[Judge]:
 
 def runner(engine: Misbehaving, judge: Judge, *, retries: int = 2) -> Runner:
     params = GenerationParams(max_tokens=10)
-    return Runner(engine=engine, judge=judge, template=schema_prompt, params=params, retries=retries)
+    return Runner(engine=engine, judge=judge, template=PRESETS["schema"].render, params=params, retries=retries)
 
 
 def fault(kind: FaultKind, retry_after: float | None = 0.0) -> CallError:
@@ -71,7 +72,7 @@ def test_an_answer_becomes_a_judged_record(judge: Judge) -> None:
     record = runner(Misbehaving(), judge).attempt(CASE)
 
     assert record.verdict.passed
-    assert record.prompt == schema_prompt(CASE)
+    assert record.prompt == PRESETS["schema"].render(CASE)
     assert record.schema == CASE.schema
     assert (record.retries, record.queue_s) == (0, None)
 
@@ -157,6 +158,22 @@ def test_nothing_is_asked_for_a_broken_schema(case: Case | BrokenCase, judge: Ju
     assert engine.requests == []
 
 
+def test_a_case_that_brings_its_own_messages_is_asked_them_word_for_word(judge: Judge) -> None:
+    engine = Misbehaving()
+    own = (Message(role="system", content="{schema} stays"), Message(role="user", content="How many?"))
+
+    record = runner(engine, judge).attempt(replace(CASE, messages=own, reference={"n": 3}, tags=("sums",)))
+
+    assert engine.requests[0].prompt == record.prompt == Prompt(messages=own)
+    assert (record.reference, record.tags) == ({"n": 3}, ("sums",))
+
+
+def test_a_broken_row_keeps_the_kind_of_its_problem(judge: Judge) -> None:
+    broken = BrokenCase(key=KEY, problem="a.json: 50,000,000 bytes", reason="too_large")
+
+    assert runner(Misbehaving(), judge).attempt(broken).verdict.reason == "too_large"
+
+
 UNIQUE = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "minItems": 2}
 OPEN = Case(key=KEY, schema={"type": "object", "properties": {"n": UNIQUE}})
 
@@ -219,3 +236,57 @@ def test_a_bug_in_the_adaptation_is_one_attempts_fault(judge: Judge) -> None:
         FaultKind.ENGINE,
         "the schema could not be adapted: RecursionError: too deep",
     )
+
+
+def test_a_template_that_breaks_is_no_answer_and_no_call(judge: Judge) -> None:
+    def broken(case: Case) -> Prompt:
+        raise PromptError("prompt mine.j2: no such filter")
+
+    engine = Misbehaving()
+
+    record = replace(runner(engine, judge), template=broken).attempt(CASE)
+
+    message = "nothing was sent: prompt mine.j2: no such filter"
+    assert record.generation == Failed(kind=FaultKind.BAD_REQUEST, message=message)
+    assert (record.prompt, record.prompt_length, engine.requests) == (None, None, [])
+    assert Record.from_dict(json.loads(json.dumps(record.to_dict()))) == record
+
+
+@pytest.mark.parametrize(("context", "sent"), [(None, True), (28, False), (29, True)])
+def test_a_prompt_that_leaves_no_room_is_declined_without_a_call(context: int | None, sent: bool, judge: Judge) -> None:
+    engine = Misbehaving()
+    asked = replace(runner(engine, judge), context=context, template=lambda _: _prompt("abcd " * 22))
+
+    record = asked.attempt(CASE)
+
+    assert record.prompt_length == PromptLength(tokens=28, exact=False)
+    assert bool(engine.requests) is sent
+    if not sent:
+        assert isinstance(record.generation, Declined)
+        assert record.verdict.failure_type is FailureType.UNSUPPORTED_SCHEMA
+        assert record.verdict.reason == "context_length"
+        assert "about 28 tokens and the model's context 28; nothing was sent" in record.verdict.message
+
+
+def test_an_engine_that_counts_tokens_is_believed(judge: Judge) -> None:
+    class Counting(Misbehaving):
+        def count_tokens(self, prompt: Prompt) -> int | None:
+            return 1000 if "object" in prompt.messages[0].content else None
+
+    engine = Counting()
+
+    long = replace(runner(engine, judge), context=1000).attempt(CASE)
+    unknown = replace(runner(engine, judge), context=1000, template=lambda _: _prompt("?")).attempt(CASE)
+
+    assert long.prompt_length == PromptLength(tokens=1000, exact=True)
+    assert "the prompt has 1,000 tokens and" in long.verdict.message
+    assert unknown.prompt_length == PromptLength(tokens=1, exact=False)
+    assert len(engine.requests) == 1
+
+
+def test_an_indentation_is_not_taken_for_many_tokens() -> None:
+    assert estimate(_prompt('{\n        "a":\t\t1}')).tokens == estimate(_prompt('{ "a": 1}')).tokens == 3
+
+
+def _prompt(text: str) -> Prompt:
+    return Prompt(messages=(Message(role="user", content=text),))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_jsbench.statistics import Distribution, proportion, quantile
+from pytest_jsbench.statistics import Distribution, clustered, proportion, quantile
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,30 @@ def test_a_distribution_does_not_mind_the_order() -> None:
     spread = Distribution.of([3.0, 1.0, 2.0])
 
     assert (spread.count, spread.mean, spread.p50, spread.max) == (3, 2.0, 2.0, 3.0)
+
+
+def test_clusters_of_one_are_a_simple_proportion() -> None:
+    assert clustered([(1, 1), (0, 1), (1, 1), (0, 0)]) == proportion(2, 3)
+
+
+def test_attempts_that_all_agree_within_their_cluster_count_once() -> None:
+    repeated, once = clustered([(3, 3)] * 6 + [(0, 3)] * 4), proportion(6, 10)
+
+    assert (repeated.successes, repeated.n, repeated.value) == (18, 30, once.value)
+    assert repeated.ci_low == pytest.approx(once.ci_low)
+    assert repeated.ci_high == pytest.approx(once.ci_high)
+
+
+def test_attempts_that_do_not_depend_on_their_cluster_count_each() -> None:
+    assert clustered([(1, 2)] * 50) == proportion(50, 100)
+
+
+def test_clusters_that_all_passed_are_no_surer_than_their_number() -> None:
+    assert clustered([(5, 5)] * 8).ci_low == pytest.approx(proportion(8, 8).ci_low)
+    assert clustered([]).value is None
+
+
+def test_measurements_that_never_came_count_as_never_ending() -> None:
+    spread = Distribution.of([1.0, 2.0, 3.0]).with_others(1, float("inf"))
+
+    assert (spread.count, spread.p50, spread.p95, spread.max) == (4, 2.5, float("inf"), float("inf"))

@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from pytest_jsbench.cases import CaseKey
+from pytest_jsbench.generations import FaultKind
+from pytest_jsbench.missing import Missing, MissingReason
 from pytest_jsbench.summaries import summarize
 from pytest_jsbench.verdicts import FailureType
 from tests import examples
@@ -114,3 +116,60 @@ def test_failures_are_counted_by_type() -> None:
     assert counts[FailureType.SCHEMA_VIOLATION] == 1
     assert counts[FailureType.HALLUCINATION] == 1
     assert FailureType.INVALID_SCHEMA not in counts
+
+
+def test_decisions_about_labelled_answers_are_counted_by_their_labels() -> None:
+    wrong = examples.DECIDED_WRONGLY
+    total = summarize(
+        examples.run(
+            record("right", verdict=examples.DECIDED_RIGHTLY, generation=examples.decided(seconds=0.01)),
+            record("wrong", verdict=wrong, generation=examples.decided("v0", "v1", "i0", seconds=0.03)),
+            record("unsupported", verdict=examples.UNSUPPORTED, generation=examples.declined()),
+        )
+    ).total
+
+    assert (total.over_constraint.successes, total.over_constraint.n) == (2, 4)
+    assert (total.under_constraint.successes, total.under_constraint.n) == (1, 4)
+    assert (total.declared_coverage.successes, total.declared_coverage.n) == (2, 3)
+    assert (total.pass_rate.successes, total.pass_rate.n) == (1, 3)
+    assert total.empirical_coverage.value is None
+    assert total.grammar_compilation.p50 == pytest.approx(0.02)
+    figures = total.to_dict()
+    assert (figures["valid_instances"], figures["valid_rejected"]) == (4, 2)
+    assert (figures["invalid_instances"], figures["invalid_accepted"]) == (4, 1)
+    assert (figures["over_constraint"], figures["under_constraint"]) == (0.5, 0.25)
+
+
+def test_without_labelled_answers_there_is_no_rate_of_wrong_decisions() -> None:
+    figures = summarize(examples.run(record())).total.to_dict()
+
+    assert (figures["over_constraint"], figures["under_constraint"]) == (None, None)
+
+
+def test_broken_calls_are_counted_by_whose_fault_they_were() -> None:
+    kinds = (FaultKind.HANG, FaultKind.HANG, FaultKind.CRASH)
+    records = [
+        record(str(n), verdict=examples.BROKEN, generation=examples.failed(kind)) for n, kind in enumerate(kinds)
+    ]
+
+    assert summarize(examples.run(*records)).total.to_dict()["fault_counts"] == {"hang": 2, "crash": 1}
+
+
+def test_what_is_missing_is_counted_by_its_reason_in_its_task() -> None:
+    keys = (CaseKey(task="simple", id="a"), CaseKey(task="simple", id="b"), CaseKey(task="hard", id="c"))
+    missing = (
+        Missing(key=keys[1], repeat=0, reason=MissingReason.LIMIT),
+        Missing(key=keys[2], repeat=0, reason=MissingReason.WORKER_DIED),
+    )
+
+    summary = summarize(replace(examples.run(record("a"), planned=keys), missing=missing))
+
+    assert summary.total.missing == 2
+    assert {reason for reason, count in summary.total.missing_reasons.items() if count} == {"limit", "worker_died"}
+    assert summary.tasks["hard"].to_dict()["missing_reasons"] == {
+        "limit": 0,
+        "disk": 0,
+        "stopped": 0,
+        "worker_died": 1,
+        "error": 0,
+    }

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.errors import DatasetError, nearest
+from pytest_jsbench.verdicts.dialects import DRAFT_2020_12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """So many cases over all tasks, in proportion; the seed is the sample's own, and not the model's."""
+
+    size: int
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +29,14 @@ class Selection:
     split: str = "test"
     #: the first N of each task; None: all
     limit: int | None = None
+    #: whether it is labelled answers that are wanted (`datasets.labelled`)
+    labelled: bool = False
+    #: conditions (`conditions`), all of which a case must meet
+    where: tuple[str, ...] = ()
+    #: None: all
+    sample: Sample | None = None
+    #: the `$schema` by which conditions see a schema that declares none
+    default_dialect: str = DRAFT_2020_12.uri
 
     def to_dict(self) -> dict[str, object]:
         """The selection as JSON values, for the run's metadata."""
@@ -29,6 +45,10 @@ class Selection:
             "tasks": None if self.tasks is None else list(self.tasks),
             "split": self.split,
             "limit": self.limit,
+            "labelled": self.labelled,
+            "where": list(self.where),
+            "sample": None if self.sample is None else self.sample.size,
+            "sample_seed": None if self.sample is None else self.sample.seed,
         }
 
 
@@ -42,6 +62,23 @@ class Dataset(Protocol):
         """The case of that key, parsed now."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A case's schema as text, not parsed yet."""
+
+    text: str
+    #: where it stands, for messages about it
+    where: str
+
+
+@runtime_checkable
+class RowDataset(Protocol):
+    """A dataset of which cases can be given as text, to be parsed elsewhere."""
+
+    def all_rows(self) -> Iterable[tuple[CaseKey, Row]]:
+        """Each case that is nothing but the text of a schema."""
+
+
 def choose_tasks(source: str, known: Sequence[str], wanted: Sequence[str] | None) -> list[str]:
     """The tasks to take, in the dataset's order; DatasetError names one that it does not hold."""
     if wanted is None:
@@ -51,32 +88,3 @@ def choose_tasks(source: str, known: Sequence[str], wanted: Sequence[str] | None
             message = f"dataset '{source}' has no task '{task}': {nearest(task, known)}"
             raise DatasetError(message)
     return [task for task in known if task in wanted]
-
-
-def parse_case(key: CaseKey, text: str, *, where: str) -> Case | BrokenCase:
-    """The case whose schema stands in `text`; broken, with the place, where that is not a JSON object or boolean."""
-    try:
-        schema = json.loads(text, parse_constant=_refuse_constant)
-    except RecursionError:
-        return BrokenCase(key=key, problem=f"{where}: nested too deeply to be read as JSON")
-    except ValueError as error:
-        return BrokenCase(key=key, problem=f"{where}: not JSON: {error}")
-    if isinstance(schema, bool | Mapping):
-        return Case(key=key, schema=schema)
-    return BrokenCase(
-        key=key,
-        problem=f"{where}: a JSON {_json_type(schema)} is not a JSON Schema; expected an object, true or false",
-    )
-
-
-def _refuse_constant(name: str) -> None:
-    message = f"{name} is not JSON"
-    raise ValueError(message)
-
-
-def _json_type(value: object) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, str):
-        return "string"
-    return "array" if isinstance(value, list) else "number"

@@ -1,49 +1,125 @@
-"""Schema files: one file, or a folder of `*.json`, whose sub-folders are the tasks."""
+"""Files on disk: each a schema, an API's description, tool definitions, or rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from pytest_jsbench.cases import BrokenCase, Case, CaseKey, safe_name
-from pytest_jsbench.datasets.base import Selection, choose_tasks, parse_case
-from pytest_jsbench.errors import DatasetError
+from pytest_jsbench.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.datasets import jsonl, openapi, parquet, tools
+from pytest_jsbench.datasets.base import Selection
+from pytest_jsbench.datasets.bundling import Place, bundle, leaves
+from pytest_jsbench.datasets.documents import (
+    JSON_SUFFIXES,
+    LARGEST_DOCUMENT,
+    YAML_SUFFIXES,
+    Unreadable,
+    as_case,
+    as_schema,
+    follow,
+    parse_document,
+)
+from pytest_jsbench.datasets.listing import Found, Listing
+from pytest_jsbench.datasets.shelf import Shelf
+
+DOCUMENT_SUFFIXES = (*JSON_SUFFIXES, *YAML_SUFFIXES)
+#: of the files that are taken from a folder
+SUFFIXES = (*DOCUMENT_SUFFIXES, ".jsonl")
+#: a file without any of these words is a schema; only one with some of them is parsed before its turn
+_MORE_THAN_A_SCHEMA = re.compile(rb"openapi|swagger|parameters|input_?[Ss]chema|outputSchema|function")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FolderDataset:
-    """Cases that are files, read one by one when they are asked for."""
+def open_files(selection: Selection, paths: Sequence[Path], *, root: Path) -> Listing:
+    """The selection's part of what these files hold; the task of a schema file is the folder it stands in."""
+    ordered = sorted(paths, key=lambda path: path.relative_to(root).parts)
+    if any(path.suffix.lower() in YAML_SUFFIXES for path in ordered):
+        from pytest_jsbench.datasets.yamltext import require_yaml
 
-    files: Mapping[CaseKey, Path]
+        require_yaml(selection.source)
+    shelf = Shelf(root, [path for path in ordered if path.suffix.lower() in DOCUMENT_SUFFIXES])
+    return Listing.of(selection, (found for path in ordered for found in _find(shelf, path)))
 
-    @classmethod
-    def open(cls, selection: Selection, paths: Sequence[Path], *, root: Path) -> FolderDataset:
-        """The selection's part of these files; the task of a file is the folder it stands in."""
-        by_task: dict[str, list[Path]] = {}
-        for path in sorted(paths):
-            folder = path.parent.relative_to(root).as_posix()
-            task = safe_name(root.resolve().name or "schemas" if folder == "." else folder)
-            by_task.setdefault(task, []).append(path)
-        found: dict[CaseKey, Path] = {}
-        for task in choose_tasks(selection.source, list(by_task), selection.tasks):
-            for path in by_task[task][: selection.limit]:
-                key = CaseKey(task=task, id=safe_name(path.stem))
-                if key in found:
-                    message = f"{path} and {found[key]} would both be case {key}: rename one of them"
-                    raise DatasetError(message)
-                found[key] = path
-        return cls(files=found)
 
-    def keys(self) -> Sequence[CaseKey]:
-        """The selected cases."""
-        return tuple(self.files)
+def _find(shelf: Shelf, path: Path) -> Iterator[Found]:
+    inner = path.relative_to(shelf.root)
+    task = _top(shelf.root) if inner.parent == Path() else inner.parent.as_posix()
+    own_task = inner.with_suffix("").as_posix()
+    match path.suffix.lower():
+        case ".jsonl":
+            return jsonl.find(path, task=own_task)
+        case ".parquet":
+            return parquet.find(path, task=own_task)
+        case _:
+            return _find_in_document(shelf, path, task, own_task)
 
-    def case(self, key: CaseKey) -> Case | BrokenCase:
-        """One of them; broken where its file cannot be read or holds no JSON Schema."""
-        path = self.files[key]
+
+def _top(root: Path) -> str:
+    """The name of the folder as it was given: where it stands on this machine is no part of a node id."""
+    return root.name if root.name not in {"", "..", "~"} else "schemas"
+
+
+def _find_in_document(shelf: Shelf, path: Path, task: str, own_task: str) -> Iterator[Found]:
+    document = _more_than_a_schema(shelf, path)
+    if openapi.is_openapi(document):
+        yield from _find_in_api(shelf, path, own_task, document)
+    elif found := tools.tool_schemas(document):
+        for tool in found:
+            read = partial(_read_tool, shelf, path, tool.steps)
+            yield Found(task=own_task if tools.holds_many(document) else task, name=tool.name, read=read)
+    else:
+        yield Found(task=task, name=path.stem, read=partial(_read_schema, shelf, path))
+
+
+def _find_in_api(shelf: Shelf, path: Path, own_task: str, document: Any) -> Iterator[Found]:
+    found = None
+    for found in openapi.api_schemas(document):
+        read = partial(_read_api_schema, shelf, path, found.group, found.steps)
+        yield Found(task=f"{own_task}.{found.group}", name=found.name, read=read)
+    if found is None:
+        yield Found(task=own_task, name=path.stem, read=partial(_read_api_schema, shelf, path, None, ()))
+
+
+def _more_than_a_schema(shelf: Shelf, path: Path) -> object:
+    """The document, where it may hold more than a schema; None for a schema, and for what cannot be read."""
+    try:
+        if _MORE_THAN_A_SCHEMA.search(shelf.data(path, largest=LARGEST_DOCUMENT)):
+            return shelf.document(path)
+    except Unreadable:
+        pass  # it is said when the case is read
+    return None
+
+
+def _read_schema(shelf: Shelf, path: Path, key: CaseKey) -> Case | BrokenCase:
+    def read() -> object:
+        schema = as_schema(parse_document(shelf.data(path), path=path))
+        if not leaves(schema):
+            return schema
+        return bundle(Place(document=schema, uri=shelf.uri(path), schema=schema), shelf.retrieve)
+
+    return as_case(key, read, where=str(path))
+
+
+def _read_tool(shelf: Shelf, path: Path, steps: tuple[str | int, ...], key: CaseKey) -> Case | BrokenCase:
+    def read() -> object:
         try:
-            text = path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            return BrokenCase(key=key, problem=f"{path}: cannot be read: {error}")
-        return parse_case(key, text, where=str(path))
+            return follow(shelf.document(path), steps)
+        except LookupError:
+            raise Unreadable(f"{key.id} has no schema for its arguments", reason="not_a_schema") from None
+
+    return as_case(key, read, where=str(path))
+
+
+def _read_api_schema(
+    shelf: Shelf, path: Path, group: openapi.Group | None, steps: tuple[str, ...], key: CaseKey
+) -> Case | BrokenCase:
+    def read() -> object:
+        document = shelf.document(path)
+        if group is None:
+            openapi.check(document)
+            raise Unreadable("describes no schema of a component or of a JSON body", reason="not_a_schema")
+        return openapi.read_schema(document, group, steps, uri=shelf.uri(path), retrieve=shelf.retrieve)
+
+    return as_case(key, read, where=f"{path} /{'/'.join(steps)}" if steps else str(path))

@@ -7,17 +7,29 @@ import importlib.util
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey, safe_name
-from pytest_jsbench.datasets.base import Selection, choose_tasks, parse_case
+from pytest_jsbench.datasets.base import Row, Selection, choose_tasks
+from pytest_jsbench.datasets.listing import free_key
+from pytest_jsbench.datasets.rows import case_of
+from pytest_jsbench.display import printable
 from pytest_jsbench.errors import DatasetError, nearest
 
 _SPLITS_ALL = "all"
+#: the name of all tasks together, which is no task
+WHOLE = "default"
+#: seconds in which a hub that is there says so
+_PATIENCE = 5.0
 
 
 class Table(Protocol):
     """The part of `datasets.Dataset` that is used: rows on disk, read one by one."""
+
+    @property
+    def column_names(self) -> Sequence[str]:
+        """What each row holds."""
 
     def __getitem__(self, index: int) -> Mapping[str, Any]: ...
 
@@ -35,10 +47,9 @@ class HubDataset:
         if importlib.util.find_spec("datasets") is None:
             message = f"dataset '{selection.source}' needs the package datasets: pip install 'pytest-jsbench[datasets]'"
             raise DatasetError(message)
-        with _quiet():
-            tasks = choose_tasks(selection.source, _configs(selection.source), selection.tasks)
-            rows: dict[CaseKey, tuple[Table, int]] = {}
-            for task in tasks:
+        rows: dict[CaseKey, tuple[Table, int]] = {}
+        with _quiet(), _cached_where_unreachable(selection.source):
+            for task in choose_parts(selection, _configs(selection.source)):
                 rows |= _task_rows(selection, task)
         return cls(source=selection.source, rows=rows)
 
@@ -49,11 +60,25 @@ class HubDataset:
     def case(self, key: CaseKey) -> Case | BrokenCase:
         """One of them; broken where its row holds no JSON Schema."""
         table, index = self.rows[key]
-        text = table[index]["json_schema"]
-        where = f"{self.source} {key.task} row {index}"
-        if not isinstance(text, str):
-            return BrokenCase(key=key, problem=f"{where}: json_schema is {type(text).__name__}; expected text")
-        return parse_case(key, text, where=where)
+        return case_of(key, table[index], where=f"{self.source} {key.task} row {index}")
+
+    def all_rows(self) -> Iterator[tuple[CaseKey, Row]]:
+        """Each case that is nothing but the text of a schema."""
+        plain = {
+            id(table) for table, _ in self.rows.values() if set(table.column_names) == {"json_schema", "unique_id"}
+        }
+        for key, (table, index) in self.rows.items():
+            if id(table) in plain and isinstance(text := table[index]["json_schema"], str):
+                yield key, Row(text=text, where=f"{self.source} {key.task} row {index}")
+
+
+def choose_parts(selection: Selection, configs: Sequence[str]) -> list[str]:
+    """The configs to take: a hub repository may name its whole as one more, `default`, and the tasks are its parts."""
+    parts = [name for name in configs if name != WHOLE] or configs
+    wanted = selection.tasks
+    if wanted is not None and WHOLE in wanted and WHOLE in configs:
+        wanted = None
+    return choose_tasks(selection.source, parts, wanted)
 
 
 def _configs(source: str) -> list[str]:
@@ -61,10 +86,9 @@ def _configs(source: str) -> list[str]:
 
     try:
         names: list[str] = datasets.get_dataset_config_names(source)
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:
         raise _unreachable(source, error) from error
-    # a hub repository names its whole as one more config; the tasks are the parts
-    return [name for name in names if name != "default"] or names
+    return names
 
 
 def _task_rows(selection: Selection, task: str) -> dict[CaseKey, tuple[Table, int]]:
@@ -72,16 +96,10 @@ def _task_rows(selection: Selection, task: str) -> dict[CaseKey, tuple[Table, in
 
     try:
         loaded = datasets.load_dataset(selection.source, task)
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:
         raise _unreachable(selection.source, error) from error
-    splits = list(loaded)
-    if selection.split != _SPLITS_ALL and selection.split not in splits:
-        known = nearest(selection.split, [*splits, _SPLITS_ALL])
-        message = f"dataset '{selection.source}' has no split '{selection.split}' in {task}: {known}"
-        raise DatasetError(message)
-    chosen = splits if selection.split == _SPLITS_ALL else [selection.split]
     rows: dict[CaseKey, tuple[Table, int]] = {}
-    for split in chosen:
+    for split in choose_splits(selection, task, list(loaded)):
         table = loaded[split]
         missing = {"json_schema", "unique_id"} - set(table.column_names)
         if missing:
@@ -93,17 +111,19 @@ def _task_rows(selection: Selection, task: str) -> dict[CaseKey, tuple[Table, in
         for index, name in enumerate(table["unique_id"]):
             if selection.limit is not None and len(rows) >= selection.limit:
                 return rows
-            rows[_free_key(rows, task, str(name))] = (table, index)
+            rows[free_key(rows, safe_name(task), str(name))] = (table, index)
     return rows
 
 
-def _free_key(taken: Mapping[CaseKey, object], task: str, name: str) -> CaseKey:
-    key = CaseKey(task=safe_name(task), id=safe_name(name))
-    number = 2
-    while key in taken:
-        key = CaseKey(task=key.task, id=f"{safe_name(name)}.{number}")
-        number += 1
-    return key
+def choose_splits(selection: Selection, task: str, known: Sequence[str]) -> Sequence[str]:
+    """The splits to take of a task; DatasetError where it has none of that name."""
+    if selection.split == _SPLITS_ALL:
+        return known
+    if selection.split not in known:
+        expected = nearest(selection.split, [*known, _SPLITS_ALL])
+        message = f"dataset '{selection.source}' has no split '{selection.split}' in {task}: {expected}"
+        raise DatasetError(message)
+    return [selection.split]
 
 
 def _unreachable(source: str, error: Exception) -> DatasetError:
@@ -112,6 +132,45 @@ def _unreachable(source: str, error: Exception) -> DatasetError:
         f"cannot load dataset '{source}': {reason}; "
         "a local copy works too: --jsbench-dataset=PATH/TO/FOLDER in the hub's layout"
     )
+
+
+@contextlib.contextmanager
+def _cached_where_unreachable(source: str) -> Iterator[None]:
+    """
+    As with HF_HUB_OFFLINE=1 where no connection to the hub can be made.
+
+    What is cached is then used at once, and what is not is an error at once, where the library would try again and
+    again for half a minute.
+    """
+    import datasets
+    import huggingface_hub.constants as hub
+
+    if Path(source).exists() or (fault := _no_connection(source)) is None:
+        yield
+        return
+    before = datasets.config.HF_HUB_OFFLINE, hub.HF_HUB_OFFLINE
+    datasets.config.HF_HUB_OFFLINE = hub.HF_HUB_OFFLINE = True
+    try:
+        yield
+    except DatasetError as error:
+        message = f"cannot reach {hub.ENDPOINT} ({fault}), and {error}"
+        raise DatasetError(message) from error
+    finally:
+        datasets.config.HF_HUB_OFFLINE, hub.HF_HUB_OFFLINE = before
+
+
+def _no_connection(source: str) -> str | None:
+    """Why no connection to the hub, or the mirror that HF_ENDPOINT names, can be made; None when all is well."""
+    import huggingface_hub
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+
+    try:
+        huggingface_hub.HfApi().dataset_info(source, timeout=_PATIENCE)
+    except (HfHubHTTPError, OfflineModeIsEnabled):
+        return None  # an answer; the library says what it means
+    except Exception as error:  # noqa: BLE001  of whichever HTTP library the hub's client uses
+        return printable(" ".join(f"{type(error).__name__}: {error}".split()), limit=120)
+    return None
 
 
 @contextlib.contextmanager

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import difflib
+import glob
 import re
+from importlib import metadata
 from pathlib import Path
 
 from pytest_jsbench.datasets.base import Dataset, Selection
-from pytest_jsbench.errors import DatasetError
+from pytest_jsbench.display import printable
+from pytest_jsbench.errors import DatasetError, JSBenchError
+from pytest_jsbench.imports import is_reference
 
+ENTRY_POINTS = "pytest_jsbench.datasets"
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+_BUILTIN = "builtin"
+_KINDS = (
+    "builtin, a schema file, a folder or a glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), "
+    "an OpenAPI document, tool definitions, package.module:name, a folder in the hub's layout, "
+    "or a hub name such as epfl-dlab/JSONSchemaBench"
+)
 
 
 def open_dataset(selection: Selection) -> Dataset:
-    """The dataset of a selection: `builtin`, a file, a folder, or a hub name; DatasetError says what else was found."""
+    """The dataset of a selection; DatasetError says what else was found, and every kind that is accepted."""
     source = selection.source
-    if source == "builtin":
+    if source == _BUILTIN:
         from pytest_jsbench.datasets.builtin import BuiltinDataset
 
         return BuiltinDataset.open(selection)
@@ -22,29 +34,84 @@ def open_dataset(selection: Selection) -> Dataset:
     if path.is_dir():
         return _open_folder(selection, path)
     if path.is_file():
-        from pytest_jsbench.datasets.folder import FolderDataset
+        return _open_files(selection, [path], root=path.parent)
+    if (point := _installed().get(source)) is not None:
+        return _open_point(selection, point)
+    if is_reference(source):
+        from pytest_jsbench.datasets.objects import open_object
 
-        return FolderDataset.open(selection, [path], root=path.parent)
+        return open_object(selection)
+    if glob.has_magic(source):
+        return _open_glob(selection, path)
     if _HUB_NAME.fullmatch(source) and not path.parent.is_dir():
         from pytest_jsbench.datasets.hub import HubDataset
 
         return HubDataset.open(selection)
-    message = (
-        f"no dataset '{source}': expected builtin, a schema file, a folder of *.json, "
-        "a folder in the hub's layout, or a hub name such as epfl-dlab/JSONSchemaBench"
-    )
-    raise DatasetError(message)
+    raise DatasetError(_unknown(source, path))
 
 
 def _open_folder(selection: Selection, folder: Path) -> Dataset:
     if next(folder.rglob("*.parquet"), None) is not None:
+        from pytest_jsbench.datasets.parquet_folder import ParquetFolder, find_layout
+
+        if (layout := find_layout(folder)) is not None:
+            return ParquetFolder.open(selection, layout)
         from pytest_jsbench.datasets.hub import HubDataset
 
         return HubDataset.open(selection)
-    from pytest_jsbench.datasets.folder import FolderDataset
+    from pytest_jsbench.datasets.folder import SUFFIXES
 
-    paths = [path for path in folder.rglob("*.json") if path.is_file()]
+    paths = [path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file()]
     if not paths:
-        message = f"no schemas in {folder}: expected *.json files, or *.parquet in the hub's layout"
+        message = f"no schemas in {folder}: expected *.json files, *.yaml, *.jsonl, or *.parquet in the hub's layout"
         raise DatasetError(message)
-    return FolderDataset.open(selection, paths, root=folder)
+    return _open_files(selection, paths, root=folder)
+
+
+def _open_glob(selection: Selection, pattern: Path) -> Dataset:
+    parts = pattern.parts
+    fixed = next(index for index, part in enumerate(parts) if glob.has_magic(part))
+    root = Path(*parts[:fixed])
+    paths = [path for found in glob.glob(str(pattern), recursive=True) if (path := Path(found)).is_file()]  # noqa: PTH207  Path.glob follows other rules for `**`
+    if not paths:
+        message = f"no file matches '{printable(selection.source)}': expected a pattern such as 'schemas/**/*.json'"
+        raise DatasetError(message)
+    return _open_files(selection, paths, root=root)
+
+
+def _open_files(selection: Selection, paths: list[Path], *, root: Path) -> Dataset:
+    from pytest_jsbench.datasets.folder import open_files
+
+    return open_files(selection, paths, root=root)
+
+
+def _installed() -> dict[str, metadata.EntryPoint]:
+    return {point.name: point for point in metadata.entry_points(group=ENTRY_POINTS)}
+
+
+def _open_point(selection: Selection, point: metadata.EntryPoint) -> Dataset:
+    """The dataset that an installed package opens under that name."""
+    try:
+        dataset: Dataset = point.load()(selection)
+    except JSBenchError:
+        raise
+    except Exception as error:
+        reason = printable(" ".join(f"{type(error).__name__}: {error}".split()))
+        message = f"dataset '{point.name}' cannot be opened by {point.value}: {reason}"
+        raise DatasetError(message) from error
+    if missing := [part for part in ("keys", "case") if not callable(getattr(dataset, part, None))]:
+        message = (
+            f"dataset '{point.name}': {point.value} gave a {type(dataset).__name__} without {' and '.join(missing)}"
+        )
+        raise DatasetError(message)
+    return dataset
+
+
+def _unknown(source: str, path: Path) -> str:
+    """What to say of a source that is nothing; with the name nearest to it, where one is near."""
+    here = path.parent
+    beside = {str(here / entry.name): entry for entry in here.iterdir()} if here.is_dir() else {}
+    known = {_BUILTIN, *_installed(), *beside}
+    close = difflib.get_close_matches(str(path), sorted(known), n=1)
+    guess = f"did you mean '{close[0]}'? " if close else ""
+    return f"no dataset '{printable(source)}': {guess}expected {_KINDS}"

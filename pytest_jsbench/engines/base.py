@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pytest_jsbench.generations import Completion, Declined, EngineInfo, Request, ResponseFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
+
+    from pytest_jsbench.cases import Schema
+    from pytest_jsbench.prompts import Prompt
 
 
 class Engine(Protocol):
@@ -24,6 +27,34 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Let go of connections; called once, in the process that built it."""
+
+
+@runtime_checkable
+class TokenCounter(Protocol):
+    """An engine that can say, for little and without a paid call, how long a prompt is."""
+
+    def count_tokens(self, prompt: Prompt) -> int | None:
+        """The tokens of the prompt, as the model gets it; None where it could not be found out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """Which of the texts a grammar takes, in their order."""
+
+    #: None where the model has no tokens for a text
+    accepted: tuple[bool | None, ...]
+    #: seconds to compile the grammar
+    grammar_compilation: float
+
+
+class Acceptor(Protocol):
+    """Says which answers an engine's grammar takes, without a model; called from several threads at once."""
+
+    def accepts(self, schema: Schema, texts: Sequence[str]) -> Acceptance | Declined:
+        """Ask the schema's grammar for each text; CallError where the library hangs or crashes."""
+
+    def close(self) -> None:
+        """Let go of the library."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,3 +117,11 @@ class EngineFactory(Protocol):
 
     def build(self, config: EngineConfig) -> Engine:
         """The engine, in the process that will call it."""
+
+
+@runtime_checkable
+class AcceptorFactory(Protocol):
+    """A factory of an engine whose grammar can be asked."""
+
+    def build_acceptor(self, config: EngineConfig) -> Acceptor:
+        """What says which answers the grammar takes."""

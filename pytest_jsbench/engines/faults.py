@@ -108,12 +108,13 @@ _ACCOUNT = (
 
 #: about the request, whatever schema is in it
 _REQUEST = (
+    # llama.cpp's, of the prompt alone; other servers' words for it hold for --jsbench-max-tokens too
+    _Rule(outcome=DeclineReason.CONTEXT_LENGTH, names=_named("exceed_context_size_error")),
     _Rule(outcome=FaultKind.BAD_REQUEST, status=_status_in(404, 405, 413)),
     _Rule(
         outcome=FaultKind.BAD_REQUEST,
         names=_named(
             "context_length_exceeded",
-            "exceed_context_size_error",
             "string_above_max_length",
             "model_not_found",
             "not_found_error",

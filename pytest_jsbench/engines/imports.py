@@ -1,42 +1,23 @@
-"""`package.module:name`: a user's own object, found by name."""
+"""A user's own engine or function, found by name."""
 
 from __future__ import annotations
 
-import importlib
-import re
-import sys
-from pathlib import Path
-
+from pytest_jsbench import imports
 from pytest_jsbench.engines.messages import one_line
-from pytest_jsbench.errors import EngineError, nearest
-
-_REFERENCE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+from pytest_jsbench.errors import EngineError, ImportFailed
 
 
 def is_reference(text: str) -> bool:
     """Whether the text is of the form `package.module:name`."""
-    return _REFERENCE.fullmatch(text) is not None
+    return imports.is_reference(text) and not text.endswith("*")
 
 
 def import_object(reference: str, *, purpose: str) -> object:
-    """The object; EngineError, in one line, when the module cannot be imported or has no such name."""
+    """The object; EngineError, in one line without a key, when the module cannot be imported or has no such name."""
     if not is_reference(reference):
         message = f"{purpose}: {reference!r} is not of the form package.module:name"
         raise EngineError(message)
-    module_name, _, path = reference.partition(":")
-    # last, so that no file of the user's folder stands in for another module; for good, since modules import late
-    here = str(Path.cwd())
-    if here not in sys.path and "" not in sys.path:
-        sys.path.append(here)
     try:
-        found: object = importlib.import_module(module_name)
-    except Exception as error:
-        message = one_line(f"{purpose}: cannot import {module_name}: {type(error).__name__}: {error}")
-        raise EngineError(message) from error
-    for name in path.split("."):
-        if not hasattr(found, name):
-            names = [public for public in dir(found) if not public.startswith("_")]
-            message = f"{purpose}: {module_name} has no '{name}': {nearest(name, names)}"
-            raise EngineError(message)
-        found = getattr(found, name)
-    return found
+        return imports.import_object(reference, purpose=purpose)
+    except ImportFailed as error:
+        raise EngineError(one_line(str(error))) from error

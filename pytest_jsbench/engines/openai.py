@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.engines import openai_answers, openai_chat, openai_responses, openai_responses_answers
@@ -18,10 +19,12 @@ from pytest_jsbench.generations import CallError, Declined, EngineInfo, Response
 from pytest_jsbench.timing import Stopwatch
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.generations import Completion, Request
+    from pytest_jsbench.prompts import Prompt
 
 
 class OpenAIEngine:
@@ -50,23 +53,54 @@ class OpenAIEngine:
 
     def generate(self, request: Request) -> Completion | Declined:
         """One call; what the SDK raises becomes a CallError or a Declined."""
+        return self.ask(request, sent=Sent(response_format=self._settings.response_format))
+
+    def ask(
+        self,
+        request: Request,
+        *,
+        sent: Sent,
+        deadline: Deadline | None = None,
+        extra_body: Mapping[str, Any] | None = None,
+    ) -> Completion | Declined:
+        """`generate`, with fields of this one request that stand for the schema, where there are any."""
         import openai
 
-        sent = Sent(response_format=self._settings.response_format)
-        deadline = Deadline(request.params.timeout)
+        deadline = deadline or Deadline(request.params.timeout)
+        settings = self._settings
+        if extra_body is not None:
+            body = {**settings.extra_body, **extra_body}
+            settings = replace(settings, response_format=ResponseFormat.TEXT, extra_body=body)
         return settle(
-            lambda: self._call(request, sent, deadline),
+            lambda: self._call(settings, request, sent, deadline),
             lambda error: self._explain(error, sent),
             sdk_error=openai.OpenAIError,
             deadline=deadline,
         )
 
+    def input_tokens(self, prompt: Prompt, *, timeout: float) -> int | None:
+        """The prompt's tokens, as a server of llama.cpp counts them; None where it does not say."""
+        import openai
+
+        try:
+            said = self._client.post(
+                "/chat/completions/input_tokens",
+                body={"model": self._settings.model, "messages": prompt.to_messages()},
+                options={"timeout": timeout},
+                cast_to=dict[str, Any],
+            )
+        except (openai.OpenAIError, ValueError):
+            return None
+        tokens = said.get("input_tokens")
+        return tokens if isinstance(tokens, int) else None
+
     def close(self) -> None:
         """Close the client's connections."""
         self._client.close()
 
-    def _call(self, request: Request, sent: Sent, deadline: Deadline) -> Completion | Declined:
-        settings = self._settings
+    def _call(
+        self, settings: OpenAISettings, request: Request, sent: Sent, deadline: Deadline
+    ) -> Completion | Declined:
         create: Any
         match settings.api:
             case Api.CHAT:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING
 
+from pytest_jsbench.engines.base import TokenCounter
 from pytest_jsbench.engines.recordings import Recording, Recordings
 from pytest_jsbench.errors import JSBenchError
 from pytest_jsbench.generations import CallError, Completion, Declined, EngineInfo, FaultKind, Request
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_jsbench.engines.base import Engine
+    from pytest_jsbench.prompts import Prompt
 
 
 class RecordingEngine:
@@ -36,6 +38,10 @@ class RecordingEngine:
         except JSBenchError as error:
             raise CallError(FaultKind.ENGINE, f"the answer came and is not recorded: {error}") from error
         return answer
+
+    def count_tokens(self, prompt: Prompt) -> int | None:
+        """The tokens of the prompt, where the engine can say."""
+        return self._engine.count_tokens(prompt) if isinstance(self._engine, TokenCounter) else None
 
     def close(self) -> None:
         """Close the engine."""

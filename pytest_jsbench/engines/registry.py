@@ -8,6 +8,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from pytest_jsbench.engines.asynchronous import AsyncEngine, is_coroutine_engine
+from pytest_jsbench.engines.base import AcceptorFactory
 from pytest_jsbench.engines.imports import import_object
 from pytest_jsbench.engines.messages import one_line
 from pytest_jsbench.errors import EngineError, JSBenchError, UnknownEngine, nearest
@@ -24,11 +25,14 @@ ENTRY_POINTS = "pytest_jsbench.engines"
 #: by reference, so that no provider's module is imported for another's sake
 _BUILT_IN = {
     "anthropic": "pytest_jsbench.engines.anthropic",
+    "llguidance": "pytest_jsbench.engines.decoding.llguidance",
     "local": "pytest_jsbench.engines.local",
     "openai": "pytest_jsbench.engines.openai",
+    "outlines": "pytest_jsbench.engines.decoding.outlines",
     "recorded": "pytest_jsbench.engines.recorded",
     "replay": "pytest_jsbench.engines.replay",
     "scripted": "pytest_jsbench.engines.scripted",
+    "xgrammar": "pytest_jsbench.engines.decoding.xgrammar",
 }
 
 
@@ -49,6 +53,15 @@ def find(name: str) -> EngineFactory:
         return _as_factory(import_object(name, purpose=f"engine '{name}'"), name)
     message = f"unknown engine '{name}': {nearest(name, names())}; one of your own is package.module:Factory"
     raise UnknownEngine(message)
+
+
+def require_acceptor(factory: EngineFactory, name: str) -> AcceptorFactory:
+    """The factory as one whose engine has a grammar that can be asked; EngineError where it has none."""
+    if isinstance(factory, AcceptorFactory):
+        return factory
+    able = [known for known in _BUILT_IN if isinstance(find(known), AcceptorFactory)]
+    message = f"engine '{name}' has no grammar that could be asked about labelled answers: expected {', '.join(able)}"
+    raise EngineError(message)
 
 
 def _load(point: metadata.EntryPoint) -> object:

@@ -34,7 +34,7 @@ def rehearse(api: Api) -> None:
 
     transport = httpx2.MockTransport(lambda _: _stream(_CHAT if api is Api.CHAT else _RESPONSES))
     with openai.OpenAI(
-        api_key=NO_KEY, base_url="http://rehearsal", http_client=httpx2.Client(transport=transport)
+        api_key=NO_KEY, base_url="http://nothing-is-sent.invalid", http_client=httpx2.Client(transport=transport)
     ) as client:
         stream: Any
         match api:

@@ -14,7 +14,16 @@ from pytest_jsbench import journal
 from pytest_jsbench.cases import digest
 from pytest_jsbench.engines.options import Options
 from pytest_jsbench.errors import EngineError, JSBenchError
-from pytest_jsbench.generations import CallError, Completion, Declined, EngineInfo, Failed, FaultKind, ResponseFormat
+from pytest_jsbench.generations import (
+    CallError,
+    Completion,
+    Decided,
+    Declined,
+    EngineInfo,
+    Failed,
+    FaultKind,
+    ResponseFormat,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,6 +63,9 @@ class ReplayEngine:
             raise CallError(FaultKind.ENGINE, message)
         if isinstance(generation, Failed):
             raise CallError(generation.kind, generation.message, status=generation.status, retry_after=_NEVER)
+        if isinstance(generation, Decided):
+            message = f"{request.key} was recorded with --jsbench-instances: there is no answer to say again"
+            raise CallError(FaultKind.ENGINE, message)
         return generation
 
     def close(self) -> None:

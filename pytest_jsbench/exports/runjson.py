@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,17 @@ from pytest_jsbench.journal import write_atomically
 from pytest_jsbench.records import Run
 from pytest_jsbench.summaries import Summary
 
-RUN_VERSION = "1.0"
+RUN_VERSION = "1.1"
 
 
-def run_to_dict(run: Run, summary: Summary, *, config_path: str, gate: GateResult | None) -> dict[str, Any]:
+def run_to_dict(
+    run: Run,
+    summary: Summary,
+    *,
+    config_path: str,
+    gates: Sequence[GateResult] = (),
+    baseline: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """The run's metrics and what produced them, as JSON values."""
     return {
         "schema_version": RUN_VERSION,
@@ -27,20 +35,20 @@ def run_to_dict(run: Run, summary: Summary, *, config_path: str, gate: GateResul
         "keywords": {name: figures.to_dict() for name, figures in summary.keywords.items()},
         "disputed": [str(key) for key in summary.disputed],
         "run": {
-            **run.metadata.to_dict(),
+            **{name: value for name, value in run.metadata.to_dict().items() if name != "plan"},
             "ended_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "complete": summary.total.complete,
+            "resumed": run.resumed,
             "dataset": {**run.metadata.dataset, "digest": _dataset_digest(run)},
         },
-        "gates": []
-        if gate is None
-        else [{"gate": f"pass_rate>={gate.gate.min_pass_rate:g}", "met": gate.met, "message": gate.message}],
+        "cases": {str(key): outcome.to_dict() for key, outcome in summary.outcomes.items()},
+        "gates": [{"gate": one.gate.text, "met": one.met, "message": one.message} for one in gates],
+        "baseline": baseline,
     }
 
 
-def write_run(path: Path, run: Run, summary: Summary, *, config_path: str, gate: GateResult | None) -> None:
+def write_run(path: Path, data: Mapping[str, Any]) -> None:
     """Write it in one step; JournalError when the disk will not take it."""
-    data = run_to_dict(run, summary, config_path=config_path, gate=gate)
     write_atomically(path, json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
 
 

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
 from pytest_jsbench.display import printable
 from pytest_jsbench.generations import Failed
+from pytest_jsbench.missing import MissingReason
 from pytest_jsbench.records import Run
 from pytest_jsbench.statistics import Proportion
 from pytest_jsbench.summaries import COUNTED_FAILURES, Metrics, Summary
 
+if TYPE_CHECKING:
+    from pytest_jsbench.cases import CaseKey
+    from pytest_jsbench.outcomes import Outcome
+
 NOT_APPLICABLE = "n/a"
 _LONGEST_TASK = 15
 _LONGEST_KEYWORD = 24
-_MOST_DISPUTED = 5
+_MOST_NAMED = 5
 _DETAIL_INDENT = 11
 
 
 def table(summary: Summary) -> list[str]:
     """The table of seed 000, one row per task and a total, within 80 columns; times are medians."""
-    with_errors = summary.total.errors > 0
     headers = [
         "Task",
         "Declared\ncoverage",
@@ -35,10 +40,27 @@ def table(summary: Summary) -> list[str]:
     ]
     rows = [_row(task, metrics) for task, metrics in summary.tasks.items()]
     rows.append(_row("total", summary.total))
-    if with_errors:
-        headers.append("Errors")
-        for row, metrics in zip(rows, [*summary.tasks.values(), summary.total], strict=True):
-            row.append(str(metrics.errors))
+    return _ruled(*_with_errors(summary, headers, rows))
+
+
+def decision_table(summary: Summary) -> list[str]:
+    """What a grammar decided about labelled answers, one row per task and a total; the time is the median."""
+    headers = ["Task", "Declared\ncoverage", "Valid,\nrejected", "Invalid,\naccepted", "Compilation\n(ms)"]
+    rows = [_decision_row(task, metrics) for task, metrics in summary.tasks.items()]
+    rows.append(_decision_row("total", summary.total))
+    return _ruled(*_with_errors(summary, headers, rows))
+
+
+def _with_errors(summary: Summary, headers: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """The table with a column of errors, where there is one."""
+    if not summary.total.errors:
+        return headers, rows
+    errors = [str(metrics.errors) for metrics in (*summary.tasks.values(), summary.total)]
+    return [*headers, "Errors"], [[*row, number] for row, number in zip(rows, errors, strict=True)]
+
+
+def _ruled(headers: list[str], rows: list[list[str]]) -> list[str]:
+    """The rows as a table, with a rule above the last."""
     text = tabulate(
         rows,
         headers=headers,
@@ -78,10 +100,15 @@ def detail(name: str, text: str) -> list[str]:
 def _details(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
     total = summary.total
     yield "pass rate", _pass_rate(total)
+    if total.planned > total.cases:
+        yield "repeats", _repeats(total)
+        if flaky := [(key, outcome) for key, outcome in summary.outcomes.items() if outcome.flaky]:
+            yield "flaky", _flaky(flaky)
     failures = [(kind, total.failure_counts[kind]) for kind in COUNTED_FAILURES]
     ranked = sorted((pair for pair in failures if pair[1]), key=lambda pair: -pair[1])
     yield "failures", ", ".join(f"{kind.value} {count}" for kind, count in ranked) or "none"
-    yield "tokens", _tokens(total)
+    if not (total.over_constraint.n or total.under_constraint.n):
+        yield "tokens", _tokens(total)
     if total.cost is not None:
         yield "cost", f"${total.cost:,.4f}"
     elif summary.cost_problem:
@@ -92,15 +119,35 @@ def _details(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
         yield "excluded", f"{_count(total.excluded, 'case')} whose own schema is broken (skipped)"
     if total.unjudged:
         yield "unjudged", f"{_count(total.unjudged, 'answer')} that could not be judged: the figures are incomplete"
+    if run.resumed:
+        yield "resumed", f"{_count(run.resumed, 'answer')} of {run.metadata.resumed_from} taken over, not called again"
     if total.errors:
         yield "errors", _errors(run, total)
 
 
+def _repeats(total: Metrics) -> str:
+    def rate(found: Proportion) -> str:
+        if found.value is None:
+            return NOT_APPLICABLE
+        return f"{found.successes}/{found.n} = {found.value:.3f} ({found.ci_low:.3f} to {found.ci_high:.3f})"
+
+    every, some = rate(total.pass_hat_k), rate(total.pass_at_k)
+    return f"every attempt of a case passed (pass^k) {every}, at least one (pass@k) {some}"
+
+
+def _flaky(flaky: Sequence[tuple[CaseKey, Outcome]]) -> str:
+    """The cases whose attempts disagree, the most even first."""
+    ranked = sorted(flaky, key=lambda pair: abs(2 * pair[1].passes - len(pair[1].decided)) / len(pair[1].decided))
+    named = [f"{printable(str(key))} {one.passes}/{len(one.decided)}" for key, one in ranked[:_MOST_NAMED]]
+    more = f", and {len(flaky) - _MOST_NAMED} more" if len(flaky) > _MOST_NAMED else ""
+    return f"{_count(len(flaky), 'case')} passed at times only: {', '.join(named)}{more}"
+
+
 def _disputed(summary: Summary) -> str:
     names = [printable(str(key)) for key in summary.disputed]
-    more = f", and {len(names) - _MOST_DISPUTED} more" if len(names) > _MOST_DISPUTED else ""
+    more = f", and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     said = f"{_count(len(names), 'verdict')} on which the two validators disagree"
-    return f"{said}: {', '.join(names[:_MOST_DISPUTED])}{more}"
+    return f"{said}: {', '.join(names[:_MOST_NAMED])}{more}"
 
 
 def _row(task: str, metrics: Metrics) -> list[str]:
@@ -113,6 +160,21 @@ def _row(task: str, metrics: Metrics) -> list[str]:
         _figure(metrics.tgt.p50),
         _figure(metrics.gct.p50),
     ]
+
+
+def _decision_row(task: str, metrics: Metrics) -> list[str]:
+    seconds = metrics.grammar_compilation.p50
+    return [
+        printable(task, _LONGEST_TASK),
+        _rate(metrics.declared_coverage),
+        _of(metrics.over_constraint),
+        _of(metrics.under_constraint),
+        _figure(None if seconds is None else seconds * 1000),
+    ]
+
+
+def _of(rate: Proportion) -> str:
+    return NOT_APPLICABLE if rate.value is None else f"{rate.successes}/{rate.n} = {rate.value:.3f}"
 
 
 def _rate(rate: Proportion) -> str:
@@ -144,9 +206,25 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+_MISSING = {
+    MissingReason.LIMIT: "not run, limit reached",
+    MissingReason.DISK: "not run, disk full",
+    MissingReason.STOPPED: "not run, stopped",
+    MissingReason.WORKER_DIED: "worker died",
+    MissingReason.ERROR: "test broke",
+}
+
+
+def _missing(total: Metrics) -> list[str]:
+    known = {_MISSING[reason]: count for reason, count in total.missing_reasons.items() if count}
+    if rest := total.missing - sum(known.values()):
+        known["never ran"] = rest
+    return [f"{words} {count}" for words, count in known.items()]
+
+
 def _errors(run: Run, total: Metrics) -> str:
     kinds = Counter(record.generation.kind.value for record in run.records if isinstance(record.generation, Failed))
     parts = [f"{kind} {count}" for kind, count in kinds.most_common()]
     if total.missing:
-        parts.append(f"never ran {total.missing}")
-    return f"{total.errors} of {_count(total.planned, 'attempt')} ({', '.join(parts)}): the figures are incomplete"
+        parts += _missing(total)
+    return f"{total.errors} of {_count(total.planned, 'attempt')} ({'; '.join(parts)}): the figures are incomplete"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import platform
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -16,21 +16,24 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.cases import CaseKey, safe_name
-from pytest_jsbench.datasets.base import Dataset
-from pytest_jsbench.datasets.registry import open_dataset
+from pytest_jsbench.cases import CaseKey, digest, safe_name
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory
-from pytest_jsbench.engines.registry import find
+from pytest_jsbench.engines.registry import find, require_acceptor
 from pytest_jsbench.errors import EngineError, JSBenchError
 from pytest_jsbench.generations import EngineInfo, GenerationParams, ResponseFormat
+from pytest_jsbench.plugin import marks
 from pytest_jsbench.plugin.arguments import take_arguments
+from pytest_jsbench.plugin.handover import Handover
 from pytest_jsbench.plugin.options import given_arguments
+from pytest_jsbench.plugin.selection import Selected
 from pytest_jsbench.plugin.settings import Settings
+from pytest_jsbench.plugin.starting import start
+from pytest_jsbench.prompts import Template, find_template
 from pytest_jsbench.records import RunMetadata
+from pytest_jsbench.resumption import Recorded, Resumption
 
 #: the source of the cases of a run without the suite
 OWN = "own tests"
-_CACHED_RUNS = 5
 _PACKAGES = ("pytest-jsbench", "pytest", "jsonschema", "jsonschema-rs", "genai-prices")
 
 
@@ -40,26 +43,40 @@ class Active:
 
     settings: Settings
     factory: EngineFactory
-    dataset: Dataset
+    selected: Selected
     keys: Sequence[CaseKey]
+    template: Template
     params: GenerationParams
     #: calls in flight in this process
     concurrency: int
-    metadata: RunMetadata
-    #: where records are written; None: nowhere
-    folder: Path | None
-    #: the engine as xdist's controller has prepared it; None where this process prepares it itself
-    prepared: EngineConfig | None
+    #: what all processes have in common
+    run: Handover
+    #: what an earlier run has answered; empty where there is none
+    recorded: Recorded
+    #: what was taken over from it, where this process has found it out
+    resumption: Resumption | None
     #: xdist's name of this process; None in the only process and in the controller
     worker: str | None
     #: node ids, or beginnings of them, that were asked for on the command line
     chosen: tuple[str, ...]
     #: whether the dataset's schemas are collected
     suite: bool
-    #: whether nothing else is
+    #: whether nothing else is, though no case of it was named
     suite_only: bool
+    #: whether any test of the project's own may be
+    own: bool
     #: the command that runs one case again, but for its node id
     rerun: str
+
+    @property
+    def metadata(self) -> RunMetadata:
+        """What produces the run."""
+        return self.run.metadata
+
+    @property
+    def folder(self) -> Path | None:
+        """Where records are written; None: nowhere."""
+        return self.run.folder
 
 
 ACTIVE = pytest.StashKey[Active]()
@@ -73,6 +90,7 @@ def activate(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from None
     config.stash[ACTIVE] = active
     _register_markers(config)
+    marks.register(config, (key.task for key in active.keys))
 
     from pytest_jsbench.plugin.collection import Suite
     from pytest_jsbench.plugin.owntests import NAME as OWN_TESTS
@@ -85,21 +103,29 @@ def activate(config: pytest.Config) -> None:
     config.pluginmanager.register(OwnTests(config, active, worker), OWN_TESTS)
     if active.worker is None:
         from pytest_jsbench.plugin.controller import Controller
+        from pytest_jsbench.plugin.progress import Progress
         from pytest_jsbench.plugin.terminal import Terminal
 
         controller = Controller(config, active)
         config.pluginmanager.register(controller, "jsbench-controller")
         config.pluginmanager.register(Terminal(active, controller), "jsbench-terminal")
+        config.pluginmanager.register(Progress(config, active, controller), "jsbench-progress")
 
 
 def _active(config: pytest.Config) -> Active:
     settings = Settings.from_config(config)
     asked = take_arguments(config)
-    from_controller = _worker_input(config)
-    dataset = open_dataset(settings.selection)
     factory = find(settings.engine.name)
+    if settings.selection.labelled:
+        require_acceptor(factory, settings.engine.name)
+    run, resumption = Handover.from_worker_input(config), None
+    if run is None:
+        selected = Selected.open(config, settings.selection)
+    else:
+        selected = Selected.take(run.selected, config, settings.selection)
+    template = find_template(settings.prompt, shots=settings.shots)
     asked_only = bool(config.option.collectonly)
-    if from_controller is None and not asked_only:
+    if run is None and not asked_only:
         factory.check(settings.engine)
     params = GenerationParams(
         max_tokens=settings.max_tokens or factory.max_tokens,
@@ -108,53 +134,40 @@ def _active(config: pytest.Config) -> Active:
         timeout=settings.timeout,
     )
     concurrency = settings.concurrency or _share(factory, config)
-    keys = dataset.keys()
-    if from_controller is None:
+    everything = selected.dataset.keys()
+    keys = everything if settings.shard is None else settings.shard.take(everything)
+    if run is None:
         info = _describe(factory, settings.engine, tolerant=asked_only)
-        metadata = _metadata(settings, info, params, len(keys) if asked.suite else None, concurrency)
-        folder = None if asked_only else _folder(config, settings, metadata)
-        if folder is not None:
-            metadata = dataclasses.replace(metadata, run_id=folder.name)
-        prepared = None
-    else:
-        metadata = RunMetadata.from_dict(from_controller["metadata"])
-        folder = None if from_controller["folder"] is None else Path(from_controller["folder"])
-        prepared = EngineConfig.from_dict(from_controller["engine"])
+        metadata = _metadata(settings, info, params, template, concurrency)
+        metadata = dataclasses.replace(metadata, dataset=_dataset(settings, everything, suite=asked.suite))
+        planned = keys if asked.suite else ()
+        run, resumption = start(
+            config, settings, metadata, selected.dataset, planned, template=template.render, listing=asked_only
+        )
     return Active(
         settings=settings,
         factory=factory,
-        dataset=dataset,
+        selected=selected,
         keys=keys,
+        template=template,
         params=params,
         concurrency=concurrency,
-        metadata=metadata,
-        folder=folder,
-        prepared=prepared,
+        run=run,
+        recorded=Recorded({}) if run.recorded is None else Recorded.open(run.recorded),
+        resumption=resumption,
         worker=getattr(config, "workerinput", {}).get("workerid"),
         chosen=asked.chosen,
         suite=asked.suite,
         suite_only=asked.suite_only,
+        own=asked.own,
         rerun=shlex.join(["pytest", *given_arguments(config)]),
     )
 
 
-def _worker_input(config: pytest.Config) -> Mapping[str, Any] | None:
-    handed = getattr(config, "workerinput", {}).get("jsbench")
-    if handed is None:
-        return None
-    data: Mapping[str, Any] = json.loads(handed)
-    return data
-
-
-def worker_input(active: Active, prepared: EngineConfig) -> str:
-    """What a worker cannot find out for itself, as one JSON text (xdist carries builtins only)."""
-    return json.dumps(
-        {
-            "engine": prepared.to_dict(),
-            "metadata": active.metadata.to_dict(),
-            "folder": None if active.folder is None else str(active.folder),
-        }
-    )
+def prepare(active: Active) -> AbstractContextManager[EngineConfig]:
+    """Start what all processes of the run share; where no model is called, nothing."""
+    config = active.settings.engine
+    return nullcontext(config) if active.selected.labelled is not None else active.factory.prepare(config)
 
 
 def _share(factory: EngineFactory, config: pytest.Config) -> int:
@@ -190,7 +203,7 @@ def _describe(factory: EngineFactory, config: EngineConfig, *, tolerant: bool) -
 
 
 def _metadata(
-    settings: Settings, info: EngineInfo, params: GenerationParams, cases: int | None, concurrency: int
+    settings: Settings, info: EngineInfo, params: GenerationParams, template: Template, concurrency: int
 ) -> RunMetadata:
     now = datetime.now(UTC)
     return RunMetadata(
@@ -203,15 +216,27 @@ def _metadata(
         provider=info.provider,
         details=info.details,
         params=dataclasses.asdict(params),
-        # without the suite, the cases are whatever a project's own tests ask for
-        dataset={"source": OWN, "cases": 0} if cases is None else {**settings.selection.to_dict(), "cases": cases},
-        prompt=settings.prompt,
+        prompt=template.name,
+        prompt_digest=template.digest,
+        shots=settings.shots,
         adapt=settings.adapt,
+        repeats=settings.repeats,
         concurrency=concurrency,
         policy=_builtins(dataclasses.asdict(settings.policy)),
         versions={**_versions(), "python": platform.python_version()},
         host={"system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count()},
     )
+
+
+def _dataset(settings: Settings, keys: Sequence[CaseKey], *, suite: bool) -> dict[str, Any]:
+    if not suite:  # the cases are whatever a project's own tests ask for
+        return {"source": OWN, "cases": 0}
+    return {
+        **settings.selection.to_dict(),
+        "cases": len(keys),
+        "cases_digest": digest([str(key) for key in keys]),
+        "shard": None if settings.shard is None else str(settings.shard),
+    }
 
 
 def _builtins(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,46 +251,3 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             versions[package] = "unknown"
     return versions
-
-
-def _folder(config: pytest.Config, settings: Settings, metadata: RunMetadata) -> Path | None:
-    """A new folder for the run's files: below --jsbench-output, or in pytest's cache, where the last few runs stay."""
-    if settings.output is not None:
-        return _new_folder(settings.output, metadata.run_id)
-    cache = getattr(config, "cache", None)
-    if cache is None:
-        return None
-    try:
-        parent = cache.mkdir("jsbench")
-        _prune(parent, keep=_CACHED_RUNS - 1)
-        return _new_folder(parent, metadata.run_id)
-    except (OSError, pytest.UsageError):  # a cache that cannot be written is pytest's to report
-        return None
-
-
-def _new_folder(parent: Path, name: str) -> Path:
-    number = 1
-    while True:
-        folder = parent / (name if number == 1 else f"{name}.{number}")
-        try:
-            folder.mkdir(parents=True)
-            (folder / "records.jsonl").touch()
-        except FileExistsError:
-            if parent.is_dir() and number < 1000:
-                number += 1
-                continue
-            message = f"--jsbench-output={parent} is not a folder; name a folder that can be written"
-            raise pytest.UsageError(message) from None
-        except OSError as error:
-            message = f"cannot write to --jsbench-output={parent}: {error.strerror}; name a folder that can be written"
-            raise pytest.UsageError(message) from None
-        else:
-            return folder
-
-
-def _prune(parent: Path, *, keep: int) -> None:
-    import shutil
-
-    runs = sorted(entry for entry in parent.iterdir() if entry.is_dir())
-    for folder in runs[: max(0, len(runs) - keep)]:
-        shutil.rmtree(folder, ignore_errors=True)

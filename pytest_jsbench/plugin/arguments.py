@@ -20,8 +20,10 @@ class Asked:
     chosen: tuple[str, ...] = ()
     #: whether the dataset's schemas are collected
     suite: bool
-    #: whether nothing else is
+    #: whether nothing else is, though no case of it was named
     suite_only: bool = False
+    #: whether any test of the project's own may be
+    own: bool = True
 
 
 def take_arguments(config: pytest.Config) -> Asked:
@@ -36,15 +38,15 @@ def take_arguments(config: pytest.Config) -> Asked:
     chosen = tuple(arg for arg in chosen if not (config.invocation_params.dir / arg).exists())
     if chosen:
         config.args[:] = [arg for arg in config.args if arg not in chosen]
-        return Asked(chosen=chosen, suite=True)
-    dataset = _typed(config, "dataset")
+        return Asked(chosen=chosen, suite=True, own=bool(config.args))
+    dataset = _typed(config, "dataset") or _typed(config, "instances")
     if config.args_source is pytest.Config.ArgsSource.ARGS:
         return Asked(suite=dataset)
     recording = _typed(config, "record") or _typed(config, "replay")
     if dataset or (_typed(config, "engine") and not recording):
         config.args[:] = []
-        return Asked(suite=True, suite_only=True)
-    return Asked(suite=value_of(config, "dataset") is not None)
+        return Asked(suite=True, suite_only=True, own=False)
+    return Asked(suite=any(value_of(config, name) is not None for name in ("dataset", "instances")))
 
 
 def _typed(config: pytest.Config, name: str) -> bool:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from pytest_jsbench.cases import CaseKey
 from pytest_jsbench.failures import CaseFailed, failure_text
+from pytest_jsbench.missing import Missing
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.activation import ACTIVE, Active, marker_name
 from pytest_jsbench.plugin.arguments import ROOT
+from pytest_jsbench.plugin.marks import Marks, task_mark
 
 if TYPE_CHECKING:
+    from pytest_jsbench.plugin.outcomes import Outcome
     from pytest_jsbench.plugin.worker import Worker
     from pytest_jsbench.records import Record
 
@@ -24,6 +29,7 @@ class JSBenchSuite(pytest.Collector):
     """The root of the suite: `jsbench`."""
 
     keys: Iterable[CaseKey] = ()
+    marks: Marks = MappingProxyType({})
 
     def collect(self) -> Iterator[pytest.Collector]:
         """One collector per task, in the dataset's order."""
@@ -33,7 +39,9 @@ class JSBenchSuite(pytest.Collector):
         for task, keys in by_task.items():
             collector = JSBenchTask.from_parent(self, name=task)
             collector.keys = keys
-            collector.add_marker("jsbench")
+            collector.marks = self.marks
+            for mark in ("jsbench", task_mark(task)):
+                collector.add_marker(mark)
             yield collector
 
 
@@ -41,23 +49,28 @@ class JSBenchTask(pytest.Collector):
     """A task: `jsbench::<task>`."""
 
     keys: Iterable[CaseKey] = ()
+    marks: Marks = MappingProxyType({})
 
     def collect(self) -> Iterator[pytest.Item]:
-        """One item per case."""
-        for key in self.keys:
-            item = JSBenchCase.from_parent(self, name=key.id)
-            item.key = key
+        """One item per case, or one per attempt where a case has several."""
+        repeats = self.config.stash[ACTIVE].settings.repeats
+        for key, repeat in itertools.product(self.keys, range(repeats)):
+            item = JSBenchCase.from_parent(self, name=key.id if repeats == 1 else f"{key.id}[{repeat + 1}]")
+            item.key, item.repeat = key, repeat
+            for mark in self.marks.get(key, ()):
+                item.add_marker(mark)
             yield item
 
 
 class JSBenchCase(pytest.Item):
-    """A case: `jsbench::<task>::<id>`; its schema is read only when it runs."""
+    """A case, `jsbench::<task>::<id>`, or its n-th attempt, `…[n]`; its schema is read only when it runs."""
 
     key: CaseKey
-    #: set once it has run
-    record: Record | None = None
-    #: what went wrong with writing the record; empty when nothing did
-    journal_error: str = ""
+    repeat: int = 0
+    #: what became of it, from the call to its report
+    outcome: Outcome | None = None
+    #: whether it has run
+    has_run: bool = False
 
     @property
     def fixturenames(self) -> list[str]:
@@ -69,9 +82,15 @@ class JSBenchCase(pytest.Item):
     def runtest(self) -> None:
         """Wait for the case's record and hold it against what a test must be: passed."""
         worker = self.config.pluginmanager.get_plugin("jsbench-worker")
-        record, self.journal_error = cast("Worker", worker).record(self)
-        self.record = record
+        self.outcome = outcome = cast("Worker", worker).outcome(self)
+        self.has_run = True
+        if isinstance(outcome.result, Missing):
+            message = f"{self.nodeid}: not run: {outcome.result.message}"
+            raise pytest.skip.Exception(message, _use_item_location=True)
+        record = outcome.result
         self.user_properties += properties(record)
+        if outcome.resumed:
+            self.user_properties.append(("jsbench.resumed", True))
         failure_type = record.verdict.failure_type
         if failure_type is None:
             return
@@ -94,7 +113,9 @@ class JSBenchCase(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Where the item stands, for headings; a line number because `Node.warn` needs one."""
-        return self.path, 0, f"{ROOT}::{self.key}"
+        name = f"{ROOT}::{self.key}"
+        # pytest writes "::" for each dot of a name that its node id ends in; the space keeps it from being one
+        return self.path, 0, f"{name} " if "." in name else name
 
 
 class Suite:
@@ -112,15 +133,28 @@ class Suite:
         if isinstance(collector, pytest.Session) and report.passed and self._active.suite:
             suite = JSBenchSuite.from_parent(collector, name=ROOT, nodeid=ROOT)
             suite.keys = self._active.keys
+            suite.marks = self._active.selected.marks
             report.result = [*(report.result or ()), suite]
         return report
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Deselect what was not asked for, where node ids of the suite were."""
+        """Deselect what was not asked for, where node ids of the suite were; begin with what is answered already."""
+        if self._active.chosen:
+            self._deselect(config, items)
+        if self._active.run.recorded is not None:
+            self._begin_with_recorded(items)
+
+    def _begin_with_recorded(self, items: list[pytest.Item]) -> None:
+        """So that the look-ahead, which goes as far as so many cases, is over cases that have to be called."""
+        places = [place for place, item in enumerate(items) if isinstance(item, JSBenchCase)]
+        cases = [item for item in items if isinstance(item, JSBenchCase)]
+        cases.sort(key=lambda item: (item.key, 0) not in self._active.recorded)
+        for place, case in zip(places, cases, strict=True):
+            items[place] = case
+
+    def _deselect(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         chosen = self._active.chosen
-        if not chosen:
-            return
         self._refuse_unknown(items)
         kept: list[pytest.Item] = []
         dropped: list[pytest.Item] = []
@@ -147,11 +181,12 @@ class Suite:
         report = yield
         if isinstance(item, JSBenchCase):
             transport.mark(report)
-            if report.when == "call" and item.record is not None:
-                transport.attach(report, item.record, journal_error=item.journal_error)
-                timing = getattr(item.record.generation, "timing", None)
+            if report.when == "call" and item.outcome is not None:
+                transport.attach(report, item.outcome)
+                timing = getattr(getattr(item.outcome.result, "generation", None), "timing", None)
                 if timing is not None:
                     report.duration = timing.tgt
+                item.outcome = None  # pytest keeps the item, and where reports land the record is kept anyway
         return report
 
 
@@ -161,6 +196,7 @@ def properties(record: Record) -> list[tuple[str, object]]:
     timing, usage = getattr(generation, "timing", None), getattr(generation, "usage", None)
     values = {
         "task": record.key.task,
+        "attempt": f"{record.key}[{record.repeat + 1}]",
         "failure_type": verdict.failure_type and verdict.failure_type.value,
         "reason": verdict.reason,
         "keyword": verdict.keyword,
@@ -177,4 +213,4 @@ def _rounded(value: object) -> object:
 
 
 def _below(nodeid: str, top: str) -> bool:
-    return nodeid == top or nodeid.startswith(f"{top}::")
+    return nodeid == top or nodeid.startswith((f"{top}::", f"{top}["))

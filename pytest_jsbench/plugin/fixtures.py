@@ -22,14 +22,16 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 
 def open_fixture(request: pytest.FixtureRequest) -> JSBench:
-    """What the test asks the run's engine through."""
+    """What the test asks the run's engine through; skips where the run calls none."""
+    if request.config.stash[ACTIVE].selected.labelled is not None:
+        pytest.skip("--jsbench-instances calls no model; leave it out to run a project's own tests")
     own_tests = request.config.pluginmanager.get_plugin(NAME)
     return cast("OwnTests", own_tests).fixture(request.node)
 
 
 def load_case(request: pytest.FixtureRequest) -> Case:
     """The case of the test's key; skips where its row holds no JSON Schema."""
-    case = request.config.stash[ACTIVE].dataset.case(request.param)
+    case = request.config.stash[ACTIVE].selected.dataset.case(request.param)
     if isinstance(case, BrokenCase):
         pytest.skip(f"invalid_schema: {case.problem}")
     return case

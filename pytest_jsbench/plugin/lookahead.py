@@ -72,7 +72,7 @@ class LookAhead(Generic[T]):
         for upcoming in self._upcoming(item, nextitem):
             if room <= 0:
                 break
-            if isinstance(upcoming, JSBenchCase) and upcoming.record is None:
+            if isinstance(upcoming, JSBenchCase) and not upcoming.has_run:
                 room -= self._queue(upcoming)
 
     def result(self, item: JSBenchCase) -> T:

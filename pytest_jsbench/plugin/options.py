@@ -36,6 +36,12 @@ def _assignment(text: str) -> tuple[str, Any]:
         return key, value
 
 
+def _shard(text: str) -> Any:
+    from pytest_jsbench.datasets.shards import Shard
+
+    return Shard.parse(text)
+
+
 def _names(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if not names:
@@ -46,6 +52,14 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _extra_fields(text: str) -> str | tuple[str, ...]:
     return text if text in {"fail", "allow"} else _names(text)
+
+
+def _sample(text: str) -> tuple[int, int]:
+    size, separator, seed = text.partition(":")
+    if not (size.isascii() and size.isdecimal() and int(size)) or (separator and not seed.isdecimal()):
+        message = f"expected a whole number of at least 1, or with a seed such as 300:7, found {text!r}"
+        raise ValueError(message)
+    return int(size), int(seed or 0)
 
 
 def _adaptation(text: str) -> tuple[str, str]:
@@ -92,8 +106,9 @@ OPTIONS = (
     Option(
         name="engine",
         metavar="NAME",
-        help="Test this engine, one test per JSON Schema: local, openai, anthropic, replay, scripted, an entry "
-        "point's name, or package.module:Factory. Without it the plugin does nothing.",
+        help="Test this engine, one test per JSON Schema: local, openai, anthropic, llguidance, outlines, "
+        "xgrammar, replay, scripted, an entry point's name, or package.module:Factory. Without it the plugin does "
+        "nothing.",
     ),
     Option(name="model", metavar="ID", help="The model (for local a GGUF file). Default: the engine's."),
     Option(name="base-url", metavar="URL", help="Any server compatible with the engine's API."),
@@ -143,8 +158,16 @@ OPTIONS = (
     Option(
         name="dataset",
         metavar="SOURCE",
-        help="builtin (default), a schema file, a folder of *.json, a folder in the hub's layout, or a hub name such "
-        "as epfl-dlab/JSONSchemaBench.",
+        help="builtin (default), a schema file, a folder or glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), "
+        "an OpenAPI document, tool definitions, package.module:name (Pydantic models and the like; :* for all), "
+        "a folder in the hub's layout, a hub name such as epfl-dlab/JSONSchemaBench, or a dataset that an installed "
+        "package brings.",
+    ),
+    Option(
+        name="instances",
+        metavar="SOURCE",
+        help="Call no model: ask the engine's grammar (llguidance, outlines, xgrammar) which labelled answers it "
+        "accepts, and count the wrong decisions. builtin, or a folder with schemas.jsonl and instances.jsonl (or .gz).",
     ),
     Option(name="tasks", metavar="A,B", parse=_names, help="Only these tasks of the dataset. Default: all."),
     Option(
@@ -159,6 +182,21 @@ OPTIONS = (
         help="Only the first N cases of each task. Default: all.",
     ),
     Option(
+        name="where",
+        metavar="CONDITION",
+        repeated=True,
+        help="Only cases that meet a condition, such as 'keywords:pattern and size<4096' or 'not feature:recursive'; "
+        "fields: task, id, tag, dialect, feature, keywords, size, depth. Repeatable: all must be met. --jsbench-limit "
+        "and --jsbench-sample count what is left.",
+    ),
+    Option(
+        name="sample",
+        metavar="N[:SEED]",
+        parse=_sample,
+        help="Only N cases over all tasks, each task's share in proportion; the same ones on every machine. Another "
+        "seed (default: 0; it has nothing to do with --jsbench-seed) takes others. Default: all.",
+    ),
+    Option(
         name="adapt",
         metavar="MODE[:SUBSET]",
         parse=_adaptation,
@@ -170,14 +208,58 @@ OPTIONS = (
     Option(
         name="prompt",
         metavar="NAME",
-        choices=("schema", "fields"),
-        help="Prompt preset: schema (default) or fields.",
+        help="What is asked: schema (default), fields or chat; a file of Jinja2; or package.module:function, which "
+        "takes a case and returns text, messages or a Prompt.",
+    ),
+    Option(
+        name="shots",
+        metavar="N",
+        parse=_at_least(0, int),
+        help="Examples before the question, of the task's kind: up to 3. Default: 0.",
+    ),
+    Option(
+        name="context",
+        metavar="N",
+        parse=_at_least(1, int),
+        help="Tokens of prompt and answer that the model has room for. A case whose prompt alone is as long is "
+        "unsupported_schema without a call. Default: unknown (local: its own), and every prompt is sent.",
     ),
     Option(
         name="concurrency",
         metavar="N",
         parse=_at_least(1, int),
         help="Calls in flight, per process. Default: the engine's (16; local: 4 over all processes).",
+    ),
+    Option(
+        name="rpm",
+        metavar="N",
+        parse=_at_least(0.001, float),
+        help="Most requests a minute, of all processes together. Default: no limit.",
+    ),
+    Option(
+        name="tpm",
+        metavar="N",
+        parse=_at_least(1, float),
+        help="Most tokens a minute, in and out, of all processes together. Default: no limit.",
+    ),
+    Option(
+        name="max-cost",
+        metavar="USD",
+        parse=_at_least(0, float),
+        help="Make no call that could bring the cost of this session's calls above this; what is not run then is "
+        "reported as such. Default: no limit.",
+    ),
+    Option(
+        name="resume",
+        metavar="FILE|DIR",
+        help="Go on with an earlier run: its records.jsonl, its folder, or the folder of runs whose newest it is. What "
+        "it has answered is not called again; broken calls are.",
+    ),
+    Option(
+        name="shard",
+        metavar="I/N",
+        parse=_shard,
+        help="Only the I-th of N parts of the cases, such as 2/5; jsbench merge puts the parts together.",
     ),
     Option(
         name="timeout",
@@ -247,9 +329,36 @@ OPTIONS = (
         "no longer fail it.",
     ),
     Option(
+        name="gate",
+        metavar="'METRIC OP VALUE'",
+        repeated=True,
+        help="Another condition on the run; repeatable: any metric of run.json, as pass_rate>=0.9, "
+        "Github_easy.pass_rate.ci_low>=0.85 (a task; the interval's bound), failure_rates.truncated<=0.05, "
+        "keywords.pattern.pass_rate>=0.8, ttft_p95<=2, cost<=0.5, error_rate<=0.01, n>=50 (attempts judged) or "
+        "baseline.newly_failing<=0. The gates alone decide about failing cases; what was not measured is not met.",
+    ),
+    Option(
+        name="baseline",
+        metavar="RUN|FILE",
+        help="Compare with another run, case by case: its folder, its run.json, or the file that jsbench baseline "
+        "wrote.",
+    ),
+    Option(
+        name="max-regression",
+        metavar="RATE",
+        help="The run passes if no more than this part (0 to 1) of the baseline's cases were lost on balance.",
+    ),
+    Option(
+        name="repeats",
+        metavar="K",
+        parse=_at_least(1, int),
+        help="Attempts per case, one test each. Default: 1.",
+    ),
+    Option(
         name="output",
         metavar="DIR",
-        help="Keep records.jsonl and run.json in DIR/<run id>/. Default: pytest's cache, for the last five runs.",
+        help="Keep records.jsonl, run.json, report.html and more in DIR/<run id>/. Default: records and metrics in "
+        "pytest's cache, for the last five runs.",
     ),
     Option(
         name="benchmark-rows",
@@ -258,6 +367,9 @@ OPTIONS = (
         help="pytest-benchmark's rows: one per task and metric (default), or one per case and metric.",
     ),
 )
+
+
+#: what is not said again when one case is to be run again
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -293,11 +405,18 @@ def value_of(config: pytest.Config, name: str) -> Any:
         raise pytest.UsageError(message) from None
 
 
+#: what the command that runs one case again leaves out
+_NOT_FOR_ONE_CASE = frozenset(
+    {"output", "min-pass-rate", "gate", "baseline", "max-regression", "limit", "tasks", "where", "sample"}
+    | {"resume", "shard", "max-cost"}
+)
+
+
 def given_arguments(config: pytest.Config) -> list[str]:
     """The plugin's options of this command line, as arguments that say the same again."""
     arguments: list[str] = []
     for option in OPTIONS:
         given = config.getoption(option.dest)
-        if given is not None and option.name not in {"output", "min-pass-rate", "limit", "tasks"}:
+        if given is not None and option.name not in _NOT_FOR_ONE_CASE:
             arguments += [f"{option.flag}={text}" for text in (given if option.repeated else [given])]
     return arguments

@@ -12,15 +12,17 @@ from pytest_jsbench.asking import Attempts, JSBench, Question
 from pytest_jsbench.cases import CaseKey, safe_name
 from pytest_jsbench.errors import JSBenchError
 from pytest_jsbench.failures import CaseFailed
+from pytest_jsbench.missing import Missing
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.activation import Active, marker_name
 from pytest_jsbench.plugin.collection import properties
 from pytest_jsbench.plugin.ownrunners import OwnRunners
+from pytest_jsbench.records import Record
 from pytest_jsbench.terms import Terms
 
 if TYPE_CHECKING:
+    from pytest_jsbench.plugin.outcomes import Outcome
     from pytest_jsbench.plugin.worker import Worker
-    from pytest_jsbench.records import Record
 
 NAME = "jsbench-own-tests"
 _FIXTURE = "jsbench"
@@ -34,15 +36,22 @@ class OwnTest:
         self.attempts = Attempts(key_of(nodeid), self._ask)
         #: whether the runs of a repeated test are under way
         self.repeating = False
-        #: what went wrong with writing records; empty when nothing did
-        self.journal_error = ""
+        self._nodeid = nodeid
         self._runners = runners
+        self._outcomes: list[Outcome] = []
+
+    def taken(self) -> tuple[Outcome, ...]:
+        """What became of the attempts since this was last asked."""
+        taken, self._outcomes = tuple(self._outcomes), []
+        return taken
 
     def _ask(self, question: Question) -> Record:
         __tracebackhide__ = True
-        record, journal_error = self._runners.ask(question)
-        self.journal_error = journal_error or self.journal_error
-        return record
+        outcome = self._runners.ask(question, test=self._nodeid)
+        self._outcomes.append(outcome)
+        if isinstance(outcome.result, Missing):
+            raise pytest.skip.Exception(f"not run: {outcome.result.message}", _use_item_location=True)
+        return outcome.result
 
 
 _TEST = pytest.StashKey[OwnTest]()
@@ -102,13 +111,13 @@ class OwnTests:
         test = item.stash.get(_TEST, None)
         if test is None:
             return (yield)
-        records = test.attempts.taken()
-        item.user_properties += _properties(records)
+        outcomes = test.taken()
+        item.user_properties += _properties(outcomes)
         failed = call.excinfo.value if call.excinfo is not None else None
         if isinstance(failed, CaseFailed) and failed.record.verdict.failure_type is not None:
             item.add_marker(marker_name(failed.record.verdict.failure_type))
         report = yield
-        transport.attach_own(report, records, journal_error=test.journal_error)
+        transport.attach_own(report, outcomes)
         if isinstance(failed, CaseFailed):
             _say_it_first(report.longrepr, failed)
             if not failed.record.excluded:  # a schema of the project's own that is none is no engine's failure
@@ -179,12 +188,13 @@ def key_of(nodeid: str) -> CaseKey:
     return CaseKey(task=safe_name(path.removesuffix(".py").replace("/", ".")), id=safe_name(name))
 
 
-def _properties(records: tuple[Record, ...]) -> list[tuple[str, object]]:
+def _properties(outcomes: tuple[Outcome, ...]) -> list[tuple[str, object]]:
     """What JUnit says of a test: of its only attempt, or how many there were and how many passed."""
-    if len(records) == 1:
-        return properties(records[0])
+    records = [outcome.result for outcome in outcomes if isinstance(outcome.result, Record)]
     passed = sum(record.verdict.passed for record in records)
-    return [("jsbench.attempts", len(records)), ("jsbench.passed", passed)] if records else []
+    several = [("jsbench.attempts", len(records)), ("jsbench.passed", passed)] if records else []
+    resumed = [("jsbench.resumed", True)] if any(outcome.resumed for outcome in outcomes) else []
+    return [*(properties(records[0]) if len(records) == 1 else several), *resumed]
 
 
 def _say_it_first(longrepr: Any, failed: CaseFailed) -> None:

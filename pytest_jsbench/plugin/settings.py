@@ -14,9 +14,11 @@ from pytest_jsbench.plugin.recording import read_recording
 
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.base import Selection
+    from pytest_jsbench.datasets.shards import Shard
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.gates import Gate
     from pytest_jsbench.generations import ResponseFormat
+    from pytest_jsbench.limits import Limits
     from pytest_jsbench.verdicts import JudgePolicy
 
 
@@ -31,6 +33,9 @@ class Settings:
     replay: Path | None
     selection: Selection
     prompt: str
+    shots: int
+    #: tokens; None: what the engine knows of itself
+    context: int | None
     #: `verbatim`, or mode and subset: `narrow:openai`
     adapt: str
     max_tokens: int | None
@@ -39,32 +44,36 @@ class Settings:
     timeout: float
     retries: int
     concurrency: int | None
+    limits: Limits
+    #: an earlier run to go on with
+    resume: Path | None
+    shard: Shard | None
     policy: JudgePolicy
-    gate: Gate | None
+    gates: tuple[Gate, ...]
+    #: an evaluation file or a run's folder
+    baseline: Path | None
+    #: attempts per case
+    repeats: int
     output: Path | None
     benchmark_rows: Literal["task", "case"]
 
     @classmethod
     def from_config(cls, config: pytest.Config) -> Settings:
         """Read the command line and the ini file; pytest.UsageError says what is wrong with a value."""
-        from pytest_jsbench.datasets.base import Selection
-        from pytest_jsbench.errors import JSBenchError
-        from pytest_jsbench.gates import Gate
+        from pytest_jsbench.limits import Limits
 
         values = {option.name: value_of(config, option.name) for option in OPTIONS}
-        selection = {name: values[name] for name in ("tasks", "split", "limit") if values[name] is not None}
-        try:
-            gate = None if values["min-pass-rate"] is None else Gate.parse(values["min-pass-rate"])
-        except JSBenchError as error:
-            message = f"--jsbench-min-pass-rate: {error}"
-            raise pytest.UsageError(message) from None
         record, replay = read_recording(config)
+        _refuse_beside_instances({**values, "record": record, "replay": replay})
+        policy = _policy(values)
         return cls(
             engine=_engine(values) if replay is None else _replaying(replay),
             record=record,
             replay=replay,
-            selection=Selection(source=values["dataset"] or "builtin", **selection),
+            selection=_selection(values, policy),
             prompt=values["prompt"] or "schema",
+            shots=values["shots"] or 0,
+            context=values["context"],
             adapt=_adapt(values["adapt"], engine=values["engine"] or "recorded"),
             max_tokens=values["max-tokens"],
             temperature=values["temperature"],
@@ -72,8 +81,14 @@ class Settings:
             timeout=values["timeout"] or 120.0,
             retries=2 if values["retries"] is None else values["retries"],
             concurrency=values["concurrency"],
-            policy=_policy(values),
-            gate=gate,
+            # recorded answers cost nothing, and keep nobody waiting
+            limits=_limits(values) if replay is None else Limits(),
+            resume=None if values["resume"] is None else config.invocation_params.dir / values["resume"],
+            shard=values["shard"],
+            policy=policy,
+            gates=_gates(values),
+            baseline=None if values["baseline"] is None else config.invocation_params.dir / values["baseline"],
+            repeats=values["repeats"] or 1,
             output=None if values["output"] is None else config.invocation_params.dir / values["output"],
             benchmark_rows=values["benchmark-rows"] or "task",
         )
@@ -99,6 +114,65 @@ def _replaying(path: Path) -> EngineConfig:
     if path.is_file() or (path / "records.jsonl").is_file():
         return EngineConfig(name="replay", options={"records": str(path)})
     return EngineConfig(name="recorded", options={"folder": str(path)})
+
+
+def _limits(values: Mapping[str, Any]) -> Limits:
+    from pytest_jsbench.limits import Limits
+
+    return Limits(requests_per_minute=values["rpm"], tokens_per_minute=values["tpm"], max_cost=values["max-cost"])
+
+
+def _refuse_beside_instances(values: Mapping[str, Any]) -> None:
+    """What asking a grammar about labelled answers leaves no room for."""
+    if values["instances"] is None:
+        return
+    reasons = {
+        "dataset": "it brings schemas of its own",
+        "resume": "it calls no model, so there is nothing to go on with",
+        "repeats": "it calls no model, and a grammar decides alike each time",
+        "record": "it calls no model, so there is nothing to record",
+        "replay": "it calls no model, so there is nothing to replay",
+    }
+    for name, reason in reasons.items():
+        if values[name] is not None:
+            message = f"--jsbench-instances: {reason}; leave out --jsbench-{name}"
+            raise pytest.UsageError(message)
+
+
+def _selection(values: Mapping[str, Any], policy: JudgePolicy) -> Selection:
+    from pytest_jsbench.datasets.base import Sample, Selection
+
+    chosen = {name: values[name] for name in ("tasks", "split", "limit") if values[name] is not None}
+    if values["sample"] is not None:
+        size, seed = values["sample"]
+        chosen["sample"] = Sample(size=size, seed=seed)
+    return Selection(
+        source=values["instances"] or values["dataset"] or "builtin",
+        labelled=values["instances"] is not None,
+        where=tuple(values["where"] or ()),
+        default_dialect=policy.default_dialect,
+        **chosen,
+    )
+
+
+def _gates(values: Mapping[str, Any]) -> tuple[Gate, ...]:
+    from pytest_jsbench.errors import JSBenchError
+    from pytest_jsbench.gates import Gate
+
+    readers = (("min-pass-rate", Gate.least_pass_rate), ("gate", Gate.parse), ("max-regression", Gate.most_regression))
+    gates: list[Gate] = []
+    for option, read in readers:
+        given = values[option]
+        for text in given if isinstance(given, list) else [] if given is None else [given]:
+            try:
+                gates.append(read(text))
+            except JSBenchError as error:
+                message = f"--jsbench-{option}: {error}"
+                raise pytest.UsageError(message) from None
+            if gates[-1].name.baseline and values["baseline"] is None:
+                message = f"--jsbench-{option} {text}: there is nothing to compare with; add --jsbench-baseline=RUN"
+                raise pytest.UsageError(message)
+    return tuple(gates)
 
 
 def _adapt(given: tuple[str, str] | None, *, engine: str) -> str:

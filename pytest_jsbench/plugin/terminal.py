@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.exports.table import detail, details, keyword_table, table
+from pytest_jsbench.display import printable
+from pytest_jsbench.exports.changes import changes
+from pytest_jsbench.exports.markdown import workflow_commands
+from pytest_jsbench.exports.table import decision_table, detail, details, keyword_table, table
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.activation import Active
 from pytest_jsbench.plugin.controller import Controller
+from pytest_jsbench.plugin.decision import Decision
+from pytest_jsbench.resumption import Resumption
 
 _LETTERS = {
     "api_error": "A",
@@ -21,6 +27,7 @@ _LETTERS = {
     "unjudged": "?",
     "hallucination": "H",
     "schema_violation": "V",
+    "wrong_decision": "D",
 }
 
 
@@ -34,17 +41,21 @@ class Terminal:
     def pytest_report_header(self) -> list[str]:
         """Who is asked what."""
         active = self._active
-        metadata, dataset = active.metadata, active.metadata.dataset
+        metadata = active.metadata
         switches = (
             name if value else f"not {name}" for name, value in metadata.details.items() if isinstance(value, bool)
         )
         adapt = [] if metadata.adapt == "verbatim" else [metadata.adapt]
         settings = ", ".join([metadata.response_format, *switches, *adapt])
-        asked = f"dataset {dataset['source']}, {_cases(len(active.keys))}" if active.suite else "a project's own tests"
         lines = [
             f"jsbench: engine {metadata.engine}, model {metadata.model} ({settings})",
-            f"jsbench: {asked}, {active.concurrency} in flight",
+            f"jsbench: {self._asked()}, {active.concurrency} in flight{_limited(active)}",
         ]
+        if (metadata.prompt != "schema" or metadata.shots) and active.selected.labelled is None:
+            shots = f", {_count(metadata.shots, 'example')} first" if metadata.shots else ""
+            lines.append(f"jsbench: prompt {printable(metadata.prompt)}{shots}")
+        if active.resumption is not None:
+            lines.append(f"jsbench: {_resuming(active.resumption)}")
         if active.suite_only:
             lines.append("jsbench: only the schemas run; name a path to run a project's own tests too")
         return lines
@@ -74,16 +85,38 @@ class Terminal:
         if reporter.verbosity > 0 and controller.summary.keywords:
             for line in [*keyword_table(controller.summary), ""]:
                 reporter.write_line(line)
-        for line in [*table(controller.summary), ""]:
+        labelled = self._active.selected.labelled is not None
+        for line in [*(decision_table if labelled else table)(controller.summary), ""]:
             reporter.write_line(line)
-        for line in [*details(controller.run, controller.summary), *detail("records", self._where())]:
+        decision = controller.decision or Decision()
+        lines = [*details(controller.run, controller.summary)]
+        if decision.comparison is not None and decision.baseline is not None:
+            lines += changes(decision.comparison, decision.baseline.source)
+        for line in [*lines, *detail("records", self._where())]:
             reporter.write_line(line)
         for warning in controller.warnings:
             for line in detail("warning", warning):
                 reporter.write_line(line, yellow=True)
-        if controller.gate is not None:
-            met = controller.gate.met
-            reporter.write_line(f"{'gate':<11}{controller.gate.message}", green=met, red=not met, bold=True)
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            level = "error" if controller.exitstatus else "warning"
+            for line in workflow_commands(controller.run, level=level):
+                reporter.write_line(line)
+        for gate in decision.gates:
+            for line in detail("gate", gate.message):
+                reporter.write_line(line, green=gate.met, red=not gate.met, bold=True)
+        if decision.gates:
+            passed = controller.exitstatus == pytest.ExitCode.OK
+            for line in detail("verdict", _verdict(decision, passed=passed)):
+                reporter.write_line(line, green=passed, red=not passed, bold=True)
+
+    def _asked(self) -> str:
+        return f"{_source(self._active)}, {self._cases()}" if self._active.suite else "a project's own tests"
+
+    def _cases(self) -> str:
+        shard, here = self._active.settings.shard, _count(len(self._active.keys), "case")
+        if shard is None:
+            return here
+        return f"{here} (shard {shard} of {self._active.metadata.dataset['cases']:,})"
 
     def _where(self) -> str:
         active = self._active
@@ -96,8 +129,45 @@ class Terminal:
         return str(folder)
 
 
-def _cases(number: int) -> str:
-    return f"{number} case" if number == 1 else f"{number} cases"
+def _source(active: Active) -> str:
+    source = active.metadata.dataset["source"]
+    if active.selected.labelled is None:
+        return f"dataset {source}"
+    return f"labelled answers of {source} (no model is called)"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _limited(active: Active) -> str:
+    limits = active.run.limits
+    said = {
+        "requests a minute": limits.requests_per_minute,
+        "tokens a minute": limits.tokens_per_minute,
+    }
+    parts = [f", {value:,g} {words}" for words, value in said.items() if value is not None]
+    return "".join(parts) + ("" if limits.max_cost is None else f", at most ${limits.max_cost:,g}")
+
+
+def _resuming(resumption: Resumption) -> str:
+    parts = [f"{_count(len(resumption.records), 'answer')} taken over"]
+    if resumption.own:
+        parts.append(f"{_count(len(resumption.own), 'answer')} to own tests, taken over where they ask the same")
+    if resumption.broken:
+        parts.append(f"{_count(resumption.broken, 'broken call')} made again")
+    if resumption.left_out:
+        parts.append(f"{_count(resumption.left_out, 'answer')} to other questions left out")
+    return f"going on with {resumption.metadata.run_id}: {', '.join(parts)}"
+
+
+def _verdict(decision: Decision, *, passed: bool) -> str:
+    met, gates = sum(gate.met for gate in decision.gates), len(decision.gates)
+    if passed:
+        return "PASSED: the gate is met" if gates == 1 else f"PASSED: all {gates} gates are met"
+    if met < gates:
+        return "FAILED: the gate is not met" if gates == 1 else f"FAILED: {gates - met} of {gates} gates are not met"
+    return "FAILED: what failed, or stopped the run, is not for a gate to decide"
 
 
 def _drop_quiet_reports(reporter: pytest.TerminalReporter) -> None:

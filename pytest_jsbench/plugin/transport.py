@@ -1,20 +1,24 @@
-"""Records on pytest's reports, which reach where reports land the same way with and without xdist."""
+"""Outcomes on pytest's reports, which reach where reports land the same way with and without xdist."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any, assert_never
 
 import pytest
 
+from pytest_jsbench.cases import CaseKey
+from pytest_jsbench.missing import Missing, MissingReason
+from pytest_jsbench.plugin.outcomes import Outcome
 from pytest_jsbench.records import Record
 
 #: one ASCII text: execnet carries builtins only, and no lone surrogate, no enum, no deep nesting can break it
-_RECORD = "jsbench_record"
+_OUTCOME = "jsbench_outcome"
 _FAILURE_TYPE = "jsbench_failure_type"
-_JOURNAL_ERROR = "jsbench_journal_error"
-#: the records that a project's own test made, a list of such texts
-_OWN_RECORDS = "jsbench_own_records"
+#: what became of the attempts that a project's own test asked for, a list of such texts
+_OWN_OUTCOMES = "jsbench_own_outcomes"
 
 
 def mark(report: pytest.TestReport) -> None:
@@ -27,12 +31,11 @@ def is_marked(report: object) -> bool:
     return hasattr(report, _FAILURE_TYPE)
 
 
-def attach(report: pytest.TestReport, record: Record, *, journal_error: str) -> None:
-    """Put a record on its call's report, and what went wrong with writing it down."""
-    failure_type = record.verdict.failure_type
-    report.__dict__[_RECORD] = json.dumps(record.to_dict(), allow_nan=False)
-    report.__dict__[_FAILURE_TYPE] = failure_type.value if failure_type else ""
-    report.__dict__[_JOURNAL_ERROR] = journal_error
+def attach(report: pytest.TestReport, outcome: Outcome) -> None:
+    """Put what became of an attempt on its call's report."""
+    if isinstance(outcome.result, Record):
+        report.__dict__[_FAILURE_TYPE] = _failure_type(outcome.result)
+    report.__dict__[_OUTCOME] = _write(outcome)
 
 
 def failure_type_of(report: pytest.TestReport) -> str:
@@ -40,29 +43,54 @@ def failure_type_of(report: pytest.TestReport) -> str:
     return str(getattr(report, _FAILURE_TYPE, ""))
 
 
-def take(report: pytest.TestReport) -> tuple[Record, str] | None:
-    """The record off a report, which pytest keeps for the whole session, and what went wrong with writing it down."""
-    text = report.__dict__.pop(_RECORD, None)
+def take(report: pytest.TestReport) -> Outcome | None:
+    """What became of an attempt, off its report, which pytest keeps for the whole session."""
+    text = report.__dict__.pop(_OUTCOME, None)
     if text is None:
         return None
-    return Record.from_dict(json.loads(text)), str(report.__dict__.pop(_JOURNAL_ERROR, ""))
+    return _read(text)
 
 
-def attach_own(report: pytest.TestReport, records: Iterable[Record], *, journal_error: str) -> None:
-    """Put the records that a project's own test made on its report, and what went wrong with writing them down."""
-    report.__dict__[_OWN_RECORDS] = [json.dumps(record.to_dict(), allow_nan=False) for record in records]
-    report.__dict__[_JOURNAL_ERROR] = journal_error
+def attach_own(report: pytest.TestReport, outcomes: Iterable[Outcome]) -> None:
+    """Put what became of the attempts that a project's own test asked for on its report."""
+    report.__dict__[_OWN_OUTCOMES] = [_write(outcome) for outcome in outcomes]
 
 
 def blame(report: pytest.TestReport, record: Record) -> None:
     """Say that a project's own test failed of an answer."""
-    failure_type = record.verdict.failure_type
-    report.__dict__[_FAILURE_TYPE] = failure_type.value if failure_type else ""
+    report.__dict__[_FAILURE_TYPE] = _failure_type(record)
 
 
-def take_own(report: pytest.TestReport) -> tuple[list[Record], str]:
-    """The records that a project's own test made, off its report, and what went wrong with writing them down."""
-    texts = report.__dict__.pop(_OWN_RECORDS, None)
-    if texts is None:
-        return [], ""
-    return [Record.from_dict(json.loads(text)) for text in texts], str(report.__dict__.pop(_JOURNAL_ERROR, ""))
+def take_own(report: pytest.TestReport) -> list[Outcome]:
+    """What became of the attempts that a project's own test asked for, off its report."""
+    return [_read(text) for text in report.__dict__.pop(_OWN_OUTCOMES, ())]
+
+
+def _failure_type(record: Record) -> str:
+    return record.verdict.failure_type.value if record.verdict.failure_type else ""
+
+
+def _write(outcome: Outcome) -> str:
+    result, record, missing = outcome.result, None, None
+    match result:
+        case Record():
+            record = result.to_dict()
+        case Missing():
+            missing = asdict(result)
+        case _:
+            assert_never(result)
+    data = {"record": record, "missing": missing, "resumed": outcome.resumed, "journal_error": outcome.journal_error}
+    return json.dumps(data, allow_nan=False)
+
+
+def _read(text: str) -> Outcome:
+    data: dict[str, Any] = json.loads(text)
+    return Outcome(
+        result=Record.from_dict(data["record"]) if data["missing"] is None else _missing(**data["missing"]),
+        resumed=data["resumed"],
+        journal_error=data["journal_error"],
+    )
+
+
+def _missing(*, key: dict[str, str], repeat: int, reason: str, message: str) -> Missing:
+    return Missing(key=CaseKey(**key), repeat=repeat, reason=MissingReason(reason), message=message)

@@ -16,9 +16,9 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.verdicts.alarms import make_alarm
-from pytest_jsbench.verdicts.model import FailureType, JudgePolicy, SchemaProblem, SecondOpinion, Verdict
+from pytest_jsbench.verdicts.model import FailureType, JudgePolicy, SchemaProblem, Verdict
 from pytest_jsbench.verdicts.paths import plain
-from pytest_jsbench.verdicts.wire import LAST, NOTHING_MORE, problem_to_dict, verdict_to_dict
+from pytest_jsbench.verdicts.wire import LAST, problem_to_dict, verdict_to_dict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -120,7 +120,7 @@ class Clerk:
         self._timeout = timeout
 
     def serve(self, request: dict[str, Any]) -> None:
-        """Send the replies to one request; the last line says that it is."""
+        """Send the replies to one request, and a last one that says so."""
         replies = self._replies(request)
         seconds = self._timeout
         while True:
@@ -130,10 +130,8 @@ class Clerk:
             if line is None:
                 break
             self._send(line)
-            if line.endswith(LAST):
-                return
             seconds = min(_DETAILS, self._timeout)
-        self._send(NOTHING_MORE)
+        self._send(LAST)
 
     def _replies(self, request: dict[str, Any]) -> Iterator[bytes]:
         sent = False
@@ -153,7 +151,7 @@ class Clerk:
 
     def _work(self, request: dict[str, Any]) -> Iterator[Reply]:
         if request["op"] == "inspect":
-            yield {"problem": problem_to_dict(self._judge.inspect(request["schema"])), "last": True}
+            yield {"problem": problem_to_dict(self._judge.inspect(request["schema"]))}
             return
         first = True
         for verdict in self._judge.judge(request["schema"], request["text"], truncated=request["truncated"]):
@@ -161,20 +159,7 @@ class Clerk:
             if first and verdict.valid is not None:
                 reply["instance"] = verdict.instance
             first = False
-            if _is_whole(verdict):
-                reply["last"] = True
             yield reply
-
-
-def _is_whole(verdict: Verdict) -> bool:
-    """Whether no more details can follow; one line is one waking of the parent, half of what judging costs."""
-    match verdict.second_opinion:
-        case SecondOpinion.NOT_ASKED:
-            return verdict.valid is not False
-        case SecondOpinion.UNDECIDED:
-            return verdict.valid is None
-        case _:
-            return True
 
 
 def _no_verdict(request: dict[str, Any], reason: str, error: BaseException) -> Reply:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_jsbench.errors import JudgeError
 from pytest_jsbench.verdicts.alarms import ALARM_STATUS, AlarmKind, best_alarm
-from pytest_jsbench.verdicts.wire import LAST, NOTHING_MORE
+from pytest_jsbench.verdicts.wire import LAST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -175,10 +175,9 @@ class _Child:
         self._write(self._with_key(request))
         lines: list[bytes] = []
         while (line := self._output.readline()).endswith(b"\n"):
-            if line != NOTHING_MORE:
-                lines.append(line)
-            if line.endswith(LAST):
+            if line == LAST:
                 return Answer(replies=_first_and_last(lines))
+            lines.append(line)
         detail = self._last_words()
         ending = self._ending(detail)
         self._release()

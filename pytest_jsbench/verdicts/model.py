@@ -28,6 +28,8 @@ class FailureType(StrEnum):
     HALLUCINATION = "hallucination"
     #: otherwise not valid
     SCHEMA_VIOLATION = "schema_violation"
+    #: of labelled answers: the grammar rejects a valid one, or accepts an invalid one
+    WRONG_DECISION = "wrong_decision"
 
 
 class SecondOpinion(StrEnum):

@@ -22,16 +22,21 @@ _LONE = frozenset("]{}")
 #: what the engine would take for the beginning or the end of a word
 _MISREAD = re.compile(r"\\[<>]")
 _SURROGATES = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
+#: a class of nothing, and its opposite
+_CLASSES = {"[]": "(?!)", "[^]": r"[\s\S]"}
+_CLASS = re.compile(r"\[\^?\]")
+_NUL = re.compile(r"\\0(?!\d)")
 #: beside one of these a hyphen makes no range
 _SET = re.compile(r"\\(?:[dDwWsS]|[pP]\{[^}]*\})")
 
 
 def rewrite(pattern: str) -> str:
     r"""
-    The same pattern without what only ECMA-262's mode without the `u` flag allows.
+    The same pattern without what only ECMA-262 allows, or its mode without the `u` flag.
 
     That mode reads an escaped ordinary character (`\_`) as the character, a lone `]`, `{` or `}` as itself,
-    and so a hyphen between a set and another member of a class (`[\w-.]`).
+    and so a hyphen between a set and another member of a class (`[\w-.]`). ECMA-262 has empty classes, `\0`, and a
+    backspace in a class (`[\b]`).
     """
     parts: list[str] = []
     position, in_class = 0, False
@@ -42,6 +47,8 @@ def rewrite(pattern: str) -> str:
         elif in_class:
             part, width = _member(pattern, position, parts[-1]), 1
             in_class = character != "]"
+        elif empty := _CLASS.match(pattern, position):
+            part, width = _CLASSES[empty[0]], len(empty[0])
         elif quantifier := _QUANTIFIER.match(pattern, position):
             part, width = quantifier[0], len(quantifier[0])
         else:
@@ -57,6 +64,10 @@ def _escape(pattern: str, position: int, in_class: bool) -> tuple[str, int]:
     if pair := _SURROGATES.match(pattern, position):
         high, low = int(pair[1], 16), int(pair[2], 16)
         return f"\\u{{{0x10000 + ((high & 0x3FF) << 10) + (low & 0x3FF):X}}}", len(pair[0])
+    if _NUL.match(pattern, position):
+        return r"\x00", 2
+    if in_class and pattern.startswith(r"\b", position):
+        return r"\x08", 2
     if legal := _ESCAPE.match(pattern, position):
         return legal[0], len(legal[0])
     character = pattern[position + 1]

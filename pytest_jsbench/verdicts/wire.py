@@ -6,10 +6,8 @@ from typing import Any
 
 from pytest_jsbench.verdicts.model import FailureType, Note, SchemaProblem, SecondOpinion, Verdict, Violation
 
-#: the end of the last line for a request; an instance that ends so is followed by one more brace
-LAST = b'"last": true}\n'
-#: that line, where it is nothing but that
-NOTHING_MORE = b'{"last": true}\n'
+#: the line that follows the last reply to a request
+LAST = b'{"last": true}\n'
 
 
 def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:

@@ -1,21 +1,27 @@
 from __future__ import annotations
 
 import json
+import shutil
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.cases import BrokenCase, Case
-from pytest_jsbench.datasets.base import Selection
+from pytest_jsbench.cases import BrokenCase, Case, Message
+from pytest_jsbench.datasets.base import Row, RowDataset, Selection
+from pytest_jsbench.datasets.hub import HubDataset
+from pytest_jsbench.datasets.parquet_folder import ParquetFolder, find_layout
 from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.errors import DatasetError
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "JSONSchemaBench"
 
 
-def write_hub(root: Path, configs: Mapping[str, Mapping[str, Sequence[Mapping[str, object]]]]) -> Path:
-    """A folder in the hub's layout: config -> split -> rows."""
+def write_hub(
+    root: Path, configs: Mapping[str, Mapping[str, Sequence[Mapping[str, object]]]], *, files: str = "-*"
+) -> Path:
+    """A folder in the hub's layout: config -> split -> rows; by other names for its files it is another layout."""
     parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra datasets")
     import pyarrow
 
@@ -27,7 +33,7 @@ def write_hub(root: Path, configs: Mapping[str, Mapping[str, Sequence[Mapping[st
             parquet.write_table(
                 pyarrow.Table.from_pylist(list(rows)), root / config / f"{split}-00000-of-00001.parquet"
             )
-            lines += [f"  - split: {split}", f"    path: {config}/{split}-*"]
+            lines += [f"  - split: {split}", f"    path: {config}/{split}{files}"]
     (root / "README.md").write_text("\n".join([*lines, "---", ""]))
     return root
 
@@ -42,14 +48,22 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
 
 
+@pytest.fixture(params=["-*", "-*.parquet"], ids=["as published", "another layout"])
+def files(request: pytest.FixtureRequest) -> str:
+    """How the card names files: as published, which pyarrow alone reads, or otherwise, which is the library's."""
+    names: str = request.param
+    return names
+
+
 @pytest.fixture
-def hub(tmp_path: Path) -> Path:
+def hub(tmp_path: Path, files: str) -> Path:
     return write_hub(
         tmp_path / "hub",
         {
             "easy": {"train": [row("t1")], "test": [row("e1", {"type": "object"}), row("e2"), row("e3")]},
             "hard": {"train": [row("t2")], "test": [row("h1")]},
         },
+        files=files,
     )
 
 
@@ -80,18 +94,67 @@ def test_a_row_is_parsed_when_it_is_asked_for(hub: Path) -> None:
     assert case.schema == {"type": "object"}
 
 
-def test_a_row_that_is_not_json_is_a_broken_case_with_its_place(tmp_path: Path) -> None:
-    bad = {"json_schema": "{oops", "unique_id": "bad"}
-    dataset = open_dataset(Selection(source=str(write_hub(tmp_path / "hub", {"a": {"test": [bad]}}))))
+def test_a_row_that_is_not_json_is_a_broken_case_with_its_place(tmp_path: Path, files: str) -> None:
+    rows: list[dict[str, object]] = [
+        {"json_schema": "{oops", "unique_id": "bad"},
+        {"json_schema": None, "unique_id": "null"},
+    ]
+    dataset = open_dataset(Selection(source=str(write_hub(tmp_path / "hub", {"a": {"test": rows}}, files=files))))
 
-    case = dataset.case(dataset.keys()[0])
+    bad, null = (dataset.case(key) for key in dataset.keys())
 
-    assert isinstance(case, BrokenCase)
-    assert "a row 0: not JSON" in case.problem
+    assert isinstance(bad, BrokenCase)
+    assert "a row 0: not JSON" in bad.problem
+    assert isinstance(null, BrokenCase)
+    assert "a row 1: a JSON null is not a JSON Schema" in null.problem
 
 
-def test_rows_of_one_name_stay_two_cases(tmp_path: Path) -> None:
-    assert keys(write_hub(tmp_path / "hub", {"a": {"test": [row("x"), row("x")]}})) == ["a::x", "a::x.2"]
+def test_rows_of_one_name_stay_two_cases(tmp_path: Path, files: str) -> None:
+    rows = {"a": {"test": [row("x"), row("x")]}}
+
+    assert keys(write_hub(tmp_path / "hub", rows, files=files)) == ["a::x", "a::x.2"]
+
+
+def test_every_row_is_given_as_text(hub: Path) -> None:
+    dataset = open_dataset(Selection(source=str(hub)))
+
+    assert isinstance(dataset, RowDataset)
+    assert [(str(key), given) for key, given in dataset.all_rows()] == [
+        ("easy::e1", Row(text='{"type": "object"}', where=f"{hub} easy row 0")),
+        ("easy::e2", Row(text="true", where=f"{hub} easy row 1")),
+        ("easy::e3", Row(text="true", where=f"{hub} easy row 2")),
+        ("hard::h1", Row(text="true", where=f"{hub} hard row 0")),
+    ]
+
+
+def test_a_row_that_is_more_or_less_than_a_schema_is_not_given_as_text(tmp_path: Path, files: str) -> None:
+    tables: dict[str, dict[str, list[dict[str, object]]]] = {
+        "asked": {"test": [row("x") | {"prompt": "p"}]},
+        "empty": {"test": [{"json_schema": None, "unique_id": "n"}, row("y")]},
+    }
+    dataset = open_dataset(Selection(source=str(write_hub(tmp_path / "hub", tables, files=files))))
+
+    assert isinstance(dataset, RowDataset)
+    assert [str(key) for key, _ in dataset.all_rows()] == ["empty::y"]
+
+
+def test_only_another_layout_needs_the_library(hub: Path, files: str) -> None:
+    assert isinstance(open_dataset(Selection(source=str(hub))), ParquetFolder if files == "-*" else HubDataset)
+
+
+@pytest.mark.parametrize("change", ["a file more", "a column more", "a file less", "no card"])
+def test_what_is_not_just_as_published_is_left_to_the_library(tmp_path: Path, change: str) -> None:
+    more = {"prompt": "p"} if change == "a column more" else {}
+    folder = write_hub(tmp_path / "hub", {"a": {"test": [row("x") | more], "train": [row("y")]}})
+    assert (find_layout(folder) is None) is bool(more)
+
+    if change == "a file more":
+        shutil.copy(folder / "a" / "test-00000-of-00001.parquet", folder / "b.parquet")
+    elif change == "a file less":
+        (folder / "a" / "train-00000-of-00001.parquet").unlink()
+    elif change == "no card":
+        (folder / "README.md").unlink()
+    assert find_layout(folder) is None
 
 
 def test_an_unknown_split_or_task_is_one_line(hub: Path) -> None:
@@ -119,6 +182,52 @@ def test_a_hub_that_cannot_be_reached_is_one_line_that_says_how_to_go_on(
     with pytest.raises(DatasetError, match=r"cannot load dataset 'nobody/nothing'.*--jsbench-dataset=PATH") as error:
         open_dataset(Selection(source="nobody/nothing"))
     assert len(str(error.value).splitlines()) == 1
+
+
+def test_a_folder_of_broken_tables_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "test.parquet").write_bytes(b"PAR1 or not")
+
+    with pytest.raises(DatasetError, match=r"^cannot load dataset ") as error:
+        open_dataset(Selection(source=str(tmp_path)))
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_a_hub_that_does_not_answer_is_not_asked_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub
+
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    started = time.monotonic()
+
+    with pytest.raises(
+        DatasetError, match=r"^cannot reach http://127.0.0.1:9 \(.*\), and .*--jsbench-dataset=PATH"
+    ) as error:
+        open_dataset(Selection(source="nobody/nothing"))
+    assert len(str(error.value).splitlines()) == 1
+    assert time.monotonic() - started < 15
+    assert not huggingface_hub.constants.HF_HUB_OFFLINE
+
+
+def test_default_means_every_task_under_its_own_name(tmp_path: Path) -> None:
+    rows = {"test": [row("a")]}
+    parts = write_hub(tmp_path / "parts", {"default": {"test": [row("a"), row("b")]}, "easy": rows, "hard": rows})
+    whole = write_hub(tmp_path / "whole", {"default": rows})
+
+    assert keys(parts) == keys(parts, tasks=("default",)) == ["easy::a", "hard::a"]
+    assert keys(whole) == keys(whole, tasks=("default",)) == ["default::a"]
+
+
+def test_a_row_may_bring_its_own_messages(tmp_path: Path) -> None:
+    source = write_hub(tmp_path / "hub", {"a": {"test": [{**row("x"), "prompt": "Name one.", "reference": "3"}]}})
+    dataset = open_dataset(Selection(source=str(source)))
+
+    case = dataset.case(dataset.keys()[0])
+
+    assert isinstance(case, Case)
+    assert (case.messages, case.reference) == ((Message(role="user", content="Name one."),), "3")
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the real JSONSchemaBench is not here")

@@ -17,7 +17,7 @@ import pytest
 from pytest_jsbench.cases import Case, CaseKey
 from pytest_jsbench.engines import bodies
 from pytest_jsbench.engines.registry import find
-from pytest_jsbench.generations import Completion, Declined, DeclineReason, Failed, GenerationParams
+from pytest_jsbench.generations import Completion, Decided, Declined, DeclineReason, Failed, GenerationParams
 from pytest_jsbench.prompts import Message, Prompt
 from pytest_jsbench.runner import RETRIED, Runner
 from pytest_jsbench.verdicts import Judge
@@ -88,7 +88,7 @@ def _outcome(record: Record) -> str:
             return reason.value
         case Failed(kind=kind):
             return kind.value
-        case None:
+        case Decided() | None:
             return "not asked"
 
 

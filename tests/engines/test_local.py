@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pytest_jsbench
-from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.base import EngineConfig, TokenCounter
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.errors import EngineError, MissingRequirement
 from pytest_jsbench.generations import CallError, Completion, DeclineReason, FaultKind, ResponseFormat, Sent
@@ -72,6 +72,7 @@ def test_it_says_who_it_is_without_saying_where(engine: Engine, local_config: En
         "openai": metadata.version("openai"),
         "bounded": True,
         "slots": 4,
+        "context": 4096,
     }
 
 
@@ -209,9 +210,20 @@ def test_the_built_in_schemas_break_nothing(engine: Engine) -> None:
     assert outcomes <= {Completion, DeclineReason.UNSUPPORTED_SCHEMA}
 
 
-def test_a_prompt_that_is_too_long_is_a_bad_request(engine: Engine) -> None:
-    error = fault(engine, request(prompt="word " * 6000))
-    assert (error.kind, error.status) == (FaultKind.BAD_REQUEST, 400)
+def test_a_prompt_longer_than_the_context_is_known_before_the_call_and_declined_by_it(engine: Engine) -> None:
+    asked = request(prompt="word " * 6000)
+    assert isinstance(engine, TokenCounter)
+    tokens = engine.count_tokens(asked.prompt)
+    assert tokens is not None
+    assert engine.info.context is not None
+    assert tokens > 6000 > engine.info.context
+    assert decline(engine, asked).reason is DeclineReason.CONTEXT_LENGTH
+
+
+def test_a_prompt_is_counted_as_the_call_counts_it(engine: Engine) -> None:
+    asked = request(prompt="naïve 漢字 \n  {}")
+    assert isinstance(engine, TokenCounter)
+    assert engine.count_tokens(asked.prompt) == complete(engine, asked).usage.input_tokens
 
 
 def test_the_server_asks_for_its_key_and_gives_nothing_away(local_config: EngineConfig) -> None:

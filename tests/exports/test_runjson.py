@@ -7,7 +7,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from pytest_jsbench.exports.runjson import write_run
+from pytest_jsbench.comparisons import compare
+from pytest_jsbench.exports.runjson import run_to_dict, write_run
 from pytest_jsbench.gates import Gate, check
 from pytest_jsbench.records import Record
 from pytest_jsbench.summaries import summarize
@@ -34,16 +35,19 @@ def test_it_conforms_to_the_published_schema_and_is_read_as_seed_004_says(
 ) -> None:
     run = examples.run(*records)
     summary = summarize(run)
-    gate = check(Gate(min_pass_rate=0.5), summary)
+    gate = check(Gate.parse("pass_rate>=0.5"), summary)
+    baseline = compare(summary.outcomes, summary.outcomes).to_dict(source="base.json")
 
-    write_run(tmp_path / "run.json", run, summary, config_path="pytest.ini", gate=gate)
+    written = run_to_dict(run, summary, config_path="pytest.ini", gates=[gate], baseline=baseline)
+    write_run(tmp_path / "run.json", written)
 
     data = json.loads((tmp_path / "run.json").read_text())
     schema = json.loads(files("pytest_jsbench.formats").joinpath("run.schema.json").read_text())
     jsonschema.Draft202012Validator(schema).validate(data)
     assert data.get("metrics", data)["planned"] == summary.total.planned
     assert (data["config_path"], data["backend"]) == ("pytest.ini", "scripted")
-    assert data["gates"][0]["met"] == gate.met
+    assert data["gates"] == [{"gate": "pass_rate>=0.5", "met": gate.met, "message": gate.message}]
+    assert list(data["cases"]) == [str(key) for key in summary.outcomes]
     assert data["keywords"].keys() == summary.keywords.keys()
     assert data["disputed"] == [str(one.key) for one in records if one.verdict.disputed]
 

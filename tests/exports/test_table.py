@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_jsbench.exports.table import details, keyword_table, table
+from pytest_jsbench.exports.table import decision_table, details, keyword_table, table
+from pytest_jsbench.generations import FaultKind
 from pytest_jsbench.records import Record
 from pytest_jsbench.summaries import summarize
 from tests import examples
@@ -99,3 +100,42 @@ def test_the_cost_is_said_where_it_is_known_and_why_not_where_it_should_be() -> 
     assert "cost       $1,234.5000" in details(run, paid)
     assert "cost       n/a (no price)" in details(run, replace(summary, cost_problem="no price"))
     assert not any(line.startswith("cost") for line in details(run, summary))
+
+
+def test_decisions_have_a_table_of_their_own() -> None:
+    summary = summarize(
+        examples.run(
+            record("a", verdict=examples.DECIDED_WRONGLY, generation=examples.decided("v0")),
+            record("b", task="hard", verdict=examples.BROKEN, generation=examples.failed(FaultKind.CRASH)),
+        )
+    )
+
+    shown = decision_table(summary)
+
+    assert max(map(len, shown)) <= 80
+    assert [line.split() for line in shown if line.startswith(("simple", "hard"))] == [
+        ["simple", "1.00", "±0.40", "1/2", "=", "0.500", "0/2", "=", "0.000", "10.00", "0"],
+        ["hard", "0.00", "±0.40", "n/a", "n/a", "n/a", "1"],
+    ]
+    assert not [line for line in details(examples.run(), summary) if line.startswith("tokens")]
+
+
+def test_repeated_attempts_are_said_by_case_and_the_flakiest_come_first() -> None:
+    verdicts = {
+        "steady": [examples.PASSED] * 4,
+        "mostly": [examples.PASSED] * 3 + [examples.VIOLATED],
+        "even": [examples.PASSED, examples.VIOLATED] * 2,
+        "broke": [examples.PASSED] * 3 + [examples.BROKEN],
+        "never": [examples.VIOLATED] * 4,
+    }
+    records = [
+        replace(record(name, verdict=verdict), repeat=repeat)
+        for name, several in verdicts.items()
+        for repeat, verdict in enumerate(several)
+    ]
+
+    text = " ".join(" ".join(lines(*records)).split())
+
+    assert "repeats every attempt of a case passed (pass^k) 1/5 = 0.200 (0.036 to 0.624)," in text
+    assert "at least one (pass@k) 4/5 = 0.800 (0.376 to 0.964)" in text
+    assert "flaky 2 cases passed at times only: simple::even 2/4, simple::mostly 3/4" in text

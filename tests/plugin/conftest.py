@@ -17,6 +17,7 @@ import pytest_jsbench.engines.replay
 import pytest_jsbench.engines.scripted
 import pytest_jsbench.plugin.controller
 import pytest_jsbench.plugin.fixtures
+import pytest_jsbench.plugin.progress
 import pytest_jsbench.plugin.terminal
 import pytest_jsbench.plugin.worker  # noqa: F401
 

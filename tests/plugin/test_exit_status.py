@@ -22,14 +22,24 @@ def test_a_gate_that_is_met_passes_the_run_and_leaves_the_failure_visible(three_
 
     assert result.ret == pytest.ExitCode.OK
     result.assert_outcomes(passed=3, failed=1)
-    result.stdout.fnmatch_lines(["gate       pass rate 3/4 = 0.75, gate 0.75: met"])
+    result.stdout.fnmatch_lines(
+        [
+            "gate       pass_rate 3/4 = 0.75, gate >= 0.75: met",
+            "verdict    PASSED: the gate is met",
+        ]
+    )
 
 
 def test_a_gate_that_is_not_met_fails_the_run(three_of_four: Bench) -> None:
     result = three_of_four.run("--jsbench-min-pass-rate=0.8")
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["gate       pass rate 3/4 = 0.75, gate 0.8: NOT MET"])
+    result.stdout.fnmatch_lines(
+        [
+            "gate       pass_rate 3/4 = 0.75, gate >= 0.8: NOT MET",
+            "verdict    FAILED: the gate is not met",
+        ]
+    )
 
 
 def test_a_projects_own_failure_keeps_its_say(three_of_four: Bench) -> None:
@@ -52,7 +62,7 @@ def test_a_gate_over_nothing_is_not_met(bench: Bench) -> None:
     result = bench.run("--jsbench-min-pass-rate=0")
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["gate       pass rate n/a, gate 0: NOT MET, nothing judged"])
+    result.stdout.fnmatch_lines(["gate       pass_rate n/a, gate >= 0: NOT MET, nothing judged"])
 
 
 def test_a_gate_over_broken_calls_only_is_not_met(bench: Bench) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 from collections.abc import Mapping
@@ -56,7 +57,9 @@ def test_what_is_written_conforms_to_the_published_schemas(mixed: Bench) -> None
     mixed.run("--jsbench-output=out", "--jsbench-min-pass-rate=0.1")
 
     (run,) = (mixed.path / "out").iterdir()
-    assert sorted(path.name for path in run.iterdir()) == ["records.jsonl", "run.json"]
+    page = ["report.html"] if importlib.util.find_spec("jinja2") else []
+    written = ["every_eval_ever", "records.jsonl", *page, "run.json", "summary.md"]
+    assert sorted(path.name for path in run.iterdir()) == written
     lines = jsonschema.Draft202012Validator(published("records.schema.json"))
     for line in (run / "records.jsonl").read_text().splitlines():
         lines.validate(json.loads(line))

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_jsbench.verdicts import FailureType, SchemaProblem, SecondOpinion, Verdict
+from pytest_jsbench.verdicts import FailureType, SchemaProblem, Verdict
 from pytest_jsbench.verdicts.child import Clerk
-from pytest_jsbench.verdicts.wire import LAST, problem_from_dict
+from pytest_jsbench.verdicts.wire import problem_from_dict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +33,7 @@ class CountedAlarm:
 
 
 class FaultyJudge:
-    """Gives as many verdicts as it is told, each of which may have more details to come, then raises."""
+    """Gives as many verdicts as it is told, then raises."""
 
     def __init__(self, verdicts: int, error: BaseException | None, instance: object) -> None:
         self._instance = instance
@@ -48,7 +47,7 @@ class FaultyJudge:
 
     def judge(self, _schema: str, _text: str, *, truncated: bool) -> Iterator[Verdict]:
         for _ in range(self._verdicts):
-            yield Verdict(failure_type=FailureType.SCHEMA_VIOLATION, valid=truncated, instance=self._instance)
+            yield Verdict(failure_type=None, valid=not truncated, instance=self._instance)
         if self._error is not None:
             raise self._error
 
@@ -102,39 +101,6 @@ def test_the_verdict_has_the_whole_time_and_each_detail_a_second() -> None:
     _, alarm = serve("judge", 3, None)
     assert alarm.times == [5, 1, 1, 1]
     assert not alarm.counting
-
-
-class OneVerdict:
-    def __init__(self, verdict: Verdict) -> None:
-        self._verdict = verdict
-
-    def judge(self, _schema: str, _text: str, *, truncated: bool) -> Iterator[Verdict]:
-        yield replace(self._verdict, reason="truncated" if truncated else "")
-        pytest.fail("nobody waits for what comes after a whole verdict")
-
-
-@pytest.mark.parametrize(
-    "verdict",
-    [
-        Verdict(failure_type=None, valid=True, second_opinion=SecondOpinion.NOT_ASKED),
-        Verdict(failure_type=None, valid=True, second_opinion=SecondOpinion.AGREES),
-        Verdict(failure_type=FailureType.SCHEMA_VIOLATION, valid=False, second_opinion=SecondOpinion.DISAGREES),
-        Verdict(failure_type=FailureType.SYNTAX_ERROR, valid=None),
-        Verdict(failure_type=FailureType.UNJUDGED, valid=None, second_opinion=SecondOpinion.UNDECIDED),
-    ],
-)
-def test_a_whole_verdict_is_one_line(verdict: Verdict) -> None:
-    sent: list[bytes] = []
-    clerk = Clerk(cast("InProcessJudge", OneVerdict(verdict)), CountedAlarm(), sent.append, timeout=5)
-    clerk.serve({"op": "judge", "schema": "{}", "text": "1", "truncated": False})
-    assert len(sent) == 1
-    assert sent[0].endswith(LAST)
-
-
-@pytest.mark.parametrize("instance", [{"last": True}, [{"last": True}], True, '"last": true}'])
-def test_no_instance_passes_for_the_end(instance: object) -> None:
-    replies, _ = serve("judge", 2, None, instance=instance)
-    assert [list(reply) for reply in replies] == [["verdict", "instance"], ["verdict"], ["last"]]
 
 
 def test_no_problem_is_an_answer_too() -> None:

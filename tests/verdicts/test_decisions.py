@@ -4,6 +4,8 @@ import pytest
 
 from pytest_jsbench.generations import (
     Completion,
+    Decided,
+    Decision,
     Declined,
     DeclineReason,
     Failed,
@@ -54,3 +56,28 @@ def test_a_providers_message_is_made_fit_to_show(judge: Judge) -> None:
     assert verdict.failure_type is FailureType.API_ERROR
     assert len(verdict.message) <= 300
     assert verdict.message.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("accepted", "reason", "message"),
+    [
+        ({"v0": True, "v1": True, "i0": False}, None, ""),
+        ({"v0": True, "v1": None, "i0": None}, None, ""),
+        ({"v0": False, "v1": True, "i0": False}, "over_constraint", "1 of 2 valid answers rejected (v0)"),
+        ({"v0": True, "v1": True, "i0": True}, "under_constraint", "1 of 1 invalid answers accepted (i0)"),
+        (
+            {"v0": False, "v1": False, "i0": True},
+            "both",
+            "2 of 2 valid answers rejected (v0), 1 of 1 invalid answers accepted (i0)",
+        ),
+    ],
+)
+def test_decisions_are_held_against_their_labels(
+    judge: Judge, accepted: dict[str, bool | None], reason: str | None, message: str
+) -> None:
+    decisions = tuple(Decision(id=name, valid=name[0] == "v", accepted=said) for name, said in accepted.items())
+
+    verdict = decide(Decided(decisions=decisions, timing=Timing(tgt=1)), SCHEMA, judge)
+
+    assert verdict.failure_type == (reason and FailureType.WRONG_DECISION)
+    assert (verdict.valid, verdict.reason, verdict.message) == (None, reason, message)

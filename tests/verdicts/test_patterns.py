@@ -23,6 +23,8 @@ from pytest_jsbench.verdicts.patterns import matcher, rewrite, rewrite_schema
         (r"^[\w-\.]+@([\w-]+\.)+$", r"^[\w\-\.]+@([\w-]+\.)+$"),
         (r"[a-\d][-\w][\w-\d-x]", r"[a\-\d][-\w][\w\-\d\-x]"),
         (r"[\p{L}-_a-z]", r"[\p{L}\-_a-z]"),
+        (r"a[]b[^][^]]", r"a(?!)b[\s\S][\s\S]\]"),
+        (r"[\b\0]\b\0\01", r"[\x08\x00]\b\x00\01"),
         (r"[\ud83d\ude00-\uD83D\uDE4F]", r"[\u{1F600}-\u{1F64F}]"),
     ],
 )
@@ -34,7 +36,7 @@ def test_what_only_the_old_mode_allows_is_written_out(pattern: str, rewritten: s
     "pattern",
     [
         r"^a{2,3}b{4}c{5,}$",
-        r"\d\D\w\W\s\S\b\B\n\t\r\f\v\0",
+        r"\d\D\w\W\s\S\b\B\n\t\r\f\v",
         r"\x41\u0041\u{1F600}\p{L}\P{Lu}\cA",
         r"(?<year>\d{4})\k<year>\1",
         r"\^\$\\\.\*\+\?\(\)\[\]\{\}\|\/",
@@ -51,6 +53,15 @@ def test_a_rewritten_pattern_of_literals_matches_what_they_spell(pattern: str, t
         return
     literal = pattern.replace("\\", "")
     assert matcher(rewrite(pattern))(text) == (literal in text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "other"),
+    [(r"^\0$", "\0", "0"), (r"^[\b]$", "\b", "b"), ("^[^]$", "\n", ""), ("^(?:[]|a)$", "a", "")],
+)
+def test_what_only_ecma_262_has_is_read_as_it_reads_it(pattern: str, text: str, other: str) -> None:
+    assert matcher(pattern)(text)
+    assert not matcher(pattern)(other)
 
 
 def test_patterns_are_rewritten_where_schemas_stand_and_nowhere_else() -> None:

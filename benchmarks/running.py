@@ -1,0 +1,157 @@
+"""
+What a run costs beside the calls themselves: pytest with so many calls in flight, and the SDK in a bare loop.
+
+    python -m benchmarks.running [--cases 1000] [--latency 0.2] [--in-flight 64]
+
+Every row asks the same server on this machine, which answers each call after the same time, with the same SDK. Ideal
+is cases x latency / calls in flight. The bare loops keep nothing and judge nothing. CPU is that of all processes of
+the row, the server's apart; its start (interpreter, imports, collection) is taken off by a run of 64 cases. Memory is
+the largest process's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import concurrent.futures
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.loopback import KEY_VARIABLE, engine_arguments, serve, write_cases
+
+_FEW = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a process and its children took."""
+
+    wall: float
+    cpu: float
+    megabytes: float
+
+
+def measure(command: list[str], folder: Path) -> Cost:
+    """Run the command to its end."""
+    start = time.perf_counter()
+    environment = {**os.environ, KEY_VARIABLE: "none", "PYTHONPATH": str(Path(__file__).parents[1])}
+    log = folder / "log.txt"
+    with log.open("wb") as out, subprocess.Popen(command, cwd=folder, env=environment, stdout=out, stderr=out) as child:
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise SystemExit(log.read_text()[-2000:])
+    wall = time.perf_counter() - start
+    return Cost(wall=wall, cpu=used.ru_utime + used.ru_stime, megabytes=used.ru_maxrss / 1024)
+
+
+def _pytest(url: str, in_flight: int, workers: int) -> list[str]:
+    return [
+        *(sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:hypothesispytest", "-p", "no:anyio"),
+        *engine_arguments(url),
+        "--jsbench-dataset=schemas",
+        "--jsbench-output=out",
+        f"--jsbench-concurrency={in_flight // max(1, workers)}",
+        *(("-n", str(workers)) if workers else ()),
+    ]
+
+
+def _bare(url: str, in_flight: int, way: str) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.running", "--bare", way, "--url", url, "--in-flight", str(in_flight)]
+
+
+def _messages(path: Path) -> dict[str, Any]:
+    schema = json.loads(path.read_text())
+    return {
+        "model": "loopback",
+        "max_completion_tokens": 2048,
+        "messages": [{"role": "user", "content": f"You need to generate a JSON object: {json.dumps(schema)}"}],
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "schema": schema, "strict": False},
+        },
+    }
+
+
+async def _bare_asyncio(url: str, in_flight: int, paths: list[Path]) -> None:
+    from openai import AsyncOpenAI
+
+    turn = asyncio.Semaphore(in_flight)
+    async with AsyncOpenAI(base_url=f"{url}/v1", api_key="none") as client:
+
+        async def ask(path: Path) -> None:
+            async with turn:
+                await client.chat.completions.create(**_messages(path))
+
+        await asyncio.gather(*map(ask, paths))
+
+
+def _bare_threads(url: str, in_flight: int, paths: list[Path]) -> None:
+    from openai import OpenAI
+
+    client = OpenAI(base_url=f"{url}/v1", api_key="none")
+    with client, concurrent.futures.ThreadPoolExecutor(in_flight) as pool:
+        for _ in pool.map(lambda path: client.chat.completions.create(**_messages(path)), paths):
+            pass
+
+
+def _bare_loop(way: str, url: str, in_flight: int) -> None:
+    """In a process of its own; its last line says how long the calls alone took."""
+    paths = sorted(Path("schemas").glob("*.json"))
+    start = time.perf_counter()
+    if way == "asyncio":
+        asyncio.run(_bare_asyncio(url, in_flight, paths))
+    else:
+        _bare_threads(url, in_flight, paths)
+    print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+
+def _row(name: str, command: list[str], folder: Path, ideal: float, cases: int) -> None:
+    few, all_ = measure(command, folder / "few"), measure(command, folder / "all")
+    cpu = (all_.cpu - few.cpu) / (cases - _FEW) * 1000
+    print(
+        f"{name:22}  {all_.wall:7.2f}  {all_.wall - few.wall:9.2f}  {all_.wall / ideal:10.2f}  {cpu:11.2f}"
+        f"  {few.megabytes:9.0f}  {all_.megabytes:6.0f}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Measure each way, and print a line for it."""
+    parser = argparse.ArgumentParser(description="what a run costs beside the calls themselves")
+    parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--latency", type=float, default=0.2)
+    parser.add_argument("--in-flight", type=int, default=64)
+    parser.add_argument("--bare", choices=("asyncio", "threads"), help=argparse.SUPPRESS)
+    parser.add_argument("--url", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.bare:
+        _bare_loop(options.bare, options.url, options.in_flight)
+        return
+    ideal = options.cases * options.latency / options.in_flight
+    with tempfile.TemporaryDirectory(prefix="jsbench-running-") as name, serve(latency=options.latency) as server:
+        folder = Path(name)
+        write_cases(folder / "few" / "schemas", _FEW)
+        write_cases(folder / "all" / "schemas", options.cases)
+        print(f"{options.cases} cases of {options.latency:g} s, {options.in_flight} in flight: ideal {ideal:.2f} s")
+        print(f"{'':22}  wall, s  less start  wall/ideal  CPU ms/case  MB, of 64     all")
+        rows = {
+            "bare loop, asyncio": _bare(server.url, options.in_flight, "asyncio"),
+            "bare loop, threads": _bare(server.url, options.in_flight, "threads"),
+            "pytest": _pytest(server.url, options.in_flight, 0),
+            "pytest -n 2": _pytest(server.url, options.in_flight, 2),
+        }
+        for title, command in rows.items():
+            _row(title, command, folder, ideal, options.cases)
+
+
+if __name__ == "__main__":
+    main()

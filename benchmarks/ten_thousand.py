@@ -1,0 +1,167 @@
+"""
+Ten thousand schemas beside ten thousand tests that do nothing: `python -m benchmarks.ten_thousand collect|run`.
+
+Every figure of the suite stands beside that of bare pytest (a parametrized function of as many items, in the same
+folder, with the same plugins), measured alternately in the same run. Seconds are the best of the rounds, processor time
+that of every process; memory is the peak of the proportional set sizes summed over every process, sampled in a round of
+its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tabulate import tabulate
+
+from benchmarks.answers import SCHEMAS
+from benchmarks.instances import answerer
+from pytest_jsbench.cases import Case
+from pytest_jsbench.datasets.base import Dataset, Selection
+from pytest_jsbench.datasets.registry import open_dataset
+from pytest_jsbench.verdicts import Judge, JudgePolicy
+
+#: keeps what is collected from being run, in every process
+NONE_RUN = ("-k", "no_such_case_at_all")
+QUIET = ("-q", "-p", "no:randomly", "-p", "no:hypothesispytest", "-p", "no:cacheprovider")
+SUITE = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=kept.json", "--jsbench-split=all")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What one run took, all its processes together."""
+
+    wall: float
+    cpu: float
+
+
+def _run(folder: Path, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    # what was compiled stays compiled, as for a user
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    command = [sys.executable, "-m", "pytest", *QUIET, *arguments]
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
+
+
+def cost(folder: Path, arguments: Sequence[str]) -> Cost:
+    begin = time.perf_counter()
+    process = _run(folder, arguments)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in {0, 1, 5}:
+        message = f"pytest {' '.join(arguments)} ended with {process.returncode}"
+        raise RuntimeError(message)
+    return Cost(wall=time.perf_counter() - begin, cpu=used.ru_utime + used.ru_stime)
+
+
+def peak_memory(folder: Path, arguments: Sequence[str]) -> float:
+    """MB."""
+    process = _run(folder, arguments)
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, sum(map(_proportional_kb, _tree(process.pid))))
+        time.sleep(0.05)
+    return peak / 1024
+
+
+def _tree(root: int) -> Iterator[int]:
+    yield root
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{root}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                yield from _tree(int(child))
+
+
+def _proportional_kb(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1])
+    return 0
+
+
+def _write_tests(folder: Path, count: int) -> None:
+    (folder / "test_bare.py").write_text(
+        f"import pytest\n@pytest.mark.parametrize('number', range({count}))\ndef test_nothing(number): pass\n"
+    )
+
+
+def _write_answers(path: Path, dataset: Dataset) -> int:
+    """How many of them are correct; no answer was found for the others, and they fail."""
+    answers: dict[str, str] = {}
+    with Judge(JudgePolicy(validator="jsonschema-rs")) as judge:
+        answer = answerer(judge)
+        for key in dataset.keys():
+            case = dataset.case(key)
+            if isinstance(case, Case) and (text := answer(case.schema)) is not None:
+                answers[str(key)] = text
+    path.write_text(json.dumps({"*": "{}", **answers}))
+    return len(answers)
+
+
+def _table(folder: Path, given: argparse.Namespace, count: int, extra: Sequence[str]) -> Iterator[list[object]]:
+    ways = {"bare pytest": ("test_bare.py",), "jsbench": (*SUITE, f"--jsbench-dataset={given.schemas}")}
+    for number in map(int, given.workers.split(",")):
+        workers = ["-n", str(number)] if number else []
+        costs: dict[str, list[Cost]] = {name: [] for name in ways}
+        for _ in range(given.rounds):
+            for name, arguments in ways.items():
+                costs[name].append(cost(folder, [*arguments, *workers, *extra]))
+        best = {name: _best(found) for name, found in costs.items()}
+        used = {name: peak_memory(folder, [*arguments, *workers, *extra]) for name, arguments in ways.items()}
+        bare = best["bare pytest"]
+        for name in ways:
+            yield [
+                " ".join(workers) or "plain",
+                name,
+                f"{best[name].wall:.2f}",
+                f"{best[name].wall / bare.wall:.2f}",
+                f"{best[name].cpu:.2f}",
+                f"{best[name].cpu / bare.cpu:.2f}",
+                f"{(best[name].wall - bare.wall) / count * 1000:.2f}",
+                f"{used[name]:.0f}",
+                f"{used[name] - used['bare pytest']:+.0f}",
+            ]
+
+
+def _best(costs: Sequence[Cost]) -> Cost:
+    return Cost(wall=min(cost.wall for cost in costs), cpu=min(cost.cpu for cost in costs))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("collect", "run"))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--workers", default="0,2,8", help="numbers of xdist's workers; 0: plain pytest")
+    parser.add_argument("--schemas", type=Path, default=SCHEMAS, help="JSONSchemaBench as a folder")
+    parser.add_argument(
+        "--answers", type=Path, help="keeps the answers of `run` for the next time (they take a minute)"
+    )
+    arguments = parser.parse_args()
+    dataset = open_dataset(Selection(source=str(arguments.schemas), split="all"))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _write_tests(folder, len(dataset.keys()))
+        answers = arguments.answers or folder / "answers.json"
+        if arguments.what == "run":
+            if not answers.is_file():
+                print(f"answers found for {_write_answers(answers, dataset)} of {len(dataset.keys())} schemas")
+            shutil.copy(answers, folder / "kept.json")
+        else:
+            (folder / "kept.json").write_text('{"*": "{}"}')
+        extra = NONE_RUN if arguments.what == "collect" else ("--tb=no", "-p", "no:benchmark")
+        rows = _table(folder, arguments, len(dataset.keys()), extra)
+        print(tabulate(rows, headers=["workers", "what", "wall s", "x", "CPU s", "x", "ms a case", "MB", "more"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Two runs on the same cases: what changed, and whether it is more than chance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.outcomes import UNDECIDED, Outcome
+from pytest_jsbench.significance import PairedDifference, paired_difference
+
+if TYPE_CHECKING:
+    from pytest_jsbench.cases import CaseKey
+
+#: below it, a difference is called real
+SIGNIFICANCE = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What became of the cases that two runs share; a case passes when all its attempts do."""
+
+    #: over the cases that both runs decided
+    difference: PairedDifference
+    #: with every undecided case of the second run counted as a failure
+    worst: PairedDifference
+    newly_failing: tuple[CaseKey, ...]
+    newly_passing: tuple[CaseKey, ...]
+    #: cases in both runs of which one or the other says nothing about the model
+    undecided: tuple[CaseKey, ...]
+    #: cases of one name whose schemas are not the same
+    changed: tuple[CaseKey, ...]
+    #: cases in the first run alone, and in the second alone
+    first_alone: int
+    second_alone: int
+
+    @property
+    def real(self) -> bool:
+        """Whether chance alone would rarely do it."""
+        return self.difference.p_value < SIGNIFICANCE
+
+    @property
+    def sentence(self) -> str:
+        """What a reader should take away, in one plain sentence."""
+        found = self.difference
+        if found.value is None:
+            return "no case was decided in both runs: nothing can be compared"
+        cases = "1 case" if found.n == 1 else f"{found.n} cases"
+        if not (found.first_only or found.second_only):
+            return f"the same verdict on each of {cases}"
+        more = "more" if found.value > 0 else "fewer"
+        said = f"{abs(found.second_only - found.first_only)} {more} of {cases} pass"
+        if found.value == 0:
+            said = f"as many of {cases} pass"
+        interval = f"({found.value:+.3f}, 95 % interval {found.ci_low:+.3f} to {found.ci_high:+.3f})"
+        if not self.real:
+            return f"{said} {interval}: not distinguishable from no change (exact test: p = {found.p_value:.2g})"
+        return f"{said} {interval}: a real difference (exact test: p = {found.p_value:.2g})"
+
+    def to_dict(self, *, source: str) -> dict[str, Any]:
+        """The comparison as JSON values; `source` says what was compared with."""
+        found = self.difference
+        return {
+            "source": source,
+            "n": found.n,
+            "difference": found.value,
+            "difference_ci_low": found.ci_low,
+            "difference_ci_high": found.ci_high,
+            "p_value": found.p_value,
+            "newly_failing": [str(key) for key in self.newly_failing],
+            "newly_passing": [str(key) for key in self.newly_passing],
+            "undecided": [str(key) for key in self.undecided],
+            "changed": [str(key) for key in self.changed],
+            "sentence": self.sentence,
+        }
+
+
+def compare(first: Mapping[CaseKey, Outcome], second: Mapping[CaseKey, Outcome]) -> Comparison:
+    """What changed from the first run to the second, over the cases of both, by as many attempts as both made."""
+    shared = [key for key in second if key in first]
+    changed = tuple(key for key in shared if _differ(first[key], second[key]))
+    pairs = {key: _as_many(first[key], second[key]) for key in shared if key not in set(changed)}
+    decided = {key: pair for key, pair in pairs.items() if not any(map(_undecided, pair))}
+    counted = {key: pair for key, pair in pairs.items() if not _undecided(pair[0])}
+    return Comparison(
+        difference=_difference(decided),
+        worst=_difference(counted),
+        newly_failing=tuple(key for key, (was, now) in decided.items() if was.passed and not now.passed),
+        newly_passing=tuple(key for key, (was, now) in decided.items() if now.passed and not was.passed),
+        undecided=tuple(key for key in pairs if key not in decided),
+        changed=changed,
+        first_alone=len(first) - len(shared),
+        second_alone=len(second) - len(shared),
+    )
+
+
+def _differ(first: Outcome, second: Outcome) -> bool:
+    return bool(first.schema and second.schema) and first.schema != second.schema
+
+
+def _as_many(first: Outcome, second: Outcome) -> tuple[Outcome, Outcome]:
+    count = min(len(first.attempts), len(second.attempts))
+    return first.first(count), second.first(count)
+
+
+def _undecided(outcome: Outcome) -> bool:
+    """Whether no one can say if the case passed: no attempt failed, and one of them says nothing."""
+    return not outcome.passed and all(end in UNDECIDED for end in outcome.attempts if end != "passed")
+
+
+def _difference(pairs: Mapping[CaseKey, tuple[Outcome, Outcome]]) -> PairedDifference:
+    ends = [(was.passed, now.passed) for was, now in pairs.values()]
+    return paired_difference(
+        both=ends.count((True, True)),
+        first_only=ends.count((True, False)),
+        second_only=ends.count((False, True)),
+        neither=ends.count((False, False)),
+    )

@@ -1,0 +1,148 @@
+"""Labelled answers: schemas, each with instances that are known to conform to it or not."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from pytest_jsbench.cases import BrokenCase, Case, CaseKey, safe_name
+from pytest_jsbench.datasets.base import Dataset, Selection, choose_tasks
+from pytest_jsbench.datasets.builtin import BuiltinDataset, load
+from pytest_jsbench.errors import DatasetError
+
+_SCHEMAS, _INSTANCES = "schemas.jsonl", "instances.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """One labelled answer."""
+
+    id: str
+    valid: bool
+    #: the document as json.dumps sets it out
+    text: str
+
+    @classmethod
+    def of(cls, value: object, *, name: str, valid: bool) -> Instance:
+        """The instance whose JSON value is given."""
+        return cls(id=name, valid=valid, text=json.dumps(value, ensure_ascii=False))
+
+
+class LabelledDataset(Dataset, Protocol):
+    """Cases with labelled answers."""
+
+    def instances(self, key: CaseKey) -> Sequence[Instance]:
+        """The answers to the case of that key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltinInstances:
+    """The built-in schemas with the instances that come with them."""
+
+    dataset: BuiltinDataset
+
+    def keys(self) -> Sequence[CaseKey]:
+        """The selected cases."""
+        return self.dataset.keys()
+
+    def case(self, key: CaseKey) -> Case:
+        """One of them."""
+        return self.dataset.case(key)
+
+    def instances(self, key: CaseKey) -> Sequence[Instance]:
+        """Its valid instances, and those that break its schema (and not merely have a field too many)."""
+        data = load(key)
+        valid = [Instance.of(value, name=f"valid-{n}", valid=True) for n, value in enumerate(data["valid"])]
+        broken = [entry for entry in data["invalid"] if entry["failure_type"] == "schema_violation"]
+        invalid = [Instance.of(entry["instance"], name=f"invalid-{n}", valid=False) for n, entry in enumerate(broken)]
+        return [*valid, *invalid]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderInstances:
+    """A folder with lines of `{schema_id, task, schema}` and of `{id, schema_id, valid, data}`, gzipped or not."""
+
+    schemas: Mapping[CaseKey, Any]
+    answers: Mapping[CaseKey, Sequence[Instance]]
+
+    @classmethod
+    def open(cls, selection: Selection, folder: Path) -> FolderInstances:
+        """The selection's part; schemas without any answer are left out."""
+        answers: dict[str, list[Instance]] = {}
+        for row in _rows(folder, _INSTANCES, ("id", "schema_id", "valid", "data")):
+            instance = Instance.of(row["data"], name=str(row["id"]), valid=row["valid"] is True)
+            answers.setdefault(row["schema_id"], []).append(instance)
+        by_task: dict[str, dict[str, tuple[Any, list[Instance]]]] = {}
+        for row in _rows(folder, _SCHEMAS, ("schema_id", "task", "schema")):
+            names = dict.fromkeys((row["schema_id"], *row.get("aliases", ())))
+            if found := [instance for name in names for instance in answers.get(name, ())]:
+                task = by_task.setdefault(safe_name(row["task"]), {})
+                task[safe_name(row["schema_id"])] = row["schema"], found
+        cases = {
+            CaseKey(task=task, id=name): case
+            for task in choose_tasks(selection.source, sorted(by_task), selection.tasks)
+            for name, case in sorted(by_task[task].items())[: selection.limit]
+        }
+        return cls(
+            schemas={key: schema for key, (schema, _) in cases.items()},
+            answers={key: found for key, (_, found) in cases.items()},
+        )
+
+    def keys(self) -> Sequence[CaseKey]:
+        """The selected cases."""
+        return tuple(self.schemas)
+
+    def case(self, key: CaseKey) -> Case | BrokenCase:
+        """One of them."""
+        schema = self.schemas[key]
+        if isinstance(schema, bool | Mapping):
+            return Case(key=key, schema=schema)
+        return BrokenCase(key=key, problem=f"{key}: not a JSON Schema; expected an object, true or false")
+
+    def instances(self, key: CaseKey) -> Sequence[Instance]:
+        """Its answers."""
+        return self.answers[key]
+
+
+def open_labelled(selection: Selection) -> LabelledDataset:
+    """The labelled answers of a source: `builtin`, or a folder; DatasetError says what was found instead."""
+    if selection.source == "builtin":
+        return BuiltinInstances(dataset=BuiltinDataset.open(selection))
+    folder = Path(selection.source).expanduser()
+    if folder.is_dir():
+        return FolderInstances.open(selection, folder)
+    message = (
+        f"no labelled answers '{selection.source}': expected builtin, or a folder with {_SCHEMAS} and {_INSTANCES}"
+        " (or the same as .gz)"
+    )
+    raise DatasetError(message)
+
+
+def _rows(folder: Path, name: str, fields: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    path = folder / name
+    if not path.is_file():
+        path = folder / f"{name}.gz"
+    if not path.is_file():
+        message = f"no {name} or {name}.gz in {folder}"
+        raise DatasetError(message)
+    number = 0
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
+            for line in lines:
+                number += 1
+                yield _row(line, fields)
+    except (OSError, EOFError, ValueError, RecursionError) as error:
+        message = f"{path}:{number}: {type(error).__name__}: {error}"
+        raise DatasetError(message) from error
+
+
+def _row(line: str, fields: tuple[str, ...]) -> dict[str, Any]:
+    row = json.loads(line)
+    if not isinstance(row, dict) or any(field not in row for field in fields):
+        message = f"expected an object with {', '.join(fields)}"
+        raise ValueError(message)
+    return row

@@ -1,0 +1,129 @@
+"""
+JSONSchemaBench on disk, as it is published: a folder per task, a Parquet file per split.
+
+It is read by pyarrow alone: the `datasets` library takes a second and 100 MB to import, and copies what it reads. A
+folder that is laid out in any other way is left to that library (`hub`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pytest_jsbench.cases import BrokenCase, Case, CaseKey, safe_name
+from pytest_jsbench.datasets.base import Row, Selection
+from pytest_jsbench.datasets.hub import WHOLE, choose_parts, choose_splits
+from pytest_jsbench.datasets.listing import free_key
+from pytest_jsbench.datasets.rows import case_of
+
+_SCHEMA, _ID = "json_schema", "unique_id"
+#: the lines of a dataset card that say which files are which
+_CARD_LINE = re.compile(r"^\s*-?\s*(config_name|split|path): (\S+)$", re.MULTILINE)
+
+#: task to split to files
+Layout = Mapping[str, Mapping[str, Sequence[Path]]]
+
+
+def find_layout(folder: Path) -> Layout | None:
+    """Which files are which, by the folder's card; None where it is laid out otherwise or has other columns."""
+    try:
+        card = (folder / "README.md").read_text("utf-8")
+        import pyarrow  # noqa: F401  what to do without it is the library's to say
+    except (OSError, UnicodeDecodeError, ImportError):
+        return None
+    layout: dict[str, dict[str, list[Path]]] = {}
+    task = split = ""
+    for name, value in _CARD_LINE.findall(card):
+        if name == "config_name":
+            task = value
+        elif name == "split":
+            split = value
+        elif task == WHOLE:
+            continue
+        elif not task or value != f"{task}/{split}-*":
+            return None
+        else:
+            layout.setdefault(task, {})[split] = sorted((folder / task).glob(f"{split}-*.parquet"))
+    splits = [paths for by_split in layout.values() for paths in by_split.values()]
+    files = sorted(path for paths in splits for path in paths)
+    whole = bool(splits) and all(splits) and files == sorted(folder.rglob("*.parquet"))
+    return layout if whole and all(_columns(path) == {_SCHEMA, _ID} for path in files) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParquetFolder:
+    """Cases that are rows of Parquet files; a file's schemas are read when the first of them is asked for."""
+
+    source: str
+    rows: Mapping[CaseKey, tuple[Path, int]]
+    #: the texts of the files that were read so far, as pyarrow holds them
+    texts: dict[Path, Any] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, selection: Selection, layout: Layout) -> ParquetFolder:
+        """The selection's part of these files."""
+        rows: dict[CaseKey, tuple[Path, int]] = {}
+        for task in choose_parts(selection, [*layout, WHOLE]):
+            rows |= _task_rows(selection, task, layout[task])
+        return cls(source=selection.source, rows=rows)
+
+    def keys(self) -> Sequence[CaseKey]:
+        """The selected cases."""
+        return tuple(self.rows)
+
+    def case(self, key: CaseKey) -> Case | BrokenCase:
+        """One of them; broken where its row holds no JSON Schema."""
+        path, number = self.rows[key]
+        if path not in self.texts:
+            self.texts[path] = _read(path, _SCHEMA)
+        row = {_SCHEMA: self.texts[path][number].as_py(), _ID: key.id}
+        return case_of(key, row, where=self._where(key, number))
+
+    def all_rows(self) -> Iterator[tuple[CaseKey, Row]]:
+        """Each case as text, some at a time, of which none are kept."""
+        by_file: dict[Path, dict[int, CaseKey]] = {}
+        for key, (path, number) in self.rows.items():
+            by_file.setdefault(path, {})[number] = key
+        for path, keys in by_file.items():
+            for number, text in enumerate(_texts(path)):
+                if number in keys and text is not None:
+                    yield keys[number], Row(text=text, where=self._where(keys[number], number))
+
+    def _where(self, key: CaseKey, number: int) -> str:
+        return f"{self.source} {key.task} row {number}"
+
+
+def _task_rows(selection: Selection, task: str, files: Mapping[str, Sequence[Path]]) -> dict[CaseKey, tuple[Path, int]]:
+    rows: dict[CaseKey, tuple[Path, int]] = {}
+    for split in choose_splits(selection, task, list(files)):
+        for path in files[split]:
+            for number, name in enumerate(_read(path, _ID).to_pylist()):
+                if selection.limit is not None and len(rows) >= selection.limit:
+                    return rows
+                rows[free_key(rows, safe_name(task), str(name))] = (path, number)
+    return rows
+
+
+def _columns(path: Path) -> set[str]:
+    import pyarrow.parquet
+
+    return set(pyarrow.parquet.read_schema(path).names)
+
+
+def _read(path: Path, column: str) -> Any:
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetFile(path, pre_buffer=False) as file:
+        return file.read(columns=[column], use_threads=False)[column]
+
+
+def _texts(path: Path) -> Iterator[str | None]:
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetFile(path, pre_buffer=False) as file:
+        for batch in file.iter_batches(batch_size=64, columns=[_SCHEMA], use_threads=False):
+            yield from batch.column(0).to_pylist()
+    pyarrow.default_memory_pool().release_unused()  # it would keep what the largest file took

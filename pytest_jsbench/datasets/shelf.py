@@ -1,0 +1,99 @@
+"""The documents of one folder: read from inside of it, and from nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from urllib.parse import urljoin, urlsplit
+from urllib.request import url2pathname
+
+from pytest_jsbench.datasets.documents import (
+    LARGEST_DOCUMENT,
+    LARGEST_SCHEMA,
+    Unreadable,
+    check_size,
+    parse_document,
+)
+
+#: parsed documents that stay in memory, for the cases that share one
+_KEPT = 4
+
+
+class Shelf:
+    """Reads the documents of a folder; a link that leads out of it is not followed."""
+
+    def __init__(self, root: Path, files: Sequence[Path]) -> None:
+        self.root = root
+        self._real = root.resolve()
+        self._files = files
+        self._document = lru_cache(maxsize=_KEPT)(self._parse)
+
+    def data(self, path: Path, *, largest: int = LARGEST_SCHEMA) -> bytes:
+        """What a file holds; Unreadable where it lies outside, is no file, or holds too much."""
+        try:
+            real = path.resolve()
+            if not real.is_relative_to(self._real):
+                message = f"leads out of {self.root}"
+                raise Unreadable(message, reason="outside")
+            check_size(real.stat().st_size, largest)
+            if not real.is_file():
+                raise Unreadable("cannot be read: not a file")
+            return real.read_bytes()
+        except OSError as error:
+            message = f"cannot be read: {error.strerror}"
+            raise Unreadable(message) from None
+
+    def document(self, path: Path) -> object:
+        """What a file holds, parsed, and kept for the next who asks."""
+        return self._document(path)
+
+    def uri(self, path: Path) -> str:
+        """Where references of a document start from; the file's own place."""
+        return (self._real / path.relative_to(self.root)).as_uri()
+
+    def retrieve(self, uri: str) -> object:
+        """
+        The document that a reference names: a file of the folder by its place, or one by the URI it gives itself.
+
+        None for a URI that is no file's, which may be a published metaschema's. Unreadable where the place is outside
+        of the folder, or empty.
+        """
+        parts = urlsplit(uri)
+        path = Path(url2pathname(parts.path)).resolve() if parts.scheme == "file" and not parts.netloc else None
+        if path is not None and path.is_relative_to(self._real) and path.is_file():
+            return self.document(path)
+        if (named := self._by_uri.get(uri)) is not None:
+            return self.document(named)
+        if parts.scheme != "file":
+            return None
+        if path is None or not path.is_relative_to(self._real):
+            message = f"is outside of {self.root}; only what lies inside is read"
+            raise Unreadable(message, reason="unresolvable_reference")
+        message = f"is not there; expected a file in {self.root}"
+        raise Unreadable(message, reason="unresolvable_reference")
+
+    @cached_property
+    def _by_uri(self) -> dict[str, Path]:
+        """The files that were found in the folder, by the URI that each gives itself."""
+        found: dict[str, Path] = {}
+        for path in self._files:
+            try:
+                document = self._parse(path)
+            except Unreadable:
+                continue
+            if isinstance(document, dict):
+                for keyword in ("$id", "id"):
+                    if isinstance(name := document.get(keyword), str):
+                        found.setdefault(_join(self.uri(path), name), path)
+        return found
+
+    def _parse(self, path: Path) -> object:
+        return parse_document(self.data(path, largest=LARGEST_DOCUMENT), path=path)
+
+
+def _join(base: str, uri: str) -> str:
+    try:
+        return urljoin(base, uri).partition("#")[0]
+    except ValueError:  # such as "Invalid IPv6 URL"
+        return uri

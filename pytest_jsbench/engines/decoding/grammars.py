@@ -1,0 +1,131 @@
+"""A schema compiled by a library, in the library's process."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.engines.base import Acceptance
+from pytest_jsbench.engines.bounded import bounded
+from pytest_jsbench.engines.decoding.pools import Pool
+from pytest_jsbench.engines.decoding.process import LibraryProcess
+from pytest_jsbench.engines.decoding.walks import State, Step
+from pytest_jsbench.engines.messages import one_line
+from pytest_jsbench.generations import CallError, Declined, DeclineReason, FaultKind, ResponseFormat, Sent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pytest_jsbench.cases import Schema
+    from pytest_jsbench.engines.deadlines import Deadline
+    from pytest_jsbench.engines.decoding.child import LibrarySettings
+    from pytest_jsbench.engines.decoding.settings import DecodingSettings
+
+
+class Grammar:
+    """The grammar that a process holds, until it compiles the next."""
+
+    def __init__(self, process: LibraryProcess, *, seconds: float, timeout: float) -> None:
+        self._process = process
+        #: what it took to compile it, up to the first mask
+        self.seconds = seconds
+        self._timeout = timeout
+
+    def begin(self, deadline: Deadline) -> Step:
+        """Begin a text; what can only begin in one way has begun so."""
+        return self._step({"do": "begin"}, deadline)
+
+    def step(self, offered: Sequence[Sequence[int]], deadline: Deadline) -> Step:
+        """Go on with the best of what the model offers."""
+        return self._step({"do": "step", "offered": offered}, deadline)
+
+    def accepts(self, text: str) -> bool | None:
+        """Whether the grammar takes the text; None where the model has no tokens for it."""
+        asked = {"do": "accepts", "text": text}
+        reply = self._process.ask(asked, timeout=self._timeout, doing="look at an answer")
+        accepted: bool | None = reply["accepts"]
+        return accepted
+
+    def _step(self, question: dict[str, Any], deadline: Deadline) -> Step:
+        reply = _within(self._process, question, self._timeout, deadline, doing="make the masks")
+        return Step(taken=tuple(reply["taken"]), state=State(reply["state"]))
+
+
+class Grammars:
+    """Compiles schemas, each in a process that does nothing else meanwhile."""
+
+    def __init__(self, library: LibrarySettings, settings: DecodingSettings) -> None:
+        self._settings = settings
+        self._processes = Pool(
+            lambda: LibraryProcess(library, start_timeout=settings.start_timeout), most=settings.slots
+        )
+
+    @contextmanager
+    def loaded(self) -> Iterator[LibraryProcess]:
+        """A process with the library loaded, for the length of the block."""
+        with self._processes.lent() as process:
+            process.start()
+            yield process
+
+    def compile(self, process: LibraryProcess, schema: Schema, deadline: Deadline | None = None) -> Grammar | Declined:
+        """The grammar, or the library's own words about why there is none; CallError for a hang or a crash."""
+        settings = self._settings
+        try:
+            narrowed = bounded(schema) if settings.bounded else schema
+            question = {"do": "compile", "schema": narrowed}
+            reply = _within(process, question, settings.compile_timeout, deadline, doing="compile the grammar")
+        except RecursionError:
+            return unsupported("the schema is nested too deeply to be compiled")
+        if (reason := reply.get("unsupported")) is not None:
+            return unsupported(one_line(reason))
+        return Grammar(process, seconds=reply["seconds"], timeout=settings.mask_timeout)
+
+    def to_sent(self, schema: Schema) -> Sent:
+        """What the library was given of the schema."""
+        narrowed = bounded(schema) if self._settings.bounded else schema
+        return Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=None if narrowed == schema else narrowed)
+
+    def close(self) -> None:
+        """End the processes."""
+        for process in self._processes.all():
+            process.close()
+
+
+def unsupported(message: str) -> Declined:
+    """The library cannot do the schema."""
+    sent = Sent(response_format=ResponseFormat.JSON_SCHEMA)
+    return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message, sent=sent)
+
+
+def _within(
+    process: LibraryProcess, question: dict[str, Any], timeout: float, deadline: Deadline | None, *, doing: str
+) -> Any:
+    """The answer; a library that is ended because the whole call is over did not hang."""
+    if deadline is not None:
+        timeout = min(timeout, deadline.remaining)
+    try:
+        return process.ask(question, timeout=timeout, doing=doing)
+    except CallError as error:
+        if error.kind is FaultKind.HANG and deadline is not None and deadline.passed:
+            raise deadline.fault() from None
+        raise
+
+
+class LibraryAcceptor:
+    """Says which answers a library's grammar takes, without a model."""
+
+    def __init__(self, grammars: Grammars) -> None:
+        self._grammars = grammars
+
+    def accepts(self, schema: Schema, texts: Sequence[str]) -> Acceptance | Declined:
+        """Compile the schema as it is, and ask for each text."""
+        with self._grammars.loaded() as process:
+            grammar = self._grammars.compile(process, schema)
+            if isinstance(grammar, Declined):
+                return grammar
+            accepted = tuple(grammar.accepts(text) for text in texts)
+            return Acceptance(accepted=accepted, grammar_compilation=grammar.seconds)
+
+    def close(self) -> None:
+        """End the library's processes."""
+        self._grammars.close()

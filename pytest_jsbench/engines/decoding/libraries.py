@@ -1,0 +1,218 @@
+"""The decoding libraries behind one interface; imported in the library's own process only."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pytest_jsbench.engines.decoding.vocabulary import Tokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pytest_jsbench.cases import Schema
+    from pytest_jsbench.engines.decoding.vocabulary import Vocabulary
+
+#: how all three are asked to set out a document, and how json.dumps does: a small model given more room only fills it
+ITEM_SEPARATOR, KEY_SEPARATOR = ", ", ": "
+
+
+class Unsupported(Exception):
+    """The library says that it cannot do a schema."""
+
+
+class Matcher(Protocol):
+    """A grammar and how far a text has come in it."""
+
+    def mask(self) -> bytes:
+        """One bit per token, the lowest first: whether it may come next."""
+
+    def allows(self, token: int) -> bool:
+        """Whether a token may come next."""
+
+    def advance(self, token: int) -> None:
+        """Take a token that may come next."""
+
+
+def is_set(mask: bytes, token: int) -> bool:
+    """Whether the token's bit is set."""
+    return token >> 3 < len(mask) and bool(mask[token >> 3] >> (token & 7) & 1)
+
+
+class Library(Protocol):
+    """Compiles schemas, for one vocabulary."""
+
+    def compile(self, schema: Schema) -> Callable[[], Matcher]:
+        """What begins a text in the schema's grammar; Unsupported with the library's own words."""
+
+
+class LLGuidance:
+    """The package llguidance."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        import llguidance
+
+        spelled = [spelling or b"\xff<%d>" % n for n, spelling in enumerate(vocabulary.tokens)]
+        wrapper = llguidance.TokenizerWrapper(_Pieces(spelled, vocabulary))
+        self._tokenizer = llguidance.LLTokenizer(wrapper)
+        self._end = vocabulary.end
+
+    def compile(self, schema: Schema) -> Callable[[], Matcher]:
+        """The grammar; the library reports errors and never raises."""
+        from llguidance import LLMatcher
+
+        try:
+            grammar = LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=guidance_options())
+        except ValueError as error:
+            raise Unsupported(str(error)) from error
+        matcher = LLMatcher(self._tokenizer, grammar, log_level=0)
+        if matcher.is_error():
+            raise Unsupported(matcher.get_error())
+        return lambda: _LLGuidanceMatcher(matcher.deep_copy(), self._end)
+
+
+def guidance_options() -> Any:
+    """How llguidance sets out a document."""
+    return {"whitespace_flexible": False, "item_separator": ITEM_SEPARATOR, "key_separator": KEY_SEPARATOR}
+
+
+class _Pieces:
+    """A vocabulary as llguidance takes it from Python."""
+
+    bos_token_id = None
+
+    def __init__(self, spelled: list[bytes], vocabulary: Vocabulary) -> None:
+        self.tokens = spelled
+        self.eos_token_id = vocabulary.end
+        self.special_token_ids = [n for n, spelling in enumerate(vocabulary.tokens) if not spelling]
+        self._tokenizer = Tokenizer(vocabulary)
+
+    def __call__(self, text: bytes) -> list[int]:
+        """The tokens of bytes that the grammar forces."""
+        return self._tokenizer(text) or []
+
+
+class _LLGuidanceMatcher:
+    def __init__(self, matcher: Any, end: int) -> None:
+        self._matcher = matcher
+        self._end = end
+
+    def mask(self) -> bytes:
+        mask: bytes = self._matcher.compute_bitmask()
+        self._raise()
+        return mask
+
+    def allows(self, token: int) -> bool:
+        # the mask has only one way to cut up what is forced
+        if token == self._end:
+            return bool(self._matcher.is_accepting())
+        return bool(self._matcher.validate_tokens([token]) == 1)
+
+    def advance(self, token: int) -> None:
+        self._matcher.consume_token(token)
+        self._raise()
+
+    def _raise(self) -> None:
+        if self._matcher.is_error():
+            raise RuntimeError(self._matcher.get_error())
+
+
+class Outlines:
+    """The package outlines-core: schema to regular expression to an index over the vocabulary."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        from outlines_core import Vocabulary as OutlinesVocabulary
+
+        ids = vocabulary.to_ids()
+        spelling_of_end = vocabulary.tokens[vocabulary.end]
+        ids.pop(spelling_of_end, None)
+        self._vocabulary = OutlinesVocabulary(vocabulary.end, ids)
+        self._words = -(-len(vocabulary.tokens) // 32)
+
+    def compile(self, schema: Schema) -> Callable[[], Matcher]:
+        """The grammar; the library raises for what it cannot do."""
+        from outlines_core import Guide, Index
+        from outlines_core.json_schema import build_regex_from_schema
+
+        try:
+            index = Index(build_regex_from_schema(json.dumps(schema)), self._vocabulary)
+        except (ValueError, TypeError) as error:
+            raise Unsupported(str(error)) from error
+        return lambda: _OutlinesMatcher(Guide(index), self._words)
+
+
+class _OutlinesMatcher:
+    def __init__(self, guide: Any, words: int) -> None:
+        self._guide = guide
+        self._buffer = (ctypes.c_uint32 * words)()
+
+    def mask(self) -> bytes:
+        self._guide.write_mask_into(ctypes.addressof(self._buffer), len(self._buffer), 4)
+        return bytes(self._buffer)
+
+    def allows(self, token: int) -> bool:
+        return is_set(self.mask(), token)
+
+    def advance(self, token: int) -> None:
+        self._guide.advance(token, return_tokens=False)
+
+
+class XGrammar:
+    """The package xgrammar; objects are open unless the schema closes them, as JSON Schema has it."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        import xgrammar
+
+        info = xgrammar.TokenizerInfo(
+            list(vocabulary.tokens),
+            vocab_type=xgrammar.VocabType.RAW,
+            vocab_size=len(vocabulary.tokens),
+            stop_token_ids=[vocabulary.end],
+        )
+        self._size = len(vocabulary.tokens)
+        self._compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
+
+    def compile(self, schema: Schema) -> Callable[[], Matcher]:
+        """The grammar; the library raises for what it cannot do."""
+        import xgrammar
+
+        try:
+            grammar = self._compiler.compile_json_schema(
+                json.dumps(schema),
+                any_whitespace=False,
+                separators=(ITEM_SEPARATOR, KEY_SEPARATOR),
+                strict_mode=False,
+            )
+        except (ValueError, TypeError) as error:
+            raise Unsupported(str(error)) from error
+        return lambda: _XGrammarMatcher(
+            xgrammar.GrammarMatcher(grammar), xgrammar.allocate_token_bitmask(1, self._size)
+        )
+
+
+class _XGrammarMatcher:
+    def __init__(self, matcher: Any, bitmask: Any) -> None:
+        self._matcher = matcher
+        self._bitmask = bitmask
+
+    def mask(self) -> bytes:
+        self._matcher.fill_next_token_bitmask(self._bitmask)
+        mask: bytes = self._bitmask.numpy().tobytes()
+        return mask
+
+    def allows(self, token: int) -> bool:
+        return is_set(self.mask(), token)
+
+    def advance(self, token: int) -> None:
+        if not self._matcher.accept_token(token):
+            message = f"xgrammar refused token {token}, which its own mask allows"
+            raise RuntimeError(message)
+
+
+#: by the name of the engine
+LIBRARIES: Mapping[str, Callable[[Vocabulary], Library]] = {
+    "llguidance": LLGuidance,
+    "outlines": Outlines,
+    "xgrammar": XGrammar,
+}

@@ -1,0 +1,106 @@
+"""
+The engine `llguidance`: the embedded model's server with its own llguidance, which it gets through the field `grammar`.
+
+The package llguidance compiles each schema first: what it says it cannot do is unsupported, and the seconds are the
+grammar's. The server's copy of the library may be another version, and drops a grammar that it cannot do without a
+word. So a canary stands before the document in the grammar: an answer without it was not held to any.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.engines import local
+from pytest_jsbench.engines.bounded import bounded
+from pytest_jsbench.engines.deadlines import Deadline
+from pytest_jsbench.engines.decoding.factories import DecodingFactory
+from pytest_jsbench.engines.decoding.grammars import Grammars, unsupported
+from pytest_jsbench.engines.decoding.libraries import guidance_options
+from pytest_jsbench.engines.decoding.settings import LibraryPackage
+from pytest_jsbench.generations import Completion, Declined
+
+if TYPE_CHECKING:
+    from pytest_jsbench.cases import Schema
+    from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.engines.decoding.settings import DecodingSettings
+    from pytest_jsbench.engines.openai import OpenAIEngine
+    from pytest_jsbench.generations import EngineInfo, Request
+
+#: one token, which begins no JSON and no answer
+CANARY = "@"
+
+
+class LLGuidanceEngine:
+    """Calls the local server with a grammar in llguidance's own words."""
+
+    def __init__(self, chat: OpenAIEngine, grammars: Grammars, *, narrowing: bool) -> None:
+        self._chat = chat
+        self._grammars = grammars
+        self._narrowing = narrowing
+
+    @property
+    def info(self) -> EngineInfo:
+        """Who it is, for reports."""
+        return self._chat.info
+
+    def generate(self, request: Request) -> Completion | Declined:
+        """Compile the schema, then one call; both compile it, and only the package's time is the grammar's."""
+        deadline = Deadline(request.params.timeout)
+        with self._grammars.loaded() as process:
+            grammar = self._grammars.compile(process, request.schema, deadline)
+        if isinstance(grammar, Declined):
+            return grammar
+        schema = bounded(request.schema) if self._narrowing else request.schema
+        outcome = self._chat.ask(
+            _with_room_for_the_canary(local.at_temperature_zero(request)),
+            sent=self._grammars.to_sent(request.schema),
+            deadline=deadline,
+            extra_body={"grammar": to_grammar(schema)},
+        )
+        return outcome if isinstance(outcome, Declined) else _without_canary(outcome, seconds=grammar.seconds)
+
+    def close(self) -> None:
+        """Close the client's connections and end the library's processes; the server is `prepare`'s."""
+        self._chat.close()
+        self._grammars.close()
+
+
+def to_grammar(schema: Schema) -> str:
+    """The grammar that the server is sent: the canary, then a document that conforms to the schema."""
+    plain = {} if isinstance(schema, bool) else schema
+    embedded = json.dumps({**plain, "x-guidance": guidance_options()})
+    return f'%llguidance {{}}\nstart: "{CANARY}" %json {embedded}'
+
+
+def _with_room_for_the_canary(request: Request) -> Request:
+    return replace(request, params=replace(request.params, max_tokens=request.params.max_tokens + 1))
+
+
+def _without_canary(answer: Completion, *, seconds: float) -> Completion | Declined:
+    """The answer as it is without its first token; declined where that is missing."""
+    if not answer.text.startswith(CANARY):
+        declined = unsupported("the server's own llguidance, of another version, took no such grammar")
+        return replace(declined, timing=answer.timing, usage=answer.usage, sent=answer.sent)
+    tokens = answer.usage.output_tokens
+    return replace(
+        answer,
+        text=answer.text.removeprefix(CANARY),
+        timing=replace(answer.timing, grammar_compilation=seconds),
+        usage=replace(answer.usage, output_tokens=None if tokens is None else tokens - 1),
+    )
+
+
+def build(config: EngineConfig, package: LibraryPackage, settings: DecodingSettings) -> LLGuidanceEngine:
+    """The engine, for a configuration that names a server and its key."""
+    chat = local.chat_engine(config, package.describe(config, streaming=True))
+    grammars = Grammars(package.to_settings(config, settings), settings)
+    return LLGuidanceEngine(chat, grammars, narrowing=settings.bounded)
+
+
+FACTORY = DecodingFactory(
+    LibraryPackage(library="llguidance", module="llguidance", distribution="llguidance", minimum=(1, 9)),
+    build,
+    streaming=True,
+)

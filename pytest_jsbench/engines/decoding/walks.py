@@ -1,0 +1,98 @@
+"""A text walked through a grammar, token by token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.engines.decoding.libraries import is_set
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytest_jsbench.engines.decoding.libraries import Matcher
+    from pytest_jsbench.engines.decoding.vocabulary import Tokenizer
+
+#: more tokens than this that can be no others are taken one request at a time
+_MOST_FORCED = 256
+
+
+class State(StrEnum):
+    """Where a walk stands."""
+
+    #: more tokens are wanted
+    OPEN = "open"
+    #: none of the tokens that were offered may come next: more of them are wanted
+    STUCK = "stuck"
+    #: the document is complete and was ended
+    DONE = "done"
+    #: the grammar lets nothing at all come next
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """The tokens that a walk took, and where it stands then."""
+
+    taken: tuple[int, ...]
+    state: State
+
+
+class Walk:
+    """One text in the making; the best of the tokens offered that the grammar lets come next is taken."""
+
+    def __init__(self, matcher: Matcher, *, end: int) -> None:
+        self._matcher = matcher
+        self._end = end
+
+    def step(self, offered: Sequence[Sequence[int]]) -> Step:
+        """
+        Take tokens, given the model's best at each position, the best first.
+
+        What is offered for a position holds only while the model's own choice was taken before it. At the end come
+        the tokens that can be no others, about which no model has a say.
+        """
+        taken: list[int] = []
+        for ranked in offered:
+            mask = self._matcher.mask()
+            token = next((token for token in ranked if is_set(mask, token)), None)
+            if token is None:
+                return Step(taken=tuple(taken), state=State.STUCK if any(mask) else State.DEAD)
+            if token == self._end:
+                return Step(taken=tuple(taken), state=State.DONE)
+            self._take(token, taken)
+            if token != ranked[0]:
+                break
+        state = self._take_forced(taken)
+        return Step(taken=tuple(taken), state=state)
+
+    def _take_forced(self, taken: list[int]) -> State:
+        for _ in range(_MOST_FORCED):
+            allowed = int.from_bytes(self._matcher.mask(), "little")
+            if not allowed:
+                return State.DEAD
+            if allowed.bit_count() > 1:
+                return State.OPEN
+            token = allowed.bit_length() - 1
+            if token == self._end:
+                return State.DONE
+            self._take(token, taken)
+        return State.OPEN
+
+    def _take(self, token: int, taken: list[int]) -> None:
+        self._matcher.advance(token)
+        taken.append(token)
+
+
+def accepts(begin: Callable[[], Matcher], text: bytes, tokenizer: Tokenizer, *, end: int) -> bool | None:
+    """Whether the grammar takes the text to its end; None where the vocabulary has no tokens for it."""
+    tokens = tokenizer(text)
+    if tokens is None:
+        return None
+    matcher = begin()
+    for token in tokens:
+        if not matcher.allows(token):
+            return False
+        matcher.advance(token)
+    return matcher.allows(end)

@@ -1,0 +1,229 @@
+"""
+The shared evaluation format of the project every_eval_ever: one aggregate record, and a row per attempt.
+
+Source: its JSON Schemas 0.3.0; the rows also as instance-level 0.2.0, which no record can satisfy together with 0.3.0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pytest_jsbench.errors import ExportError
+from pytest_jsbench.exports.every_eval_ever_rows import row
+from pytest_jsbench.journal import write_atomically
+from pytest_jsbench.summaries import RATES, Metrics, Summary
+
+if TYPE_CHECKING:
+    from pytest_jsbench.records import Run
+    from pytest_jsbench.statistics import Proportion
+
+VERSIONS = ("0.3.0", "0.2.0")
+Version = Literal["0.3.0", "0.2.0"]
+COLLECTION = "pytest-jsbench"
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_TIMES = {"ttft": "s", "tpot": "ms", "tgt": "s"}
+_OF_A_TASK = ("pass_rate",)
+_LOWER = frozenset({"error_rate"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """How the two files name the run."""
+
+    developer: str
+    model: str
+    evaluation_id: str
+    name: str
+
+    @property
+    def model_id(self) -> str:
+        """The model as `developer/model`."""
+        return f"{self.developer}/{self.model}"
+
+    @property
+    def path(self) -> str:
+        """Where the aggregate stands, as that project lays files out, without its suffix."""
+        return f"data/{COLLECTION}/{self.developer}/{self.model}/{self.name}"
+
+
+def identify(run: Run, *, developer: str | None = None) -> Identity:
+    """The run's identity, the same each time; the developer is the model's own prefix, or else who is asked."""
+    metadata = run.metadata
+    before, _, after = metadata.model.rpartition("/")
+    named = developer or before or metadata.provider or "unknown"
+    digest = hashlib.sha256(f"{metadata.run_id} {metadata.started_at} {metadata.model}".encode()).digest()
+    developer, model = _portable(named), _portable(after)
+    started = int(datetime.fromisoformat(metadata.started_at).timestamp())
+    return Identity(
+        developer=developer,
+        model=model,
+        evaluation_id=f"{COLLECTION}/{developer}/{model}/{started}",
+        name=str(uuid.UUID(bytes=digest[:16], version=4)),
+    )
+
+
+def _portable(name: str) -> str:
+    """A name that is one folder everywhere."""
+    safe = _UNSAFE.sub("_", name).strip("._")[:100] or "unknown"
+    return f"{safe}_" if safe.lower() == "data" else safe
+
+
+def write(
+    folder: Path, run: Run, summary: Summary, *, version: Version = "0.3.0", developer: str | None = None
+) -> Path:
+    """Write both files below `folder`, and return the aggregate's path; JSBenchError when that cannot be done."""
+    identity = identify(run, developer=developer)
+    rows = "".join(json.dumps(one, ensure_ascii=True, allow_nan=False) + "\n" for one in _rows(run, identity, version))
+    if not rows:
+        raise ExportError("no attempt was made, so there is nothing to export as every_eval_ever")
+    aggregate = folder / f"{identity.path}.json"
+    try:
+        aggregate.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"cannot write {aggregate.parent}: {error.strerror or error}"
+        raise ExportError(message) from error
+    write_atomically(aggregate.with_name(f"{identity.name}_samples.jsonl"), rows)
+    data = _aggregate(run, summary, identity, rows)
+    write_atomically(aggregate, json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
+    return aggregate
+
+
+def _rows(run: Run, identity: Identity, version: Version) -> Iterator[dict[str, Any]]:
+    for record in run.records:
+        if record.prompt is not None:
+            yield row(
+                record,
+                evaluation_id=identity.evaluation_id,
+                model_id=identity.model_id,
+                result_id=_result_id(identity, record.key.task, "pass_rate"),
+                version=version,
+            )
+
+
+def _result_id(identity: Identity, task: str | None, metric: str) -> str:
+    return f"{identity.evaluation_id}#{task or 'total'}.{metric}"
+
+
+def _aggregate(run: Run, summary: Summary, identity: Identity, rows: str) -> dict[str, Any]:
+    metadata = run.metadata
+    results = [*_results(run, identity, None, summary.total, (*RATES, *_TIMES))]
+    for task, metrics in summary.tasks.items():
+        results += _results(run, identity, task, metrics, _OF_A_TASK)
+    return {
+        "schema_version": "0.3.0",
+        "evaluation_id": identity.evaluation_id,
+        "evaluation_timestamp": metadata.started_at,
+        "retrieved_timestamp": str(int(datetime.now(UTC).timestamp())),
+        "source_metadata": {
+            "source_name": "pytest-jsbench",
+            "source_type": "evaluation_run",
+            "source_organization_name": "unknown",
+            "evaluator_relationship": "other",
+            "additional_details": {"run_id": metadata.run_id, "engine": metadata.engine},
+        },
+        "eval_library": {"name": "pytest-jsbench", "version": metadata.versions.get("pytest-jsbench", "unknown")},
+        "model_info": {
+            "name": metadata.model,
+            "id": identity.model_id,
+            "developer": identity.developer,
+            "inference_platform": metadata.provider or metadata.engine,
+            "additional_details": {
+                "deployment_type": "externally_managed" if metadata.provider else "unknown",
+                "model_availability": "unknown",
+                "response_format": metadata.response_format,
+            },
+        },
+        "evaluation_results": results,
+        "detailed_evaluation_results": {
+            "format": "jsonl",
+            "file_path": f"{identity.path}_samples.jsonl",
+            "hash_algorithm": "sha256",
+            "checksum": hashlib.sha256(rows.encode()).hexdigest(),
+            "total_rows": rows.count("\n"),
+        },
+    }
+
+
+def _results(
+    run: Run, identity: Identity, task: str | None, metrics: Metrics, names: tuple[str, ...]
+) -> Iterator[dict[str, Any]]:
+    """A result per metric; one that is not applicable has none."""
+    for name in names:
+        score = _rate(getattr(metrics, name)) if name in RATES else _time(metrics, name)
+        if score is not None:
+            yield {
+                "evaluation_result_id": _result_id(identity, task, name),
+                "evaluation_name": f"{COLLECTION}.{task}" if task else COLLECTION,
+                "source_data": _source(run.metadata.dataset),
+                "evaluation_timestamp": run.metadata.started_at,
+                "metric_config": _metric(name),
+                "score_details": score,
+                "generation_config": _generation(run),
+            }
+
+
+def _metric(name: str) -> dict[str, Any]:
+    if name in RATES:
+        bounds: dict[str, Any] = {"min_score": 0, "max_score": 1, "metric_unit": "proportion"}
+    else:
+        bounds = {"min_score": 0, "max_score": "Infinity", "metric_unit": _TIMES[name]}
+    return {
+        "evaluation_description": "JSON that conforms to a JSON Schema, by pytest-jsbench",
+        "metric_id": f"pytest-jsbench.{name}",
+        "metric_name": name if name in RATES else f"{name}, median",
+        "metric_kind": "pass_rate" if name == "pass_rate" else name,
+        "lower_is_better": name in _LOWER or name in _TIMES,
+        "score_type": "continuous",
+        **bounds,
+    }
+
+
+def _rate(rate: Proportion) -> dict[str, Any] | None:
+    if rate.value is None:
+        return None
+    interval = {"lower": rate.ci_low, "upper": rate.ci_high, "confidence_level": 0.95, "method": "Wilson score"}
+    return {
+        "score": rate.value,
+        "details": {"successes": str(rate.successes)},
+        "uncertainty": {"confidence_interval": interval, "num_samples": rate.n},
+    }
+
+
+def _time(metrics: Metrics, name: str) -> dict[str, Any] | None:
+    spread = getattr(metrics, name)
+    if spread.p50 is None:
+        return None
+    details = {part: f"{getattr(spread, part):.6g}" for part in ("mean", "p90", "p95", "p99", "max")}
+    return {"score": spread.p50, "details": details, "uncertainty": {"num_samples": spread.count}}
+
+
+def _source(dataset: Mapping[str, Any]) -> dict[str, Any]:
+    source = str(dataset.get("source", "unknown"))
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", source) and not Path(source).exists():
+        split = dataset.get("split")
+        return {"dataset_name": source, "source_type": "hf_dataset", "hf_repo": source, "hf_split": str(split)}
+    return {"dataset_name": Path(source).name or source, "source_type": "other"}
+
+
+def _generation(run: Run) -> dict[str, Any]:
+    metadata = run.metadata
+    params = metadata.params
+    details = {
+        "response_format": metadata.response_format,
+        "prompt": metadata.prompt,
+        "adapt": metadata.adapt,
+        "repeats": str(metadata.repeats),
+        "seed": json.dumps(params.get("seed")),
+        "timeout_s": json.dumps(params.get("timeout")),
+        "policy": json.dumps(metadata.policy, sort_keys=True),
+    }
+    arguments = {name: params[name] for name in ("temperature", "max_tokens") if params.get(name) is not None}
+    return {"generation_args": arguments, "additional_details": details}

@@ -1,0 +1,81 @@
+"""What dashboards read of JUnit's XML and pytest does not write: types, whose fault it was, and the run's figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from pytest_jsbench.outcomes import UNDECIDED
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+    from pytest_jsbench.gates import GateResult
+    from pytest_jsbench.records import Run
+    from pytest_jsbench.summaries import Summary
+
+_FAILURE_TYPE = "jsbench.failure_type"
+
+
+def suite_properties(run: Run, summary: Summary, gates: tuple[GateResult, ...], *, verdict: str) -> dict[str, str]:
+    """What is said of the run as a whole; a figure that is not applicable is left out."""
+    metadata = run.metadata
+    known = {"engine": metadata.engine, "model": metadata.model, "run_id": metadata.run_id, "verdict": verdict}
+    for name, value in summary.total.to_dict().items():
+        if isinstance(value, int | float):
+            known[name] = f"{value:.6g}" if isinstance(value, float) else str(value)
+    for number, gate in enumerate(gates, start=1):
+        known[f"gate.{number}"] = gate.message
+    return {f"jsbench.{name}": _legal(value) for name, value in known.items()}
+
+
+def complete(path: Path, properties: Mapping[str, str], costs: Mapping[str, float]) -> None:
+    """Rewrite pytest's file: failures with their type, infrastructure faults as errors, and the suite's figures."""
+    tree = ElementTree.parse(path)  # noqa: S314  pytest wrote it a moment ago
+    for suite in tree.iter("testsuite"):
+        ours = [case for case in suite.iter("testcase") if _property(case, "jsbench.task") is not None]
+        if not ours:
+            continue
+        moved = sum(map(_mark, ours))
+        for counter, change in (("failures", -moved), ("errors", moved)):
+            suite.set(counter, str(int(suite.get(counter, "0")) + change))
+        for case in ours:
+            if (cost := costs.get(_property(case, "jsbench.attempt") or "")) is not None:
+                _add(case, {"jsbench.cost_usd": f"{cost:.6g}"})
+        _add(suite, properties)
+    tree.write(path, encoding="utf-8", xml_declaration=True)
+
+
+def _mark(case: Element) -> int:
+    """Say of what type the failure is; 1 where it was nobody's answer, and so an error."""
+    failure, kind = case.find("failure"), _property(case, _FAILURE_TYPE)
+    if failure is None or kind is None:
+        return 0
+    failure.set("type", kind)
+    if kind not in UNDECIDED:
+        return 0
+    failure.tag = "error"
+    return 1
+
+
+def _property(element: Element, name: str) -> str | None:
+    for one in element.iterfind("properties/property"):
+        if one.get("name") == name:
+            return one.get("value")
+    return None
+
+
+def _add(element: Element, properties: Mapping[str, str]) -> None:
+    group = element.find("properties")
+    if group is None:
+        group = ElementTree.Element("properties")
+        element.insert(0, group)
+    for name, value in properties.items():
+        ElementTree.SubElement(group, "property", name=name, value=value)
+
+
+def _legal(text: str) -> str:
+    """The text without what XML cannot hold."""
+    return "".join(c if c.isprintable() else f"#x{ord(c):02X}" for c in text)

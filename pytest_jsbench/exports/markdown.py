@@ -1,0 +1,116 @@
+"""The summary as GitHub Markdown, and failing cases as annotations of a GitHub workflow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.display import printable
+from pytest_jsbench.exports.table import NOT_APPLICABLE
+from pytest_jsbench.records import Record, Run
+
+if TYPE_CHECKING:
+    from pytest_jsbench.comparisons import Comparison
+    from pytest_jsbench.gates import GateResult
+    from pytest_jsbench.statistics import Proportion
+    from pytest_jsbench.summaries import Metrics, Summary
+
+_MOST_FAILURES = 50
+#: GitHub shows no more of a step
+_MOST_ANNOTATIONS = 10
+
+
+def summary_markdown(
+    run: Run, summary: Summary, gates: Sequence[GateResult] = (), comparison: Comparison | None = None
+) -> str:
+    """The summary as a section of Markdown; whatever a model or a file said stands in code spans."""
+    lines = [f"### jsbench: {_code(run.metadata.engine)} {_code(run.metadata.model)}", ""]
+    lines += _table(summary)
+    lines += ["", *(f"- {line}" for line in _facts(summary, comparison))]
+    lines += [f"- gate {'met' if gate.met else '**NOT MET**'}: {_code(gate.message)}" for gate in gates]
+    failing = [record for record in run.records if not record.verdict.passed and not record.excluded]
+    if failing:
+        lines += ["", *_failures(failing)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(summary: Summary) -> Iterator[str]:
+    yield "| Task | Declared coverage | Empirical coverage | Pass rate | TTFT (s) | TPOT (ms) | TGT (s) | Errors |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for task, metrics in summary.tasks.items():
+        yield _row(_cell(task), metrics)
+    yield _row("**total**", summary.total)
+
+
+def _row(name: str, metrics: Metrics) -> str:
+    rates = (metrics.declared_coverage, metrics.empirical_coverage, metrics.pass_rate)
+    times = (metrics.ttft.p50, metrics.tpot.p50, metrics.tgt.p50)
+    shown = [*map(_rate, rates), *(NOT_APPLICABLE if time is None else f"{time:.2f}" for time in times)]
+    return f"| {' | '.join([name, *shown, str(metrics.errors)])} |"
+
+
+def _rate(rate: Proportion) -> str:
+    return NOT_APPLICABLE if rate.value is None else f"{rate.value:.3f} ({rate.ci_low:.3f} to {rate.ci_high:.3f})"
+
+
+def _facts(summary: Summary, comparison: Comparison | None) -> Iterator[str]:
+    total = summary.total
+    yield f"passed {total.passed} of {total.planned}; rates with their 95 % intervals, times as medians"
+    if not total.complete:
+        yield f"**incomplete**: {total.errors} attempts broken or missing, {total.unjudged} unjudged"
+    if total.cost is not None:
+        yield f"cost ${total.cost:,.4f}"
+    if comparison is not None:
+        yield f"against the baseline: {comparison.sentence}"
+        for word, keys in (("broke", comparison.newly_failing), ("mended", comparison.newly_passing)):
+            if keys:
+                more = f" and {len(keys) - _MOST_ANNOTATIONS} more" if len(keys) > _MOST_ANNOTATIONS else ""
+                yield f"{word}: {', '.join(_code(str(key)) for key in keys[:_MOST_ANNOTATIONS])}{more}"
+
+
+def _failures(failing: Sequence[Record]) -> Iterator[str]:
+    yield f"<details><summary>{len(failing)} attempts that did not pass</summary>"
+    yield ""
+    yield "| Case | Failure | |"
+    yield "|---|---|---|"
+    for record in failing[:_MOST_FAILURES]:
+        yield f"| {_cell(_name(record))} | {record.verdict.failure_type} | {_cell(record.verdict.message)} |"
+    if len(failing) > _MOST_FAILURES:
+        yield f"| … and {len(failing) - _MOST_FAILURES} more | | |"
+    yield ""
+    yield "</details>"
+
+
+def _name(record: Record) -> str:
+    return str(record.key) + (f"[{record.repeat + 1}]" if record.repeat else "")
+
+
+def _code(text: str) -> str:
+    """Untrusted text as a code span, which holds nothing but text."""
+    shown = printable(text, 200) or " "
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
+    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def _cell(text: str) -> str:
+    return _code(text).replace("|", "\\|")
+
+
+def workflow_commands(run: Run, *, level: str) -> list[str]:
+    """A workflow command for each attempt that did not pass, as many as are shown; `level` is error or warning."""
+    failing = [record for record in run.records if not record.verdict.passed and not record.excluded]
+    return [
+        f"::{level} title={_property(f'jsbench {_name(record)}')}::"
+        f"{_data(f'{record.verdict.failure_type}: {printable(record.verdict.message)}')}"
+        for record in failing[:_MOST_ANNOTATIONS]
+    ]
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(printable(text)).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,171 @@
+"""Several evaluations side by side, and which of their differences are more than chance."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tabulate import tabulate
+
+from pytest_jsbench.comparisons import SIGNIFICANCE, Comparison, compare
+from pytest_jsbench.display import printable
+from pytest_jsbench.exports.changes import named
+from pytest_jsbench.exports.table import NOT_APPLICABLE, detail
+from pytest_jsbench.significance import holm
+
+if TYPE_CHECKING:
+    from pytest_jsbench.evaluations import Evaluation
+
+_LONGEST_LABEL = 24
+#: with more evaluations than this each is compared with the first alone
+_MOST_PAIRED = 4
+_SAMPLE = 50
+#: together, in the head of a table
+_WIDTH_OF_LABELS = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two evaluations of the same cases, and what became of them."""
+
+    first: str
+    second: str
+    comparison: Comparison
+    #: of McNemar's test, adjusted for the number of pairs
+    p_value: float
+
+    @property
+    def real(self) -> bool:
+        """Whether chance alone would rarely do it, as many pairs as there are."""
+        return self.p_value < SIGNIFICANCE
+
+
+def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None) -> list[str]:
+    """One name each: the given ones, or else each evaluation's own, with its file where two are the same."""
+    own = list(given) if given is not None else [found.label for found in evaluations]
+    count = Counter(own)
+    return [
+        printable(label if count[label] == 1 else f"{label} ({found.source})", 80)
+        for label, found in zip(own, evaluations, strict=True)
+    ]
+
+
+def pairs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Pair]:
+    """Each with each other that says how its cases ended; each with the first where they are many."""
+    known = [(name, found.outcomes) for name, found in zip(names, evaluations, strict=True) if found.outcomes]
+    chosen = itertools.combinations(known, 2) if len(known) <= _MOST_PAIRED else ((known[0], one) for one in known[1:])
+    compared = [(first, second, compare(before, after)) for (first, before), (second, after) in chosen]
+    adjusted = holm([comparison.difference.p_value for _, _, comparison in compared])
+    return [
+        Pair(first=first, second=second, comparison=comparison, p_value=p_value)
+        for (first, second, comparison), p_value in zip(compared, adjusted, strict=True)
+    ]
+
+
+def side_by_side(evaluations: Sequence[Evaluation], names: Sequence[str], *, verbose: bool) -> list[str]:
+    """The table of seed 003 where there are pass rates, or else a row per metric; and what to say of each pair."""
+    ours = all("pass_rate" in found.metrics for found in evaluations)
+    lines = _models(evaluations, names) if ours else []
+    if verbose or not ours:
+        lines += [*([""] if lines else []), *_metrics(evaluations, names)]
+    found = pairs(evaluations, names)
+    for pair in found:
+        lines += ["", *_said(pair, verbose=verbose)]
+    if len(found) > 1:
+        lines += ["", f"p-values are adjusted for {len(found)} comparisons (Holm)"]
+    silent = [name for name, one in zip(names, evaluations, strict=True) if not one.outcomes]
+    if ours and silent:
+        lines += ["", *detail("not paired", f"{', '.join(silent)}: no word on how each case ended")]
+    return lines
+
+
+def _models(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[str]:
+    rows = [
+        [
+            printable(name, _LONGEST_LABEL),
+            _rate(found),
+            _figure(found.metrics.get("tgt_mean"), "{:.2f} s"),
+            _figure(cost_per_sample(found.metrics), "${:.4f}"),
+            _figure(found.metrics.get("planned"), "{:d}"),
+        ]
+        for name, found in zip(names, evaluations, strict=True)
+    ]
+    headers = ["Model", "Pass rate\n(95 % interval)", "Speed\n(mean)", f"Cost/{_SAMPLE}", "Attempts"]
+    aligned = ("left", "right", "right", "right", "right")
+    return tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, colalign=aligned).splitlines()
+
+
+def cost_per_sample(metrics: Mapping[str, Any]) -> float | None:
+    """What fifty answers cost, in US dollars; None where it is not known."""
+    cost, priced = metrics.get("cost"), metrics.get("priced")
+    return cost / priced * _SAMPLE if cost is not None and priced else None
+
+
+def _rate(found: Evaluation) -> str:
+    value, interval = found.metrics.get("pass_rate"), found.interval("pass_rate")
+    if value is None:
+        return NOT_APPLICABLE
+    return f"{value:.3f}" + ("" if interval is None else f" ({interval[0]:.3f} to {interval[1]:.3f})")
+
+
+def _figure(value: float | None, form: str) -> str:
+    return NOT_APPLICABLE if value is None else form.format(value)
+
+
+def _metrics(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[str]:
+    figures = [found.figures for found in evaluations]
+    every = dict.fromkeys(itertools.chain.from_iterable(figures))
+    rows = [
+        [printable(name, 40), *(_figure(one.get(name), "{:.6g}") for one in figures)]
+        for name in every
+        if not name.endswith(("_ci_low", "_ci_high"))
+    ]
+    short = sum(map(len, names)) <= _WIDTH_OF_LABELS
+    headers = ["Metric", *(names if short else [f"[{number}]" for number in range(1, len(names) + 1)])]
+    aligned = ["left", *["right"] * len(names)]
+    shown = tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, colalign=aligned).splitlines()
+    legend = [] if short else ["", *(f"[{number}] {name}" for number, name in enumerate(names, start=1))]
+    return shown + legend
+
+
+def _said(pair: Pair, *, verbose: bool) -> list[str]:
+    found, most = pair.comparison, 1000 if verbose else 5
+    said = f"against {pair.first}: {found.sentence.partition(': ')[0]}"
+    verdict = "a real difference" if pair.real else "not distinguishable from no change"
+    if found.difference.value is not None and (found.difference.first_only or found.difference.second_only):
+        said = f"{said}: {verdict} (exact test: p = {pair.p_value:.2g})"
+    lines = detail(printable(pair.second, _LONGEST_LABEL) + " ", said)
+    for word, keys in (("broke", found.newly_failing), ("mended", found.newly_passing)):
+        if keys:
+            lines += detail(f"  {word}", named(keys, most))
+    return lines
+
+
+def to_dict(evaluations: Sequence[Evaluation], names: Sequence[str]) -> dict[str, Any]:
+    """The same as JSON values."""
+    return {
+        "evaluations": [
+            {
+                "label": name,
+                "source": found.source,
+                "backend": found.backend,
+                "model": found.model,
+                "cost_per_50": cost_per_sample(found.metrics),
+                "metrics": dict(found.figures),
+            }
+            for name, found in zip(names, evaluations, strict=True)
+        ],
+        "comparisons": [
+            {
+                "first": pair.first,
+                "second": pair.second,
+                **pair.comparison.to_dict(source=pair.first),
+                "p_value_adjusted": pair.p_value,
+                "real": pair.real,
+            }
+            for pair in pairs(evaluations, names)
+        ],
+    }

@@ -1,0 +1,108 @@
+"""A line now and then, in a long run that somebody watches: how far it is, and how long it will take."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_jsbench.errors import PriceError
+from pytest_jsbench.prices import price_of
+
+if TYPE_CHECKING:
+    from pytest_jsbench.plugin.activation import Active
+    from pytest_jsbench.plugin.controller import Controller
+    from pytest_jsbench.prices import Price
+    from pytest_jsbench.records import AnsweredBy, Record
+
+#: seconds to the first line, and between two of them at least and at most
+_SOONEST = 10.0
+_LATEST = 60.0
+
+
+class Progress:
+    """Says how far the run is, where a person sees it: on a terminal, not under CI, not with -q."""
+
+    def __init__(self, config: pytest.Config, active: Active, controller: Controller) -> None:
+        self._config = config
+        self._active = active
+        self._controller = controller
+        self._watched = False
+        #: by whose calls they are of; None where they have no published price
+        self._prices: dict[AnsweredBy, Price | None] = {}
+        self._started = self._said = time.perf_counter()
+        self._done = self._called = self._failing = 0
+        self._cost = 0.0
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self) -> None:
+        """Look whether somebody follows, which pytest does not know any earlier; the clock starts here."""
+        self._started = self._said = time.perf_counter()
+        self._watched = is_watched(self._config)
+        if not self._watched:
+            return
+        self._price(self._active.metadata.engine_asked)
+
+    def pytest_jsbench_record(self, record: Record) -> None:
+        """Count an attempt."""
+        self._done += 1
+        self._failing += not (record.verdict.passed or record.excluded)
+        if record.attempt in self._active.recorded and record.asked_by is None:
+            return
+        self._called += 1
+        usage = getattr(record.generation, "usage", None)
+        price = self._price(record.answered_by or self._active.metadata.engine_asked)
+        if price is not None and usage is not None:
+            self._cost += price(usage) or 0.0
+
+    def _price(self, who: AnsweredBy) -> Price | None:
+        if who not in self._prices:
+            try:
+                self._prices[who] = price_of(self._active.metadata, who)
+            except PriceError:  # the summary says why there is none
+                self._prices[who] = None
+        return self._prices[who]
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logfinish(self) -> None:
+        """Between two tests, if it is time."""
+        now = time.perf_counter()
+        if not self._watched or self._done == self._controller.planned_attempts:
+            return
+        if now - self._said < min(_LATEST, max(_SOONEST, (now - self._started) / 10)):
+            return
+        self._said = now
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is None:
+            return
+        reporter.ensure_newline()
+        if self._config.get_terminal_writer().width_of_current_line:  # under xdist, where no path heads the line
+            reporter.line("")
+        reporter.write_line(f"jsbench: {self.line(now - self._started)}")
+
+    def line(self, seconds: float) -> str:
+        """How far it is after so many seconds."""
+        planned = self._controller.planned_attempts
+        parts = [f"{self._done:,} of {planned:,} done", f"{self._failing:,} failing"]
+        if self._called:
+            rate = self._called / seconds
+            parts += [f"{rate:.3g} a second", f"{_clock((planned - self._done) / rate)} left"]
+        if any(self._prices.values()):
+            parts.append(f"${self._cost:,.2f} so far")
+        return ", ".join(parts)
+
+
+def is_watched(config: pytest.Config) -> bool:
+    """Whether a person follows the run."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or config.option.verbose < 0:
+        return False
+    return bool(reporter.isatty()) and not any(os.environ.get(name) for name in ("CI", "BUILD_NUMBER"))
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

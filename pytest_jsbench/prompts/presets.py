@@ -1,0 +1,102 @@
+"""The prompts that have a name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_jsbench.cases import Case, Message, Schema, digest
+from pytest_jsbench.prompts.model import Prompt, PromptTemplate, Template
+
+#: seed 002, to the letter (the spaces before the line ends are the original's)
+_SCHEMA_TEMPLATE = (
+    "You need to generate a JSON object that matches the schema below. \n"
+    "Do not include the schema in the output and DIRECTLY return the JSON object without any additional"
+    " information. \n"
+    "The schema is: {schema}"
+)
+
+#: seed 003, to the letter
+_FIELDS_SYSTEM = (
+    "You are a helpful assistant that generates valid JSON.\n"
+    "You MUST output ONLY a valid JSON object that strictly adheres to the provided schema.\n"
+    "Do not include any text, explanation, or markdown formatting - only the raw JSON object.\n"
+    "Do not add any fields not specified in the schema."
+)
+_FIELDS_TEMPLATE = "Generate a valid JSON object (task: {id})\nFields: {fields}\n\nRequired JSON Schema:\n{schema}"
+
+#: the messages of JSONSchemaBench's own runs
+_CHAT_SYSTEM = "You need to generate a JSON object that matches the schema below."
+
+
+def schema_prompt(case: Case) -> Prompt:
+    """The benchmark's own prompt (seed 002): one user message that ends in the schema."""
+    text = _SCHEMA_TEMPLATE.replace("{schema}", json.dumps(case.schema))
+    return Prompt(messages=(Message(role="user", content=text),))
+
+
+def fields_prompt(case: Case) -> Prompt:
+    """The prompt of seed 003: rules as the system message, then the fields, then the schema."""
+    asked, hints, schema = _FIELDS_TEMPLATE.partition("\nFields: {fields}")
+    shown = "; ".join(
+        f"'{field['name']}' ({field['type']}){' [REQUIRED]' if field['required'] else ''}"
+        for field in fields_of(case.schema)
+    )
+    user = asked.replace("{id}", case.key.id)
+    if shown:
+        user += hints.replace("{fields}", shown)
+    user += schema.replace("{schema}", json.dumps(case.schema, indent=2))
+    return Prompt(messages=(Message(role="system", content=_FIELDS_SYSTEM), Message(role="user", content=user)))
+
+
+def chat_prompt(case: Case) -> Prompt:
+    """The benchmark's messages: a line as the system message, then the schema and nothing else."""
+    return Prompt(
+        messages=(
+            Message(role="system", content=_CHAT_SYSTEM),
+            Message(role="user", content=json.dumps(case.schema)),
+        )
+    )
+
+
+def fields_of(schema: Schema) -> list[dict[str, Any]]:
+    """The outermost fields of a schema: `name`, `type`, whether `required`, and `description`."""
+    if not isinstance(schema, Mapping):
+        return []
+    properties, required = schema.get("properties"), schema.get("required")
+    if not isinstance(properties, Mapping):
+        return []
+    needed = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+    return [
+        {
+            "name": name,
+            "type": _type_name(subschema),
+            "required": name in needed,
+            "description": _description(subschema),
+        }
+        for name, subschema in properties.items()
+    ]
+
+
+def _type_name(schema: object) -> str:
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    if isinstance(kind, list):
+        return " or ".join(map(str, kind))
+    return kind if isinstance(kind, str) else "any"
+
+
+def _description(schema: object) -> str:
+    said = schema.get("description") if isinstance(schema, Mapping) else None
+    return said if isinstance(said, str) else ""
+
+
+_RENDERERS: Mapping[str, tuple[PromptTemplate, tuple[str, ...]]] = {
+    "schema": (schema_prompt, (_SCHEMA_TEMPLATE,)),
+    "fields": (fields_prompt, (_FIELDS_SYSTEM, _FIELDS_TEMPLATE)),
+    "chat": (chat_prompt, (_CHAT_SYSTEM,)),
+}
+PRESETS: Mapping[str, Template] = {
+    name: Template(name=name, digest=digest([name, *texts]), render=render)
+    for name, (render, texts) in _RENDERERS.items()
+}

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.cases import CaseKey
+from pytest_jsbench.datasets.conditions import FIELDS, holds, parse
+from pytest_jsbench.datasets.facts import FEATURES, Facts
+from pytest_jsbench.errors import ConditionError
+
+
+@dataclass(frozen=True)
+class Subject:
+    key: CaseKey
+    facts: Facts | None
+    tags: tuple[str, ...] | None
+
+
+KEY = CaseKey(task="Github_easy", id="o12.2")
+FACTS = Facts(
+    dialect="draft-07",
+    size=4096,
+    depth=3,
+    keywords=frozenset({"pattern", "type", "$ref"}),
+    features=frozenset({"pattern", "recursive"}),
+)
+
+
+def met(text: str) -> bool | None:
+    return holds(parse(text), Subject(key=KEY, facts=FACTS, tags=("billing", "new")))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "keywords:pattern",
+        "keywords:$ref",
+        "keywords:pattern and size<=4096",
+        "  ( keywords : pattern )  ",
+        "size=4096 and size == 4096 and size != 1 and size>4095 and size>=4096",
+        "depth<4",
+        "dialect:draft-07",
+        "feature:recursive and not feature:remote",
+        "task:Github_*",
+        "task:Github_easy and id:o1?.*",
+        "id:'o12.2'",
+        "tag:billing and tag:n*",
+        'id:"o12.2"',
+        "id:not or task:G*",
+        "not not depth=3",
+        # "and" binds closer than "or", and "not" closer than both
+        "depth=3 or depth=3 and depth=9",
+        "not depth=9 and depth=3",
+        "not (depth=9 or depth=8)",
+    ],
+)
+def test_it_is_met(text: str) -> None:
+    assert met(text) is True
+    assert met(f"not ({text})") is False
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "size<4096",
+        "tag:old",
+        "keywords:format",
+        "task:github_*",
+        "id:o12",
+        "depth=3 and depth=4",
+        "not depth=3 or depth=2",
+    ],
+)
+def test_it_is_not_met(text: str) -> None:
+    assert met(text) is False
+    assert met(f"not ({text})") is True
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("size<9", None),
+        ("not size<9", None),
+        ("size<9 or id:a*", True),
+        ("size<9 and id:b*", False),
+        ("size<9 or id:b*", None),
+        ("id:a* and keywords:type", None),
+        ("dialect:draft-04", None),
+        ("tag:a", None),
+    ],
+)
+def test_nothing_is_said_of_a_schema_that_is_not_there(text: str, expected: bool | None) -> None:
+    assert holds(parse(text), Subject(key=CaseKey(task="t", id="a1"), facts=None, tags=None)) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected a test such as keywords:pattern or size<4096; fields are task, id, .*, at character 1: >>>$"),
+        ("keywrds:pattern", r"unknown field 'keywrds': did you mean 'keywords'\? .*, at character 1: >>>keywrds:pat"),
+        ("not keywords:patern", r"unknown keywords 'patern': did you mean 'pattern'\? .*14: not keywords:>>>patern$"),
+        ("feature:recursion", r"unknown feature 'recursion': did you mean 'recursive'\?"),
+        ("dialect:draft7", r"unknown dialect 'draft7': did you mean 'draft-07'\?"),
+        ("size", "expected a comparison after 'size', one of < <= .*, at character 5: size>>>$"),
+        ("size:3", "expected a comparison after 'size'"),
+        ("size<4k", "expected a whole number, at character 6: size<>>>4k"),
+        ("size<1.5", "expected a whole number"),
+        ("task=a", "expected ':' after 'task', as in task:Github_.*, at character 5: task>>>=a"),
+        ("id:", "expected a word after 'id:', at character 4"),
+        ("id:'a", "expected a word after 'id:', at character 4: id:>>>'a"),
+        ("(size<3", r"'\(' is not closed, at character 1: >>>\(size<3"),
+        ("(size<3 depth<3", r"expected 'and', 'or' or '\)', at character 9"),
+        ("size<3)", r"expected 'and', 'or' or the end, at character 7: size<3>>>\)"),
+        ("size<3 and", "expected a test such as .*, at character 11"),
+        ("size<3 or and", "expected a test such as .*, at character 11"),
+        ("size<3; import os", "expected 'and', 'or' or the end, at character 7"),
+    ],
+)
+def test_what_says_nothing_is_refused_with_its_place(text: str, message: str) -> None:
+    with pytest.raises(ConditionError, match=message) as error:
+        parse(text)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("opening", ["(", "not "])
+def test_a_condition_nested_too_deeply_is_refused_before_python_gives_up(opening: str) -> None:
+    with pytest.raises(ConditionError, match="nested more than 100 deep"):
+        parse(opening * 5000 + "size<1")
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "selecting.md"
+
+
+def test_every_condition_of_the_page_can_be_read() -> None:
+    conditions = re.findall(r"--jsbench-where '([^']+)'", PAGE.read_text("utf-8"))
+
+    assert len(conditions) >= 3
+    assert all(parse(text) for text in conditions)
+
+
+def test_the_page_names_every_field_and_feature() -> None:
+    named = set(re.findall(r"`([a-z]+)(?=[:<`])", PAGE.read_text("utf-8")))
+
+    assert named >= {*FIELDS, *FEATURES}

@@ -1,0 +1,231 @@
+"""References between the files of a folder resolve inside of it and nowhere else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.verdicts import FailureType, Judge
+from tests.datasets.reading import problem, schema, write
+
+ADDRESS = {
+    "type": "object",
+    "properties": {"zip": {"$ref": "#/$defs/zip"}},
+    "$defs": {"zip": {"pattern": "^[0-9]{5}$"}},
+}
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge() as judge:
+        yield judge
+
+
+def passes(judge: Judge, whole: Any, instance: object) -> bool:
+    assert judge.inspect(whole) is None
+    return judge.judge(whole, json.dumps(instance)).passed
+
+
+def order(reference: str, **more: object) -> dict[str, object]:
+    return {"type": "object", "properties": {"to": {"$ref": reference}}, "required": ["to"], **more}
+
+
+@pytest.mark.parametrize(
+    ("main", "reference"),
+    [
+        ("order.json", "address.json"),
+        ("order.json", "./address.json#"),
+        ("deep/order.json", "../address.json"),
+        ("order.yaml", "address.json"),
+        ("order.json", "addr%65ss.json"),
+    ],
+)
+def test_another_file_is_brought_in_and_its_own_references_with_it(
+    tmp_path: Path, judge: Judge, main: str, reference: str
+) -> None:
+    if main.endswith(".yaml"):
+        pytest.importorskip("yaml", reason="needs the extra yaml")
+    write(tmp_path, {main: order(reference), "address.json": ADDRESS})
+
+    whole = schema(tmp_path, "order")
+
+    assert "address.json" not in json.dumps(whole)
+    assert passes(judge, whole, {"to": {"zip": "12345"}})
+    assert not passes(judge, whole, {"to": {"zip": "1234"}})
+
+
+def test_only_what_is_referred_to_is_brought_in(tmp_path: Path, judge: Judge) -> None:
+    write(tmp_path, {"order.json": order("address.json#/$defs/zip"), "address.json": ADDRESS})
+
+    assert schema(tmp_path, "order") == order("#/$defs/zip", **{"$defs": {"zip": {"pattern": "^[0-9]{5}$"}}})
+
+
+def test_files_that_refer_to_each_other_end(tmp_path: Path, judge: Judge) -> None:
+    write(
+        tmp_path,
+        {
+            "folder.json": {
+                "type": "object",
+                "properties": {"files": {"type": "array", "items": {"$ref": "file.json"}}},
+            },
+            "file.json": {"type": "object", "properties": {"in": {"$ref": "folder.json"}, "n": {"type": "integer"}}},
+        },
+    )
+
+    whole = schema(tmp_path, "folder")
+
+    assert whole["$defs"]["file"]["properties"]["in"] == {"$ref": "#"}
+    assert passes(judge, whole, {"files": [{"in": {"files": [{"n": 1}]}}]})
+    assert not passes(judge, whole, {"files": [{"in": {"files": [{"n": "1"}]}}]})
+
+
+def test_files_find_each_other_by_the_uri_that_each_gives_itself(tmp_path: Path, judge: Judge) -> None:
+    write(
+        tmp_path,
+        {
+            "order.json": order("address", **{"$id": "https://example.com/schemas/order"}),
+            "somewhere/else.json": {"$id": "https://example.com/schemas/address", **ADDRESS},
+        },
+    )
+
+    whole = schema(tmp_path, "order")
+
+    assert whole["$id"] == "https://example.com/schemas/order"
+    assert "$id" not in whole["$defs"]["address"]
+    assert not passes(judge, whole, {"to": {"zip": "1234"}})
+
+
+def test_a_uri_of_its_own_is_what_a_schema_s_references_start_from(tmp_path: Path, judge: Judge) -> None:
+    write(
+        tmp_path,
+        {
+            "order.json": order("https://example.com/a/b.json#/$defs/two"),
+            "x.json": {
+                "$id": "https://example.com/a/b.json",
+                "$defs": {"two": {"$id": "deep/", "properties": {"n": {"$ref": "n.json"}}}},
+            },
+            "n.json": {"type": "string"},
+            "y.json": {"$id": "https://example.com/a/deep/n.json", "type": "integer"},
+        },
+    )
+
+    assert passes(judge, schema(tmp_path, "order"), {"to": {"n": 1}})
+
+
+def test_an_anchor_in_another_file_is_found(tmp_path: Path, judge: Judge) -> None:
+    write(
+        tmp_path,
+        {"order.json": order("a.json#zip"), "a.json": {"$defs": {"z": {"$anchor": "zip", "maxLength": 5}}}},
+    )
+
+    whole = schema(tmp_path, "order")
+
+    assert whole["$defs"] == {"zip": {"maxLength": 5}}
+    assert not passes(judge, whole, {"to": "123456"})
+
+
+@pytest.mark.parametrize(
+    "dialect", ["http://json-schema.org/draft-04/schema#", "http://json-schema.org/draft-07/schema#"]
+)
+def test_older_dialects_keep_their_own_keyword_for_definitions(tmp_path: Path, judge: Judge, dialect: str) -> None:
+    own = {"definitions": {"a": {"minLength": 1}}, "$schema": dialect}
+    write(tmp_path, {"order.json": order("a.json", **own), "a.json": {"$schema": dialect, "type": "string"}})
+
+    whole = schema(tmp_path, "order")
+
+    assert whole["definitions"] == {"a": {"minLength": 1}, "a.2": {"type": "string"}}
+    assert whole["properties"]["to"] == {"$ref": "#/definitions/a.2"}
+    assert not passes(judge, whole, {"to": 1})
+
+
+def test_a_schema_that_refers_to_itself_alone_stays_as_it_is(tmp_path: Path) -> None:
+    own = {"$id": "https://example.com/tree", "properties": {"left": {"$ref": "https://example.com/tree"}}}
+    write(tmp_path, {"tree.json": own, "b.json": {"const": {"$ref": "nowhere.json"}}})
+
+    assert schema(tmp_path, "tree") == own
+    assert schema(tmp_path, "b") == {"const": {"$ref": "nowhere.json"}}
+
+
+def test_a_boolean_and_a_name_that_is_taken_are_brought_in(tmp_path: Path, judge: Judge) -> None:
+    main = {"allOf": [{"$ref": "a.json"}, {"$ref": "deep/a.json"}, {"$ref": "a.json#/$defs/no"}]}
+    write(
+        tmp_path,
+        {"main.json": main, "a.json": {"type": "object", "$defs": {"no": True}}, "deep/a.json": {"minProperties": 1}},
+    )
+
+    whole = schema(tmp_path, "main")
+
+    assert whole["$defs"] == {"a": {"type": "object", "$defs": {"no": True}}, "a.2": {"minProperties": 1}, "no": True}
+    assert passes(judge, whole, {"x": 1}) is not passes(judge, whole, {})
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ("../secret.json", "is outside of"),
+        ("../../../../../../../../etc/passwd", "is outside of"),
+        ("/etc/passwd", "is outside of"),
+        ("file:///etc/passwd", "is outside of"),
+        ("file://evil.example/share/x.json", "is outside of"),
+        ("link.json", "is outside of"),
+        ("missing.json", "is not there; expected a file in"),
+        ("deep", "is not there; expected a file in"),
+        ("bad.json", "not JSON"),
+        ("old.json", "is of another dialect"),
+    ],
+)
+def test_what_lies_outside_or_is_not_there_is_said_so(tmp_path: Path, reference: str, said: str) -> None:
+    write(
+        tmp_path,
+        {
+            "secret.json": {"type": "string"},
+            "in/order.json": order(reference),
+            "in/deep/x.json": True,
+            "in/bad.json": "{oops",
+            "in/old.json": {"$schema": "http://json-schema.org/draft-04/schema#"},
+        },
+    )
+    (tmp_path / "in" / "link.json").symlink_to(tmp_path / "secret.json")
+
+    found = problem(tmp_path / "in", "order")
+
+    assert found.startswith(f"{tmp_path}/in/order.json: refers to '{reference}', which ")
+    assert said in found
+
+
+def test_a_file_that_is_a_link_out_of_the_folder_is_not_read(tmp_path: Path) -> None:
+    write(tmp_path, {"secret.json": {"type": "string"}, "in/a.json": True})
+    (tmp_path / "in" / "link.json").symlink_to(tmp_path / "secret.json")
+
+    assert "leads out of" in problem(tmp_path / "in", "link")
+
+
+@pytest.mark.parametrize("reference", ["https://example.com/x.json", "http://[bad", "urn:x:y", "#/nowhere"])
+def test_what_only_a_network_could_bring_is_left_to_the_judge_who_has_none(
+    tmp_path: Path, judge: Judge, reference: str
+) -> None:
+    write(tmp_path, {"order.json": order(reference)})
+
+    found = judge.inspect(schema(tmp_path, "order"))
+
+    assert found is not None
+    assert (found.failure_type, found.reason) == (FailureType.INVALID_SCHEMA, "unresolvable_reference")
+
+
+def test_a_published_metaschema_is_what_the_judge_knows(tmp_path: Path, judge: Judge) -> None:
+    write(tmp_path, {"order.json": order("http://json-schema.org/draft-07/schema#")})
+
+    assert judge.inspect(schema(tmp_path, "order")) is None
+
+
+def test_what_depends_on_the_way_to_it_is_not_put_elsewhere(tmp_path: Path, judge: Judge) -> None:
+    write(tmp_path, {"order.json": order("tree.json"), "tree.json": {"properties": {"x": {"$dynamicRef": "#node"}}}})
+
+    found = judge.inspect(schema(tmp_path, "order"))
+
+    assert found is not None
+    assert found.reason == "unresolvable_reference"

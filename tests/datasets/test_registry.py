@@ -1,0 +1,151 @@
+"""From a name to a dataset: globs, installed packages, typing errors."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.cases import Case, CaseKey
+from pytest_jsbench.datasets import registry
+from pytest_jsbench.datasets.base import Selection
+from pytest_jsbench.errors import DatasetError
+from tests.datasets.reading import keys, read, write
+
+INSTALLED = """
+from pytest_jsbench.cases import Case, CaseKey
+
+
+class Numbers:
+    def __init__(self, selection):
+        self._keys = [CaseKey(task="numbers", id=str(n)) for n in range(selection.limit or 3)]
+
+    def keys(self):
+        return self._keys
+
+    def case(self, key):
+        return Case(key=key, schema={"const": int(key.id)})
+
+
+def refuse(selection):
+    raise ValueError("no\\nnumbers today")
+
+
+def nothing(selection):
+    return {}
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A package that brings datasets, as pip would leave it."""
+    site = write(
+        tmp_path / "site",
+        {
+            "numbers_dataset.py": INSTALLED,
+            "numbers_dataset-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: numbers-dataset\nVersion: 1.0\n",
+            "numbers_dataset-1.0.dist-info/entry_points.txt": (
+                "[pytest_jsbench.datasets]\nnumbers = numbers_dataset:Numbers\nrefusing = numbers_dataset:refuse\n"
+                "empty = numbers_dataset:nothing\ngone = numbers_dataset:Gone\n"
+            ),
+        },
+    )
+    monkeypatch.syspath_prepend(site)
+    importlib.invalidate_caches()
+    yield
+    importlib.invalidate_caches()
+
+
+@pytest.mark.usefixtures("installed")
+def test_an_installed_package_brings_a_dataset_by_name() -> None:
+    assert keys("numbers", limit=2) == ["numbers::0", "numbers::1"]
+    assert read("numbers", "2") == Case(key=CaseKey(task="numbers", id="2"), schema={"const": 2})
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("refusing", "dataset 'refusing' cannot be opened by numbers_dataset:refuse: ValueError: no numbers today"),
+        ("empty", "dataset 'empty': numbers_dataset:nothing gave a dict without case"),
+        ("gone", "dataset 'gone' cannot be opened by numbers_dataset:Gone: AttributeError: "),
+        ("numbrs", "no dataset 'numbrs': did you mean 'numbers'? expected builtin, "),
+    ],
+)
+def test_what_a_package_gets_wrong_is_one_line(name: str, said: str) -> None:
+    with pytest.raises(DatasetError) as caught:
+        keys(name)
+    assert str(caught.value).startswith(said)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write(
+        tmp_path / "schemas",
+        {
+            "a.json": True,
+            "b.txt": "no",
+            "c.yaml": "true",
+            "deep/d.json": True,
+            "deep/er/e.json": True,
+            "x.jsonl": "true",
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("*.json", ["schemas::a"]),
+        ("**/*.json", ["schemas::a", "deep::d", "deep_er-4866c111::e"]),
+        ("deep/?.json", ["deep::d"]),
+        ("[ab].*", ["schemas::a", "schemas::b"]),
+    ],
+)
+def test_a_pattern_takes_what_it_matches(folder: Path, pattern: str, found: list[str]) -> None:
+    assert keys(folder / pattern) == found
+
+
+def test_a_folder_gives_the_same_however_it_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("yaml", reason="needs the extra yaml")
+    expected = ["schemas::a", "schemas::c", "deep::d", "deep_er-4866c111::e", "x::line-1"]
+
+    assert keys(folder) == expected
+    monkeypatch.chdir(folder)
+    assert keys(".") == expected
+    assert keys("../schemas") == expected
+    assert keys("a.json") == ["schemas::a"]
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("schemsa", "did you mean 'schemas'? expected builtin, a schema file, a folder"),
+        ("schemas/aa.json", "did you mean 'schemas/a.json'? expected"),
+        ("biultin", "did you mean 'builtin'? expected"),
+        ("zzzzzz", "no dataset 'zzzzzz': expected builtin"),
+        ("zz\x1b[31m", "no file matches 'zz\\x1b[31m': expected"),
+        ("schemas/*.xml", "no file matches 'schemas/*.xml': expected a pattern"),
+    ],
+)
+def test_a_name_that_is_nothing_is_one_line_with_every_kind_and_the_nearest(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, source: str, said: str
+) -> None:
+    monkeypatch.chdir(folder.parent)
+
+    with pytest.raises(DatasetError) as caught:
+        registry.open_dataset(Selection(source=source))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_are_no_files_are_not_waited_for(tmp_path: Path) -> None:
+    import os
+
+    write(tmp_path, {"a.json": True, "dir.json/b.json": True})
+    os.mkfifo(tmp_path / "pipe.json")
+
+    assert [key.rpartition("::")[2] for key in keys(tmp_path)] == ["a", "b"]

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import contextlib
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_jsbench.engines.decoding.pools import slots_folder
+from pytest_jsbench.engines.decoding.settings import MODEL_FILE, model_file
+from pytest_jsbench.engines.registry import find
+from pytest_jsbench.errors import MissingRequirement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_jsbench.engines.base import Engine, EngineConfig
+
+
+@pytest.fixture(scope="session")
+def decoding(local_config: EngineConfig) -> Iterator[Callable[[str], tuple[EngineConfig, Engine]]]:
+    """A library's engine and its configuration; its process is loaded once for all tests."""
+    with contextlib.ExitStack() as engines:
+        built: dict[str, tuple[EngineConfig, Engine]] = {}
+
+        def build(name: str) -> tuple[EngineConfig, Engine]:
+            if name not in built:
+                # one slot: one process of the library is enough, whoever asks at once
+                options = {"slots": 1, MODEL_FILE: model_file(replace(local_config, model=None))}
+                config = replace(local_config, name=name, options=options)
+                try:
+                    find(name).check(config)
+                except MissingRequirement as error:
+                    pytest.skip(str(error))
+                engine = find(name).build(config)
+                engines.callback(engine.close)
+                built[name] = config, engine
+            return built[name]
+
+        yield build
+    shutil.rmtree(slots_folder(str(local_config.api_key)), ignore_errors=True)

@@ -1,0 +1,199 @@
+"""Every decoding library, over the model that the engine `local` serves."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_jsbench.engines.base import Acceptance, AcceptorFactory, EngineConfig
+from pytest_jsbench.engines.decoding import llguidance
+from pytest_jsbench.engines.registry import find
+from pytest_jsbench.errors import EngineError, MissingRequirement
+from pytest_jsbench.generations import Declined, DeclineReason, FaultKind, FinishReason, ResponseFormat, Sent
+from tests.engines.asking import CITY, complete, decline, fault, request
+from tests.engines.contract import ServedContract
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_jsbench.engines.base import Engine, EngineFactory
+
+    Decoding = Callable[[str], tuple[EngineConfig, Engine]]
+
+LIBRARIES = ("llguidance", "outlines", "xgrammar")
+
+
+class Contract(ServedContract):
+    name: str
+
+    @pytest.fixture
+    def config(self, decoding: Decoding) -> EngineConfig:
+        return decoding(self.name)[0]
+
+    @pytest.fixture
+    def factory(self) -> EngineFactory:
+        return find(self.name)
+
+    @pytest.fixture
+    def engine(self, decoding: Decoding) -> Engine:
+        """One for all tests: its library takes longer to load than it takes to answer."""
+        return decoding(self.name)[1]
+
+
+class TestLLGuidance(Contract):
+    name = "llguidance"
+
+
+class TestOutlines(Contract):
+    name = "outlines"
+
+
+class TestXGrammar(Contract):
+    name = "xgrammar"
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_the_model_is_held_to_the_schema_and_the_grammar_is_timed(decoding: Decoding, name: str) -> None:
+    _, engine = decoding(name)
+    answer = complete(engine, request(CITY, max_tokens=40))
+    instance = json.loads(answer.text)
+    assert set(instance) == {"city", "old"}
+    assert isinstance(instance["old"], bool)
+    assert answer.finish_reason is FinishReason.STOP
+    assert answer.timing.grammar_compilation is not None
+    assert answer.timing.grammar_compilation > 0
+    assert answer.sent == Sent(response_format=ResponseFormat.JSON_SCHEMA)
+
+
+#: what each library says it cannot do
+UNSUPPORTED: list[tuple[str, Any, str]] = [
+    ("llguidance", {"not": {"type": "string"}}, 'Unimplemented keys: ["not"]'),
+    ("llguidance", {"type": "string", "pattern": "(?=a)b"}, "look-around"),
+    ("outlines", {"not": {"type": "string"}}, "Unsupported JSON Schema structure"),
+    ("outlines", {"type": "string", "format": "hostname"}, "Format hostname is not supported"),
+    ("xgrammar", {"type": "foo"}, 'Unsupported type "foo"'),
+    *((name, False, "") for name in LIBRARIES),
+]
+
+
+@pytest.mark.parametrize(("name", "schema", "message"), UNSUPPORTED)
+def test_a_schema_that_the_library_cannot_compile_is_unsupported(
+    decoding: Decoding, name: str, schema: Any, message: str
+) -> None:
+    declined = decline(decoding(name)[1], request(schema))
+    assert declined.reason is DeclineReason.UNSUPPORTED_SCHEMA
+    assert message in declined.message
+    assert "\n" not in declined.message
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_deep_schema_is_answered_or_declined(decoding: Decoding, name: str) -> None:
+    deep: dict[str, Any] = {"type": "integer"}
+    for _ in range(5000):
+        deep = {"type": "array", "items": deep}
+    assert decline(decoding(name)[1], request(deep)).message == "the schema is nested too deeply to be compiled"
+
+
+def test_an_open_schema_is_narrowed_where_that_is_wanted(decoding: Decoding) -> None:
+    config, _ = decoding("outlines")
+    engine = find("outlines").build(replace(config, options={**config.options, "bounded": True}))
+    flags = {"type": "array", "items": {"type": "boolean"}}
+    sent = complete(engine, request(flags, max_tokens=1)).sent
+    assert sent == Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=flags | {"maxItems": 2})
+    assert engine.info.details["bounded"] is True
+    engine.close()
+
+
+def test_a_masked_answer_depends_on_nothing_that_ran_before_or_runs_beside(decoding: Decoding) -> None:
+    config, _ = decoding("outlines")
+    engine = find("outlines").build(replace(config, options={**config.options, "slots": 2}))
+    asked = [request(CITY, prompt=f"A city in {where}, as JSON.", max_tokens=12) for where in ("Peru", "Norway")]
+    alone = [complete(engine, one).text for one in asked]
+    with ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(lambda one: complete(engine, one).text, reversed(asked)))
+    assert list(reversed(together)) == alone
+    assert alone[0] != alone[1]
+    engine.close()
+
+
+def test_a_masked_engine_has_no_temperature(decoding: Decoding) -> None:
+    error = fault(decoding("outlines")[1], request(temperature=0.7))
+    assert error.kind is FaultKind.BAD_REQUEST
+    assert "leave out --jsbench-temperature" in error.message
+
+
+def test_a_library_that_takes_too_long_over_a_grammar_costs_that_case(decoding: Decoding) -> None:
+    config, _ = decoding("outlines")
+    engine = find("outlines").build(replace(config, options={**config.options, "compile_timeout": 1}))
+    # every character of it is a state from which the whole vocabulary is tried
+    error = fault(engine, request({"type": "string", "maxLength": 400}))
+    assert error.kind is FaultKind.HANG
+    assert error.message == "outlines did not compile the grammar within 1 s; its process was ended"
+    assert complete(engine, request({"const": 7}, max_tokens=4)).text == "7"
+    engine.close()
+
+
+def test_a_grammar_that_the_server_dropped_is_seen_by_the_missing_canary(decoding: Decoding) -> None:
+    # the package knows this format, and the copy in the server does not
+    declined = decline(decoding("llguidance")[1], request({"type": "string", "format": "uri"}, max_tokens=4))
+    assert declined.reason is DeclineReason.UNSUPPORTED_SCHEMA
+    assert "another version" in declined.message
+
+
+def test_the_canary_begins_the_grammar_and_no_document() -> None:
+    assert llguidance.to_grammar({"type": "integer"}) == (
+        '%llguidance {}\nstart: "@" %json {"type": "integer", "x-guidance": '
+        '{"whitespace_flexible": false, "item_separator": ", ", "key_separator": ": "}}'
+    )
+    with pytest.raises(ValueError, match="Expecting value"):
+        json.loads(llguidance.CANARY)
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_grammar_can_be_asked_without_a_model(decoding: Decoding, name: str) -> None:
+    config, _ = decoding(name)
+    factory = find(name)
+    assert isinstance(factory, AcceptorFactory)
+    acceptor = factory.build_acceptor(replace(config, base_url=None, api_key=None))
+    texts = ['{"city": "Lima", "old": true}', '{"city": "Lima"}', '{"city": "Lima", "old": 1}', "{}", "[]"]
+    acceptance = acceptor.accepts(CITY, texts)
+    assert isinstance(acceptance, Acceptance)
+    assert acceptance.accepted == (True, False, False, False, False)
+    assert acceptance.grammar_compilation > 0
+    assert isinstance(acceptor.accepts({"type": "foo"}, texts), Declined)
+    acceptor.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"base_url": "http://127.0.0.1:1/v1"}, "starts a server of its own"),
+        ({"response_format": ResponseFormat.TEXT}, "no response format 'text'"),
+        ({"options": {"compile_time": 2}}, "no option 'compile_time': did you mean 'compile_timeout'"),
+        ({"options": {"memory": 0}}, "a whole number above 0"),
+    ],
+)
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_what_it_cannot_do_is_refused_before_anything_starts(name: str, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(EngineError, match=message):
+        find(name).check(EngineConfig(name=name, **changes))
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_library_that_is_not_there_is_said_with_the_extra_that_brings_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(MissingRequirement) as caught:
+        find(name).check(EngineConfig(name=name))
+    assert str(caught.value).endswith(f": pip install 'pytest-jsbench[{name}]'")
+
+
+def test_it_is_built_only_with_what_was_prepared() -> None:
+    with pytest.raises(EngineError, match=r"has no server yet: build it with what prepare\(\) gives out"):
+        find("outlines").build(EngineConfig(name="outlines"))

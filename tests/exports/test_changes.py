@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from pytest_jsbench.cases import CaseKey
+from pytest_jsbench.comparisons import compare
+from pytest_jsbench.exports.changes import changes
+from pytest_jsbench.outcomes import Outcome
+
+
+def ended(end: str, schema: str = "aa") -> Outcome:
+    return Outcome(schema=schema, attempts=(end,))
+
+
+def test_what_broke_was_mended_or_is_not_shared_is_said_within_eighty_columns() -> None:
+    keys = [CaseKey(task="simple", id=f"c{number}") for number in range(15)]
+    before = {key: ended("passed") for key in keys[:12]} | {keys[12]: ended("passed", "bb"), keys[13]: ended("refusal")}
+    now = {key: ended("truncated") for key in keys[:11]} | {
+        keys[11]: ended("api_error"),
+        keys[12]: ended("passed"),
+        keys[14]: ended("passed"),
+    }
+
+    lines = changes(compare(before, now), "runs/base")
+    text = " ".join(" ".join(lines).split())
+
+    assert text.startswith("baseline runs/base: 11 fewer of 11 cases pass (-1.000, ")
+    assert "a real difference (exact test: p = 0.00098)" in text
+    assert "broke 11: simple::c0, simple::c1," in text
+    assert "simple::c9, and 1 more" in text
+    assert "mended" not in text
+    assert text.endswith("1 undecided in one run, 1 whose schema changed, 1 only in the baseline, 1 only in this run")
+    assert max(map(len, lines)) <= 80
+
+
+def test_hostile_names_and_sources_are_shown_as_text() -> None:
+    key = CaseKey(task="\x1b[31m", id="\u202ex\n::error::")
+
+    lines = changes(compare({key: ended("passed")}, {key: ended("refusal")}), "\x1b]0;../../x\x07")
+
+    assert not any(character in "".join(lines) for character in "\x1b\u202e\x07\n")
+    assert "\\x1b[31m::\\u202ex\\n::error::" in " ".join(lines)

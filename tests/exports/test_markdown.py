@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pytest_jsbench.comparisons import compare
+from pytest_jsbench.exports.markdown import summary_markdown, workflow_commands
+from pytest_jsbench.gates import Gate, check
+from pytest_jsbench.records import Run
+from pytest_jsbench.summaries import summarize
+from pytest_jsbench.verdicts import FailureType, Verdict
+from tests import examples
+from tests.examples import record
+
+HOSTILE = "`</td><script>alert(1)</script> | **x** ``` \x1b[31m\u202e\n::error::x %0A [a](javascript:1)"
+
+
+def hostile(case_id: str = "a") -> Verdict:
+    return Verdict(failure_type=FailureType.SCHEMA_VIOLATION, valid=False, message=HOSTILE)
+
+
+def test_the_table_the_gates_and_the_comparison_are_said() -> None:
+    before = summarize(examples.run(record("a"), record("b"))).outcomes
+    run = examples.run(record("a"), record("b", verdict=examples.VIOLATED), record("c", task="hard"))
+    summary = summarize(run)
+    gate = check(Gate.parse("pass_rate>=0.9"), summary)
+
+    text = summary_markdown(run, summary, [gate], compare(before, summary.outcomes))
+
+    assert text.startswith("### jsbench: `scripted` `m`\n\n| Task |")
+    assert "| `hard` | 1.000 (0.207 to 1.000) | 1.000 (0.207 to 1.000) |" in text
+    assert "- passed 2 of 3;" in text
+    assert "- gate **NOT MET**: `pass_rate 2/3 = 0.6667, gate >= 0.9: NOT MET`" in text
+    assert "- broke: `simple::b`" in text
+    assert "| `simple::b` | schema_violation | `-1 is less than 0` |" in text
+
+
+def test_a_rate_over_nothing_is_not_applicable() -> None:
+    run = examples.run(record("a", verdict=examples.EXCLUDED))
+
+    assert "| **total** | n/a | n/a | n/a | n/a | n/a | n/a | 0 |" in summary_markdown(run, summarize(run))
+
+
+def test_hostile_text_stays_in_its_code_span() -> None:
+    run = examples.run(record("a", task=HOSTILE, verdict=hostile()))
+    run = Run(metadata=examples.metadata(model=HOSTILE), planned=run.planned, records=run.records)
+
+    lines = summary_markdown(run, summarize(run)).splitlines()
+
+    assert "\x1b" not in "".join(lines)
+    for line in lines:
+        # what is left when code spans are taken out, as CommonMark takes them: runs of backticks of one length
+        outside = re.sub(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", line)
+        assert "script" not in outside
+        assert "**x**" not in outside
+        if line.startswith("| ") and not line.startswith(("| Case", "| Task")):
+            assert len(re.findall(r"(?<!\\)\|", line)) in {4, 9}
+
+
+@pytest.mark.parametrize("level", ["error", "warning"])
+def test_failing_cases_are_workflow_commands_up_to_a_limit(level: str) -> None:
+    run = examples.run(
+        record("passed"),
+        record("excluded", verdict=examples.EXCLUDED),
+        *(record(f"c{at}", verdict=hostile()) for at in range(12)),
+    )
+
+    commands = workflow_commands(run, level=level)
+
+    assert len(commands) == 10
+    assert commands[0].startswith(f"::{level} title=jsbench simple%3A%3Ac0::schema_violation: `</td>")
+    assert all("\n" not in one and "\x1b" not in one and "%250A" in one for one in commands)

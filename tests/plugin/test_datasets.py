@@ -1,0 +1,52 @@
+"""Rows, documents and objects through pytest: what they bring reaches the engine and the record."""
+
+from __future__ import annotations
+
+import json
+
+from pytest_jsbench.cases import safe_name
+from tests.plugin.conftest import NUMBER, Bench
+
+HOSTILE = "a/b\n::c\x1b"
+
+
+def test_a_name_with_dots_is_shown_as_what_it_is_run_by(bench: Bench) -> None:
+    tools = [{"name": "v1.sum", "inputSchema": NUMBER}, {"name": "sum", "inputSchema": NUMBER, "outputSchema": NUMBER}]
+    bench.write({"api.v1.json": json.dumps(tools)})
+    bench.answers |= dict.fromkeys(["v1.sum", "sum", "sum.output"], '{"n": 1}')
+
+    result = bench.run("--jsbench-dataset=api.v1.json", "-v", "jsbench::api.v1::sum.output")
+
+    assert result.parseoutcomes()["passed"] == 1
+    result.stdout.re_match_lines([r"(?!.*::output).*\bjsbench::api\.v1::sum\.output\b.*"])
+
+
+def test_what_rows_bring_is_asked_and_recorded_and_a_hostile_one_harms_no_other(bench: Bench) -> None:
+    rows = [
+        {"id": "own", "schema": NUMBER, "prompt": "How many?", "reference": {"n": 1, "s": "\ud800"}, "tags": ["sums"]},
+        {"id": HOSTILE, "schema": NUMBER},
+        {"id": "plain", "schema": NUMBER},
+        {"id": "plain", "schema": NUMBER},
+    ]
+    lines = [
+        *map(json.dumps, rows),
+        "{oops",
+        "[" * 100_000,
+        '{"id": "deep", "schema": ' + '{"not": ' * 300 + "{}" + "}" * 301,
+    ]
+    bench.write({"rows.jsonl": "\n".join(lines)})
+    bench.answers |= dict.fromkeys(["own", safe_name(HOSTILE), "plain", "plain.2"], '{"n": 1}')
+
+    result = bench.run("--jsbench-dataset=rows.jsonl", "--jsbench-output=out", "-rs")
+
+    records = {record["id"]: record for record in bench.records()}
+    assert sorted(records) == [safe_name(HOSTILE), "deep", "line-5", "line-6", "own", "plain", "plain.2"]
+    result.assert_outcomes(passed=4, skipped=3)
+    result.stdout.fnmatch_lines_random(
+        ["SKIPPED*jsbench::rows::line-5: invalid_schema (not_json): rows.jsonl line 5: *"]
+    )
+    assert records["own"]["prompt"]["messages"] == [{"role": "user", "content": "How many?"}]
+    assert records["own"]["reference"] == {"n": 1, "s": "\ud800"}
+    assert records["own"]["tags"] == ["sums"]
+    assert records["plain"]["reference"] is None
+    assert {records[name]["verdict"]["reason"] for name in ("deep", "line-5", "line-6")} == {"too_deep", "not_json"}

@@ -1,0 +1,141 @@
+"""Every planned case ends somewhere, and the run says when it is incomplete."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from tests.plugin.conftest import Bench
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="ends a process the POSIX way")
+
+ANSWERING = """
+import os, signal, time
+
+def answer(request):
+    if request.key.id == "c03" and os.path.exists("deadly"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    with open("calls.txt", "a") as calls:
+        calls.write(request.key.id + "\\n")
+    if os.path.exists("slow"):
+        time.sleep(0.2 if request.key.id < "c04" else 60)
+    return '{"n": -1}' if request.key.id == "c02" else '{"n": 1}'
+"""
+#: no file gets larger than 20,000 bytes, which is in the middle of a record
+SMALL_DISK = """
+import resource, sys, pytest
+resource.setrlimit(resource.RLIMIT_FSIZE, (20000, -1))
+sys.exit(pytest.main(sys.argv[1:]))
+"""
+ENGINE = ("--jsbench-engine-option=answers=answering:answer", "--jsbench-output=out")
+
+
+@pytest.fixture
+def twelve(bench: Bench) -> Bench:
+    bench.write({"answering.py": ANSWERING})
+    for number in range(12):
+        bench.case(f"c{number:02}")
+    return bench
+
+
+def metrics(bench: Bench) -> dict[str, Any]:
+    figures: dict[str, Any] = bench.run_json()["metrics"]
+    assert figures["planned"] == figures["completions"] + figures["declined"] + figures["failed"] + figures["missing"]
+    assert figures["missing"] == sum(figures["missing_reasons"].values())
+    assert figures["planned"] == 12
+    return figures
+
+
+def test_after_x_the_rest_was_stopped(twelve: Bench) -> None:
+    result = twelve.run(*ENGINE, "-x", "--jsbench-concurrency=1")
+
+    assert result.ret != pytest.ExitCode.OK
+    figures = metrics(twelve)
+    assert figures["missing_reasons"]["stopped"] == figures["missing"] > 0
+
+
+@pytest.mark.parametrize("bench", ["plain"], indirect=True)
+def test_a_gate_that_is_met_does_not_make_a_stopped_run_green(twelve: Bench) -> None:
+    assert twelve.run(*ENGINE, "-x", "--jsbench-min-pass-rate=0").ret != pytest.ExitCode.OK
+
+
+@pytest.mark.parametrize("bench", ["plain"], indirect=True)
+def test_a_test_that_breaks_beside_its_call_keeps_its_say_and_the_sum_right(twelve: Bench) -> None:
+    hook = "def pytest_runtest_setup(item):\n    assert item.name != 'c01'\n"
+    twelve.write({"conftest.py": hook})
+
+    result = twelve.run(*ENGINE, "--jsbench-min-pass-rate=0")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=10, failed=1, errors=1)
+    metrics(twelve)
+
+
+@posix
+def test_the_case_whose_worker_died_is_named_missing(pytester: pytest.Pytester) -> None:
+    pytest.importorskip("xdist", reason="needs pytest-xdist")
+    bench = Bench(pytester=pytester, workers=("-n", "2"))
+    bench.write({"answering.py": ANSWERING, "deadly": ""})
+    for number in range(12):
+        bench.case(f"c{number:02}")
+
+    result = bench.run_subprocess(*ENGINE, "--jsbench-concurrency=1", "--jsbench-min-pass-rate=0.5")
+
+    figures = metrics(bench)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert figures["missing_reasons"]["worker_died"] == figures["missing"] > 0
+    result.stdout.fnmatch_lines(["errors *worker died*"])
+
+
+@posix
+def test_ctrl_c_leaves_a_summary_and_all_that_was_paid_for(twelve: Bench) -> None:
+    twelve.write({"slow": ""})
+    command = [sys.executable, "-m", "pytest", *twelve.arguments(*ENGINE, "--jsbench-concurrency=2")]
+    process = subprocess.Popen(command, cwd=twelve.path, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    calls = twelve.path / "calls.txt"
+    deadline = time.monotonic() + 60
+    while not (calls.exists() and "c05" in calls.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.3)
+
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all processes of the group
+    output, _ = process.communicate(timeout=60)
+
+    assert process.returncode == pytest.ExitCode.INTERRUPTED
+    figures = metrics(twelve)
+    assert figures["completions"] >= 4
+    assert figures["missing_reasons"]["stopped"] == figures["missing"] >= 6
+    assert "not run, stopped" in " ".join(output.split())
+
+
+@posix
+def test_a_full_disk_stops_the_calls_and_loses_nothing_that_was_written(plain: Bench) -> None:
+    plain.write({"answering.py": ANSWERING})
+    for number in range(60):
+        plain.case(f"c{number:02}")
+    arguments = plain.arguments(*ENGINE, "--jsbench-concurrency=1", "-p", "no:cacheprovider")
+
+    done = subprocess.run(
+        [sys.executable, "-c", SMALL_DISK, *arguments], cwd=plain.path, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED
+    (run,) = (plain.path / "out").iterdir()
+    written = [json.loads(line) for line in (run / "records.jsonl").read_text().splitlines()[1:]]
+    called = (plain.path / "calls.txt").read_text().split()
+    assert 5 < len(written) <= len(called) <= len(written) + 3
+    assert "not run, disk full" in " ".join(done.stdout.split())
+    assert not list(run.glob("*.part"))
+    (plain.path / "calls.txt").unlink()
+
+    plain.run(*ENGINE, "--jsbench-resume=out").assert_outcomes(passed=59, failed=1)
+
+    again = (plain.path / "calls.txt").read_text().split()
+    assert set(again).isdisjoint(record["id"] for record in written)

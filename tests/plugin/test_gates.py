@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.plugin.conftest import Bench
+
+
+def three_of_four(bench: Bench) -> Bench:
+    for name in ("a", "b", "c"):
+        bench.case(name)
+    bench.case("d", '{"n": -1}', task="hard")
+    return bench
+
+
+def test_several_gates_are_each_said_and_all_have_to_be_met(bench: Bench) -> None:
+    three_of_four(bench)
+    met = ["--jsbench-gate=orders.pass_rate>=1", "--jsbench-gate=keywords.minimum.failures <= 1"]
+
+    result = bench.run("--jsbench-output=out", *met, "--jsbench-gate=failure_rates.schema_violation<=0.2")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "gate       orders.pass_rate 3/3 = 1, gate >= 1: met",
+            "gate       keywords.minimum.failures 1, gate <= 1: met",
+            "gate       failure_rates.schema_violation 1/4 = 0.25, gate <= 0.2: NOT MET",
+            "verdict    FAILED: 1 of 3 gates are not met",
+        ]
+    )
+    assert [gate["met"] for gate in bench.run_json()["gates"]] == [True, True, False]
+
+
+def test_gates_that_are_met_decide_about_failing_cases(plain: Bench) -> None:
+    three_of_four(plain).write({"pytest.ini": "[pytest]\njsbench_gate =\n    pass_rate>=0.75\n    n>=4\n"})
+
+    result = plain.run()
+
+    assert result.ret == pytest.ExitCode.OK
+    result.assert_outcomes(passed=3, failed=1)
+    result.stdout.fnmatch_lines(["verdict    PASSED: all 2 gates are met"])
+
+
+def test_a_gate_fails_a_run_in_which_every_case_passed(plain: Bench) -> None:
+    plain.case("a")
+
+    result = plain.run("--jsbench-gate=n>=50")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["gate       n 1, gate >= 50: NOT MET", "verdict    FAILED: the gate is not met"])
+
+
+def test_the_verdict_says_failed_where_another_test_did(plain: Bench) -> None:
+    three_of_four(plain).write({"test_own.py": "def test_own(): assert 0"})
+
+    result = plain.run("--jsbench-gate=pass_rate>=0.5", ".")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["verdict    FAILED: what failed, or stopped the run, is not for a gate to decide"])
+
+
+def test_a_run_is_compared_with_its_baseline_by_name(bench: Bench) -> None:
+    three_of_four(bench).answers |= {"a": '{"n": -1}', "d": '{"n": 1}', "b": '{"n": -1}'}
+    before = {"orders::a": "passed", "orders::b": "passed", "orders::c": "passed", "hard::d": "truncated"}
+    cases = {name: {"attempts": [end]} for name, end in before.items()}
+    bench.write({"base.json": json.dumps({"metrics": {"pass_rate": 0.75}, "cases": cases})})
+
+    result = bench.run(
+        "--jsbench-baseline=base.json", "--jsbench-max-regression=0.2", "--jsbench-output=out", "--jsbench-gate=n>=4"
+    )
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "baseline   *",
+            "broke      2: orders::a, orders::b",
+            "mended     1: hard::d",
+            "gate       n 4, gate >= 4: met",
+            "gate       baseline.difference -0.25, gate >= -0.2: NOT MET",
+        ]
+    )
+    found = bench.run_json()["baseline"]
+    assert (found["newly_failing"], found["newly_passing"]) == (["orders::a", "orders::b"], ["hard::d"])
+    assert "1 fewer of 4 cases pass (-0.250" in found["sentence"]
+    assert found["sentence"].endswith("not distinguishable from no change (exact test: p = 1)")
+
+
+def test_a_baseline_alone_is_shown_and_decides_nothing(plain: Bench) -> None:
+    plain.case("a")
+    plain.write({"base.json": json.dumps({"metrics": {"n": 1}, "cases": {"orders::a": {"attempts": ["truncated"]}}})})
+
+    result = plain.run("--jsbench-baseline=base.json")
+
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["mended     1: orders::a"])
+    result.stdout.no_fnmatch_line("verdict *")
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--jsbench-gate=pas_rate>=0.9"], "*--jsbench-gate: 'pas_rate': no metric*did you mean 'pass_rate'?*"),
+        (["--jsbench-gate=ordres.pass_rate>=0.9"], "*--jsbench-gate: *no task or metric*did you mean 'orders'?*"),
+        (["--jsbench-max-regression=0.1"], "*--jsbench-max-regression 0.1: *add --jsbench-baseline=RUN"),
+        (["--jsbench-gate=baseline.n>=1"], "*--jsbench-gate baseline.n>=1: *add --jsbench-baseline=RUN"),
+        (["--jsbench-baseline=nowhere.json"], "*--jsbench-baseline: cannot read *nowhere.json: No such file*"),
+        (["--jsbench-baseline=other.json"], "*--jsbench-baseline: *other.json does not say how each case ended*"),
+        (["--jsbench-baseline=alien.json"], "*--jsbench-baseline: none of this run's cases in *alien.json*"),
+        (["--jsbench-repeats=0"], "*--jsbench-repeats: expected a whole number of at least 1, found '0'*"),
+    ],
+)
+def test_what_cannot_be_decided_is_said_before_anything_is_called(plain: Bench, args: list[str], message: str) -> None:
+    plain.case("a", {"fault": "engine", "message": "must not be asked"})
+    plain.write(
+        {
+            "other.json": '{"metrics": {"accuracy": 1}}',
+            "alien.json": '{"metrics": {"n": 1}, "cases": {"x::y": {"attempts": ["passed"]}}}',
+        }
+    )
+
+    result = plain.run(*args)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([message])
+    assert "Traceback" not in result.stderr.str()

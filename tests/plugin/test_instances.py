@@ -1,0 +1,108 @@
+"""Labelled answers are asked about, and no model is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests.plugin.conftest import Bench
+
+#: takes what begins with a digit; and what its schema says of itself
+GRAMMARS = """
+import contextlib
+from pytest_jsbench.engines.base import Acceptance
+from pytest_jsbench.generations import CallError, Declined, DeclineReason, EngineInfo, FaultKind, ResponseFormat
+
+class Acceptor:
+    def accepts(self, schema, texts):
+        match schema.get("title"):
+            case "declines": return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message="no titles")
+            case "hangs": raise CallError(FaultKind.HANG, "no grammar within 20 s")
+        return Acceptance(accepted=tuple(text[0].isdigit() for text in texts), grammar_compilation=0.002)
+    def close(self):
+        with open("closed", "a") as file: file.write("x")
+
+class Factory:
+    concurrency, shared, max_tokens = 2, True, 10
+    def check(self, config): pass
+    def describe(self, config):
+        return EngineInfo(engine="digits", model="m", response_format=ResponseFormat.JSON_SCHEMA, streaming=False)
+    def prepare(self, config): raise AssertionError("a server for no model")
+    def build(self, config): raise AssertionError("an engine for no model")
+    def build_acceptor(self, config): return Acceptor()
+"""
+INTEGER = {"type": "integer"}
+
+
+@pytest.fixture
+def labelled(bench: Bench) -> Bench:
+    schemas: Mapping[str, Any] = {
+        "right": INTEGER,
+        "wrong": INTEGER,
+        "declined": INTEGER | {"title": "declines"},
+        "hung": INTEGER | {"title": "hangs"},
+        "broken": {"type": "intger"},
+    }
+    answers = [("right", True, 1), ("right", False, "1"), ("declined", True, 1), ("hung", True, 1), ("broken", True, 1)]
+    answers += [("wrong", True, -1), ("wrong", True, 2), ("wrong", False, 2.5)]
+    bench.write(
+        {
+            "grammars.py": GRAMMARS,
+            "labels/schemas.jsonl": "".join(
+                json.dumps({"schema_id": name, "task": "easy", "schema": schema}) + "\n"
+                for name, schema in schemas.items()
+            ),
+            "labels/instances.jsonl": "".join(
+                json.dumps({"id": f"{name}#{n}", "schema_id": name, "valid": valid, "data": data}) + "\n"
+                for n, (name, valid, data) in enumerate(answers)
+            ),
+        }
+    )
+    return bench
+
+
+def run(bench: Bench, *args: str, engine: str = "grammars:Factory") -> pytest.RunResult:
+    arguments = [f"--jsbench-engine={engine}", "--jsbench-instances=labels", "-p", "no:randomly", *bench.workers]
+    return bench.pytester.runpytest_inprocess(*arguments, *args)
+
+
+def test_the_grammars_wrong_decisions_fail_a_case_and_are_counted(labelled: Bench) -> None:
+    result = run(labelled, "--jsbench-output=out", "-rs")
+    result.assert_outcomes(passed=1, failed=3, skipped=1)
+    result.stdout.fnmatch_lines(
+        [
+            "jsbench: labelled answers of labels (no model is called), 5 cases, 2 in flight"
+            if not labelled.workers
+            else "*",
+            "wrong_decision (both): 1 of 2 valid answers rejected (wrong#5), 1 of 1 invalid answers accepted (wrong#7)",
+            "  again:  pytest --jsbench-engine=grammars:Factory --jsbench-instances=labels jsbench::easy::wrong",
+            "Task *Declared *Valid, *Invalid, *Compilation *Errors",
+            "easy *0.50 ±0.?? *1/3 = 0.333 *1/2 = 0.500 *2.00 *1",
+            "failures   *wrong_decision 1*",
+            "excluded   1 case*",
+            "errors     1 of 4 attempts (hang 1): the figures are incomplete",
+        ]
+    )
+    data = labelled.run_json()
+    schema = json.loads(files("pytest_jsbench.formats").joinpath("run.schema.json").read_text())
+    jsonschema.Draft202012Validator(schema).validate(data)
+    figures = data["tasks"]["easy"]["metrics"]
+    assert (figures["valid_instances"], figures["valid_rejected"]) == (3, 1)
+    assert (figures["invalid_instances"], figures["invalid_accepted"]) == (2, 1)
+    assert figures["fault_counts"] == {"hang": 1}
+    assert data["run"]["dataset"]["labelled"] is True
+    (wrong,) = (record for record in labelled.records() if record["id"] == "wrong")
+    assert wrong["generation"]["decisions"][0] == {"id": "wrong#5", "valid": True, "accepted": False}
+    assert (labelled.path / "closed").read_text() == ("xx" if labelled.workers else "x")
+
+
+def test_what_cannot_be_asked_is_refused_before_anything_runs(labelled: Bench) -> None:
+    result = run(labelled, engine="scripted")
+    result.stderr.fnmatch_lines(["ERROR: engine 'scripted' has no grammar * expected llguidance, outlines, xgrammar"])
+    result = run(labelled, "--jsbench-dataset=builtin")
+    result.stderr.fnmatch_lines(["ERROR: --jsbench-instances brings schemas of its own: leave out --jsbench-dataset"])

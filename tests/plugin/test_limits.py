@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.plugin.conftest import Bench
+
+CLOCK = """
+import time
+from pytest_jsbench import CallError
+from pytest_jsbench.generations import FaultKind
+
+def answer(request):
+    if request.key.id == "c00" and not told:
+        told.append(True)
+        with open("told.txt", "w") as when:
+            when.write(str(time.monotonic()))
+        raise CallError(FaultKind.RATE_LIMITED, "slow down", retry_after=0.6)
+    with open("starts.txt", "a") as starts:
+        starts.write(f"{time.monotonic()}\\n")
+    return '{"n": 1}'
+
+told = [%s]
+"""
+PRICED = """
+from pytest_jsbench import Completion, Timing, Usage
+from pytest_jsbench.generations import EngineInfo, FinishReason, ResponseFormat
+
+class Priced:
+    # $0.15 and $0.60 for a million tokens in and out: a call costs $0.00036
+    info = EngineInfo(
+        engine="priced", model="gpt-4o-mini", provider="openai", response_format=ResponseFormat.TEXT, streaming=False
+    )
+
+    def __init__(self, config):
+        pass
+
+    def generate(self, request):
+        usage = Usage(input_tokens=400, output_tokens=500)
+        return Completion(text='{"n": 1}', finish_reason=FinishReason.STOP, timing=Timing(tgt=0.1), usage=usage)
+
+    def close(self):
+        pass
+"""
+
+
+def starts(bench: Bench) -> list[float]:
+    return sorted(float(line) for line in (bench.path / "starts.txt").read_text().split())
+
+
+def add_cases(bench: Bench, count: int) -> None:
+    for number in range(count):
+        bench.case(f"c{number:02}")
+
+
+def test_requests_a_minute_are_those_of_all_workers_together(bench: Bench) -> None:
+    bench.write({"clock.py": CLOCK % "True"})
+    add_cases(bench, 16)
+
+    result = bench.run("--jsbench-engine-option=answers=clock:answer", "--jsbench-rpm=600")
+
+    result.assert_outcomes(passed=16)
+    result.stdout.fnmatch_lines(["jsbench: dataset schemas, 16 cases, 16 in flight, 600 requests a minute"])
+    # ten of them at once, and then one each tenth of a second
+    assert starts(bench)[-1] - starts(bench)[0] > 0.3
+
+
+def test_who_is_told_to_wait_makes_all_wait(bench: Bench) -> None:
+    bench.write({"clock.py": CLOCK % ""})
+    add_cases(bench, 12)
+
+    bench.run("--jsbench-engine-option=answers=clock:answer", "--jsbench-concurrency=1").assert_outcomes(passed=12)
+
+    told = float((bench.path / "told.txt").read_text())
+    # but for a call that was on its way already
+    assert [start for start in starts(bench) if told + 0.1 < start < told + 0.55] == []
+    assert starts(bench)[-1] > told + 0.55
+
+
+def priced(bench: Bench, *args: str) -> pytest.RunResult:
+    bench.write({"priced.py": PRICED})
+    arguments = [arg for arg in bench.arguments(*args) if not arg.startswith("--jsbench-engine")]
+    return bench.pytester.runpytest_inprocess("--jsbench-engine=priced:Priced", *arguments)
+
+
+def test_calls_stop_before_they_cost_more_than_allowed_and_the_rest_is_reported(bench: Bench) -> None:
+    pytest.importorskip("genai_prices", reason="needs genai-prices")
+    add_cases(bench, 20)
+
+    result = priced(bench, "--jsbench-max-cost=0.005", "--jsbench-max-tokens=500", "--jsbench-output=out", "-rs")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    metrics: dict[str, Any] = bench.run_json()["metrics"]
+    assert (metrics["completions"], metrics["missing"]) == (13, 7)
+    assert metrics["missing_reasons"]["limit"] == 7
+    assert metrics["cost"] == pytest.approx(13 * 0.00036)
+    result.assert_outcomes(passed=13, skipped=7)
+    result.stdout.fnmatch_lines(
+        [
+            "SKIPPED * not run: --jsbench-max-cost=0.005 would be passed",
+            "errors     7 of 20 attempts (not run, limit reached 7): the figures are",
+        ]
+    )
+
+
+def test_a_gate_is_met_on_what_was_left_out_only_if_it_would_be_with_it(plain: Bench) -> None:
+    pytest.importorskip("genai_prices", reason="needs genai-prices")
+    add_cases(plain, 20)
+    limited = ("--jsbench-max-cost=0.005", "--jsbench-max-tokens=500")
+
+    assert priced(plain, *limited, "--jsbench-min-pass-rate=0.65").ret == pytest.ExitCode.OK
+    assert priced(plain, *limited, "--jsbench-min-pass-rate=0.7").ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_limit_in_money_without_a_price_is_one_line(plain: Bench) -> None:
+    plain.case("a")
+
+    result = plain.run("--jsbench-max-cost=1")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --jsbench-max-cost: calls of engine 'scripted' have no published price*"])

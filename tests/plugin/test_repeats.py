@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.plugin.conftest import Bench
+
+
+def test_a_case_is_attempted_several_times_one_test_each(bench: Bench) -> None:
+    bench.case("a")
+    bench.case("b", ['{"n": 1}', '{"n": -1}', '{"n": 2}'])
+    bench.case("bad", schema={"type": "intger"})
+
+    result = bench.run("--jsbench-repeats=3", "--jsbench-output=out", "--jsbench-gate=pass_hat_k>=0.5", "-v")
+
+    assert result.ret == pytest.ExitCode.OK
+    result.assert_outcomes(passed=5, failed=1, skipped=3)
+    result.stdout.fnmatch_lines(
+        [
+            "*jsbench::orders::b[[]2[]]*",
+            "pass rate  5/6 = 0.833 *",
+            "repeats    every attempt of a case passed (pass^k) 1/2 = 0.500 (0.095 to 0.905),",
+            "           at least one (pass@k) 2/2 = 1.000 (0.342 to 1.000)",
+            "flaky      1 case passed at times only: orders::b 2/3",
+        ]
+    )
+    metrics = bench.run_json()["metrics"]
+    assert (metrics["cases"], metrics["planned"], metrics["missing"]) == (2, 6, 0)
+    assert sorted((one["id"], one["repeat"]) for one in bench.records() if one["id"] != "bad") == [
+        *[("a", repeat) for repeat in range(3)],
+        *[("b", repeat) for repeat in range(3)],
+    ]
+
+
+def test_a_case_or_one_of_its_attempts_can_be_named(plain: Bench) -> None:
+    plain.case("a")
+    plain.case("ab")
+
+    plain.run("--jsbench-repeats=2", "jsbench::orders::a").assert_outcomes(passed=2)
+    result = plain.run("--jsbench-repeats=2", "jsbench::orders::a[2]")
+
+    result.assert_outcomes(passed=1)
+    assert "missing" not in result.stdout.str()
+    result.stdout.fnmatch_lines(["pass rate  1/1 *"])

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.plugin.conftest import Bench
+from tests.plugin.test_records import without_times
+
+COUNTING = """
+import os, signal
+from pathlib import Path
+from pytest_jsbench import CallError
+from pytest_jsbench.generations import FaultKind
+
+def answer(request):
+    with open("calls.txt", "a") as calls:
+        calls.write(f"{request.key.id}\\n")
+    if request.key.id in Path("broken.txt").read_text().split():
+        raise CallError(FaultKind.SERVER, "down")
+    if request.key.id in Path("deadly.txt").read_text().split():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return '{"n": -1}' if request.key.id == "violated" else '{"n": 1}'
+"""
+ENGINE = ("--jsbench-engine-option=answers=counting:answer", "--jsbench-retries=0")
+
+
+@pytest.fixture
+def counted(bench: Bench) -> Bench:
+    """Five cases, and each call written down; the files say which calls break and which kill their process."""
+    bench.write({"counting.py": COUNTING, "broken.txt": "", "deadly.txt": ""})
+    for name in ("a", "b", "c", "violated", "broken"):
+        bench.case(name)
+    return bench
+
+
+def calls(bench: Bench) -> list[str]:
+    """Those made since the last time."""
+    path = bench.path / "calls.txt"
+    names = sorted(path.read_text().split()) if path.exists() else []
+    path.unlink(missing_ok=True)
+    return names
+
+
+def runs(bench: Bench) -> list[Path]:
+    return sorted((bench.path / "out").iterdir())
+
+
+def records(run: Path) -> list[dict[str, Any]]:
+    lines = (run / "records.jsonl").read_text().splitlines()[1:]
+    recorded: list[dict[str, Any]] = without_times([json.loads(line) for line in lines])
+    return recorded
+
+
+def test_only_what_is_missing_is_called_and_the_records_are_those_of_one_run(counted: Bench) -> None:
+    counted.write({"broken.txt": "broken"})
+    counted.run(*ENGINE, "--jsbench-output=out")
+    assert calls(counted) == ["a", "b", "broken", "c", "violated"]
+    counted.write({"broken.txt": ""})
+    counted.case("grown")
+
+    result = counted.run(*ENGINE, "--jsbench-output=out", "--jsbench-resume=out")
+
+    assert calls(counted) == ["broken", "grown"]
+    result.assert_outcomes(passed=5, failed=1)
+    first, second = runs(counted)
+    result.stdout.fnmatch_lines(
+        [
+            f"jsbench: going on with {first.name}: 4 answers taken over, 1 broken call made again",
+            "pass rate  5/6 = *",
+            f"resumed    4 answers of {first.name} taken over*",
+        ]
+    )
+    assert sorted(path.name for path in second.iterdir()) == ["records.jsonl", "run.json"]
+    data = json.loads((second / "run.json").read_text())
+    assert (data["run"]["resumed_from"], data["run"]["resumed"], data["run"]["complete"]) == (first.name, 4, True)
+    counted.workers = ()
+    counted.run(*ENGINE, "--jsbench-output=out")
+    assert records(second) == records(runs(counted)[2])
+
+
+@pytest.mark.parametrize("bench", ["plain"], indirect=True)
+def test_a_resumed_answer_is_judged_as_this_run_judges(mixed: Bench) -> None:
+    mixed.run("--jsbench-output=out")
+    mixed.answers = dict.fromkeys(mixed.answers, "nothing of the kind")
+
+    result = mixed.run("--jsbench-resume=out", "--jsbench-extra-fields=allow", "--junitxml=junit.xml")
+
+    # what was invented is allowed now; the broken call is made again
+    result.assert_outcomes(passed=2, failed=6, skipped=1)
+    assert (mixed.path / "junit.xml").read_text().count('<property name="jsbench.resumed" value="True"') == 7
+
+
+def test_a_run_of_another_model_is_one_line(plain: Bench) -> None:
+    plain.case("a")
+    plain.run("--jsbench-output=out")
+
+    result = plain.run("--jsbench-resume=out", "--jsbench-model=other")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(['ERROR: *its run asked model "scripted", this one "other"*'])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kills a process the POSIX way")
+def test_a_process_that_is_killed_loses_no_more_than_the_calls_in_flight(pytester: pytest.Pytester) -> None:
+    bench = Bench(pytester=pytester)
+    bench.write({"counting.py": COUNTING, "broken.txt": "", "deadly.txt": "c07"})
+    for number in range(12):
+        bench.case(f"c{number:02}")
+    killed = bench.run_subprocess(*ENGINE, "--jsbench-output=out", "--jsbench-concurrency=1")
+    assert killed.ret != 0
+    assert calls(bench) == [f"c{number:02}" for number in range(8)]
+    bench.write({"deadly.txt": ""})
+
+    result = bench.run(*ENGINE, "--jsbench-output=out", "--jsbench-resume=out")
+
+    result.assert_outcomes(passed=12)
+    assert calls(bench) == [f"c{number:02}" for number in range(7, 12)]
+    assert len(records(runs(bench)[-1])) == 12

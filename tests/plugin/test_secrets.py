@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.engines.anthropic_wire import error_body as anthropic_error
+from tests.engines.openai_wire import error_body as openai_error
+from tests.engines.provider import Provider, Reply, json_reply, raw_reply, stream_reply
+from tests.engines.speakers import SPEAKERS
+from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.engines.speakers import SPEAKERS
+from tests.plugin.conftest import Bench
+
+#: of no provider's form, so that nothing but the very word can give it away
+KEY = "Zq7-not-to-be-told-4411"
+#: each names the key, as providers do that quote what they were sent
+REPLIES: tuple[Callable[[str], Reply], ...] = (
+    lambda words: json_reply(openai_error(words, code="invalid_api_key"), status=401),
+    lambda words: json_reply(anthropic_error(words, "authentication_error"), status=401),
+    lambda words: json_reply(openai_error(words), status=400),
+    lambda words: raw_reply(words.encode(), status=502, kind="text/html"),
+    lambda words: raw_reply(words.encode(), kind="application/json"),
+    lambda words: raw_reply(words.encode(), kind="text/html"),
+    lambda words: stream_reply(f"data: {words}\n\n"),
+    lambda words: stream_reply(f'data: {{"error": {{"message": "{words}"}}}}\n\n'),
+    lambda words: stream_reply(words, reset=True),
+)
+
+
+@pytest.mark.parametrize("engine", ["openai", "anthropic"])
+def test_no_key_is_in_anything_that_is_shown_or_written(
+    bench: Bench, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip(engine, reason=f"the {engine} engine needs its package")
+    monkeypatch.setenv("MY_KEY", KEY)
+    for number in range(len(REPLIES) + 1):
+        bench.case(f"c{number}")
+    with Provider() as provider:
+        provider.replies.extend(reply(f"you sent Bearer {KEY} ({KEY!r})") for reply in REPLIES)
+        provider.replies.append(next(speaker for speaker in SPEAKERS if speaker.engine == engine).good())
+        result = bench.pytester.runpytest_inprocess(
+            f"--jsbench-engine={engine}",
+            "--jsbench-model=m",
+            f"--jsbench-base-url={provider.url}",
+            "--jsbench-api-key-env=MY_KEY",
+            *("--jsbench-dataset=schemas", "--jsbench-retries=0", "-p", "no:randomly"),
+            *WITHOUT_SLOW_PLUGINS,
+            *bench.workers,
+            *("--jsbench-output=out", "--junitxml=junit.xml", "--benchmark-json=benchmark.json"),
+            *("-vv", "-rA", "--tb=long", "--showlocals", "--log-level=DEBUG", "--log-file=log.txt"),
+        )
+        assert any(KEY in str(asked.headers) for asked in provider.asked)
+    result.assert_outcomes(failed=len(REPLIES) + 1)
+    assert KEY not in result.stdout.str() + result.stderr.str()
+    files = [path for path in bench.path.rglob("*") if path.is_file()]
+    assert {"junit.xml", "benchmark.json", "log.txt", "records.jsonl", "run.json"} <= {path.name for path in files}
+    assert [path.name for path in files if KEY.encode() in path.read_bytes()] == []

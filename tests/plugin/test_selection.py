@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.plugin.conftest import Bench
+
+CALLS = """
+def answer(request):
+    with open("calls.log", "a") as log:
+        log.write(f"{request.key}\\n")
+    return '{"n": 1}'
+"""
+
+
+@pytest.fixture
+def varied(bench: Bench) -> Bench:
+    """Cases of several features, dialects and tasks, whose calls are written down."""
+    draft_4 = {"$schema": "http://json-schema.org/draft-04/schema#", "properties": {"n": {}}}
+    bench.case("loop", schema={"properties": {"n": {}, "next": {"$ref": "#"}}})
+    bench.case("old", schema=draft_4)
+    bench.case("plain", task="other")
+    bench.case("broken", schema="{oops", task="other")
+    bench.write({"answering.py": CALLS})
+    return bench
+
+
+def calls(bench: Bench, *args: str) -> list[str]:
+    bench.run("--jsbench-engine-option=answers=answering:answer", *args)
+    log = bench.path / "calls.log"
+    made = sorted(log.read_text().split()) if log.exists() else []
+    log.unlink(missing_ok=True)
+    return made
+
+
+def test_only_what_meets_the_conditions_is_paid_for(varied: Bench) -> None:
+    assert calls(varied, "--jsbench-where=not feature:recursive", "--jsbench-where=size>20") == [
+        "orders::old",
+        "other::plain",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (["-m", "jsbench_recursive"], ["orders::loop"]),
+        (["-m", "jsbench_draft_04 or jsbench_task_other"], ["orders::old", "other::plain"]),
+        (["-k", "jsbench_recur or plain"], ["orders::loop", "other::plain"]),
+    ],
+)
+def test_marks_of_task_dialect_and_feature_select(varied: Bench, args: list[str], expected: list[str]) -> None:
+    assert calls(varied, "--strict-markers", *args) == expected
+
+
+def test_a_sample_is_the_same_in_every_process_and_stands_in_the_run(varied: Bench) -> None:
+    made = calls(varied, "--jsbench-sample=2:7", "--jsbench-where=not id:broken", "--jsbench-output=out")
+
+    assert len(made) == 2
+    dataset = varied.run_json()["run"]["dataset"]
+    assert (dataset["sample"], dataset["sample_seed"], dataset["cases"]) == (2, 7, 2)
+    assert dataset["where"] == ["not id:broken"]
+
+
+@pytest.mark.parametrize(
+    ("arg", "message"),
+    [
+        ("--jsbench-sample=0", "*--jsbench-sample: expected a whole number of at least 1, *, found '0'*"),
+        ("--jsbench-sample=3:x", "*--jsbench-sample: expected *such as 300:7, found '3:x'*"),
+        ("--jsbench-where=sise<3", "*--jsbench-where: unknown field 'sise': did you mean 'size'?*"),
+        ("--jsbench-where=size>3000", "*none of the 1 cases of dataset 'schemas' meets 'size>3000'*"),
+    ],
+)
+def test_what_selects_nothing_sensible_is_one_line(plain: Bench, arg: str, message: str) -> None:
+    plain.case("a")
+
+    result = plain.run(arg)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([message])
+
+
+def test_workers_read_what_the_controller_wrote_and_open_nothing(pytester: pytest.Pytester) -> None:
+    pytest.importorskip("xdist", reason="needs pytest-xdist")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra datasets")
+    import pyarrow
+
+    rows = [{"json_schema": json.dumps({"title": f"é{n}"}), "unique_id": f"r{n}"} for n in range(6)]
+    rows[3]["json_schema"] = "{oops"
+    folder = pytester.path / "hub"
+    (folder / "easy").mkdir(parents=True)
+    parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "easy" / "test-00000-of-00001.parquet")
+    card = "---\nconfigs:\n- config_name: easy\n  data_files:\n  - split: test\n    path: easy/test-*\n---\n"
+    (folder / "README.md").write_text(card)
+    bench = Bench(pytester=pytester, workers=("-n", "2"))
+    bench.write(
+        {
+            "answering.py": "import sys\ndef answer(request):\n"
+            "    assert 'pyarrow' not in sys.modules\n    assert 'é' in request.schema['title']\n    return '{}'\n"
+        }
+    )
+
+    result = bench.run_subprocess(
+        "--jsbench-dataset=hub",
+        "--jsbench-engine-option=answers=answering:answer",
+        "--jsbench-where=not id:r5",
+        "-rs",
+    )
+
+    result.assert_outcomes(passed=4, skipped=1)
+    result.stdout.fnmatch_lines(["*invalid_schema*hub easy row 3: not JSON*"])
+    assert not list(Path(pytester.path).glob("jsbench-*"))

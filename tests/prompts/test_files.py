@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.cases import Case, CaseKey
+from pytest_jsbench.errors import PromptError
+from pytest_jsbench.prompts import Template, find_template
+
+SCHEMA = {
+    "properties": {"a": {"type": "integer", "description": "How many"}, "b": {}},
+    "required": ["a"],
+    "title": "<b>{{ 7 * 7 }}</b> é",
+}
+CASE = Case(key=CaseKey(task="orders", id="o1"), schema=SCHEMA)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    pytest.importorskip("jinja2", reason="needs the extra prompts")
+    return tmp_path / "mine.j2"
+
+
+def template(path: Path, text: str) -> Template:
+    path.write_text(text, encoding="utf-8")
+    return find_template(str(path))
+
+
+def asked(path: Path, text: str, case: Case = CASE) -> list[tuple[str, str]]:
+    return [(message.role, message.content) for message in template(path, text).render(case).messages]
+
+
+def test_a_file_without_blocks_is_the_users_message(path: Path) -> None:
+    text = (
+        "{{ task }}/{{ id }}\n"
+        "{% for field in fields %}\n"
+        "- {{ field.name }}: {{ field.type }}{{ '!' if field.required }} {{ field.description }}\n"
+        "{% endfor %}\n"
+    )
+
+    assert asked(path, text) == [("user", "orders/o1\n- a: integer! How many\n- b: any")]
+
+
+def test_a_schema_is_data_and_nothing_in_it_is_escaped_or_computed(path: Path) -> None:
+    (compact,) = asked(path, "{{ schema_json }}")
+    (indented,) = asked(path, "{{ schema | tojson(indent=1) }}")
+    (title,) = asked(path, "{{ schema.title }}")
+
+    assert '"title": "<b>{{ 7 * 7 }}</b> \\u00e9"' in compact[1]
+    assert indented[1].startswith('{\n "properties": {\n')
+    assert title[1] == "<b>{{ 7 * 7 }}</b> é"
+
+
+def test_blocks_are_messages(path: Path) -> None:
+    text = (
+        "{# mine #}\n{% block user %}\nAnswer {{ id }}.\n{% endblock %}\n\n{% block system %}\nRules.\n{% endblock %}\n"
+    )
+
+    assert asked(path, text) == [("system", "Rules."), ("user", "Answer o1.")]
+
+
+def test_an_empty_block_system_is_no_message(path: Path) -> None:
+    text = "{% block system %}{% if task == 'x' %}Rules{% endif %}{% endblock %}{% block user %}?{% endblock %}"
+
+    assert asked(path, text) == [("user", "?")]
+
+
+def test_its_digest_is_the_files(path: Path) -> None:
+    assert template(path, "é").digest == "sha256:" + hashlib.sha256("é".encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{{ shema }}", r"unknown variable 'shema': did you mean 'schema'\?"),
+        ("a\n{% for %}", r"mine\.j2, line 2: "),
+        ("a\n{{ schema | nosuch }}", r"mine\.j2, line 2: No filter named 'nosuch'"),
+        ("{% block usr %}{% endblock %}", r"line 1: unknown block 'usr': did you mean 'user'\?"),
+        ("{% block system %}{% endblock %}", "a block system and no block user; expected both, or no block"),
+        ("{% block user %}?{% endblock %}\n\nBye", r"text outside of the blocks system and user is never asked"),
+        ("{% set a = 1 %}{% block user %}?{% endblock %}", "outside of the blocks"),
+    ],
+)
+def test_a_file_that_is_no_template_is_one_line_before_anything_is_asked(path: Path, text: str, message: str) -> None:
+    with pytest.raises(PromptError, match=message) as error:
+        template(path, text)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{{ schema.nosuch }}", "UndefinedError: "),
+        ("{{ 1 // 0 }}", "ZeroDivisionError"),
+        ("{% if task == 'x' %}a{% endif %}", "asks nothing of orders::o1: its text is empty"),
+        ("{{ ''.__class__.__mro__ }}", "SecurityError"),
+        ("{% set _ = schema.update({'a': 1}) %}a", "SecurityError"),
+        ("{% include 'other.j2' %}", "TypeError: no loader"),
+        ("{{ range(10000000) | list }}", "OverflowError"),
+    ],
+)
+def test_a_template_that_breaks_on_a_case_says_so_in_one_line(path: Path, text: str, message: str) -> None:
+    made = template(path, text)
+
+    with pytest.raises(PromptError, match=message) as error:
+        made.render(CASE)
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "bytes.j2").write_bytes(b"\xff\xfe")
+
+    with pytest.raises(PromptError, match=r"no prompt file '.*nowhere\.j2'; expected a Jinja2 template"):
+        find_template(str(tmp_path / "nowhere.j2"))
+    with pytest.raises(PromptError, match=r"bytes\.j2 is not UTF-8 text"):
+        find_template(str(tmp_path / "bytes.j2"))
+
+
+def test_without_jinja2_one_line_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+
+    with pytest.raises(PromptError, match=r"needs the package jinja2: pip install 'pytest-jsbench\[prompts\]'"):
+        template(tmp_path / "mine.j2", "a")
+
+
+@pytest.mark.parametrize("schema", [True, {"properties": 3}, {"properties": {"a": True}, "required": [{}, 1]}])
+def test_fields_are_there_for_any_schema(path: Path, schema: Any) -> None:
+    case = Case(key=CASE.key, schema=schema)
+
+    assert asked(path, "{{ fields | length }}!", case)[0][1] in {"0!", "1!"}
