@@ -6,15 +6,17 @@ Reading order is import order; each module imports only what stands above it:
     errors, timing          what can go wrong; how long it took
     cases                   the JSON Schemas to be answered
     prompts                 a case as messages
-    generations             what is asked of an engine and what comes back
+    generations, missing    what is asked of an engine and what comes back; why nothing did
     verdicts, statistics    the judge; pure numbers
-    records                 one attempt, all that is needed to judge it again
+    records, identity       one attempt, all that is needed to judge it again; what makes two runs ask the same
     outcomes, comparisons   how each case ended; what changed from one run to another
     summaries               a run's metrics
     figures, gates          a metric by its name; the condition on it that decides the exit status
     engines, datasets       adapters to providers and sources
-    journal, evaluations    records on disk, the moment they exist; anyone's files of metrics
+    journal, limits         records on disk, the moment they exist; what all processes of a run share
+    evaluations             anyone's files of metrics
     runner, exports         attempts with retries; what is written at the end
+    resumption, merging     an earlier run gone on with; shards put together
     plugin, cli             pytest; the `jsbench` command
 
 Importing this package imports none of them: the names below are loaded when they are used.

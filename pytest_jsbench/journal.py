@@ -125,12 +125,17 @@ def find_files(path: Path) -> list[Path]:
         return [path]
     files = sorted(path.glob("records*.jsonl"), key=lambda file: (file.name != RESUMED, file.name))
     if not files:
-        runs = sorted(folder for folder in path.iterdir() if next(folder.glob("records*.jsonl"), None))
-        files = find_files(runs[-1]) if runs else []
+        # one that was killed before its first answer must not hide one with many
+        runs = [(_has_any(folder), folder) for folder in path.iterdir() if next(folder.glob("records*.jsonl"), None)]
+        files = find_files(max(runs)[1]) if runs else []
     if not files:
         message = f"no run in {path}: expected records.jsonl, or folders with one"
         raise JournalError(message)
     return files
+
+
+def _has_any(folder: Path) -> bool:
+    return any(file.stat().st_size for file in folder.glob("records*.jsonl"))
 
 
 def read_metadata(path: Path) -> RunMetadata:

@@ -21,8 +21,8 @@ class Resumption:
     """What a run takes over from an earlier one."""
 
     source: Path
-    #: of the earlier run
-    metadata: RunMetadata
+    #: the earlier run; None where it was killed before it had anything to write
+    metadata: RunMetadata | None
     records: tuple[Record, ...]
     #: answers to a project's own tests, each taken over if its test asks the same
     own: tuple[Record, ...] = ()
@@ -73,10 +73,10 @@ def resume(
     the other run asked another engine, or with other parameters: it is more likely a mistake than a wish to pay twice.
     """
     content = journal.read_run(path)
-    if content.metadata is None:
+    if content.metadata is None and not path.is_dir():
         message = f"{path} has no header line; expected the records.jsonl of a run, or the folder it is in"
         raise ResumeError(message)
-    if other := difference(content.metadata, metadata):
+    if content.metadata is not None and (other := difference(content.metadata, metadata)):
         message = f"{path}: its run asked {other}; nothing of it can be taken over"
         raise ResumeError(message)
     answered = [record for record in content.records if not (record.excluded or isinstance(record.generation, Failed))]

@@ -131,7 +131,24 @@ def test_a_file_without_a_header_is_refused(tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").touch()
 
     with pytest.raises(ResumeError, match="no header line"):
-        resumed(tmp_path, {"a": SCHEMA})
+        resumed(tmp_path / "records.jsonl", {"a": SCHEMA})
+
+
+def test_a_run_that_was_killed_before_its_first_answer_is_gone_on_with(tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").touch()
+
+    found = resumed(tmp_path, {"a": SCHEMA})
+
+    assert (found.metadata, found.records) == (None, ())
+
+
+def test_a_run_without_answers_does_not_hide_an_earlier_one(tmp_path: Path) -> None:
+    for name in ("1", "2"):
+        (tmp_path / name).mkdir()
+    journal.write(tmp_path / "1" / "records.jsonl", examples.metadata(), [asked("a")])
+    (tmp_path / "2" / "records.jsonl").touch()
+
+    assert ids(resumed(tmp_path, {"a": SCHEMA})) == ["a"]
 
 
 def test_recorded_attempts_are_found_by_case_and_repeat(tmp_path: Path) -> None:

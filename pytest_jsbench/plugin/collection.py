@@ -149,7 +149,7 @@ class Suite:
         """So that the look-ahead, which goes as far as so many cases, is over cases that have to be called."""
         places = [place for place, item in enumerate(items) if isinstance(item, JSBenchCase)]
         cases = [item for item in items if isinstance(item, JSBenchCase)]
-        cases.sort(key=lambda item: (item.key, 0) not in self._active.recorded)
+        cases.sort(key=lambda item: (item.key, item.repeat) not in self._active.recorded)
         for place, case in zip(places, cases, strict=True):
             items[place] = case
 

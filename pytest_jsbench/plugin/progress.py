@@ -99,7 +99,7 @@ def is_watched(config: pytest.Config) -> bool:
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or config.option.verbose < 0:
         return False
-    return bool(reporter.isatty()) and not any(os.environ.get(name) for name in ("CI", "BUILD_NUMBER"))
+    return bool(reporter.isatty) and not any(os.environ.get(name) for name in ("CI", "BUILD_NUMBER"))
 
 
 def _clock(seconds: float) -> str:

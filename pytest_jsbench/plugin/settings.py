@@ -127,15 +127,15 @@ def _refuse_beside_instances(values: Mapping[str, Any]) -> None:
     if values["instances"] is None:
         return
     reasons = {
-        "dataset": "it brings schemas of its own",
-        "resume": "it calls no model, so there is nothing to go on with",
-        "repeats": "it calls no model, and a grammar decides alike each time",
-        "record": "it calls no model, so there is nothing to record",
-        "replay": "it calls no model, so there is nothing to replay",
+        "dataset": "brings schemas of its own",
+        "resume": "calls no model, so there is nothing to go on with",
+        "repeats": "calls no model, and a grammar decides alike each time",
+        "record": "calls no model, so there is nothing to record",
+        "replay": "calls no model, so there is nothing to replay",
     }
     for name, reason in reasons.items():
         if values[name] is not None:
-            message = f"--jsbench-instances: {reason}; leave out --jsbench-{name}"
+            message = f"--jsbench-instances {reason}: leave out --jsbench-{name}"
             raise pytest.UsageError(message)
 
 

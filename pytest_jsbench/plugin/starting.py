@@ -45,7 +45,7 @@ def start(
     if folder is not None:
         metadata = dataclasses.replace(metadata, run_id=folder.name)
     recorded = None
-    if resumption is not None:
+    if resumption is not None and resumption.metadata is not None:
         metadata = dataclasses.replace(metadata, resumed_from=resumption.metadata.run_id)
         # kept beside the new records, so that this run can be gone on with in its turn
         recorded = (folder or shared) / journal.RESUMED

@@ -151,6 +151,8 @@ def _limited(active: Active) -> str:
 
 
 def _resuming(resumption: Resumption) -> str:
+    if resumption.metadata is None:
+        return f"nothing to go on with in {resumption.source}: it was broken off before its first answer"
     parts = [f"{_count(len(resumption.records), 'answer')} taken over"]
     if resumption.own:
         parts.append(f"{_count(len(resumption.own), 'answer')} to own tests, taken over where they ask the same")

@@ -37,7 +37,7 @@ def test_who_does_not_watch_is_not_told(plain: Bench, monkeypatch: pytest.Monkey
 
 class Reporter:
     def __init__(self, *, terminal: bool) -> None:
-        self.isatty = lambda: terminal
+        self.isatty = terminal
 
 
 @pytest.mark.parametrize(
