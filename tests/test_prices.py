@@ -68,6 +68,25 @@ def test_an_answer_of_another_engine_costs_what_that_one_does() -> None:
 
 
 @needs_prices
+def test_an_engine_without_a_published_price_hides_no_other_s_cost() -> None:
+    ours = used("ours", input_tokens=1000, output_tokens=500)
+    theirs = replace(ours, repeat=1, answered_by=AnsweredBy(engine="openai", model="my-model", provider="openai"))
+
+    assert costs(paid(ours, theirs)).attempts.keys() == {(ours.key, 0)}
+    assert costs(paid(theirs)).problem == "no published price of openai my-model"
+
+
+@needs_prices
+def test_a_price_is_of_whoever_answers() -> None:
+    metadata = paid().metadata
+    usage = Usage(input_tokens=1_000_000, output_tokens=0)
+
+    assert price_of(metadata, AnsweredBy(engine="e", model="gpt-4o-mini", provider="openai"))(usage) == 0.15
+    with pytest.raises(PriceError, match="calls of engine 'local' have no published price"):
+        price_of(metadata, AnsweredBy(engine="local", model="m"))
+
+
+@needs_prices
 def test_what_no_one_publishes_is_not_known_and_said_once() -> None:
     summary = summarize(paid(used("a", input_tokens=1, output_tokens=1), model="my-model"))
 

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_jsbench.errors import RecordError
 from pytest_jsbench.generations import FaultKind
-from pytest_jsbench.records import AnsweredBy, Record, RunMetadata
+from pytest_jsbench.records import AnsweredBy, AskedBy, Record, RunMetadata
 from tests import examples
 
 RECORDS = [
@@ -22,7 +22,11 @@ RECORDS = [
     examples.record(verdict=examples.BROKEN, generation=examples.failed(FaultKind.HANG)),
     examples.record(verdict=examples.DECIDED_WRONGLY, generation=examples.decided("v0", "i1")),
     examples.record(verdict=examples.EXCLUDED),
-    replace(examples.record(), answered_by=AnsweredBy(engine="local", model="m")),
+    replace(
+        examples.record(),
+        asked_by=AskedBy(test="tests/test_a.py::test_it", terms="sha256:0"),
+        answered_by=AnsweredBy(engine="local", model="m"),
+    ),
 ]
 
 

@@ -49,13 +49,20 @@ class Progress:
         """Count an attempt."""
         self._done += 1
         self._failing += not (record.verdict.passed or record.excluded)
-        if record.attempt in self._active.recorded and record.asked_by is None:
+        if self._is_taken_over(record):
             return
         self._called += 1
         usage = getattr(record.generation, "usage", None)
         price = self._price(record.answered_by or self._active.metadata.engine_asked)
         if price is not None and usage is not None:
             self._cost += price(usage) or 0.0
+
+    def _is_taken_over(self, record: Record) -> bool:
+        """Whether an earlier run has paid for it; what an own test asked then may not be what it asks now."""
+        if record.attempt not in self._active.recorded:
+            return False
+        recorded = None if record.asked_by is None else self._active.recorded.get(record.attempt)
+        return recorded is None or recorded.started_at == record.started_at
 
     def _price(self, who: AnsweredBy) -> Price | None:
         if who not in self._prices:

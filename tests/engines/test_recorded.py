@@ -175,3 +175,14 @@ def test_an_answer_that_cannot_be_written_down_is_a_broken_call(tmp_path: Path) 
 
     with pytest.raises(CallError, match=r"^the answer came and is not recorded: cannot write "):
         record(tmp_path / "answers", asking(), examples.completion())
+
+
+def test_a_recorded_engine_counts_tokens_where_it_can(tmp_path: Path) -> None:
+    class Counting(Fixed):
+        def count_tokens(self, prompt: Prompt) -> int:
+            return len(prompt.messages)
+
+    prompt = asking().prompt
+
+    assert RecordingEngine(Counting(examples.completion()), tmp_path).count_tokens(prompt) == 1
+    assert RecordingEngine(Fixed(examples.completion()), tmp_path).count_tokens(prompt) is None
