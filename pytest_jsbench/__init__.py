@@ -28,7 +28,9 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pytest_jsbench.asking import Answer, JSBench
     from pytest_jsbench.cases import Case, CaseKey
+    from pytest_jsbench.conformance import assert_conforms
     from pytest_jsbench.engines.base import Engine, EngineConfig
     from pytest_jsbench.generations import CallError, Completion, Declined, EngineInfo, Failed, Request, Usage
     from pytest_jsbench.prompts import Message, Prompt
@@ -40,7 +42,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "asking": ("Answer", "JSBench"),
     "cases": ("Case", "CaseKey"),
+    "conformance": ("assert_conforms",),
     "engines.base": ("Engine", "EngineConfig"),
     "generations": ("CallError", "Completion", "Declined", "EngineInfo", "Failed", "Request", "Usage"),
     "prompts": ("Message", "Prompt"),
@@ -51,6 +55,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Answer",
     "CallError",
     "Case",
     "CaseKey",
@@ -61,6 +66,7 @@ __all__ = [
     "EngineInfo",
     "Failed",
     "FailureType",
+    "JSBench",
     "Judge",
     "JudgePolicy",
     "Message",
@@ -75,6 +81,7 @@ __all__ = [
     "Usage",
     "Verdict",
     "Violation",
+    "assert_conforms",
     "judge",
     "summarize",
 ]

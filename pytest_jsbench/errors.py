@@ -6,6 +6,7 @@ JSBenchError                a message a user can act on: found, expected, next s
 ├── ImportFailed            `package.module:name` names nothing that can be had
 ├── ConditionError          a condition on cases that cannot be read
 ├── PromptError             a prompt preset that does not exist or cannot be rendered
+├── ContractError           a schema, type or marker of a project's own test that cannot be used
 ├── EngineError             an engine that cannot be found, built or started
 │   ├── UnknownEngine       no engine of that name
 │   └── MissingRequirement  a package, key or model file is absent; the message says how to get it
@@ -47,6 +48,10 @@ class ConditionError(JSBenchError):
 
 class PromptError(JSBenchError):
     """A prompt cannot be found or rendered."""
+
+
+class ContractError(JSBenchError):
+    """What a project's own test asks for cannot be used."""
 
 
 class EngineError(JSBenchError):

@@ -23,6 +23,8 @@ from pytest_jsbench.missing import MissingReason
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pytest_jsbench.prices import Price
+
 #: one row: when the next request may start, and the next token be asked for, and until when nothing may (monotonic
 #: seconds); US dollars, and whether a call was refused for them; settled calls and their output tokens
 _TABLES = (
@@ -91,10 +93,6 @@ class Permit:
     tokens: int = 0
     cost: float = 0.0
     reservation: int | None = None
-
-
-#: usage to US dollars; None where it is not known
-Price = Callable[[Usage], float | None]
 
 
 class Admission:

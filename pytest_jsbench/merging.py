@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
@@ -81,14 +82,13 @@ def merge(paths: Sequence[Path]) -> Merged:
     for record in itertools.chain.from_iterable(part.records for part in parts):
         twice += record.attempt in records
         records[record.attempt] = _choose(records.get(record.attempt), record)
-    planned = _plan(parts)
     metadata = parts[0].metadata
     absent = _absent_shards(parts)
     notes = [warning for part in parts for warning in part.warnings]
     notes.append(f"merged {len(parts)} runs: {len(records)} attempts, of which {twice} were in more than one")
     notes += [f"shard {shard} is not among them: the figures are incomplete" for shard in absent]
     whole_dataset = {**metadata.dataset, "shard": None}
-    attempts = tuple(itertools.product(planned, range(metadata.repeats)))
+    attempts = _attempts(parts, records)
     every = tuple(key for key, _ in attempts)
     run = Run(
         metadata=replace(metadata, dataset=whole_dataset, resumed_from=None).with_plan(every),
@@ -129,6 +129,17 @@ def _choose(one: Record | None, other: Record) -> Record:
         message = f"{other.key} was asked in two ways: the runs are not of one dataset"
         raise MergeError(message)
     return other if isinstance(one.generation, Failed) else one
+
+
+def _attempts(parts: Sequence[_Part], records: Mapping[Attempt, Record]) -> tuple[Attempt, ...]:
+    """All that was to be attempted; a project's own tests are in each shard whole, and say themselves how often."""
+    own = {attempt for attempt, record in records.items() if record.asked_by is not None}
+    asked = {key for key, _ in own}
+    for part in parts:
+        often = Counter(key for key in part.metadata.planned() or () if key in asked)
+        own |= {(key, repeat) for key, count in often.items() for repeat in range(count)}
+    cases = [key for key in _plan(parts) if key not in asked]
+    return (*itertools.product(cases, range(parts[0].metadata.repeats)), *sorted(own))
 
 
 def _plan(parts: Iterable[_Part]) -> tuple[CaseKey, ...]:

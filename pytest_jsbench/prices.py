@@ -13,7 +13,10 @@ from pytest_jsbench.generations import Completion, Declined, Usage
 
 if TYPE_CHECKING:
     from pytest_jsbench.cases import CaseKey
-    from pytest_jsbench.records import Run, RunMetadata
+    from pytest_jsbench.records import AnsweredBy, Run, RunMetadata
+
+#: what an answer with some usage costs, in US dollars; None where that is not known
+Price = Callable[[Usage], float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,46 +31,49 @@ class Costs:
 
 def costs(run: Run) -> Costs:
     """The costs of a run's answers; none where the engine names no provider whose prices are published."""
-    metadata = run.metadata
-    if metadata.provider is None:
+    ours = run.metadata.engine_asked
+    by_whom = ((record, record.answered_by or ours) for record in run.records)
+    paid = [(record, who) for record, who in by_whom if who.provider is not None]
+    if not paid:
         return Costs()
     if importlib.util.find_spec("genai_prices") is None:
         return Costs(problem="needs the package genai-prices: pip install genai-prices")
     known: dict[tuple[CaseKey, int], float] = {}
-    for record in run.records:
-        if not isinstance(record.generation, Completion | Declined):
+    unpriced: dict[AnsweredBy, str] = {}
+    for record, who in paid:
+        if who in unpriced or not isinstance(record.generation, Completion | Declined):
             continue
         try:
-            cost = _cost(record.generation.usage, metadata)
+            cost = _cost(record.generation.usage, who, run.metadata.started_at)
         except LookupError:
-            return Costs(problem=f"no published price of {metadata.provider} {metadata.model}")
+            unpriced[who] = f"no published price of {who.provider} {who.model}"
+            continue
         if cost is not None:
-            known[record.key, record.repeat] = cost
-    return Costs(attempts=known)
+            known[record.attempt] = cost
+    return Costs(attempts=known, problem="" if known else "; ".join(unpriced.values()))
 
 
-def price_of(metadata: RunMetadata) -> Callable[[Usage], float | None]:
-    """What an answer with some usage costs; PriceError where that cannot be said."""
-    if metadata.provider is None:
-        message = (
-            f"--jsbench-max-cost: calls of engine '{metadata.engine}' have no published price; leave the limit away"
-        )
+def price_of(metadata: RunMetadata, who: AnsweredBy | None = None) -> Price:
+    """The price of the run's answers, or of those that somebody else gives it; PriceError where it cannot be said."""
+    who = who or metadata.engine_asked
+    if who.provider is None:
+        message = f"--jsbench-max-cost: calls of engine '{who.engine}' have no published price; leave the limit away"
         raise PriceError(message)
     if importlib.util.find_spec("genai_prices") is None:
         message = "--jsbench-max-cost needs the package genai-prices: pip install genai-prices"
         raise PriceError(message)
     try:
-        _cost(Usage(input_tokens=1, output_tokens=1), metadata)
+        _cost(Usage(input_tokens=1, output_tokens=1), who, metadata.started_at)
     except LookupError:
         message = (
-            f"--jsbench-max-cost: no published price of {metadata.provider} {metadata.model}; leave the limit away, "
+            f"--jsbench-max-cost: no published price of {who.provider} {who.model}; leave the limit away, "
             "or limit with --jsbench-tpm"
         )
         raise PriceError(message) from None
-    return lambda usage: _cost(usage, metadata)
+    return lambda usage: _cost(usage, who, metadata.started_at)
 
 
-def _cost(usage: Usage, metadata: RunMetadata) -> float | None:
+def _cost(usage: Usage, who: AnsweredBy, started_at: str) -> float | None:
     """What one answer cost; None where its usage is not known, LookupError where no price is."""
     from genai_prices import Usage as Used
     from genai_prices import calc_price
@@ -82,8 +88,8 @@ def _cost(usage: Usage, metadata: RunMetadata) -> float | None:
     )
     price = calc_price(
         used,
-        metadata.model,
-        provider_id=metadata.provider,
-        genai_request_timestamp=datetime.fromisoformat(metadata.started_at),
+        who.model,
+        provider_id=who.provider,
+        genai_request_timestamp=datetime.fromisoformat(started_at),
     )
     return float(price.total_price)

@@ -36,6 +36,25 @@ Attempt = tuple[CaseKey, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AskedBy:
+    """The project's own test that asked for an attempt."""
+
+    #: its node id
+    test: str
+    #: digest of whom it asked, and with which sampling
+    terms: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredBy:
+    """Who answered an attempt that named an engine or a model of its own."""
+
+    engine: str
+    model: str
+    provider: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One attempt."""
 
@@ -55,6 +74,10 @@ class Record:
     retries: int = 0
     #: how the schema that was sent differs from the case's, where it was adapted
     changes: tuple[Change, ...] = ()
+    #: None: a case of the dataset
+    asked_by: AskedBy | None = None
+    #: None: the run's engine
+    answered_by: AnsweredBy | None = None
     #: None where nothing was to be asked
     prompt_length: PromptLength | None = None
     #: the instance that the dataset expects; it has no part in the verdict
@@ -91,12 +114,14 @@ class Record:
             if self.prompt is None
             else {"digest": self.prompt.digest, "messages": self.prompt.to_messages()},
             "prompt_length": self.prompt_length and asdict(self.prompt_length),
-            "generation": None if self.generation is None else _generation_to_dict(self.generation),
+            "generation": None if self.generation is None else generation_to_dict(self.generation),
             "verdict": verdict_to_dict(self.verdict),
             "started_at": self.started_at,
             "queue_s": self.queue_s,
             "retries": self.retries,
             "changes": [asdict(change) for change in self.changes],
+            "asked_by": None if self.asked_by is None else asdict(self.asked_by),
+            "answered_by": None if self.answered_by is None else asdict(self.answered_by),
             "reference": self.reference,
             "tags": list(self.tags),
         }
@@ -113,13 +138,15 @@ class Record:
                 prompt=None
                 if prompt is None
                 else Prompt(messages=tuple(Message(**message) for message in prompt["messages"])),
-                generation=None if generation is None else _generation_from_dict(generation),
+                generation=None if generation is None else generation_from_dict(generation),
                 verdict=_verdict_from_dict(data["verdict"]),
                 started_at=data.get("started_at"),
                 queue_s=data.get("queue_s"),
                 retries=data.get("retries", 0),
                 prompt_length=None if (length := data.get("prompt_length")) is None else PromptLength(**length),
                 changes=tuple(Change(**change) for change in data.get("changes", ())),
+                asked_by=None if data.get("asked_by") is None else AskedBy(**data["asked_by"]),
+                answered_by=None if data.get("answered_by") is None else AnsweredBy(**data["answered_by"]),
                 reference=data.get("reference"),
                 tags=tuple(data.get("tags", ())),
             )
@@ -178,6 +205,11 @@ class RunMetadata:
             return None
         return tuple(CaseKey(task=task, id=name) for task, names in self.plan.items() for name in names)
 
+    @property
+    def engine_asked(self) -> AnsweredBy:
+        """Who answers, where an attempt names nobody else."""
+        return AnsweredBy(engine=self.engine, model=self.model, provider=self.provider)
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunMetadata:
         """The inverse of `to_dict`; fields it does not know are left alone."""
@@ -202,7 +234,8 @@ class Run:
     resumed: int = 0
 
 
-def _generation_to_dict(generation: Generation) -> dict[str, Any]:
+def generation_to_dict(generation: Generation) -> dict[str, Any]:
+    """The generation as JSON values."""
     match generation:
         case Completion():
             return {
@@ -239,7 +272,8 @@ def _generation_to_dict(generation: Generation) -> dict[str, Any]:
             assert_never(generation)
 
 
-def _generation_from_dict(data: Mapping[str, Any]) -> Generation:
+def generation_from_dict(data: Mapping[str, Any]) -> Generation:
+    """The inverse of `generation_to_dict`."""
     if data["type"] == "failed":
         return Failed(kind=FaultKind(data["kind"]), message=data["message"], status=data["status"])
     if data["type"] == "decided":

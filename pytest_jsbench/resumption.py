@@ -24,6 +24,8 @@ class Resumption:
     #: the earlier run; None where it was killed before it had anything to write
     metadata: RunMetadata | None
     records: tuple[Record, ...]
+    #: answers to a project's own tests, each taken over if its test asks the same
+    own: tuple[Record, ...] = ()
     #: records that are of no attempt of this run: another schema, another prompt, or no case of it
     left_out: int
     #: calls that broke, and are made again
@@ -79,12 +81,14 @@ def resume(
         raise ResumeError(message)
     answered = [record for record in content.records if not (record.excluded or isinstance(record.generation, Failed))]
     expected = _Expected(planned=frozenset(planned), repeats=metadata.repeats, load=load, template=template)
-    records = tuple(record for record in answered if expected.asks(record))
+    own = tuple(record for record in answered if record.asked_by is not None)
+    records = tuple(record for record in answered if record.asked_by is None and expected.asks(record))
     return Resumption(
         source=path,
         metadata=content.metadata,
         records=records,
-        left_out=len(answered) - len(records),
+        own=own,
+        left_out=len(answered) - len(own) - len(records),
         broken=sum(isinstance(record.generation, Failed) for record in content.records),
         warnings=content.warnings,
     )

@@ -14,18 +14,21 @@ from pytest_jsbench.cases import CaseKey
 from pytest_jsbench.errors import MergeError
 from pytest_jsbench.gates import Gate
 from pytest_jsbench.merging import merge, merge_runs
-from pytest_jsbench.records import Record
+from pytest_jsbench.records import AskedBy, Record
+from pytest_jsbench.summaries import summarize
 from tests import examples
 
 NAMES = "abcdefg"
 
 
-def write(folder: Path, shard: str | None, records: Sequence[Record], plan: str, **changes: Any) -> Path:
+def write(
+    folder: Path, shard: str | None, records: Sequence[Record], plan: str, *, own: Sequence[str] = (), **changes: Any
+) -> Path:
     """A run's folder."""
     folder.mkdir(parents=True)
     dataset = {"source": "builtin", "cases": len(NAMES), "cases_digest": "sha256:1", "shard": shard}
     metadata = replace(examples.metadata(), **{"dataset": dataset, **changes})
-    keys = [CaseKey(task="simple", id=name) for name in plan]
+    keys = [CaseKey(task="simple", id=name) for name in plan] + [CaseKey(task="test_it", id=name) for name in own]
     journal.write(folder / "records.jsonl", metadata.with_plan(keys), records)
     return folder
 
@@ -136,3 +139,22 @@ def test_where_nothing_can_be_written_is_one_line(shards: list[Path], tmp_path: 
 
     with pytest.raises(MergeError, match=r"cannot write to .*taken"):
         merge_runs(shards, tmp_path / "taken", io.StringIO(), gate=None)
+
+
+def test_own_tests_are_in_each_shard_whole_and_count_once(tmp_path: Path) -> None:
+    def own(name: str, repeat: int = 0) -> Record:
+        asked_by = AskedBy(test=f"test_it.py::{name}", terms="sha256:0")
+        return replace(examples.record(name, task="test_it"), repeat=repeat, asked_by=asked_by)
+
+    first = [*map(examples.record, "ac"), own("test_one"), own("test_one", 1), own("test_two")]
+    second = [*map(examples.record, "bd"), own("test_one"), own("test_one", 1)]
+    paths = [
+        write(tmp_path / "1", "1/2", first, "ac", own=["test_one", "test_one", "test_two", "test_two"]),
+        write(tmp_path / "2", "2/2", second, "bd", own=["test_one", "test_one"]),
+    ]
+
+    run = merge(paths).run
+
+    assert [key.id for key in run.planned] == [*"abcd", "test_one", "test_one", "test_two", "test_two"]
+    assert [record.key.id for record in run.records] == [*"abcd", "test_one", "test_one", "test_two"]
+    assert summarize(run).total.missing == 1

@@ -9,7 +9,7 @@ import pytest
 from pytest_jsbench.errors import PriceError
 from pytest_jsbench.generations import Usage
 from pytest_jsbench.prices import costs, price_of
-from pytest_jsbench.records import Record, Run
+from pytest_jsbench.records import AnsweredBy, Record, Run
 from pytest_jsbench.summaries import summarize
 from tests import examples
 from tests.examples import record
@@ -52,6 +52,38 @@ def test_an_answer_costs_what_its_tokens_do_and_cached_ones_less(monkeypatch: py
 @needs_prices
 def test_more_cached_tokens_than_there_were_break_nothing() -> None:
     assert costs(paid(used("a", input_tokens=10, output_tokens=1, cached_tokens=20))).attempts
+
+
+@needs_prices
+def test_an_answer_of_another_engine_costs_what_that_one_does() -> None:
+    ours = used("ours", input_tokens=1000, output_tokens=500)
+    theirs = replace(ours, repeat=1, answered_by=AnsweredBy(engine="anthropic", model="m", provider=None))
+    cheap = replace(ours, repeat=2, answered_by=AnsweredBy(engine="openai", model="gpt-4o-mini", provider="openai"))
+
+    found = costs(paid(ours, theirs, cheap)).attempts
+
+    assert {repeat for _, repeat in found} == {0, 2}
+    assert found[ours.key, 2] == pytest.approx(1000 * 0.15e-6 + 500 * 0.6e-6)
+    assert costs(paid(theirs, cheap, provider=None)).attempts.keys() == {(ours.key, 2)}
+
+
+@needs_prices
+def test_an_engine_without_a_published_price_hides_no_other_s_cost() -> None:
+    ours = used("ours", input_tokens=1000, output_tokens=500)
+    theirs = replace(ours, repeat=1, answered_by=AnsweredBy(engine="openai", model="my-model", provider="openai"))
+
+    assert costs(paid(ours, theirs)).attempts.keys() == {(ours.key, 0)}
+    assert costs(paid(theirs)).problem == "no published price of openai my-model"
+
+
+@needs_prices
+def test_a_price_is_of_whoever_answers() -> None:
+    metadata = paid().metadata
+    usage = Usage(input_tokens=1_000_000, output_tokens=0)
+
+    assert price_of(metadata, AnsweredBy(engine="e", model="gpt-4o-mini", provider="openai"))(usage) == 0.15
+    with pytest.raises(PriceError, match="calls of engine 'local' have no published price"):
+        price_of(metadata, AnsweredBy(engine="local", model="m"))
 
 
 @needs_prices

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from pytest_jsbench.errors import RecordError
 from pytest_jsbench.generations import FaultKind
-from pytest_jsbench.records import Record, RunMetadata
+from pytest_jsbench.records import AnsweredBy, AskedBy, Record, RunMetadata
 from tests import examples
 
 RECORDS = [
@@ -21,6 +22,11 @@ RECORDS = [
     examples.record(verdict=examples.BROKEN, generation=examples.failed(FaultKind.HANG)),
     examples.record(verdict=examples.DECIDED_WRONGLY, generation=examples.decided("v0", "i1")),
     examples.record(verdict=examples.EXCLUDED),
+    replace(
+        examples.record(),
+        asked_by=AskedBy(test="tests/test_a.py::test_it", terms="sha256:0"),
+        answered_by=AnsweredBy(engine="local", model="m"),
+    ),
 ]
 
 

@@ -11,7 +11,7 @@ from pytest_jsbench import journal
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.errors import JournalError, ResumeError
 from pytest_jsbench.prompts.presets import schema_prompt
-from pytest_jsbench.records import Record
+from pytest_jsbench.records import AskedBy, Record
 from pytest_jsbench.resumption import Recorded, Resumption, resume
 from tests import examples
 
@@ -162,3 +162,13 @@ def test_recorded_attempts_are_found_by_case_and_repeat(tmp_path: Path) -> None:
     assert recorded.get((key("b"), 1)) is None
     assert (key("a"), 1) in recorded
     assert Recorded({}).get((key("a"), 0)) is None
+
+
+def test_answers_to_own_tests_are_kept_apart_until_their_tests_ask(tmp_path: Path) -> None:
+    own = asked("test_it", asked_by=AskedBy(test="test_a.py::test_it", terms="sha256:0"))
+    broken = replace(own, repeat=1, generation=examples.failed(), verdict=examples.BROKEN)
+    journal.write(tmp_path / "records.jsonl", examples.metadata(), [asked("a"), own, broken])
+
+    found = resumed(tmp_path, {"a": SCHEMA})
+
+    assert (ids(found), found.own, found.left_out, found.broken) == (["a"], (own,), 0, 1)

@@ -52,6 +52,16 @@ def test_a_planned_case_that_never_came_back_is_missing_and_not_forgotten() -> N
     assert not summary.total.complete
 
 
+def test_what_own_tests_asked_is_planned_by_being_asked_and_hides_no_missing_case() -> None:
+    planned = (CaseKey(task="simple", id="a"), CaseKey(task="simple", id="b"))
+    own = record("test_it", task="tests.test_one")
+
+    summary = summarize(examples.run(record("a"), own, replace(own, repeat=1), planned=planned))
+
+    assert (summary.total.planned, summary.total.missing, summary.total.pass_rate.successes) == (4, 1, 3)
+    assert (summary.tasks["tests.test_one"].planned, summary.tasks["tests.test_one"].missing) == (2, 0)
+
+
 def test_a_case_with_a_broken_schema_is_in_no_denominator() -> None:
     total = summarize(examples.run(record("a"), record("b", verdict=examples.EXCLUDED))).total
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
-import importlib.util
 import json
 from collections.abc import Iterator, Mapping
 from functools import partial
 from types import ModuleType
 from typing import Any, get_origin
 
+from pytest_jsbench import typeschemas
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.documents import Unreadable, as_case, parse_json
 from pytest_jsbench.datasets.listing import Found, Listing
-from pytest_jsbench.errors import DatasetError, ImportFailed
+from pytest_jsbench.errors import ContractError, DatasetError, ImportFailed, MissingRequirement
 from pytest_jsbench.imports import import_object
 
 #: what tells a schema from a mapping of names to schemas, where all its values are objects
@@ -58,17 +57,7 @@ def _named(value: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _is_model_of(module: ModuleType, name: str, value: Any) -> bool:
-    return (
-        isinstance(value, type)
-        and not name.startswith("_")
-        and value.__module__ == module.__name__
-        and (hasattr(value, "model_json_schema") or dataclasses.is_dataclass(value) or _is_typed_dict(value))
-    )
-
-
-def _is_typed_dict(value: type) -> bool:
-    """Of either kind: typing's function knows only typing's own."""
-    return issubclass(value, dict) and hasattr(value, "__required_keys__")
+    return typeschemas.is_model(value) and not name.startswith("_") and value.__module__ == module.__name__
 
 
 def _is_schema(value: Mapping[Any, Any]) -> bool:
@@ -92,9 +81,10 @@ def _check(source: str, name: str, value: object) -> None:
     if not _is_type(value):
         message = f"dataset '{source}': {name} is a {type(value).__name__}; expected {_EXPECTED}"
         raise DatasetError(message)
-    if importlib.util.find_spec("pydantic") is None:
-        message = f"dataset '{source}' needs the package pydantic: pip install 'pytest-jsbench[pydantic]'"
-        raise DatasetError(message)
+    try:
+        typeschemas.require_pydantic(f"dataset '{source}'")
+    except MissingRequirement as error:
+        raise DatasetError(str(error)) from error
 
 
 def _read(source: str, value: Any, key: CaseKey) -> Case | BrokenCase:
@@ -120,11 +110,7 @@ def _plain_mapping(value: object) -> object:
 
 
 def _schema_of_type(kind: Any) -> object:
-    import pydantic
-
     try:
-        return pydantic.TypeAdapter(kind).json_schema()
-    except (pydantic.errors.PydanticUserError, NameError) as error:
-        reason = str(error).splitlines()[0]
-        message = f"Pydantic has no JSON Schema for {getattr(kind, '__name__', kind)}: {reason}"
-        raise Unreadable(message, reason="not_a_schema") from None
+        return typeschemas.schema_of(kind)
+    except ContractError as error:
+        raise Unreadable(str(error), reason="not_a_schema") from None

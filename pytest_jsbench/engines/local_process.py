@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-import pytest_jsbench
 from pytest_jsbench.engines.messages import one_line
 from pytest_jsbench.errors import EngineError
 
@@ -57,7 +56,7 @@ def serving(settings: ServerSettings, *, timeout: float) -> Iterator[RunningServ
 
 def package_environment() -> dict[str, str]:
     """The environment of this process, in which the package is found wherever it was imported from."""
-    home = str(Path(pytest_jsbench.__file__).parents[1])
+    home = str(Path(__file__).parents[2])
     paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
     # without PYTHONSAFEPATH a file in the user's folder could stand in for a module of the server
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}

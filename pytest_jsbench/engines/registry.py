@@ -29,6 +29,7 @@ _BUILT_IN = {
     "local": "pytest_jsbench.engines.local",
     "openai": "pytest_jsbench.engines.openai",
     "outlines": "pytest_jsbench.engines.decoding.outlines",
+    "recorded": "pytest_jsbench.engines.recorded",
     "replay": "pytest_jsbench.engines.replay",
     "scripted": "pytest_jsbench.engines.scripted",
     "xgrammar": "pytest_jsbench.engines.decoding.xgrammar",

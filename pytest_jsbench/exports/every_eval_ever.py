@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pytest_jsbench import __version__
 from pytest_jsbench.errors import ExportError
 from pytest_jsbench.exports.every_eval_ever_rows import row
 from pytest_jsbench.journal import write_atomically
@@ -130,7 +129,7 @@ def _aggregate(run: Run, summary: Summary, identity: Identity, rows: str) -> dic
             "evaluator_relationship": "other",
             "additional_details": {"run_id": metadata.run_id, "engine": metadata.engine},
         },
-        "eval_library": {"name": "pytest-jsbench", "version": metadata.versions.get("pytest-jsbench", __version__)},
+        "eval_library": {"name": "pytest-jsbench", "version": metadata.versions.get("pytest-jsbench", "unknown")},
         "model_info": {
             "name": metadata.model,
             "id": identity.model_id,

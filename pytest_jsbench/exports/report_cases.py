@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,10 +32,11 @@ def index(run: Run, comparison: Comparison | None) -> str:
     """What the list shows and searches of every attempt."""
     broke = set(comparison.newly_failing) if comparison else set()
     mended = set(comparison.newly_passing) if comparison else set()
+    planned = Counter(run.planned)
     cases = [
         {
             "task": printable(record.key.task),
-            "name": printable(_name(record, repeats=run.metadata.repeats)),
+            "name": printable(_name(record, repeats=planned[record.key])),
             "outcome": record.verdict.failure_type.value if record.verdict.failure_type else "passed",
             "message": printable(record.verdict.message, _LONGEST_MESSAGE),
             "keywords": sorted({printable(violation.keyword, 60) for violation in record.verdict.violations}),
@@ -61,7 +63,7 @@ def _packed(data: object) -> str:
 
 
 def _name(record: Record, *, repeats: int) -> str:
-    return str(record.key) if repeats == 1 else f"{record.key}[{record.repeat + 1}]"
+    return str(record.key) if repeats <= 1 else f"{record.key}[{record.repeat + 1}]"
 
 
 def _details(record: Record) -> dict[str, Any]:

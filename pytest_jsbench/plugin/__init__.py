@@ -14,6 +14,7 @@ import pytest
 from pytest_jsbench.plugin.options import add_options, value_of
 
 if TYPE_CHECKING:
+    from pytest_jsbench.asking import JSBench
     from pytest_jsbench.cases import Case
 
 
@@ -31,19 +32,36 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Activate the plugin if an engine is named."""
-    config.addinivalue_line("markers", "jsbench: a JSON Schema answered by a language model (pytest-jsbench)")
-    if value_of(config, "engine") and not config.getoption("help", default=False):
+    config.addinivalue_line(
+        "markers",
+        "jsbench(schema, prompt, repeats, min_pass, …): a JSON Schema answered by a language model (pytest-jsbench)",
+    )
+    if _is_asked_for(config) and not config.getoption("help", default=False):
         from pytest_jsbench.plugin.activation import activate
 
         activate(config)
 
 
+def _is_asked_for(config: pytest.Config) -> bool:
+    return any(value_of(config, name) for name in ("engine", "replay", "record"))
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Parametrize a test that asks for `jsbench_case` over the cases of the run."""
-    if "jsbench_case" in metafunc.fixturenames and value_of(metafunc.config, "engine"):
+    if "jsbench_case" in metafunc.fixturenames and _is_asked_for(metafunc.config):
         from pytest_jsbench.plugin.fixtures import parametrize
 
         parametrize(metafunc)
+
+
+@pytest.fixture
+def jsbench(request: pytest.FixtureRequest) -> JSBench:
+    """Asks the run's engine for this test: `jsbench.generate(…)` is judged against the schema of its marker."""
+    if not _is_asked_for(request.config):
+        pytest.skip("no engine named; run with --jsbench-engine=NAME, or set jsbench_engine in the ini file")
+    from pytest_jsbench.plugin.fixtures import open_fixture
+
+    return open_fixture(request)
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from pytest_jsbench.engines.registry import find, require_acceptor
 from pytest_jsbench.errors import EngineError, JSBenchError
 from pytest_jsbench.generations import EngineInfo, GenerationParams, ResponseFormat
 from pytest_jsbench.plugin import marks
+from pytest_jsbench.plugin.arguments import take_arguments
 from pytest_jsbench.plugin.handover import Handover
 from pytest_jsbench.plugin.options import given_arguments
 from pytest_jsbench.plugin.selection import Selected
@@ -31,8 +32,8 @@ from pytest_jsbench.prompts import Template, find_template
 from pytest_jsbench.records import RunMetadata
 from pytest_jsbench.resumption import Recorded, Resumption
 
-#: the top of every node id of the virtual suite
-ROOT = "jsbench"
+#: the source of the cases of a run without the suite
+OWN = "own tests"
 _PACKAGES = ("pytest-jsbench", "pytest", "jsonschema", "jsonschema-rs", "genai-prices")
 
 
@@ -58,8 +59,12 @@ class Active:
     worker: str | None
     #: node ids, or beginnings of them, that were asked for on the command line
     chosen: tuple[str, ...]
-    #: whether no path was given, so that a project's own tests are not run
+    #: whether the dataset's schemas are collected
+    suite: bool
+    #: whether nothing else is, though no case of it was named
     suite_only: bool
+    #: whether any test of the project's own may be
+    own: bool
     #: the command that runs one case again, but for its node id
     rerun: str
 
@@ -88,10 +93,14 @@ def activate(config: pytest.Config) -> None:
     marks.register(config, (key.task for key in active.keys))
 
     from pytest_jsbench.plugin.collection import Suite
+    from pytest_jsbench.plugin.owntests import NAME as OWN_TESTS
+    from pytest_jsbench.plugin.owntests import OwnTests
     from pytest_jsbench.plugin.worker import Worker
 
+    worker = Worker(config, active)
     config.pluginmanager.register(Suite(active), "jsbench-suite")
-    config.pluginmanager.register(Worker(config, active), "jsbench-worker")
+    config.pluginmanager.register(worker, "jsbench-worker")
+    config.pluginmanager.register(OwnTests(config, active, worker), OWN_TESTS)
     if active.worker is None:
         from pytest_jsbench.plugin.controller import Controller
         from pytest_jsbench.plugin.progress import Progress
@@ -105,7 +114,7 @@ def activate(config: pytest.Config) -> None:
 
 def _active(config: pytest.Config) -> Active:
     settings = Settings.from_config(config)
-    chosen, suite_only = _take_chosen(config, asked=settings.asked_on_command_line)
+    asked = take_arguments(config)
     factory = find(settings.engine.name)
     if settings.selection.labelled:
         require_acceptor(factory, settings.engine.name)
@@ -129,9 +138,11 @@ def _active(config: pytest.Config) -> Active:
     keys = everything if settings.shard is None else settings.shard.take(everything)
     if run is None:
         info = _describe(factory, settings.engine, tolerant=asked_only)
-        metadata = _metadata(settings, info, params, template, everything, concurrency)
+        metadata = _metadata(settings, info, params, template, concurrency)
+        metadata = dataclasses.replace(metadata, dataset=_dataset(settings, everything, suite=asked.suite))
+        planned = keys if asked.suite else ()
         run, resumption = start(
-            config, settings, metadata, selected.dataset, keys, template=template.render, listing=asked_only
+            config, settings, metadata, selected.dataset, planned, template=template.render, listing=asked_only
         )
     return Active(
         settings=settings,
@@ -145,28 +156,12 @@ def _active(config: pytest.Config) -> Active:
         recorded=Recorded({}) if run.recorded is None else Recorded.open(run.recorded),
         resumption=resumption,
         worker=getattr(config, "workerinput", {}).get("workerid"),
-        chosen=chosen,
-        suite_only=suite_only,
+        chosen=asked.chosen,
+        suite=asked.suite,
+        suite_only=asked.suite_only,
+        own=asked.own,
         rerun=shlex.join(["pytest", *given_arguments(config)]),
     )
-
-
-def _take_chosen(config: pytest.Config, *, asked: bool) -> tuple[tuple[str, ...], bool]:
-    """
-    Take the suite's node ids out of pytest's arguments, which are paths to it.
-
-    An engine named on the command line, without a path, asks for the suite alone. An engine named in the ini file
-    adds the suite to whatever pytest would run.
-    """
-    chosen = tuple(arg for arg in config.args if arg == ROOT or arg.startswith(f"{ROOT}::"))
-    chosen = tuple(arg for arg in chosen if not (config.invocation_params.dir / arg).exists())
-    if chosen:
-        config.args[:] = [arg for arg in config.args if arg not in chosen]
-        return chosen, False
-    suite_only = asked and config.args_source is not pytest.Config.ArgsSource.ARGS
-    if suite_only:
-        config.args[:] = []
-    return (), suite_only
 
 
 def prepare(active: Active) -> AbstractContextManager[EngineConfig]:
@@ -208,12 +203,7 @@ def _describe(factory: EngineFactory, config: EngineConfig, *, tolerant: bool) -
 
 
 def _metadata(
-    settings: Settings,
-    info: EngineInfo,
-    params: GenerationParams,
-    template: Template,
-    keys: Sequence[CaseKey],
-    concurrency: int,
+    settings: Settings, info: EngineInfo, params: GenerationParams, template: Template, concurrency: int
 ) -> RunMetadata:
     now = datetime.now(UTC)
     return RunMetadata(
@@ -226,12 +216,6 @@ def _metadata(
         provider=info.provider,
         details=info.details,
         params=dataclasses.asdict(params),
-        dataset={
-            **settings.selection.to_dict(),
-            "cases": len(keys),
-            "cases_digest": digest([str(key) for key in keys]),
-            "shard": None if settings.shard is None else str(settings.shard),
-        },
         prompt=template.name,
         prompt_digest=template.digest,
         shots=settings.shots,
@@ -242,6 +226,17 @@ def _metadata(
         versions={**_versions(), "python": platform.python_version()},
         host={"system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count()},
     )
+
+
+def _dataset(settings: Settings, keys: Sequence[CaseKey], *, suite: bool) -> dict[str, Any]:
+    if not suite:  # the cases are whatever a project's own tests ask for
+        return {"source": OWN, "cases": 0}
+    return {
+        **settings.selection.to_dict(),
+        "cases": len(keys),
+        "cases_digest": digest([str(key) for key in keys]),
+        "shard": None if settings.shard is None else str(settings.shard),
+    }
 
 
 def _builtins(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from pytest_jsbench.cases import CaseKey
+from pytest_jsbench.failures import CaseFailed, failure_text
 from pytest_jsbench.missing import Missing
 from pytest_jsbench.plugin import transport
-from pytest_jsbench.plugin.activation import ACTIVE, ROOT, Active, marker_name
-from pytest_jsbench.plugin.failures import CaseFailed, failure_text
+from pytest_jsbench.plugin.activation import ACTIVE, Active, marker_name
+from pytest_jsbench.plugin.arguments import ROOT
 from pytest_jsbench.plugin.marks import Marks, task_mark
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class JSBenchCase(pytest.Item):
             message = f"{self.nodeid}: not run: {outcome.result.message}"
             raise pytest.skip.Exception(message, _use_item_location=True)
         record = outcome.result
-        self.user_properties += _properties(record)
+        self.user_properties += properties(record)
         if outcome.resumed:
             self.user_properties.append(("jsbench.resumed", True))
         failure_type = record.verdict.failure_type
@@ -129,7 +130,7 @@ class Suite:
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
         """Append the suite to the session's own collectors."""
         report = yield
-        if isinstance(collector, pytest.Session) and report.passed:
+        if isinstance(collector, pytest.Session) and report.passed and self._active.suite:
             suite = JSBenchSuite.from_parent(collector, name=ROOT, nodeid=ROOT)
             suite.keys = self._active.keys
             suite.marks = self._active.selected.marks
@@ -189,7 +190,7 @@ class Suite:
         return report
 
 
-def _properties(record: Record) -> list[tuple[str, object]]:
+def properties(record: Record) -> list[tuple[str, object]]:
     """What JUnit says of a case; only what is known."""
     verdict, generation = record.verdict, record.generation
     timing, usage = getattr(generation, "timing", None), getattr(generation, "usage", None)

@@ -15,7 +15,8 @@ from pytest_jsbench.errors import EngineError, JournalError, JSBenchError
 from pytest_jsbench.journal import Journal
 from pytest_jsbench.missing import Missing, MissingReason
 from pytest_jsbench.plugin import files, transport
-from pytest_jsbench.plugin.activation import ROOT, Active, prepare
+from pytest_jsbench.plugin.activation import Active, prepare
+from pytest_jsbench.plugin.arguments import ROOT
 from pytest_jsbench.plugin.benchmark import add_rows
 from pytest_jsbench.plugin.collection import JSBenchCase
 from pytest_jsbench.plugin.decision import Decision, Expectations
@@ -35,7 +36,10 @@ class Controller:
     def __init__(self, config: pytest.Config, active: Active) -> None:
         self._config = config
         self._active = active
+        #: of the suite
         self._planned: tuple[Attempt, ...] = ()
+        #: what a project's own tests have asked for, which is planned by being asked
+        self._own: set[Attempt] = set()
         self._records: dict[Attempt, Record] = {}
         self._missing: dict[Attempt, Missing] = {}
         self._resumed = 0
@@ -58,8 +62,8 @@ class Controller:
 
     @property
     def planned_attempts(self) -> int:
-        """How many there are to be."""
-        return len(self._planned)
+        """How many there are to be, as far as that is known."""
+        return len(self._planned) + len(self._own)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
@@ -81,9 +85,14 @@ class Controller:
         return tuple(sorted(attempts, key=lambda attempt: (position[attempt[0]], attempt[1])))
 
     @property
+    def _plan(self) -> tuple[Attempt, ...]:
+        """The suite's attempts, and those of a project's own tests."""
+        return (*self._planned, *sorted(self._own))
+
+    @property
     def _planned_keys(self) -> tuple[CaseKey, ...]:
         """The case of each planned attempt."""
-        return tuple(key for key, _ in self._planned)
+        return tuple(key for key, _ in self._plan)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -110,6 +119,9 @@ class Controller:
         outcome = transport.take(report)
         if outcome is not None:
             self._take(outcome, node=getattr(report, "node", None))
+        for own in transport.take_own(report):
+            self._own.add((own.result.key, own.result.repeat))
+            self._take(own, node=getattr(report, "node", None))
         if report.failed and not transport.failure_type_of(report):
             self._other_failures += 1
             if (attempt := _attempt(report.nodeid)) is not None:
@@ -147,7 +159,7 @@ class Controller:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
         """Summarise, decide, and write, before any other plugin shows or saves anything."""
-        if not session.config.option.collectonly and (self._planned or self._records):
+        if not session.config.option.collectonly and self._plan:
             self._finish(session)
         self._resources.close()
         result = yield
@@ -178,12 +190,14 @@ class Controller:
         self.exitstatus = session.exitstatus
         self._write(run, self.summary)
         self._warn(files.append_step_summary(run, self.summary, self.decision))
-        if problem := add_rows(self._config, run, rows=self._active.settings.benchmark_rows):
+        settings = self._active.settings
+        # recorded times are no news, and would stand among those that are
+        if settings.replay is None and (problem := add_rows(self._config, run, rows=settings.benchmark_rows)):
             self._warn(problem)
 
     def _find_missing(self) -> Iterator[Missing]:
         """Each planned attempt without a record; what nobody has spoken of was cut off by the session's end."""
-        for attempt in self._planned:
+        for attempt in self._plan:
             if attempt not in self._records:
                 stopped = Missing(key=attempt[0], repeat=attempt[1], reason=MissingReason.STOPPED)
                 yield self._missing.get(attempt, stopped)
@@ -208,7 +222,9 @@ class Controller:
             for warning in content.warnings:
                 self._warn(warning)
             for record in content.records:
-                if record.attempt in planned:
+                if record.asked_by is not None:
+                    self._own.add(record.attempt)
+                if record.asked_by is not None or record.attempt in planned:
                     self._records.setdefault(record.attempt, record)
 
     def _decide(self, session: pytest.Session, *, met: bool) -> None:
@@ -243,7 +259,9 @@ class Controller:
     def _has_resumed_all(self) -> bool:
         """Whether all that was taken over is among this run's records, so that it need not be kept apart."""
         resumption = self._active.resumption
-        return resumption is None or all(record.attempt in self._records for record in resumption.records)
+        if resumption is None:
+            return True
+        return all(record.attempt in self._records for record in (*resumption.records, *resumption.own))
 
     def _config_path(self) -> str:
         path = self._config.inipath

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 import pytest
 
 from pytest_jsbench.cases import BrokenCase, Case
 from pytest_jsbench.plugin.activation import ACTIVE
+from pytest_jsbench.plugin.owntests import NAME
+
+if TYPE_CHECKING:
+    from pytest_jsbench.asking import JSBench
+    from pytest_jsbench.plugin.owntests import OwnTests
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
     """One test per case, by the case's key: the schema itself is read only when the test runs."""
     keys = metafunc.config.stash[ACTIVE].keys
     metafunc.parametrize("jsbench_case", keys, ids=[f"{key.task}-{key.id}" for key in keys], indirect=True)
+
+
+def open_fixture(request: pytest.FixtureRequest) -> JSBench:
+    """What the test asks the run's engine through; skips where the run calls none."""
+    if request.config.stash[ACTIVE].selected.labelled is not None:
+        pytest.skip("--jsbench-instances calls no model; leave it out to run a project's own tests")
+    own_tests = request.config.pluginmanager.get_plugin(NAME)
+    return cast("OwnTests", own_tests).fixture(request.node)
 
 
 def load_case(request: pytest.FixtureRequest) -> Case:

@@ -145,6 +145,17 @@ OPTIONS = (
         help="Anything else the engine takes; repeatable; the value is read as JSON where it is JSON.",
     ),
     Option(
+        name="record",
+        metavar="DIR",
+        help="Write every answer to a readable file in DIR, to be kept beside the tests.",
+    ),
+    Option(
+        name="replay",
+        metavar="DIR",
+        help="Ask the answers recorded in DIR (or a run's folder) instead of an engine: no key, no call. A prompt or "
+        "schema that has changed since is an error that says how.",
+    ),
+    Option(
         name="dataset",
         metavar="SOURCE",
         help="builtin (default), a schema file, a folder or glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,10 +12,10 @@ from pytest_jsbench.errors import PriceError
 from pytest_jsbench.prices import price_of
 
 if TYPE_CHECKING:
-    from pytest_jsbench.generations import Usage
     from pytest_jsbench.plugin.activation import Active
     from pytest_jsbench.plugin.controller import Controller
-    from pytest_jsbench.records import Record
+    from pytest_jsbench.prices import Price
+    from pytest_jsbench.records import AnsweredBy, Record
 
 #: seconds to the first line, and between two of them at least and at most
 _SOONEST = 10.0
@@ -31,7 +30,8 @@ class Progress:
         self._active = active
         self._controller = controller
         self._watched = False
-        self._price: Callable[[Usage], float | None] | None = None
+        #: by whose calls they are of; None where they have no published price
+        self._prices: dict[AnsweredBy, Price | None] = {}
         self._started = self._said = time.perf_counter()
         self._done = self._called = self._failing = 0
         self._cost = 0.0
@@ -43,21 +43,34 @@ class Progress:
         self._watched = is_watched(self._config)
         if not self._watched:
             return
-        try:
-            self._price = price_of(self._active.metadata)
-        except PriceError:  # the summary says why there is none
-            self._price = None
+        self._price(self._active.metadata.engine_asked)
 
     def pytest_jsbench_record(self, record: Record) -> None:
         """Count an attempt."""
         self._done += 1
         self._failing += not (record.verdict.passed or record.excluded)
-        if record.attempt in self._active.recorded:
+        if self._is_taken_over(record):
             return
         self._called += 1
         usage = getattr(record.generation, "usage", None)
-        if self._price is not None and usage is not None:
-            self._cost += self._price(usage) or 0.0
+        price = self._price(record.answered_by or self._active.metadata.engine_asked)
+        if price is not None and usage is not None:
+            self._cost += price(usage) or 0.0
+
+    def _is_taken_over(self, record: Record) -> bool:
+        """Whether an earlier run has paid for it; what an own test asked then may not be what it asks now."""
+        if record.attempt not in self._active.recorded:
+            return False
+        recorded = None if record.asked_by is None else self._active.recorded.get(record.attempt)
+        return recorded is None or recorded.started_at == record.started_at
+
+    def _price(self, who: AnsweredBy) -> Price | None:
+        if who not in self._prices:
+            try:
+                self._prices[who] = price_of(self._active.metadata, who)
+            except PriceError:  # the summary says why there is none
+                self._prices[who] = None
+        return self._prices[who]
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logfinish(self) -> None:
@@ -83,7 +96,7 @@ class Progress:
         if self._called:
             rate = self._called / seconds
             parts += [f"{rate:.3g} a second", f"{_clock((planned - self._done) / rate)} left"]
-        if self._price is not None:
+        if any(self._prices.values()):
             parts.append(f"${self._cost:,.2f} so far")
         return ", ".join(parts)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from pytest_jsbench.plugin.options import OPTIONS, value_of
+from pytest_jsbench.plugin.recording import read_recording
 
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.base import Selection
@@ -26,8 +27,10 @@ class Settings:
     """Everything a user said, read once."""
 
     engine: EngineConfig
-    #: whether the engine was named on the command line, and not only in the ini file
-    asked_on_command_line: bool
+    #: where every answer is recorded
+    record: Path | None
+    #: whose recorded answers are asked
+    replay: Path | None
     selection: Selection
     prompt: str
     shots: int
@@ -57,36 +60,29 @@ class Settings:
     @classmethod
     def from_config(cls, config: pytest.Config) -> Settings:
         """Read the command line and the ini file; pytest.UsageError says what is wrong with a value."""
-        from pytest_jsbench.engines.base import EngineConfig
         from pytest_jsbench.limits import Limits
 
         values = {option.name: value_of(config, option.name) for option in OPTIONS}
-        _refuse_beside_instances(values)
+        record, replay = read_recording(config)
+        _refuse_beside_instances({**values, "record": record, "replay": replay})
         policy = _policy(values)
         return cls(
-            engine=EngineConfig(
-                name=values["engine"],
-                model=values["model"],
-                base_url=values["base-url"],
-                api_key_env=values["api-key-env"],
-                response_format=_response_format(values["response-format"]),
-                options=dict(values["engine-option"] or ()),
-            ),
-            asked_on_command_line=config.getoption("jsbench_engine") is not None,
+            engine=_engine(values) if replay is None else _replaying(replay),
+            record=record,
+            replay=replay,
             selection=_selection(values, policy),
             prompt=values["prompt"] or "schema",
             shots=values["shots"] or 0,
             context=values["context"],
-            adapt=_adapt(values["adapt"], engine=values["engine"]),
+            adapt=_adapt(values["adapt"], engine=values["engine"] or "recorded"),
             max_tokens=values["max-tokens"],
             temperature=values["temperature"],
             seed=values["seed"],
             timeout=values["timeout"] or 120.0,
             retries=2 if values["retries"] is None else values["retries"],
             concurrency=values["concurrency"],
-            limits=Limits(
-                requests_per_minute=values["rpm"], tokens_per_minute=values["tpm"], max_cost=values["max-cost"]
-            ),
+            # recorded answers cost nothing, and keep nobody waiting
+            limits=_limits(values) if replay is None else Limits(),
             resume=None if values["resume"] is None else config.invocation_params.dir / values["resume"],
             shard=values["shard"],
             policy=policy,
@@ -98,6 +94,34 @@ class Settings:
         )
 
 
+def _engine(values: Mapping[str, Any]) -> EngineConfig:
+    from pytest_jsbench.engines.base import EngineConfig
+
+    return EngineConfig(
+        name=values["engine"],
+        model=values["model"],
+        base_url=values["base-url"],
+        api_key_env=values["api-key-env"],
+        response_format=_response_format(values["response-format"]),
+        options=dict(values["engine-option"] or ()),
+    )
+
+
+def _replaying(path: Path) -> EngineConfig:
+    """The engine that says what a folder of recordings, or the records of a run, hold."""
+    from pytest_jsbench.engines.base import EngineConfig
+
+    if path.is_file() or (path / "records.jsonl").is_file():
+        return EngineConfig(name="replay", options={"records": str(path)})
+    return EngineConfig(name="recorded", options={"folder": str(path)})
+
+
+def _limits(values: Mapping[str, Any]) -> Limits:
+    from pytest_jsbench.limits import Limits
+
+    return Limits(requests_per_minute=values["rpm"], tokens_per_minute=values["tpm"], max_cost=values["max-cost"])
+
+
 def _refuse_beside_instances(values: Mapping[str, Any]) -> None:
     """What asking a grammar about labelled answers leaves no room for."""
     if values["instances"] is None:
@@ -106,6 +130,8 @@ def _refuse_beside_instances(values: Mapping[str, Any]) -> None:
         "dataset": "brings schemas of its own",
         "resume": "calls no model, so there is nothing to go on with",
         "repeats": "calls no model, and a grammar decides alike each time",
+        "record": "calls no model, so there is nothing to record",
+        "replay": "calls no model, so there is nothing to replay",
     }
     for name, reason in reasons.items():
         if values[name] is not None:

@@ -49,7 +49,7 @@ def start(
         metadata = dataclasses.replace(metadata, resumed_from=resumption.metadata.run_id)
         # kept beside the new records, so that this run can be gone on with in its turn
         recorded = (folder or shared) / journal.RESUMED
-        journal.write(recorded, resumption.metadata, resumption.records)
+        journal.write(recorded, resumption.metadata, (*resumption.records, *resumption.own))
     return (
         Handover(metadata=metadata, folder=folder, shared=shared, limits=settings.limits, recorded=recorded),
         resumption,

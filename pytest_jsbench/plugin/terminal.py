@@ -49,7 +49,7 @@ class Terminal:
         settings = ", ".join([metadata.response_format, *switches, *adapt])
         lines = [
             f"jsbench: engine {metadata.engine}, model {metadata.model} ({settings})",
-            f"jsbench: {_source(active)}, {self._cases()}, {active.concurrency} in flight{_limited(active)}",
+            f"jsbench: {self._asked()}, {active.concurrency} in flight{_limited(active)}",
         ]
         if (metadata.prompt != "schema" or metadata.shots) and active.selected.labelled is None:
             shots = f", {_count(metadata.shots, 'example')} first" if metadata.shots else ""
@@ -109,6 +109,9 @@ class Terminal:
             for line in detail("verdict", _verdict(decision, passed=passed)):
                 reporter.write_line(line, green=passed, red=not passed, bold=True)
 
+    def _asked(self) -> str:
+        return f"{_source(self._active)}, {self._cases()}" if self._active.suite else "a project's own tests"
+
     def _cases(self) -> str:
         shard, here = self._active.settings.shard, _count(len(self._active.keys), "case")
         if shard is None:
@@ -151,6 +154,8 @@ def _resuming(resumption: Resumption) -> str:
     if resumption.metadata is None:
         return f"nothing to go on with in {resumption.source}: it was broken off before its first answer"
     parts = [f"{_count(len(resumption.records), 'answer')} taken over"]
+    if resumption.own:
+        parts.append(f"{_count(len(resumption.own), 'answer')} to own tests, taken over where they ask the same")
     if resumption.broken:
         parts.append(f"{_count(resumption.broken, 'broken call')} made again")
     if resumption.left_out:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
-from typing import assert_never
+from typing import Any, assert_never
 
 import pytest
 
@@ -16,6 +17,8 @@ from pytest_jsbench.records import Record
 #: one ASCII text: execnet carries builtins only, and no lone surrogate, no enum, no deep nesting can break it
 _OUTCOME = "jsbench_outcome"
 _FAILURE_TYPE = "jsbench_failure_type"
+#: what became of the attempts that a project's own test asked for, a list of such texts
+_OWN_OUTCOMES = "jsbench_own_outcomes"
 
 
 def mark(report: pytest.TestReport) -> None:
@@ -30,18 +33,9 @@ def is_marked(report: object) -> bool:
 
 def attach(report: pytest.TestReport, outcome: Outcome) -> None:
     """Put what became of an attempt on its call's report."""
-    result, record, missing = outcome.result, None, None
-    match result:
-        case Record():
-            record = result.to_dict()
-            failure_type = result.verdict.failure_type
-            report.__dict__[_FAILURE_TYPE] = failure_type.value if failure_type else ""
-        case Missing():
-            missing = asdict(result)
-        case _:
-            assert_never(result)
-    data = {"record": record, "missing": missing, "resumed": outcome.resumed, "journal_error": outcome.journal_error}
-    report.__dict__[_OUTCOME] = json.dumps(data, allow_nan=False)
+    if isinstance(outcome.result, Record):
+        report.__dict__[_FAILURE_TYPE] = _failure_type(outcome.result)
+    report.__dict__[_OUTCOME] = _write(outcome)
 
 
 def failure_type_of(report: pytest.TestReport) -> str:
@@ -54,7 +48,43 @@ def take(report: pytest.TestReport) -> Outcome | None:
     text = report.__dict__.pop(_OUTCOME, None)
     if text is None:
         return None
-    data = json.loads(text)
+    return _read(text)
+
+
+def attach_own(report: pytest.TestReport, outcomes: Iterable[Outcome]) -> None:
+    """Put what became of the attempts that a project's own test asked for on its report."""
+    report.__dict__[_OWN_OUTCOMES] = [_write(outcome) for outcome in outcomes]
+
+
+def blame(report: pytest.TestReport, record: Record) -> None:
+    """Say that a project's own test failed of an answer."""
+    report.__dict__[_FAILURE_TYPE] = _failure_type(record)
+
+
+def take_own(report: pytest.TestReport) -> list[Outcome]:
+    """What became of the attempts that a project's own test asked for, off its report."""
+    return [_read(text) for text in report.__dict__.pop(_OWN_OUTCOMES, ())]
+
+
+def _failure_type(record: Record) -> str:
+    return record.verdict.failure_type.value if record.verdict.failure_type else ""
+
+
+def _write(outcome: Outcome) -> str:
+    result, record, missing = outcome.result, None, None
+    match result:
+        case Record():
+            record = result.to_dict()
+        case Missing():
+            missing = asdict(result)
+        case _:
+            assert_never(result)
+    data = {"record": record, "missing": missing, "resumed": outcome.resumed, "journal_error": outcome.journal_error}
+    return json.dumps(data, allow_nan=False)
+
+
+def _read(text: str) -> Outcome:
+    data: dict[str, Any] = json.loads(text)
     return Outcome(
         result=Record.from_dict(data["record"]) if data["missing"] is None else _missing(**data["missing"]),
         resumed=data["resumed"],

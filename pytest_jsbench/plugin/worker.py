@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -11,18 +12,20 @@ import pytest
 from pytest_jsbench.acceptance import AcceptanceRunner
 from pytest_jsbench.adaptation.choosing import adapter
 from pytest_jsbench.engines.base import Acceptor, Engine, EngineConfig
+from pytest_jsbench.engines.recorder import RecordingEngine
 from pytest_jsbench.engines.registry import require_acceptor
 from pytest_jsbench.errors import EngineError, JournalError
 from pytest_jsbench.generations import Failed
 from pytest_jsbench.journal import Journal
 from pytest_jsbench.limits import Admission, Refused
-from pytest_jsbench.missing import Missing, MissingReason
+from pytest_jsbench.missing import MissingReason
 from pytest_jsbench.plugin.activation import Active, prepare
 from pytest_jsbench.plugin.collection import JSBenchCase
 from pytest_jsbench.plugin.lookahead import LookAhead
 from pytest_jsbench.plugin.outcomes import Outcome
+from pytest_jsbench.plugin.owntests import asks
 from pytest_jsbench.prices import price_of
-from pytest_jsbench.records import Record
+from pytest_jsbench.records import AnsweredBy, Record
 from pytest_jsbench.runner import Runner
 from pytest_jsbench.verdicts import Judge
 
@@ -44,27 +47,34 @@ class Worker:
         self._make: Callable[[JSBenchCase, float], Record] | None = None
         self._journal: Journal | None = None
         self._lookahead: LookAhead[Outcome] | None = None
-        limits = active.run.limits
-        price = None if limits.max_cost is None else price_of(active.metadata)
-        self._admission = Admission(active.run.shared / "limits.db", limits, price=price)
+        self._lock = threading.RLock()
+        #: by whose prices they reckon
+        self._admissions: dict[AnsweredBy, Admission] = {}
+        #: why no call is let through any more; None: they are
+        self._refusal: Refused | None = None
         self._resources: ExitStack = contextlib.ExitStack()
         config.add_cleanup(self._resources.close)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Get ready, if this process is going to run any case."""
-        if self._config.option.collectonly or not any(isinstance(item, JSBenchCase) for item in session.items):
+        cases = [item for item in session.items if isinstance(item, JSBenchCase)]
+        own = any(asks(item) for item in session.items)
+        active = self._active
+        if active.folder is not None:
+            name = "records.jsonl" if active.worker is None else f"records.{active.worker}.jsonl"
+            self._journal = Journal(active.folder / name, active.metadata.with_plan([item.key for item in cases]))
+        if self._config.option.collectonly or not (cases or own):
             return
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
             return
-        active = self._active
-        judge = self._resources.enter_context(Judge(active.settings.policy))
-        self._make = self._acceptance(judge) if active.selected.labelled is not None else self._generation(judge)
-        if active.folder is not None:
-            name = "records.jsonl" if active.worker is None else f"records.{active.worker}.jsonl"
-            keys = [item.key for item in session.items if isinstance(item, JSBenchCase)]
-            self._journal = Journal(active.folder / name, active.metadata.with_plan(keys))
-        self._lookahead = LookAhead(session, self._attempt, concurrency=active.concurrency)
+        if active.selected.labelled is None:
+            self.runner()
+            self._make = self._generated
+        elif cases:
+            self._make = self._acceptance()
+        if cases:
+            self._lookahead = LookAhead(session, self._attempt, concurrency=active.concurrency)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
@@ -75,11 +85,12 @@ class Worker:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
         """Start nothing more, and let go of the engine and the judge."""
-        self._admission.stop()
+        self._refuse(Refused(MissingReason.STOPPED, "the session ended first"))
         if self._lookahead is not None:
             self._lookahead.stop()
         self._resources.close()
-        self._admission.close()
+        for admission in self._admissions.values():
+            admission.close()
         if self._journal is not None:
             self._journal.close()
 
@@ -90,28 +101,73 @@ class Worker:
             raise RuntimeError(message)
         return self._lookahead.result(item)
 
-    def _generation(self, judge: Judge) -> Callable[[JSBenchCase, float], Record]:
-        """Each case is an attempt of the engine."""
+    def runner(self) -> Runner:
+        """What makes the run's attempts, built when it is first needed."""
+        with self._lock:
+            if self._runner is None:
+                self._runner = self._build_runner()
+            return self._runner
+
+    def admission(self, who: AnsweredBy) -> Admission:
+        """What lets calls of an engine through; PriceError where they have no price, and there is a limit in money."""
+        limits = self._active.run.limits
+        with self._lock:
+            if who not in self._admissions:
+                price = None if limits.max_cost is None else price_of(self._active.metadata, who)
+                path = self._active.run.shared / "limits.db"
+                self._admissions[who] = Admission(path, limits, price=price)
+                if self._refusal is not None:
+                    self._admissions[who].stop(self._refusal)
+            return self._admissions[who]
+
+    def recorded(self, engine: Engine) -> Engine:
+        """The engine, which writes down what it says where the run is recorded."""
+        folder = self._active.settings.record
+        return engine if folder is None else RecordingEngine(engine, folder)
+
+    def write(self, record: Record) -> Outcome:
+        """Write the record down, and say what went wrong with that."""
+        if self._journal is None:
+            return Outcome(result=record)
+        try:
+            self._journal.append(record)
+        except JournalError as error:
+            if self._active.settings.output is not None:  # what cannot be kept is not paid for
+                self._refuse(Refused(MissingReason.DISK, str(error)))
+            return Outcome(result=record, journal_error=str(error))
+        return Outcome(result=record)
+
+    def _refuse(self, refusal: Refused) -> None:
+        """Let no call through any more."""
+        with self._lock:
+            self._refusal = self._refusal or refusal
+            for admission in self._admissions.values():
+                admission.stop(refusal)
+
+    def _build_runner(self) -> Runner:
         active = self._active
-        engine: Engine = self._build(active.factory.build)
-        runner = self._runner = Runner(
+        engine = self.recorded(self._build(active.factory.build))
+        return Runner(
             engine=engine,
-            judge=judge,
+            judge=self._resources.enter_context(Judge(active.settings.policy)),
             template=active.template.render,
             params=active.params,
             retries=active.settings.retries,
             adapter=adapter(active.settings.adapt),
             context=active.settings.context or engine.info.context,
-            admission=self._admission,
-        )
-        return lambda item, planned_at: runner.attempt(
-            active.selected.dataset.case(item.key), repeat=item.repeat, planned_at=planned_at
+            admission=self.admission(active.metadata.engine_asked),
         )
 
-    def _acceptance(self, judge: Judge) -> Callable[[JSBenchCase, float], Record]:
+    def _generated(self, item: JSBenchCase, planned_at: float) -> Record:
+        """A case is an attempt of the engine."""
+        case = self._active.selected.dataset.case(item.key)
+        return self.runner().attempt(case, repeat=item.repeat, planned_at=planned_at)
+
+    def _acceptance(self) -> Callable[[JSBenchCase, float], Record]:
         """Each case is a number of labelled answers about which the engine's grammar is asked."""
         labelled = self._active.selected.labelled
         assert labelled is not None
+        judge = self._resources.enter_context(Judge(self._active.settings.policy))
         factory = require_acceptor(self._active.factory, self._active.settings.engine.name)
         acceptor: Acceptor = self._build(factory.build_acceptor)
         runner = AcceptanceRunner(acceptor=acceptor, judge=judge)
@@ -133,20 +189,10 @@ class Worker:
         assert self._make is not None
         assert self._lookahead is not None
         if (recorded := self._active.recorded.get((item.key, item.repeat))) is not None:
-            assert self._runner is not None
-            return Outcome(result=self._runner.judge_again(recorded), resumed=True)
+            return Outcome(result=self.runner().judge_again(recorded), resumed=True)
         try:
             record = self._make(item, planned_at)
         except Refused as refused:
-            missing = Missing(key=item.key, repeat=item.repeat, reason=refused.reason, message=refused.message)
-            return Outcome(result=missing)
+            return Outcome.of_refused(item.key, item.repeat, refused)
         broken_by_us = self._lookahead.stopped and isinstance(record.generation, Failed)
-        if self._journal is None or broken_by_us:
-            return Outcome(result=record)
-        try:
-            self._journal.append(record)
-        except JournalError as error:
-            if self._active.settings.output is not None:  # what cannot be kept is not paid for
-                self._admission.stop(Refused(MissingReason.DISK, str(error)))
-            return Outcome(result=record, journal_error=str(error))
-        return Outcome(result=record)
+        return Outcome(result=record) if broken_by_us else self.write(record)

@@ -12,6 +12,7 @@ import pytest
 
 # pytester forgets what a run inside this process imported, and would import it a second time beside what is here
 import pytest_jsbench.datasets.folder
+import pytest_jsbench.engines.recorded
 import pytest_jsbench.engines.replay
 import pytest_jsbench.engines.scripted
 import pytest_jsbench.plugin.controller

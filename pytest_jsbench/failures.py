@@ -2,50 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pytest_jsbench.display import printable
 from pytest_jsbench.generations import Completion
 from pytest_jsbench.records import Record
-from pytest_jsbench.verdicts import Note, Violation
+from pytest_jsbench.verdicts import Note, Verdict, Violation
 
 _EXCERPT = 160
 _VIOLATIONS = 3
 
 
-class CaseFailed(Exception):
+class CaseFailed(AssertionError):
     """The answer did not pass; its text says why, and how to run the case again."""
 
     def __init__(self, record: Record, *, rerun: str) -> None:
         super().__init__(failure_text(record, rerun=rerun))
-        self.headline = headline(record)
+        self.record = record
+        self.headline = headline(record.verdict)
 
 
-def headline(record: Record) -> str:
+def headline(verdict: Verdict) -> str:
     """One line: the failure type first, then what was expected and what came."""
-    verdict = record.verdict
     kind = verdict.failure_type.value if verdict.failure_type else "passed"
     reason = f" ({verdict.reason})" if verdict.reason else ""
     return f"{kind}{reason}: {printable(verdict.message)}" if verdict.message else f"{kind}{reason}"
 
 
 def failure_text(record: Record, *, rerun: str | None) -> str:
-    """The headline, where it went wrong, an excerpt of the answer, and the command that runs this case again."""
-    verdict = record.verdict
-    lines = [headline(record)]
-    lines += [
-        _violation(violation, told=number == 0) for number, violation in enumerate(verdict.violations[:_VIOLATIONS])
-    ]
-    if (more := len(verdict.violations) - _VIOLATIONS) > 0:
-        lines.append(f"  … and {more} more")
-    if verdict.extra_fields:
-        shown = ", ".join(printable(path, 80) for path in verdict.extra_fields[:5])
-        lines.append(f"  not in the schema: {shown}{', …' if len(verdict.extra_fields) > 5 else ''}")
-    if Note.ADAPTATION_LOSS in verdict.notes:
-        lines.append("  adaptation_loss: it breaks a keyword that was left out of the schema that was sent")
-    if isinstance(record.generation, Completion):
-        lines.append(f"  answer: {_excerpt(record.generation.text)}")
+    """What the judge says, and the command that runs this case again."""
+    text = record.generation.text if isinstance(record.generation, Completion) else None
+    lines = [verdict_text(record.verdict, text)]
     if rerun:
         lines.append(f"  again:  {rerun}")
     return "\n".join(lines)
+
+
+def verdict_text(verdict: Verdict, text: str | None) -> str:
+    """The headline, where it went wrong, and an excerpt of the answer, where there is one."""
+    lines = [headline(verdict), *_details(verdict)]
+    if text is not None:
+        lines.append(f"  answer: {_excerpt(text)}")
+    return "\n".join(lines)
+
+
+def _details(verdict: Verdict) -> Iterator[str]:
+    for number, violation in enumerate(verdict.violations[:_VIOLATIONS]):
+        yield _violation(violation, told=number == 0)
+    if (more := len(verdict.violations) - _VIOLATIONS) > 0:
+        yield f"  … and {more} more"
+    if verdict.extra_fields:
+        shown = ", ".join(printable(path, 80) for path in verdict.extra_fields[:5])
+        yield f"  not in the schema: {shown}{', …' if len(verdict.extra_fields) > 5 else ''}"
+    if Note.ADAPTATION_LOSS in verdict.notes:
+        yield "  adaptation_loss: it breaks a keyword that was left out of the schema that was sent"
 
 
 def _violation(violation: Violation, *, told: bool) -> str:

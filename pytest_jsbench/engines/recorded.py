@@ -1,0 +1,124 @@
+"""
+The `recorded` engine: answers kept beside the tests (`--jsbench-replay`); no key, no SDK, no call.
+
+`--jsbench-engine-option folder=DIR` names the folder that `--jsbench-record` filled.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.differences import json_change, prompt_change
+from pytest_jsbench.engines.options import Options
+from pytest_jsbench.engines.recordings import Recordings
+from pytest_jsbench.errors import EngineError, JSBenchError
+from pytest_jsbench.generations import CallError, Completion, Declined, EngineInfo, FaultKind, ResponseFormat
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.engines.recordings import Recording
+    from pytest_jsbench.generations import Request
+
+OPTIONS = frozenset({"folder"})
+_AGAIN = "record it again with --jsbench-record"
+
+
+class RecordedEngine:
+    """Says what was recorded, to who asks the same."""
+
+    def __init__(self, recordings: Recordings, info: EngineInfo) -> None:
+        self._recordings = recordings
+        self._info = info
+
+    @property
+    def info(self) -> EngineInfo:
+        """Who answered then, for reports."""
+        return self._info
+
+    def generate(self, request: Request) -> Completion | Declined:
+        """The recorded answer; CallError where there is none, or it was one to another prompt or schema."""
+        try:
+            recording = self._recordings.read(request.key, request.repeat)
+        except JSBenchError as error:
+            raise CallError(FaultKind.ENGINE, str(error)) from error
+        if recording is None:
+            path = self._recordings.path(request.key, request.repeat)
+            raise CallError(FaultKind.ENGINE, f"no recorded answer: {path} is not there; {_AGAIN}")
+        if changed := _changed(recording, request):
+            raise CallError(FaultKind.ENGINE, changed)
+        return recording.answer
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def _changed(recording: Recording, request: Request) -> str:
+    """What is asked otherwise than it was recorded; empty where nothing is."""
+    changes = {
+        "prompt": prompt_change(recording.prompt, request.prompt),
+        "schema": json_change(recording.schema, request.schema),
+    }
+    said = [f"the {name} is not the recorded one: {change}" for name, change in changes.items() if change]
+    return "; ".join([*said, _AGAIN]) if said else ""
+
+
+class RecordedFactory:
+    """Builds the `recorded` engine."""
+
+    concurrency = 16
+    shared = False
+    max_tokens = 2048
+
+    def check(self, config: EngineConfig) -> None:
+        """See that the folder is there."""
+        _recordings(config)
+
+    def describe(self, config: EngineConfig) -> EngineInfo:
+        """Who answered then."""
+        return _describe(config)
+
+    def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
+        """Nothing is shared."""
+        return nullcontext(config)
+
+    def build(self, config: EngineConfig) -> RecordedEngine:
+        """The engine; each recording is read when it is asked for."""
+        return RecordedEngine(_recordings(config), _describe(config))
+
+
+def _recordings(config: EngineConfig) -> Recordings:
+    options = Options(config, OPTIONS)
+    if "folder" not in config.options:
+        message = f"engine '{config.name}' needs a folder: --jsbench-replay DIR, as --jsbench-record DIR filled it"
+        raise EngineError(message)
+    folder = Path(options.text("folder", default=""))
+    if not folder.is_dir():
+        message = f"no recorded answers: {folder} is no folder; fill it with --jsbench-record and an engine"
+        raise EngineError(message)
+    return Recordings(folder)
+
+
+def _describe(config: EngineConfig) -> EngineInfo:
+    recordings = _recordings(config)
+    try:
+        engines = [recording.engine for recording in recordings.all()]
+    except JSBenchError as error:
+        raise EngineError(f"engine '{config.name}': {error}") from error
+    if not engines:
+        message = f"no recorded answers in {recordings.folder}; fill it with --jsbench-record and an engine"
+        raise EngineError(message)
+    models = sorted({each["model"] for each in engines})
+    return EngineInfo(
+        engine=config.name,
+        model=models[0] if len(models) == 1 else "several",
+        response_format=ResponseFormat(engines[0]["response_format"]),
+        streaming=all(each["streaming"] for each in engines),
+        details={"recorded_engine": ", ".join(sorted({each["engine"] for each in engines}))},
+    )
+
+
+FACTORY = RecordedFactory()

@@ -1,0 +1,123 @@
+"""Runners for a project's own tests: the run's engine, and any other that a test names."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import threading
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.adaptation.choosing import adapter
+from pytest_jsbench.cases import digest
+from pytest_jsbench.engines.registry import find
+from pytest_jsbench.limits import Refused
+from pytest_jsbench.plugin.outcomes import Outcome
+from pytest_jsbench.records import AnsweredBy, AskedBy, Record
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+
+    from pytest_jsbench.asking import Question
+    from pytest_jsbench.engines.base import Engine, EngineConfig
+    from pytest_jsbench.plugin.activation import Active
+    from pytest_jsbench.plugin.worker import Worker
+    from pytest_jsbench.runner import Runner
+
+
+class OwnRunners:
+    """Makes the attempts that a project's own tests ask for, each under the terms of its test."""
+
+    def __init__(self, active: Active, worker: Worker) -> None:
+        self._active = active
+        self._worker = worker
+        self._window = threading.BoundedSemaphore(active.concurrency)
+        self._engines: dict[str, Engine] = {}
+        self._lock = threading.Lock()
+        self._resources: ExitStack = contextlib.ExitStack()
+
+    def ask(self, question: Question, *, test: str) -> Outcome:
+        """What becomes of one attempt, of which no more than the run's number are made at once; written down."""
+        runner = self._runner(question)
+        asked_by = AskedBy(test=test, terms=self._terms(question, runner))
+        answered_by = self._other(runner)
+        recorded = self._active.recorded.get((question.case.key, question.repeat))
+        if recorded is not None and _asked_the_same(recorded, question, runner, asked_by, answered_by):
+            return Outcome(result=runner.judge_again(recorded), resumed=True)
+        try:
+            with self._window:
+                record = runner.attempt(question.case, repeat=question.repeat)
+        except Refused as refused:
+            return Outcome.of_refused(question.case.key, question.repeat, refused)
+        return self._worker.write(dataclasses.replace(record, asked_by=asked_by, answered_by=answered_by))
+
+    def close(self) -> None:
+        """Let go of the engines that only tests named."""
+        self._resources.close()
+
+    def _other(self, runner: Runner) -> AnsweredBy | None:
+        """Who answers, where it is not the run's engine."""
+        if runner.engine is self._worker.runner().engine:
+            return None
+        who = runner.engine.info
+        return AnsweredBy(engine=who.engine, model=who.model, provider=who.provider)
+
+    def _terms(self, question: Question, runner: Runner) -> str:
+        """A digest of all that decides an answer besides the question: the engine, and the sampling."""
+        config = question.terms.engine_config(self._active.settings.engine)
+        sampling = {name: getattr(runner.params, name) for name in ("max_tokens", "temperature", "seed")}
+        return digest({"engine": _name(config), **sampling})
+
+    def _runner(self, question: Question) -> Runner:
+        runner = self._worker.runner()
+        prompt, terms, run = question.prompt, question.terms, self._active.settings
+        if prompt is not None:
+            runner = dataclasses.replace(runner, template=lambda _: prompt)
+        config = terms.engine_config(run.engine)
+        params = runner.params
+        # recorded answers are asked, whoever gave them
+        if config != run.engine and run.replay is None:
+            runner = self._at(config, runner)
+            if config.name != run.engine.name and run.max_tokens is None:
+                params = dataclasses.replace(params, max_tokens=find(config.name).max_tokens)
+            mode, _, _ = run.adapt.partition(":")
+            if mode != "verbatim" and config.name in {"openai", "anthropic"}:
+                runner = dataclasses.replace(runner, adapter=adapter(f"{mode}:{config.name}"))
+        return dataclasses.replace(runner, params=terms.params(params))
+
+    def _at(self, config: EngineConfig, runner: Runner) -> Runner:
+        """The runner at another engine, with that one's room, and within the run's limits at that one's prices."""
+        engine = self._engine(config)
+        who = AnsweredBy(engine=engine.info.engine, model=engine.info.model, provider=engine.info.provider)
+        context = self._active.settings.context or engine.info.context
+        return dataclasses.replace(runner, engine=engine, context=context, admission=self._worker.admission(who))
+
+    def _engine(self, config: EngineConfig) -> Engine:
+        name = _name(config)
+        with self._lock:
+            if name not in self._engines:
+                factory = find(config.name)
+                factory.check(config)
+                prepared = self._resources.enter_context(factory.prepare(config))
+                engine = self._worker.recorded(factory.build(prepared))
+                self._resources.callback(engine.close)
+                self._engines[name] = engine
+            return self._engines[name]
+
+
+def _name(config: EngineConfig) -> str:
+    """All that was said of an engine; never to be written anywhere as it is."""
+    return json.dumps(config.to_dict(), sort_keys=True, default=repr)
+
+
+def _asked_the_same(
+    record: Record, question: Question, runner: Runner, asked_by: AskedBy, answered_by: AnsweredBy | None
+) -> bool:
+    """Whether a record of an earlier run answers this very question."""
+    if record.asked_by is None or record.prompt is None or record.answered_by != answered_by:
+        return False
+    return (
+        record.asked_by.terms == asked_by.terms
+        and digest(record.schema) == digest(question.case.schema)
+        and record.prompt.digest == runner.template(question.case).digest
+    )

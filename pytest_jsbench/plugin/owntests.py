@@ -1,0 +1,209 @@
+"""A project's own tests that ask an engine through the fixture `jsbench`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Generator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_jsbench.asking import Attempts, JSBench, Question
+from pytest_jsbench.cases import CaseKey, safe_name
+from pytest_jsbench.errors import JSBenchError
+from pytest_jsbench.failures import CaseFailed
+from pytest_jsbench.missing import Missing
+from pytest_jsbench.plugin import transport
+from pytest_jsbench.plugin.activation import Active, marker_name
+from pytest_jsbench.plugin.collection import properties
+from pytest_jsbench.plugin.ownrunners import OwnRunners
+from pytest_jsbench.records import Record
+from pytest_jsbench.terms import Terms
+
+if TYPE_CHECKING:
+    from pytest_jsbench.plugin.outcomes import Outcome
+    from pytest_jsbench.plugin.worker import Worker
+
+NAME = "jsbench-own-tests"
+_FIXTURE = "jsbench"
+
+
+class OwnTest:
+    """One test: its terms, and the attempts that it makes."""
+
+    def __init__(self, terms: Terms, nodeid: str, runners: OwnRunners) -> None:
+        self.terms = terms
+        self.attempts = Attempts(key_of(nodeid), self._ask)
+        #: whether the runs of a repeated test are under way
+        self.repeating = False
+        self._nodeid = nodeid
+        self._runners = runners
+        self._outcomes: list[Outcome] = []
+
+    def taken(self) -> tuple[Outcome, ...]:
+        """What became of the attempts since this was last asked."""
+        taken, self._outcomes = tuple(self._outcomes), []
+        return taken
+
+    def _ask(self, question: Question) -> Record:
+        __tracebackhide__ = True
+        outcome = self._runners.ask(question, test=self._nodeid)
+        self._outcomes.append(outcome)
+        if isinstance(outcome.result, Missing):
+            raise pytest.skip.Exception(f"not run: {outcome.result.message}", _use_item_location=True)
+        return outcome.result
+
+
+_TEST = pytest.StashKey[OwnTest]()
+
+
+class OwnTests:
+    """Reads their markers, runs the repeated ones, and puts their records on their reports."""
+
+    def __init__(self, config: pytest.Config, active: Active, worker: Worker) -> None:
+        self._active = active
+        self._runners = OwnRunners(active, worker)
+        config.add_cleanup(self._runners.close)
+
+    def fixture(self, item: pytest.Item) -> JSBench:
+        """What a test asks through."""
+        test = item.stash[_TEST] = OwnTest(read_terms(item), item.nodeid, self._runners)
+        rerun = f"{self._active.rerun} {shlex.quote(item.nodeid)}"
+        return JSBench(test.terms, test.attempts, folder=item.path.parent, rerun=rerun)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Make a marker that cannot be read an error of its module, before anything is paid for."""
+        report = yield
+        problems = list(_problems(report.result or ()))
+        if not problems:
+            return report
+        return pytest.CollectReport(report.nodeid, "failed", "\n".join(problems), [])
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+        """Run a repeated test so often, and hold against it what its marker says of that."""
+        test = pyfuncitem.stash.get(_TEST, None)
+        if test is None or test.repeating or test.terms.repeats == 1:
+            return (yield)
+        tally = Tally(test.terms)
+        test.repeating = True
+        try:
+            for repeat in range(test.terms.repeats - 1):
+                test.attempts.begin(repeat)
+                with tally:
+                    # through the hook again, for whoever runs coroutines
+                    pyfuncitem.ihook.pytest_pyfunc_call(pyfuncitem=pyfuncitem)
+            test.attempts.begin(test.terms.repeats - 1)
+            with tally:
+                yield
+        finally:
+            test.repeating = False
+        if (failure := tally.failure()) is not None:
+            raise failure
+        return True
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Put the records on the report of the phase in which they were made."""
+        test = item.stash.get(_TEST, None)
+        if test is None:
+            return (yield)
+        outcomes = test.taken()
+        item.user_properties += _properties(outcomes)
+        failed = call.excinfo.value if call.excinfo is not None else None
+        if isinstance(failed, CaseFailed) and failed.record.verdict.failure_type is not None:
+            item.add_marker(marker_name(failed.record.verdict.failure_type))
+        report = yield
+        transport.attach_own(report, outcomes)
+        if isinstance(failed, CaseFailed):
+            _say_it_first(report.longrepr, failed)
+            if not failed.record.excluded:  # a schema of the project's own that is none is no engine's failure
+                transport.blame(report, failed.record)
+        return report
+
+
+class Tally:
+    """How the runs of a repeated test ended; what is no verdict on it (a skip, Ctrl-C) goes on its way."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._passed = 0
+        self._failures: list[BaseException] = []
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
+        if error is None:
+            self._passed += 1
+            return False
+        if isinstance(error, pytest.skip.Exception | pytest.xfail.Exception):
+            return False
+        if not isinstance(error, Exception | pytest.fail.Exception):
+            return False
+        self._failures.append(error)
+        return True
+
+    def failure(self) -> BaseException | None:
+        """What the test failed of, the project's own assertions first; None where it passed often enough."""
+        repeats = self._terms.repeats
+        needed = repeats if self._terms.min_pass is None else self._terms.min_pass
+        if self._passed >= needed:
+            return None
+        # a gate may forgive an answer, and no assertion
+        failure = next((each for each in self._failures if not isinstance(each, CaseFailed)), self._failures[0])
+        said = f"{self._passed} of {repeats} repeats passed, {needed} needed"
+        failure.add_note(said)
+        if isinstance(failure, CaseFailed):
+            failure.headline += f" ({said})"
+        return failure
+
+
+def asks(item: pytest.Item) -> bool:
+    """Whether the test asks for the fixture, by itself or through another."""
+    return isinstance(item, pytest.Function) and _FIXTURE in item.fixturenames
+
+
+def read_terms(item: pytest.Item) -> Terms:
+    """The terms of the test's markers; ContractError where one cannot be read."""
+    return Terms.of((mark.args, mark.kwargs) for mark in item.iter_markers("jsbench"))
+
+
+def _problems(collected: Iterable[pytest.Item | pytest.Collector]) -> Iterator[str]:
+    for item in collected:
+        if isinstance(item, pytest.Item) and asks(item):
+            try:
+                read_terms(item)
+            except JSBenchError as error:
+                yield f"{item.nodeid}: {error}"
+
+
+def key_of(nodeid: str) -> CaseKey:
+    """The case of a test: its module, dotted, is the task."""
+    path, _, name = nodeid.partition("::")
+    name, bracket, parameters = name.partition("[")
+    name = name.replace("::", ".") + (f"-{parameters.removesuffix(']')}" if bracket else "")
+    return CaseKey(task=safe_name(path.removesuffix(".py").replace("/", ".")), id=safe_name(name))
+
+
+def _properties(outcomes: tuple[Outcome, ...]) -> list[tuple[str, object]]:
+    """What JUnit says of a test: of its only attempt, or how many there were and how many passed."""
+    records = [outcome.result for outcome in outcomes if isinstance(outcome.result, Record)]
+    passed = sum(record.verdict.passed for record in records)
+    several = [("jsbench.attempts", len(records)), ("jsbench.passed", passed)] if records else []
+    resumed = [("jsbench.resumed", True)] if any(outcome.resumed for outcome in outcomes) else []
+    return [*(properties(records[0]) if len(records) == 1 else several), *resumed]
+
+
+def _say_it_first(longrepr: Any, failed: CaseFailed) -> None:
+    """The failure type first, without the exception's name, in the short summary, JUnit's message and the traceback."""
+    crash = getattr(longrepr, "reprcrash", None)
+    if crash is not None:
+        crash.message = failed.headline
+    name = f"{CaseFailed.__module__}.{CaseFailed.__qualname__}: "
+    for entry in getattr(getattr(longrepr, "reprtraceback", None), "reprentries", ()):
+        lines = getattr(entry, "lines", None)
+        if lines is not None:
+            entry.lines[:] = [line.replace(name, "", 1) if line.startswith("E ") else line for line in lines]

@@ -1,0 +1,352 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
+
+#: answers by the last message: what it says after `say `, and `{"n": <repeat>}` to anything else
+ANSWERING = """
+import json, pathlib
+def answer(request):
+    text = request.prompt.messages[-1].content
+    with open("calls.log", "a") as log:
+        log.write(json.dumps([str(request.key), request.repeat, text, request.params.temperature]) + "\\n")
+    if text.startswith("say "):
+        return text.removeprefix("say ")
+    return '{"n": %d}' % request.repeat if request.repeat % 2 else '{"n": -1}'
+"""
+
+TESTS = """
+import pathlib
+import pytest
+
+NUMBER = pathlib.Path(__file__).with_name("number.json")
+saying = pytest.mark.jsbench(schema="number.json", prompt="say {text}", temperature=0.5)
+
+@pytest.fixture
+def answer(jsbench):
+    return jsbench.generate(text='{"n": -3}')
+
+@saying
+def test_it_answers(jsbench):
+    answer = jsbench.generate(text='{"n": 1}')
+    assert answer.instance == answer.parsed == {"n": 1}
+    assert (answer.text, answer.verdict.passed) == ('{"n": 1}', True)
+    assert answer.timing.tgt >= 0 and answer.usage.output_tokens is None
+
+@saying
+def test_it_breaks_the_schema(jsbench):
+    jsbench.generate(text='{"n": -1}')
+
+@saying
+def test_it_is_looked_at(jsbench):
+    answer = jsbench.generate(text='{"n": -1}', check=False)
+    assert answer.verdict.keyword == "minimum"
+    assert jsbench.using(prompt="say {it}").generate(it='{"n": 2}').instance == {"n": 2}
+
+@saying
+@pytest.mark.parametrize("number", [1, 2])
+def test_it_is_the_project_s_own_business(jsbench, number):
+    assert jsbench.generate(text='{"n": 2}').instance["n"] == number
+
+@pytest.mark.jsbench(schema="number.json", prompt="count", repeats=4, min_pass=2)
+def test_it_passes_often_enough(jsbench):
+    assert jsbench.generate().instance["n"] % 2
+
+@pytest.mark.jsbench(schema="number.json", prompt="count", repeats=4, min_pass=3)
+def test_it_passes_too_seldom(jsbench):
+    jsbench.generate()
+
+@saying
+def test_it_fails_in_a_fixture(answer):
+    pass
+
+class TestGroup:
+    @saying
+    def test_it_is_in_a_class(self, jsbench):
+        jsbench.generate(text='{"n": 3}')
+"""
+
+
+@pytest.fixture
+def project(bench: Bench) -> Bench:
+    """Tests of a project's own, with one answer of each kind."""
+    bench.write({"tests/test_numbers.py": TESTS, "tests/number.json": json.dumps(NUMBER), "answering.py": ANSWERING})
+    return bench
+
+
+def arguments(bench: Bench, *args: str) -> list[str]:
+    return [
+        *("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers),
+        "--jsbench-engine=scripted",
+        "--jsbench-engine-option=answers=answering:answer",
+        *args,
+    ]
+
+
+def run(bench: Bench, *args: str) -> pytest.RunResult:
+    return bench.pytester.runpytest_inprocess(*arguments(bench, *args))
+
+
+def run_one(bench: Bench, code: str, *args: str) -> pytest.RunResult:
+    """Run one module, whose tests find the schema in `NUMBER`."""
+    head = f"import pytest\nNUMBER = {NUMBER!r}\n"
+    bench.write({"test_one.py": head + code, "answering.py": ANSWERING})
+    return run(bench, "test_one.py", *args)
+
+
+def test_own_tests_are_judged_recorded_and_counted_like_any_case(project: Bench) -> None:
+    result = run(project, "tests", "--jsbench-output=out", "--junitxml=junit.xml", "-v")
+
+    result.assert_outcomes(passed=5, failed=4)
+    records = {(each["task"], each["id"], each["repeat"]): each for each in project.records()}
+    task = "tests.test_numbers"
+    assert {(name, repeat) for _, name, repeat in records} == {
+        ("test_it_answers", 0),
+        ("test_it_breaks_the_schema", 0),
+        ("test_it_is_looked_at", 0),
+        ("test_it_is_looked_at@2", 0),
+        ("test_it_is_the_project_s_own_business-1", 0),
+        ("test_it_is_the_project_s_own_business-2", 0),
+        *(("test_it_passes_often_enough", repeat) for repeat in range(4)),
+        *(("test_it_passes_too_seldom", repeat) for repeat in range(4)),
+        ("test_it_fails_in_a_fixture", 0),
+        ("TestGroup.test_it_is_in_a_class", 0),
+    }
+    violated = records[task, "test_it_breaks_the_schema", 0]
+    assert violated["prompt"]["messages"] == [{"role": "user", "content": 'say {"n": -1}'}]
+    assert violated["verdict"]["failure_type"] == "schema_violation"
+    metrics = project.run_json()["tasks"][task]["metrics"]
+    assert (metrics["planned"], metrics["passed"], metrics["missing"]) == (16, 9, 0)
+    assert project.run_json()["metrics"]["planned"] == 16
+    result.stdout.fnmatch_lines(["tests.test_numb*", "pass rate  9/16*"])
+    junit = (project.path / "junit.xml").read_text()
+    assert '<failure message="schema_violation: $.n: -1 is less than the minimum of 0"' in junit
+    assert '<property name="jsbench.attempts" value="4"' in junit
+    again = "E         again:  pytest --jsbench-engine=scripted --jsbench-engine-option=answers=answering:answer"
+    result.stdout.fnmatch_lines_random(
+        [
+            ">       jsbench.generate(text='{\"n\": -1}')",
+            "E       schema_violation: $.n: -1 is less than the minimum of 0",
+            "E         minimum at $.n [[]schema /properties/n/minimum]",
+            'E         answer: {"n": -1}',
+            f"{again} tests/test_numbers.py::test_it_breaks_the_schema",
+            "E       2 of 4 repeats passed, 3 needed",
+            ">       return jsbench.generate(text='{\"n\": -3}')",
+            "tests/test_numbers.py:*: CaseFailed",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*asking.py*")
+    result.stdout.no_fnmatch_line("*pytest_jsbench.failures*")
+
+
+def test_gates_decide_about_answers_and_not_about_assertions(plain: Bench) -> None:
+    code = (
+        "mark = pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
+        "@mark\ndef test_good(jsbench): jsbench.generate(text='{\"n\": 1}')\n"
+        "@mark\ndef test_bad(jsbench): jsbench.generate(text='{')\n"
+        "@mark\ndef test_own(jsbench): assert jsbench.generate(text='{\"n\": 1}').instance['n'] == 2\n"
+    )
+
+    met = run_one(plain, code, "--jsbench-min-pass-rate=0.5", "-k", "not own")
+    assert (met.ret, met.parseoutcomes()) == (0, {"passed": 1, "failed": 1, "deselected": 1})
+    assert run_one(plain, code, "--jsbench-min-pass-rate=0.6", "-k", "not own").ret == 1
+    assert run_one(plain, code, "--jsbench-min-pass-rate=0.5").ret == 1
+
+
+def test_terms_reach_the_engine_and_an_engine_of_a_test_s_own_is_named_in_its_record(plain: Bench) -> None:
+    plain.write({"other.json": json.dumps({"test_other": '{"n": 7}', "test_either-b": '{"n": 7}'})})
+
+    result = run_one(
+        plain,
+        "other = pytest.mark.jsbench(engine='scripted', model='other', engine_options={'answers': 'other.json'})\n"
+        "pytestmark = pytest.mark.jsbench(schema=NUMBER, messages=[{'role': 'user', 'content': 'say {text}'}])\n"
+        "@pytest.mark.jsbench(temperature=0.25)\n"
+        "def test_warm(jsbench): jsbench.generate(text='{\"n\": 1}')\n"
+        "@other\ndef test_other(jsbench): assert jsbench.generate(text='1').instance == {'n': 7}\n"
+        "@pytest.mark.parametrize('n', [pytest.param(1, id='a'), pytest.param(7, id='b', marks=other)])\n"
+        "def test_either(jsbench, n): assert jsbench.generate(text='{\"n\": 1}').instance == {'n': n}\n"
+        "def test_whole(jsbench): jsbench.generate('say {\"n\": 1}')\n",
+        "--jsbench-output=out",
+    )
+
+    result.assert_outcomes(passed=5)
+    calls = [json.loads(line) for line in (plain.path / "calls.log").read_text().splitlines()]
+    assert [call[3] for call in calls] == [0.25, None, None]
+    answered_by = {record["id"]: record["answered_by"] for record in plain.records()}
+    other = {"engine": "scripted", "model": "other", "provider": None}
+    assert answered_by == {
+        "test_warm": None,
+        "test_other": other,
+        "test_either-a": None,
+        "test_either-b": other,
+        "test_whole": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        (
+            "@pytest.mark.jsbench(prompt='say')\ndef test_it(jsbench): jsbench.generate()",
+            "E * no schema: say @pytest.mark.jsbench(schema=…), or jsbench.using(schema=…)",
+        ),
+        (
+            "@pytest.mark.jsbench(schema=NUMBER)\ndef test_it(jsbench): jsbench.generate(text='a')",
+            "E * no prompt for text: say @pytest.mark.jsbench(schema=…, prompt=…)",
+        ),
+        (
+            "@pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\ndef test_it(jsbench): jsbench.generate(txt='a')",
+            "E * the prompt's {text} is not filled: generate() was given txt; expected text=…",
+        ),
+        (
+            "@pytest.mark.jsbench(schema='a.json')\ndef test_it(jsbench): jsbench.generate()",
+            "E * cannot read the schema */a.json: No such file or directory; *",
+        ),
+        (
+            "@pytest.mark.jsbench(schema=NUMBER)\ndef test_it(jsbench): jsbench.using(modle='a')",
+            "E * using() has no argument 'modle': did you mean 'model'? *",
+        ),
+        (
+            "@pytest.mark.jsbench(schema=NUMBER)\ndef test_it(jsbench): jsbench.using(engine='lokal').generate()",
+            "E * unknown engine 'lokal': did you mean 'local'? *",
+        ),
+        (
+            "@pytest.mark.jsbench(schema={'type': 'intger'})\ndef test_it(jsbench): jsbench.generate()",
+            "E * invalid_schema (*",
+        ),
+    ],
+)
+def test_a_test_that_cannot_ask_fails_at_its_own_line_with_the_next_step(plain: Bench, code: str, line: str) -> None:
+    result = run_one(plain, code, "--jsbench-min-pass-rate=0")
+
+    assert (result.ret, result.parseoutcomes()) == (1, {"failed": 1})
+    result.stdout.fnmatch_lines([line.replace("[", "[[]").replace("?", "[?]")])
+    result.stdout.fnmatch_lines(["> *jsbench.*"])
+    result.stdout.no_fnmatch_line("*/pytest_jsbench/*.py:*")
+
+
+def test_a_marker_that_cannot_be_read_is_refused_before_anything_is_paid_for(bench: Bench) -> None:
+    result = run_one(
+        bench,
+        "@pytest.mark.jsbench(schema=NUMBER)\ndef test_first(jsbench): jsbench.generate()\n"
+        "@pytest.mark.jsbench(shema=NUMBER)\ndef test_it(jsbench): jsbench.generate()\n"
+        "@pytest.mark.parametrize('n', [pytest.param(1, marks=pytest.mark.jsbench(repeats=0))])\n"
+        "def test_one(jsbench, n): jsbench.generate()\n",
+    )
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*ERROR collecting test_one.py*",
+            "test_one.py::test_it: the marker jsbench has no argument 'shema': did you mean 'schema'[?] *",
+            "test_one.py::test_one[[]1]: the marker jsbench: repeats is a whole number of at least 1, not 0",
+        ]
+    )
+    assert not (bench.path / "calls.log").exists()
+
+
+def test_without_an_engine_they_are_skipped_with_the_next_step(plain: Bench) -> None:
+    plain.write({"test_one.py": "def test_it(jsbench): raise AssertionError"})
+
+    result = plain.pytester.runpytest_inprocess("-rs", *WITHOUT_SLOW_PLUGINS)
+
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(
+        ["SKIPPED*no engine named; run with --jsbench-engine=NAME, or set jsbench_engine in the ini file"]
+    )
+
+
+def test_skips_and_expected_failures_of_a_repeated_test_are_pytest_s(plain: Bench) -> None:
+    mark = "@pytest.mark.jsbench(schema=NUMBER, prompt='count', repeats=3)\n"
+
+    result = run_one(
+        plain,
+        f"{mark}def test_skipped(jsbench): pytest.skip('not now')\n"
+        f"{mark}def test_expected(jsbench): pytest.xfail('known')\n"
+        f"{mark}@pytest.mark.xfail(strict=True)\ndef test_marked(jsbench): jsbench.generate()\n"
+        f"{mark}def test_failed(jsbench):\n    if jsbench.generate(check=False).verdict.passed: pytest.fail('mine')\n",
+    )
+
+    result.assert_outcomes(skipped=1, xfailed=2, failed=1)
+    result.stdout.fnmatch_lines(["E * mine", "E *2 of 3 repeats passed, 3 needed"])
+
+
+@pytest.mark.skipif(importlib.util.find_spec("anyio") is None, reason="needs the package anyio")
+def test_coroutines_ask_at_once_and_repeat(plain: Bench) -> None:
+    code = (
+        "import asyncio\n"
+        "pytestmark = pytest.mark.anyio\n"
+        "@pytest.fixture\ndef anyio_backend(): return 'asyncio'\n"
+        "mark = pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
+        "@mark\nasync def test_many(jsbench):\n"
+        "    texts = ['{\"n\": %d}' % n for n in range(5)]\n"
+        "    answers = await asyncio.gather(*(jsbench.agenerate(text=text) for text in texts))\n"
+        "    assert [answer.text for answer in answers] == texts\n"
+        "@mark\nasync def test_bad(jsbench):\n    await jsbench.agenerate(text='{')\n"
+        "@pytest.mark.jsbench(schema=NUMBER, prompt='count', repeats=4, min_pass=2)\n"
+        "async def test_repeated(jsbench):\n    await jsbench.agenerate()\n"
+    )
+    plain.write({"test_one.py": f"import pytest\nNUMBER = {NUMBER!r}\n{code}", "answering.py": ANSWERING})
+    slow = WITHOUT_SLOW_PLUGINS[:-2]
+
+    result = plain.pytester.runpytest_inprocess(
+        *slow,
+        *("-p", "no:randomly"),
+        "--jsbench-engine=scripted",
+        "--jsbench-engine-option=answers=answering:answer",
+        "test_one.py",
+        "--jsbench-output=out",
+    )
+
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(
+        [">       await jsbench.agenerate(text='{')", "E       syntax_error *", "*: CaseFailed"]
+    )
+    many = sorted(record["id"] for record in plain.records() if record["id"].startswith("test_many"))
+    assert many == ["test_many", "test_many@2", "test_many@3", "test_many@4", "test_many@5"]
+
+
+@pytest.mark.parametrize(
+    ("ini", "args", "expected"),
+    [
+        ("", ["--jsbench-engine=scripted"], {"suite"}),
+        ("", ["--jsbench-engine=scripted", "test_one.py"], {"own"}),
+        ("", ["--jsbench-engine=scripted", "--jsbench-dataset=schemas", "test_one.py"], {"own", "suite"}),
+        ("", ["--jsbench-engine=scripted", "--jsbench-record=answers"], {"own"}),
+        ("jsbench_engine = scripted", [], {"own"}),
+        ("jsbench_engine = scripted", ["--jsbench-dataset=schemas"], {"suite"}),
+        ("jsbench_engine = scripted", ["jsbench"], {"suite"}),
+        ("jsbench_engine = scripted\njsbench_dataset = schemas", [], {"own", "suite"}),
+        ("jsbench_engine = scripted\njsbench_dataset = schemas", ["test_one.py"], {"own"}),
+    ],
+)
+def test_the_schemas_of_a_dataset_run_only_where_they_are_asked_for(
+    plain: Bench, ini: str, args: list[str], expected: set[str]
+) -> None:
+    plain.case("a")
+    plain.write({"test_one.py": "def test_own(): pass", "pytest.ini": f"[pytest]\n{ini}\n"})
+    engine = ["--jsbench-engine-option=answers=answers.json", "-p", "no:randomly", *WITHOUT_SLOW_PLUGINS]
+
+    result = plain.pytester.runpytest_inprocess("--collect-only", "-q", *engine, *args)
+
+    found = {"suite" if line.startswith("jsbench::") else "own" for line in result.outlines if "::" in line}
+    assert found == expected
+
+
+def test_a_schema_s_folder_is_the_test_s_own(plain: Bench) -> None:
+    (plain.path / "deep").mkdir()
+    Path(plain.path / "deep" / "number.json").write_text(json.dumps(NUMBER))
+    plain.write(
+        {
+            "deep/test_one.py": "import pytest\n@pytest.mark.jsbench(schema='number.json', prompt='say {t}')\n"
+            "def test_it(jsbench): jsbench.generate(t='{\"n\": 1}')",
+            "answering.py": ANSWERING,
+        }
+    )
+
+    run(plain, "deep").assert_outcomes(passed=1)

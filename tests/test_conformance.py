@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench import JudgePolicy, assert_conforms
+
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}
+
+
+@dataclass
+class Count:
+    n: int
+
+
+@pytest.mark.parametrize("answer", ['{"n": 1}', b'{"n": 1}', {"n": 1}, '```json\n{"n": 1}\n```'])
+def test_an_answer_that_conforms_is_given_back_as_its_json_value(answer: object) -> None:
+    assert assert_conforms(NUMBER, answer) == {"n": 1}
+
+
+@pytest.mark.parametrize(
+    ("answer", "lines"),
+    [
+        (
+            '{"n": -1}',
+            [
+                "schema_violation: $.n: -1 is less than the minimum of 0",
+                "  minimum at $.n [schema /properties/n/minimum]",
+                '  answer: {"n": -1}',
+            ],
+        ),
+        ({"n": 1, "m": 2}, ["hallucination", "  not in the schema: $.m"]),
+        ("n is 1", ["syntax_error (prose)"]),
+        ({"n": float("nan")}, ["syntax_error"]),
+        (b"\xff", ["syntax_error"]),
+    ],
+)
+def test_one_that_does_not_fails_with_the_judge_s_message(answer: object, lines: list[str]) -> None:
+    with pytest.raises(AssertionError) as failed:
+        assert_conforms(NUMBER, answer)
+
+    text = str(failed.value)
+    assert text.startswith(lines[0])
+    assert all(line in text.splitlines() or text.startswith(line) for line in lines)
+
+
+def test_the_policy_says_how_strictly() -> None:
+    assert assert_conforms(NUMBER, {"n": 1, "m": 2}, policy=JudgePolicy(extra_fields="allow")) == {"n": 1, "m": 2}
+
+
+def test_a_schema_may_be_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "number.json").write_text(json.dumps(NUMBER))
+    monkeypatch.chdir(tmp_path)
+
+    assert assert_conforms("number.json", {"n": 1}) == {"n": 1}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pydantic") is None, reason="needs the package pydantic")
+def test_a_schema_may_be_a_type_and_an_answer_an_object_of_one() -> None:
+    assert assert_conforms(Count, '{"n": 1}') == {"n": 1}
+    assert assert_conforms(NUMBER, Count(n=1)) == {"n": 1}
+    with pytest.raises(AssertionError, match=r"schema_violation: \$\.n: -1"):
+        assert_conforms(NUMBER, Count(n=-1))
+
+
+def test_hostile_text_reaches_no_terminal() -> None:
+    with pytest.raises(AssertionError) as failed:
+        assert_conforms(NUMBER, {"n": "\x1b[2J\u202e", "\x07": 1})
+
+    assert not {"\x1b", "\u202e", "\x07"} & set(str(failed.value))
