@@ -11,7 +11,7 @@ import pytest
 
 from pytest_jsbench import Completion, EngineConfig
 from pytest_jsbench.generations import ResponseFormat
-from pytest_jsbench.plugin.options import OPTIONS
+from pytest_jsbench.plugin.optionlist import OPTIONS
 from tests.engines.asking import request
 
 README = Path(__file__).parents[1] / "README.md"

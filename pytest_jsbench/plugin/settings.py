@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from pytest_jsbench.plugin.options import OPTIONS, value_of
+from pytest_jsbench.plugin.optionlist import OPTIONS
+from pytest_jsbench.plugin.options import value_of
 from pytest_jsbench.plugin.recording import read_recording
 
 if TYPE_CHECKING:

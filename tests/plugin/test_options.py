@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pytest_jsbench.plugin.options import OPTIONS
+from pytest_jsbench.plugin.optionlist import OPTIONS
 from pytest_jsbench.verdicts.dialects import NAMES
 
 
