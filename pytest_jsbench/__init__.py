@@ -5,6 +5,7 @@ Reading order is import order; each module imports only what stands above it:
 
     errors, timing          what can go wrong; how long it took
     cases                   the JSON Schemas to be answered
+    typeschemas, contracts  schemas of Python types; what one answer must conform to
     prompts                 a case as messages
     generations, missing    what is asked of an engine and what comes back; why nothing did
     verdicts, statistics    the judge; pure numbers
@@ -17,6 +18,7 @@ Reading order is import order; each module imports only what stands above it:
     evaluations             anyone's files of metrics
     runner, exports         attempts with retries; what is written at the end
     resumption, merging     an earlier run gone on with; shards put together
+    terms, asking           what a project's own test asks for; what it asks through, and the answer
     plugin, cli             pytest; the `jsbench` command
 
 Importing this package imports none of them: the names below are loaded when they are used.

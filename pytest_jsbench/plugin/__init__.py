@@ -1,8 +1,9 @@
 """
 The only part that knows pytest: declares options, and does nothing more until an engine is named.
 
-`options` reads them; `activation` puts the parts together: `collection` (the virtual suite), `worker` (where items
-run), `controller` (where reports land), `terminal` (what is shown), `benchmark` (pytest-benchmark's rows).
+`options` reads them; `activation` puts the parts together: `collection` (the virtual suite), `owntests` (a project's
+own), `worker` (where items run), `controller` (where reports land), `terminal` (what is shown), `benchmark`
+(pytest-benchmark's rows).
 """
 
 from __future__ import annotations

@@ -106,3 +106,12 @@ def test_what_cannot_be_asked_is_refused_before_anything_runs(labelled: Bench) -
     result.stderr.fnmatch_lines(["ERROR: engine 'scripted' has no grammar * expected llguidance, outlines, xgrammar"])
     result = run(labelled, "--jsbench-dataset=builtin")
     result.stderr.fnmatch_lines(["ERROR: --jsbench-instances brings schemas of its own: leave out --jsbench-dataset"])
+
+
+def test_own_tests_are_skipped_where_no_model_is_called(labelled: Bench) -> None:
+    labelled.write({"test_one.py": "def test_it(jsbench): raise AssertionError"})
+
+    result = run(labelled, "test_one.py", "-rs")
+
+    result.assert_outcomes(passed=1, failed=3, skipped=2)
+    result.stdout.fnmatch_lines(["SKIPPED*--jsbench-instances calls no model; leave it out to run a project's own*"])
