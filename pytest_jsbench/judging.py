@@ -14,7 +14,8 @@ from pytest_jsbench.cases import Schema
 from pytest_jsbench.display import printable
 from pytest_jsbench.errors import RecordError
 from pytest_jsbench.exports.table import details, keyword_table, table
-from pytest_jsbench.records import Record, Run, verdict_to_dict
+from pytest_jsbench.jsonvalues import verdict_to_dict
+from pytest_jsbench.records import Record, Run
 from pytest_jsbench.summaries import summarize
 from pytest_jsbench.verdicts import Judge, JudgePolicy, Verdict, decide
 

@@ -12,8 +12,8 @@ from pytest_jsbench.cases import CaseKey, Schema
 from pytest_jsbench.errors import RecordError
 from pytest_jsbench.generations import Completion, Declined, EngineInfo, Request, ResponseFormat
 from pytest_jsbench.journal import write_atomically
+from pytest_jsbench.jsonvalues import generation_from_dict, generation_to_dict
 from pytest_jsbench.prompts import Message, Prompt
-from pytest_jsbench.records import generation_from_dict, generation_to_dict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

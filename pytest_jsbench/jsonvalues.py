@@ -1,0 +1,151 @@
+"""Generations and verdicts as the JSON values of a record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, assert_never
+
+from pytest_jsbench.generations import (
+    Completion,
+    Decided,
+    Decision,
+    Declined,
+    DeclineReason,
+    Failed,
+    FaultKind,
+    FinishReason,
+    Generation,
+    ResponseFormat,
+    Sent,
+    Usage,
+)
+from pytest_jsbench.timing import Timing
+from pytest_jsbench.verdicts import FailureType, Note, SecondOpinion, Verdict, Violation
+
+
+def generation_to_dict(generation: Generation) -> dict[str, Any]:
+    """The generation as JSON values."""
+    match generation:
+        case Completion():
+            return {
+                "type": "completion",
+                "text": generation.text,
+                "finish_reason": generation.finish_reason.value,
+                "timing": _timing_to_dict(generation.timing),
+                "usage": _usage_to_dict(generation.usage),
+                "sent": _sent_to_dict(generation.sent),
+            }
+        case Declined():
+            return {
+                "type": "declined",
+                "reason": generation.reason.value,
+                "message": generation.message,
+                "timing": generation.timing and _timing_to_dict(generation.timing),
+                "usage": _usage_to_dict(generation.usage),
+                "sent": _sent_to_dict(generation.sent),
+            }
+        case Failed():
+            return {
+                "type": "failed",
+                "kind": generation.kind.value,
+                "message": generation.message,
+                "status": generation.status,
+            }
+        case Decided():
+            return {
+                "type": "decided",
+                "decisions": [asdict(decision) for decision in generation.decisions],
+                "timing": _timing_to_dict(generation.timing),
+            }
+        case _:
+            assert_never(generation)
+
+
+def generation_from_dict(data: Mapping[str, Any]) -> Generation:
+    """The inverse of `generation_to_dict`."""
+    if data["type"] == "failed":
+        return Failed(kind=FaultKind(data["kind"]), message=data["message"], status=data["status"])
+    if data["type"] == "decided":
+        decisions = tuple(Decision(**decision) for decision in data["decisions"])
+        return Decided(decisions=decisions, timing=Timing(**data["timing"]))
+    usage = Usage(**data["usage"])
+    timing = None if data["timing"] is None else Timing(**data["timing"])
+    sent = None
+    if data["sent"] is not None:
+        sent = Sent(response_format=ResponseFormat(data["sent"]["response_format"]), schema=data["sent"]["schema"])
+    if data["type"] == "declined":
+        return Declined(
+            reason=DeclineReason(data["reason"]),
+            message=data["message"],
+            timing=timing,
+            usage=usage,
+            sent=sent,
+        )
+    if data["type"] == "completion" and timing is not None:
+        finish = FinishReason(data["finish_reason"])
+        return Completion(text=data["text"], finish_reason=finish, timing=timing, usage=usage, sent=sent)
+    message = f"generation.type is {data['type']!r}; expected completion, declined, failed or decided"
+    raise ValueError(message)
+
+
+def _timing_to_dict(timing: Timing) -> dict[str, float | None]:
+    return {
+        "tgt": timing.tgt,
+        "ttft": timing.ttft,
+        "gct": timing.gct,
+        "grammar_compilation": timing.grammar_compilation,
+    }
+
+
+def _usage_to_dict(usage: Usage) -> dict[str, int | None]:
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+    }
+
+
+def _sent_to_dict(sent: Sent | None) -> dict[str, Any] | None:
+    return None if sent is None else {"response_format": sent.response_format.value, "schema": sent.schema}
+
+
+def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
+    """The verdict as JSON values, without its instance."""
+    return {
+        "passed": verdict.passed,
+        "valid": verdict.valid,
+        "failure_type": verdict.failure_type and verdict.failure_type.value,
+        "reason": verdict.reason,
+        "message": verdict.message,
+        "violations": [
+            {
+                "keyword": violation.keyword,
+                "instance_path": violation.instance_path,
+                "schema_path": violation.schema_path,
+                "message": violation.message,
+            }
+            for violation in verdict.violations
+        ],
+        "extra_fields": list(verdict.extra_fields),
+        "notes": [note.value for note in verdict.notes],
+        "dialect": verdict.dialect,
+        "second_opinion": verdict.second_opinion.value,
+    }
+
+
+def verdict_from_dict(data: Mapping[str, Any]) -> Verdict:
+    """The inverse of `verdict_to_dict`, without the instance."""
+    failure_type = data["failure_type"]
+    return Verdict(
+        failure_type=failure_type and FailureType(failure_type),
+        valid=data["valid"],
+        reason=data["reason"],
+        message=data["message"],
+        violations=tuple(Violation(**violation) for violation in data["violations"]),
+        extra_fields=tuple(data["extra_fields"]),
+        notes=tuple(Note(note) for note in data["notes"]),
+        dialect=data["dialect"],
+        second_opinion=SecondOpinion(data["second_opinion"]),
+    )
