@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from pytest_jsbench import __version__
-from pytest_jsbench.adaptation import SUBSETS
+from pytest_jsbench.adaptation.subsets import SUBSETS
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.errors import JSBenchError

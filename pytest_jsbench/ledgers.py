@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, TextIO
 
 from tabulate import tabulate
 
-from pytest_jsbench.adaptation import SUBSETS, Adapted, Inexpressible, adapt
+from pytest_jsbench.adaptation import Adapted, Inexpressible
+from pytest_jsbench.adaptation.adapting import adapt
+from pytest_jsbench.adaptation.subsets import SUBSETS
 from pytest_jsbench.cases import Case
 from pytest_jsbench.display import printable
 

@@ -6,9 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from pytest_jsbench.adaptation.adapting import adapt
-from pytest_jsbench.adaptation.subsets import SUBSETS
-
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.model import Adapted, Inexpressible, Mode
     from pytest_jsbench.cases import Schema
@@ -19,6 +16,9 @@ def adapter(said: str) -> Callable[[Schema], Adapted | Inexpressible] | None:
     mode, _, subset = said.partition(":")
     if said == "verbatim":
         return None
+    from pytest_jsbench.adaptation.adapting import adapt
+    from pytest_jsbench.adaptation.subsets import SUBSETS
+
     if mode not in {"narrow", "relax"} or subset not in SUBSETS:
         message = f"expected verbatim, or narrow or relax and one of {', '.join(SUBSETS)}, found {said!r}"
         raise ValueError(message)

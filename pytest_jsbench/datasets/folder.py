@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey
-from pytest_jsbench.datasets import jsonl, openapi, parquet, tools
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.bundling import Place, bundle, leaves
 from pytest_jsbench.datasets.documents import (
@@ -24,6 +23,9 @@ from pytest_jsbench.datasets.documents import (
 )
 from pytest_jsbench.datasets.listing import Found, Listing
 from pytest_jsbench.datasets.shelf import Shelf
+
+if TYPE_CHECKING:
+    from pytest_jsbench.datasets import openapi
 
 DOCUMENT_SUFFIXES = (*JSON_SUFFIXES, *YAML_SUFFIXES)
 #: of the files that are taken from a folder
@@ -49,8 +51,12 @@ def _find(shelf: Shelf, path: Path) -> Iterator[Found]:
     own_task = inner.with_suffix("").as_posix()
     match path.suffix.lower():
         case ".jsonl":
+            from pytest_jsbench.datasets import jsonl
+
             return jsonl.find(path, task=own_task)
         case ".parquet":
+            from pytest_jsbench.datasets import parquet
+
             return parquet.find(path, task=own_task)
         case _:
             return _find_in_document(shelf, path, task, own_task)
@@ -63,6 +69,11 @@ def _top(root: Path) -> str:
 
 def _find_in_document(shelf: Shelf, path: Path, task: str, own_task: str) -> Iterator[Found]:
     document = _more_than_a_schema(shelf, path)
+    if document is None:
+        yield Found(task=task, name=path.stem, read=partial(_read_schema, shelf, path))
+        return
+    from pytest_jsbench.datasets import openapi, tools
+
     if openapi.is_openapi(document):
         yield from _find_in_api(shelf, path, own_task, document)
     elif found := tools.tool_schemas(document):
@@ -74,6 +85,8 @@ def _find_in_document(shelf: Shelf, path: Path, task: str, own_task: str) -> Ite
 
 
 def _find_in_api(shelf: Shelf, path: Path, own_task: str, document: Any) -> Iterator[Found]:
+    from pytest_jsbench.datasets import openapi
+
     found = None
     for found in openapi.api_schemas(document):
         read = partial(_read_api_schema, shelf, path, found.group, found.steps)
@@ -115,6 +128,8 @@ def _read_tool(shelf: Shelf, path: Path, steps: tuple[str | int, ...], key: Case
 def _read_api_schema(
     shelf: Shelf, path: Path, group: openapi.Group | None, steps: tuple[str, ...], key: CaseKey
 ) -> Case | BrokenCase:
+    from pytest_jsbench.datasets import openapi
+
     def read() -> object:
         document = shelf.document(path)
         if group is None:

@@ -6,14 +6,16 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.datasets.base import Dataset, Sample, Selection
-from pytest_jsbench.datasets.conditions import All, holds, parse
-from pytest_jsbench.datasets.facts import Facts
-from pytest_jsbench.datasets.labelled import open_labelled
 from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.errors import ConditionError, DatasetError
+
+if TYPE_CHECKING:
+    from pytest_jsbench.datasets.conditions import All
+    from pytest_jsbench.datasets.facts import Facts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,8 @@ class CaseFacts:
     @cached_property
     def facts(self) -> Facts | None:
         """What is known of its schema; None where its row holds none."""
+        from pytest_jsbench.datasets.facts import Facts
+
         if isinstance(self._case, BrokenCase):
             return None
         return Facts.of(self._case.schema, default_dialect=self._default_dialect)
@@ -59,14 +63,16 @@ class CaseFacts:
 
 def open_selected(selection: Selection) -> Dataset:
     """The dataset of a selection; of what meets the conditions, the first of each task, and of these a sample."""
-    condition = All(conditions=tuple(_parse(text) for text in selection.where)) if selection.where else None
+    condition = _condition(selection.where)
     # the first of each task are counted among those that meet the conditions
     wanted = selection if condition is None else replace(selection, limit=None)
-    dataset = open_labelled(wanted) if selection.labelled else open_dataset(wanted)
+    dataset = _open(wanted)
     if condition is None and selection.sample is None:
         return dataset
     keys = list(dataset.keys())
     if condition is not None:
+        from pytest_jsbench.datasets.conditions import holds
+
         subjects = (CaseFacts(dataset, key, selection.default_dialect) for key in keys)
         met = [subject.key for subject in subjects if holds(condition, subject)]
         if not met:
@@ -84,7 +90,26 @@ def whole(dataset: Dataset) -> Dataset:
     return dataset.whole if isinstance(dataset, SelectedDataset) else dataset
 
 
+def _open(selection: Selection) -> Dataset:
+    if not selection.labelled:
+        return open_dataset(selection)
+    from pytest_jsbench.datasets.labelled import open_labelled
+
+    return open_labelled(selection)
+
+
+def _condition(where: Sequence[str]) -> All | None:
+    """All of the conditions; None where there are none."""
+    if not where:
+        return None
+    from pytest_jsbench.datasets.conditions import All
+
+    return All(conditions=tuple(map(_parse, where)))
+
+
 def _parse(text: str) -> All:
+    from pytest_jsbench.datasets.conditions import All, parse
+
     try:
         return All(conditions=(parse(text),))
     except ConditionError as error:

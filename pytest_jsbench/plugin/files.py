@@ -12,8 +12,6 @@ import pytest
 
 from pytest_jsbench import prices
 from pytest_jsbench.errors import JSBenchError
-from pytest_jsbench.exports import every_eval_ever, junit, report
-from pytest_jsbench.exports.markdown import summary_markdown
 from pytest_jsbench.exports.runjson import run_to_dict, write_run
 from pytest_jsbench.journal import write_atomically
 from pytest_jsbench.plugin.decision import Decision
@@ -30,6 +28,9 @@ def write(
     )
     writers: list[Callable[[], object]] = [partial(write_run, folder / "run.json", data)]
     if everything:
+        from pytest_jsbench.exports import every_eval_ever, report
+        from pytest_jsbench.exports.markdown import summary_markdown
+
         text = summary_markdown(run, summary, decision.gates, decision.comparison)
         writers.append(partial(write_atomically, folder / "summary.md", text))
         page = folder / "report.html"
@@ -52,6 +53,8 @@ def append_step_summary(run: Run, summary: Summary, decision: Decision) -> str:
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if not path:
         return ""
+    from pytest_jsbench.exports.markdown import summary_markdown
+
     try:
         with Path(path).open("a", encoding="utf-8") as page:
             page.write(summary_markdown(run, summary, decision.gates, decision.comparison))
@@ -65,6 +68,8 @@ def complete_junit(config: pytest.Config, run: Run, summary: Summary, decision: 
     given = config.getoption("xmlpath", None)
     if not given:
         return
+    from pytest_jsbench.exports import junit
+
     path = Path(os.path.expandvars(given)).expanduser()
     properties = junit.suite_properties(run, summary, decision.gates, verdict="passed" if passed else "failed")
     costs = {f"{key}[{repeat + 1}]": cost for (key, repeat), cost in prices.costs(run).attempts.items()}

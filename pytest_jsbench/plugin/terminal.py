@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.display import printable
-from pytest_jsbench.exports.changes import changes
-from pytest_jsbench.exports.markdown import workflow_commands
 from pytest_jsbench.exports.table import decision_table, detail, details, keyword_table, table
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.activation import Active
@@ -91,6 +89,8 @@ class Terminal:
         decision = controller.decision or Decision()
         lines = [*details(controller.run, controller.summary)]
         if decision.comparison is not None and decision.baseline is not None:
+            from pytest_jsbench.exports.changes import changes
+
             lines += changes(decision.comparison, decision.baseline.source)
         for line in [*lines, *detail("records", self._where())]:
             reporter.write_line(line)
@@ -98,6 +98,8 @@ class Terminal:
             for line in detail("warning", warning):
                 reporter.write_line(line, yellow=True)
         if os.environ.get("GITHUB_ACTIONS") == "true":
+            from pytest_jsbench.exports.markdown import workflow_commands
+
             level = "error" if controller.exitstatus else "warning"
             for line in workflow_commands(controller.run, level=level):
                 reporter.write_line(line)

@@ -6,16 +6,18 @@ from pathlib import Path
 
 from pytest_jsbench.errors import PromptError, nearest
 from pytest_jsbench.imports import is_reference
-from pytest_jsbench.prompts.files import open_template
-from pytest_jsbench.prompts.functions import open_function
 from pytest_jsbench.prompts.model import Template
 from pytest_jsbench.prompts.presets import PRESETS
-from pytest_jsbench.prompts.shots import with_shots
 
 
 def find_template(name: str, *, shots: int = 0) -> Template:
     """The template of that name, with so many examples; PromptError says what else was expected."""
-    return with_shots(_find(name), shots)
+    template = _find(name)
+    if not shots:
+        return template
+    from pytest_jsbench.prompts.shots import with_shots
+
+    return with_shots(template, shots)
 
 
 def _find(name: str) -> Template:
@@ -23,8 +25,12 @@ def _find(name: str) -> Template:
         return PRESETS[name]
     path = Path(name).expanduser()
     if path.is_file():
+        from pytest_jsbench.prompts.files import open_template
+
         return open_template(name)
     if is_reference(name) and not name.endswith("*"):
+        from pytest_jsbench.prompts.functions import open_function
+
         return open_function(name)
     if path.suffix in {".j2", ".jinja", ".jinja2"}:
         message = f"no prompt file '{name}'; expected a Jinja2 template"

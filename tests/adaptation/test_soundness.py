@@ -17,7 +17,9 @@ from jsonschema_rs import (
     validator_for,
 )
 
-from pytest_jsbench.adaptation import SUBSETS, Adapted, Inexpressible, Mode, Subset, adapt
+from pytest_jsbench.adaptation import Adapted, Inexpressible, Mode
+from pytest_jsbench.adaptation.adapting import adapt
+from pytest_jsbench.adaptation.subsets import SUBSETS, Subset
 from pytest_jsbench.verdicts.subschemas import NAMED
 from tests.verdicts.data import labelled, needs_labels, needs_suite, suite
 
