@@ -42,6 +42,8 @@ class Bench:
     workers: tuple[str, ...] = ()
     #: case id to answer
     answers: dict[str, Any] = field(default_factory=dict)
+    #: whether pytest-benchmark takes part, which costs each process some time to import
+    timed: bool = False
 
     @property
     def path(self) -> Path:
@@ -62,6 +64,7 @@ class Bench:
             "--jsbench-dataset=schemas",
             *("-p", "no:randomly"),
             *WITHOUT_SLOW_PLUGINS,
+            *(() if self.timed else ("-p", "no:benchmark")),
             *self.workers,
             *args,
         ]

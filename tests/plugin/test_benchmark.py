@@ -11,6 +11,12 @@ pytest.importorskip("pytest_benchmark", reason="needs pytest-benchmark")
 
 
 @pytest.fixture
+def bench(bench: Bench) -> Bench:
+    bench.timed = True
+    return bench
+
+
+@pytest.fixture
 def timed(bench: Bench) -> Bench:
     bench.case("a", {"text": '{"n": 1}', "delay": 0.05, "ttft": 0.02})
     bench.case("b", {"text": '{"n": -1}', "delay": 0.05, "ttft": 0.02})
@@ -73,6 +79,7 @@ def test_its_own_switches_keep_their_meaning(timed: Bench, option: str) -> None:
 
 
 def test_only_benchmarks_includes_the_suite(plain: Bench) -> None:
+    plain.timed = True
     plain.case("a")
     plain.write({"test_own.py": "def test_own(): pass"})
 

@@ -55,6 +55,7 @@ def test_what_is_not_known_is_said_so_and_not_zero(bench: Bench) -> None:
 
 def test_the_summary_is_the_last_thing_before_pytests_own_last_line(mixed: Bench) -> None:
     pytest.importorskip("pytest_benchmark", reason="needs pytest-benchmark")
+    mixed.timed = True
     result = mixed.run()
 
     text = result.stdout.str()
