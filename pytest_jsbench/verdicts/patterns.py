@@ -20,7 +20,7 @@ _ESCAPE = re.compile(
 _QUANTIFIER = re.compile(r"\{\d+(?:,\d*)?\}")
 _LONE = frozenset("]{}")
 #: what the engine would take for the beginning or the end of a word
-_MISREAD = re.compile(r"\\[<>]")
+_MISREAD = ("\\<", "\\>")
 _SURROGATES = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
 #: a class of nothing, and its opposite
 _CLASSES = {"[]": "(?!)", "[^]": r"[\s\S]"}
@@ -86,7 +86,7 @@ def _member(pattern: str, position: int, before: str) -> str:
 
 def misread(text: str) -> bool:
     """Whether a pattern in the text may mean something else to the engine, without being refused."""
-    return _MISREAD.search(text) is not None
+    return any(escape in text for escape in _MISREAD)
 
 
 def rewrite_misread(pattern: str) -> str:
