@@ -61,7 +61,8 @@ def _name(run: dict[str, Any]) -> str:
     version = f" {details[package]}" if package in details else ""
     narrowed = ", bounded" if details.get("bounded") else ""
     free = "" if run["run"]["response_format"] == "json_schema" else f", {run['run']['response_format']}"
-    return f"{run['backend']}{version}{narrowed}{free}"
+    adapted = "" if run["run"]["adapt"] == "verbatim" else f", {run['run']['adapt']}"
+    return f"{run['backend']}{version}{narrowed}{free}{adapted}"
 
 
 def _answers(run: dict[str, Any]) -> list[str]:
