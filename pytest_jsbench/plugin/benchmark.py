@@ -53,15 +53,18 @@ def _asks_for_columns(config: pytest.Config) -> bool:
 
 def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, list[float]]]:
     values: dict[tuple[str, str], list[float]] = {}
-    extra: dict[str, dict[str, int]] = {}
+    extra: dict[str, dict[str, Any]] = {}
     for record in run.records:
         if not isinstance(record.generation, Completion):
             continue
         name = record.key.task if rows == "task" else str(record.key)
-        counts = extra.setdefault(name, {"completions": 0, "passed": 0, "output_tokens": 0})
+        counts = extra.setdefault(name, {"completions": 0, "passed": 0, "failures": {}, "output_tokens": None})
         counts["completions"] += 1
         counts["passed"] += record.verdict.passed
-        counts["output_tokens"] += record.generation.usage.output_tokens or 0
+        if (failure := record.verdict.failure_type) is not None:
+            counts["failures"][failure.value] = counts["failures"].get(failure.value, 0) + 1
+        if (tokens := record.generation.usage.output_tokens) is not None:
+            counts["output_tokens"] = tokens + (counts["output_tokens"] or 0)
         for metric in _METRICS:
             value = getattr(record.generation.timing, metric)
             if value is not None:
@@ -70,7 +73,7 @@ def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, li
         yield _row(metric, name, extra[name]), values[metric, name]
 
 
-def _row(metric: str, name: str, extra_info: dict[str, int]) -> Any:
+def _row(metric: str, name: str, extra_info: dict[str, Any]) -> Any:
     task = CaseKey.parse(name).task if "::" in name else name
     return SimpleNamespace(
         name=f"{metric}[{name}]",

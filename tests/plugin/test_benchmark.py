@@ -38,7 +38,12 @@ def test_there_is_a_row_per_task_and_metric_with_a_round_per_completed_call(time
     orders = found["jsbench::orders[tgt]"]
     assert orders["stats"]["rounds"] == 2
     assert 0.05 <= orders["stats"]["min"] < 5
-    assert orders["extra_info"]["passed"] == 1
+    assert orders["extra_info"] == {
+        "completions": 2,
+        "passed": 1,
+        "failures": {"schema_violation": 1},
+        "output_tokens": None,
+    }
     assert "jsbench tgt" in result.stdout.str()
 
 
