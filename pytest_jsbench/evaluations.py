@@ -165,8 +165,7 @@ def _of_records(path: Path) -> Evaluation:
 
 def read_run(path: Path) -> Run:
     """The run in a records.jsonl, or in the folder it is in; JSBenchError when there is none."""
-    path = path / "records.jsonl" if path.is_dir() else path
-    content = journal.read(path)
+    content = journal.read_run(path)
     if content.metadata is None:
         message = f"{path} has no header line; expected the records.jsonl of a run"
         raise RecordError(message)

@@ -47,8 +47,10 @@ def judge_records(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_jso
         if as_json:
             for record in records:
                 _write_json(out, {"task": record.key.task, "id": record.key.id}, record.verdict)
-    keys = tuple(record.key for record in records)
-    run = Run(metadata=content.metadata, planned=keys, records=records)
+    planned = content.metadata.planned()
+    if planned is None:  # written before plans were: what was recorded is what is known
+        planned = tuple(record.key for record in records)
+    run = Run(metadata=content.metadata, planned=planned, records=records)
     summary = summarize(run)
     if not as_json:
         lines = [f"warning: {warning}" for warning in content.warnings]

@@ -100,10 +100,13 @@ class Runner:
         adapted = self._adapt(case.schema)
         asked, retries = self._prompt(case), 0
         prompt = None if isinstance(asked, Failed) else asked
-        length = None if prompt is None else self._length(prompt)
+        measured = None if prompt is None else self._length(prompt)
+        length = None if isinstance(measured, Failed) else measured
         generation: Generation
         if isinstance(asked, Failed):
             generation = asked
+        elif isinstance(measured, Failed):
+            generation = measured
         elif not isinstance(adapted, Adapted):
             generation = adapted
         elif (too_long := self._too_long(length)) is not None:
@@ -145,8 +148,12 @@ class Runner:
             said = str(error) if isinstance(error, JSBenchError) else f"{type(error).__name__}: {error}"
             return Failed(kind=FaultKind.BAD_REQUEST, message=f"nothing was sent: {said}")
 
-    def _length(self, prompt: Prompt) -> PromptLength:
-        tokens = self.engine.count_tokens(prompt) if isinstance(self.engine, TokenCounter) else None
+    def _length(self, prompt: Prompt) -> PromptLength | Failed:
+        try:
+            tokens = self.engine.count_tokens(prompt) if isinstance(self.engine, TokenCounter) else None
+        except Exception as error:  # noqa: BLE001  an engine's bug is one attempt's outcome, never the run's end
+            message = f"the prompt's tokens could not be counted: {type(error).__name__}: {error}; nothing was sent"
+            return Failed(kind=FaultKind.ENGINE, message=message)
         return estimate(prompt) if tokens is None else PromptLength(tokens=tokens, exact=True)
 
     def _too_long(self, length: PromptLength | None) -> Declined | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench import journal
+from pytest_jsbench.cases import CaseKey
 from pytest_jsbench.cli import main
 from pytest_jsbench.verdicts import FailureType, Verdict
 from tests import examples
@@ -111,6 +112,16 @@ def test_recorded_answers_are_judged_again_and_changes_are_named(tmp_path: Path)
     assert "simple::b: was syntax_error, now passed" in shown
     assert "simple::a" not in shown
     assert "pass rate  2/2 = 1.000" in shown
+
+
+def test_an_attempt_that_was_planned_and_never_made_is_missing_when_judged_again_too(tmp_path: Path) -> None:
+    metadata = examples.metadata().with_plan([CaseKey(task="simple", id=name) for name in ("a", "b")])
+    journal.write(tmp_path / "records.jsonl", metadata, [record("a", schema=SCHEMA)])
+
+    status, shown = judged(tmp_path)
+
+    assert status == 1
+    assert "pass rate  1/2 = 0.500" in shown
 
 
 def test_answers_that_do_not_pass_are_status_one(tmp_path: Path) -> None:

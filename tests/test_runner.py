@@ -284,6 +284,22 @@ def test_an_engine_that_counts_tokens_is_believed(judge: Judge) -> None:
     assert len(engine.requests) == 1
 
 
+def test_a_count_that_breaks_is_that_attempts_fault_and_no_call_is_made(judge: Judge) -> None:
+    class Counting(Misbehaving):
+        def count_tokens(self, prompt: Prompt) -> int | None:
+            raise ZeroDivisionError(len(prompt.messages))
+
+    engine = Counting()
+
+    record = runner(engine, judge).attempt(CASE)
+
+    assert isinstance(record.generation, Failed)
+    assert record.generation.kind is FaultKind.ENGINE
+    assert "could not be counted: ZeroDivisionError: 1; nothing was sent" in record.generation.message
+    assert record.prompt_length is None
+    assert not engine.requests
+
+
 def test_an_indentation_is_not_taken_for_many_tokens() -> None:
     assert estimate(_prompt('{\n        "a":\t\t1}')).tokens == estimate(_prompt('{ "a": 1}')).tokens == 3
 

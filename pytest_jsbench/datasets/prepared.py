@@ -17,7 +17,7 @@ from typing import BinaryIO
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.datasets.base import Dataset, Row, RowDataset
 from pytest_jsbench.datasets.rows import SCHEMA_NAMES, case_of
-from pytest_jsbench.datasets.selecting import SelectedDataset
+from pytest_jsbench.datasets.selecting import whole
 
 _INDEX = "index.json"
 _ROWS = "rows"
@@ -67,13 +67,13 @@ class PreparedDataset:
 def prepare(dataset: Dataset, folder: Path) -> None:
     """Write a selection down in a folder; of a dataset that gives no rows, only the keys."""
     keys = dataset.keys()
-    whole = dataset.whole if isinstance(dataset, SelectedDataset) else dataset
+    source = whole(dataset)
     tasks = {task: number for number, task in enumerate(dict.fromkeys(key.task for key in keys))}
     places: dict[CaseKey, tuple[int, int]] = {}
     with (folder / _ROWS).open("wb") as file:
-        if isinstance(whole, RowDataset):
+        if isinstance(source, RowDataset):
             wanted = frozenset(keys)
-            for key, row in whole.all_rows():
+            for key, row in source.all_rows():
                 if key in wanted:
                     places[key] = _write(file, row)
     index = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pytest_jsbench.engines.messages import one_line
 from pytest_jsbench.errors import EngineError, nearest
 
 if TYPE_CHECKING:
@@ -46,7 +47,10 @@ class Options:
         """One of the words of an enumeration."""
         value = self._values.get(name, default)
         found = next((word for word in of if word == value), None)
-        return found if found is not None else of(self._refuse(name, " or ".join(of)))
+        if found is None:
+            message = f"option '{name}' of engine '{self._engine}' is {' or '.join(of)}, not {one_line(repr(value))}"
+            raise EngineError(message)
+        return found
 
     def count(self, name: str, *, default: int) -> int:
         """A whole number above zero."""

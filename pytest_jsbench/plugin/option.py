@@ -69,10 +69,11 @@ def sample(text: str) -> tuple[int, int]:
 
 def adaptation(text: str) -> tuple[str, str]:
     """Reads a mode of adaptation, and its subset."""
+    from pytest_jsbench.adaptation.subsets import SUBSETS
+
     mode, separator, subset = text.partition(":")
-    subsets = ("openai", "anthropic", "gemini")
-    if mode not in {"verbatim", "narrow", "relax"} or (bool(separator) != (subset in subsets)):
-        message = f"expected verbatim, narrow or relax, or such as narrow:openai ({', '.join(subsets)}), found {text!r}"
+    if mode not in {"verbatim", "narrow", "relax"} or (bool(separator) != (subset in SUBSETS)):
+        message = f"expected verbatim, narrow or relax, or such as narrow:openai ({', '.join(SUBSETS)}), found {text!r}"
         raise ValueError(message)
     return mode, subset
 

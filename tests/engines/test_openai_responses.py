@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -162,7 +163,8 @@ def test_a_report_tells_the_two_apart(provider: Provider) -> None:
 
 @pytest.mark.parametrize("api", ["respones", "", 1, None, ["chat"]])
 def test_another_api_is_refused_with_the_two_that_there_are(provider: Provider, api: object) -> None:
-    with pytest.raises(EngineError, match="option 'api' of engine 'openai' is chat or responses"):
+    said = re.escape(f"option 'api' of engine 'openai' is chat or responses, not {api!r}")
+    with pytest.raises(EngineError, match=said):
         find("openai").check(configured(provider, options={"api": api}))
 
 

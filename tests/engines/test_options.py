@@ -76,5 +76,5 @@ def test_a_word_is_one_of_an_enumeration() -> None:
     )
     assert options.choice("format", ResponseFormat, default=ResponseFormat.TOOL) is ResponseFormat.TEXT
     assert options.choice("missing", ResponseFormat, default=ResponseFormat.TOOL) is ResponseFormat.TOOL
-    with pytest.raises(EngineError, match="is text or json_object or json_schema or tool, not this str"):
+    with pytest.raises(EngineError, match="is text or json_object or json_schema or tool, not 'txt'"):
         options.choice("other", ResponseFormat, default=ResponseFormat.TOOL)

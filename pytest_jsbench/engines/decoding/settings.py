@@ -19,7 +19,7 @@ FORMATS = (ResponseFormat.JSON_SCHEMA,)
 _SERVER_OPTIONS = frozenset({"slots", "context", "threads", "start_timeout"})
 #: put there by `prepare`, for the processes that only know the model's alias
 MODEL_FILE = "model_file"
-OPTIONS = _SERVER_OPTIONS | {"bounded", "compile_timeout", "mask_timeout", "memory", MODEL_FILE}
+OPTIONS = _SERVER_OPTIONS | {"bounded", "compile_timeout", "mask_timeout", "memory"}
 _GIGABYTE = 1 << 30
 
 
@@ -41,7 +41,8 @@ class DecodingSettings:
     @classmethod
     def from_config(cls, config: EngineConfig) -> DecodingSettings:
         """Read what a user said; EngineError for what cannot be done."""
-        options = Options(config, OPTIONS)
+        said = {name: value for name, value in config.options.items() if name != MODEL_FILE}
+        options = Options(replace(config, options=said), OPTIONS)
         choose_format(config, FORMATS)
         server = local.LocalSettings.from_config(server_config(config))
         return cls(
@@ -80,9 +81,9 @@ class LibraryPackage:
 
     def require(self, config: EngineConfig) -> None:
         """See that it is there, without importing it."""
+        require_package(config.name, self.module, extra=self.library, minimum=self.minimum)
         for package in self.beside:
             require_package(config.name, package, extra=self.library)
-        require_package(config.name, self.module, extra=self.library, minimum=self.minimum)
 
     def to_settings(self, config: EngineConfig, settings: DecodingSettings) -> LibrarySettings:
         """What its process is told."""
