@@ -16,8 +16,8 @@ from pytest_jsbench.verdicts import FailureType, Note
 from pytest_jsbench.verdicts.jsontext import SyntaxReason
 from pytest_jsbench.verdicts.schemas import SchemaReason
 from tests.docs.reference import GROUPS, PARTS, ROOT, format_of, parts_of, renewed
-from tests.plugin.conftest import Bench, not_a_worker, plain  # noqa: F401  fixtures
 from tests.examples import run as run_of
+from tests.plugin.conftest import Bench
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 
