@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,7 @@ from tests.docs.reference import GROUPS, PARTS, ROOT, format_of, parts_of, renew
 from tests.examples import run as run_of
 from tests.plugin.conftest import Bench
 
+ENGINES = ("anthropic", "local", "recorded", "replay", "scripted")
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 
 
@@ -99,6 +101,19 @@ def test_every_figure_of_run_json_has_its_formula() -> None:
     }
 
     assert documented == figures
+
+
+def test_the_page_on_engines_names_each_engine_s_options() -> None:
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| `(\w+)` \|", text("engines"), flags=re.MULTILINE)
+    documented = {(engine, option) for engines, option in rows for engine in re.findall(r"\w+", engines)}
+    libraries = ("llguidance", "outlines", "xgrammar")
+    known = {
+        **{name: importlib.import_module(f"pytest_jsbench.engines.{name}").OPTIONS for name in ENGINES},
+        "openai": importlib.import_module("pytest_jsbench.engines.openai_settings").OPTIONS,
+        **dict.fromkeys(libraries, importlib.import_module("pytest_jsbench.engines.decoding.settings").OPTIONS),
+    }
+
+    assert documented == {(engine, option) for engine, options in known.items() for option in options}
 
 
 def test_the_page_on_judging_names_all_that_a_verdict_can_say() -> None:
