@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest_jsbench
 from pytest_jsbench.cli import _parser
 from pytest_jsbench.plugin.optionlist import OPTIONS
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "pytest_jsbench"
+PACKAGE = Path(pytest_jsbench.__file__).parent
 
 #: each option's group, and a value that it takes
 GROUPS: Mapping[str, Mapping[str, str]] = {

@@ -35,6 +35,19 @@ def test_what_a_page_has_from_the_code_is_up_to_date(page: Path) -> None:
     assert renewed(written) == written, "python -m tests.docs.reference writes it anew"
 
 
+def test_every_page_is_in_the_navigation() -> None:
+    named = re.findall(r": ([\w-]+\.md)$", (ROOT / ".mkdocs.yml").read_text("utf-8"), flags=re.MULTILINE)
+
+    assert sorted(named) == sorted(page.name for page in PAGES)
+
+
+def test_the_readme_links_to_what_there_is() -> None:
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / "README.md").read_text("utf-8"))
+
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
 def test_every_part_stands_on_a_page() -> None:
     assert sorted(part for page in PAGES for part in parts_of(page.read_text("utf-8"))) == sorted(PARTS)
 
