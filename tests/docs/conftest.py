@@ -27,9 +27,6 @@ from tests.docs.reference import ROOT
 from tests.docs.standins import AcceptingFactory, StandInFactory
 from tests.plugin.conftest import not_a_worker, plain  # noqa: F401  fixtures
 
-for needed in ("yaml", "pydantic", "jinja2", "openai", "genai_prices", "pyarrow.parquet"):
-    pytest.importorskip(needed, reason="needs the extras")
-
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 #: earlier runs, by the names of their folders
 RUNS = ("20260101T000000Z-local-a", "20260102T000000Z-local-b", "20260103T000000Z-local-c")

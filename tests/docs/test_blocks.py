@@ -22,6 +22,9 @@ from tests.docs.conftest import PAGES, RUNS
 from tests.docs.reference import ROOT
 from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS
 
+for needed in ("yaml", "pydantic", "jinja2", "openai", "genai_prices", "pyarrow.parquet"):
+    pytest.importorskip(needed, reason="needs the extras")
+
 SLOW = "JSBENCH_SLOW_EXAMPLES" in os.environ
 QUICK = ("-p", "no:randomly", "-p", "no:benchmark", *WITHOUT_SLOW_PLUGINS)
 #: what a reader puts something of their own in the place of
