@@ -67,7 +67,7 @@ def test_the_slow_blocks_of_a_page_do_what_they_say_with_the_real_model(
     for block in blocks_of(page):
         for program, *arguments in map(shlex.split, block.commands if block.slow else []):
             if program == "pytest":
-                result = pytester.runpytest_subprocess(*arguments, "-p", "no:randomly", "-v")
+                result = pytester.runpytest_subprocess(*{**dict.fromkeys(arguments), "-v": None}, "-p", "no:randomly")
                 ended = set(re.findall(r"^(jsbench::\S+ (?:PASSED|FAILED))", result.stdout.str(), flags=re.MULTILINE))
                 assert ended
                 assert set(re.findall(r"^(jsbench::\S+ (?:PASSED|FAILED))", block.text, flags=re.MULTILINE)) <= ended
@@ -116,6 +116,8 @@ class Reader:
             import yaml
 
             yaml.safe_load(block.text)
+            for command in re.findall(r"run: jsbench (.*)", block.text):
+                cli._parser().parse_args(shlex.split(command))
         elif block.language == "ini":
             _check_ini(block.text)
 
