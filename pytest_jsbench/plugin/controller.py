@@ -21,6 +21,7 @@ from pytest_jsbench.plugin.benchmark import add_rows
 from pytest_jsbench.plugin.collection import JSBenchCase
 from pytest_jsbench.plugin.decision import Decision, Expectations
 from pytest_jsbench.plugin.handover import is_remote
+from pytest_jsbench.plugin.leftbehind import note_death
 from pytest_jsbench.plugin.outcomes import Outcome
 from pytest_jsbench.plugin.scheduling import scheduler
 from pytest_jsbench.records import Attempt, Record, Run
@@ -108,6 +109,12 @@ class Controller:
             folder.mkdir(exist_ok=True)
             self._handed = self._active.selected.hand_over(folder)
         self._active.run.hand_to(node, self._prepared, self._handed)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Let the others know whose tests they will be given, if any of them."""
+        if error and not is_remote(node):
+            note_death(self._active.run.shared, node.gateway.id)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
