@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import threading
@@ -156,15 +157,21 @@ def read_metadata(path: Path) -> RunMetadata:
 
 def write(path: Path, metadata: RunMetadata, records: Iterable[Record]) -> None:
     """Write a whole records file at once: the old one stands until the new one is complete."""
-    lines = [_line(_header(metadata)), *(_line(record.to_dict()) for record in records)]
-    write_atomically(path, "".join(lines))
+    lines = (_line(record.to_dict()) for record in records)
+    write_lines_atomically(path, itertools.chain([_line(_header(metadata))], lines))
 
 
 def write_atomically(path: Path, text: str) -> None:
     """Replace a file's content in one step; JournalError when the disk will not take it."""
+    write_lines_atomically(path, [text])
+
+
+def write_lines_atomically(path: Path, lines: Iterable[str]) -> None:
+    """The same of lines that are made as they are written: together they may be more than memory should hold."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        part.write_text(text, encoding="utf-8")
+        with part.open("w", encoding="utf-8") as file:
+            file.writelines(lines)
         part.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):
@@ -175,13 +182,17 @@ def write_atomically(path: Path, text: str) -> None:
 
 def _lines(path: Path) -> Iterator[tuple[int, str, bool]]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
+        with path.open(encoding="utf-8") as lines:
+            known: tuple[int, str] | None = None
+            for numbered in enumerate(lines, start=1):
+                if known is not None and known[1].strip():
+                    yield *known, False
+                known = numbered
+            if known is not None and known[1].strip():
+                yield *known, True
+    except (OSError, UnicodeDecodeError) as error:
         message = f"cannot read {path}: {error}"
         raise JournalError(message) from error
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            yield number, line, number == len(lines)
 
 
 def _header(metadata: RunMetadata) -> dict[str, Any]:
