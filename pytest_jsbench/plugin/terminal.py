@@ -72,6 +72,9 @@ class Terminal:
         _drop_quiet_reports(terminalreporter)
         try:
             return (yield)
+        except Exception:
+            self._controller.exitstatus = pytest.ExitCode.TESTS_FAILED
+            raise
         finally:
             self._show(terminalreporter)
 
