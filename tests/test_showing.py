@@ -82,6 +82,14 @@ def test_files_of_others_are_compared_metric_by_metric_and_null_is_no_zero(tmp_p
     assert "\x1b" not in "".join(lines)
 
 
+def test_labels_may_be_one_list_with_commas(tmp_path: Path) -> None:
+    files = [run(tmp_path / f"{name}.json", "m", 1, of=1) for name in ("one", "two")]
+
+    assert "first" in (text := shown("compare", *files, "--labels", "first, second"))
+    assert "second against first:" in text
+    assert "one,two" in shown("compare", files[0], "--labels", "one,two")
+
+
 def test_a_run_without_cases_is_shown_and_said_not_to_be_paired(tmp_path: Path) -> None:
     first, second = run(tmp_path / "a.json", "m", 18), run(tmp_path / "b.json", "n", 8)
     data = json.loads(second.read_text())
