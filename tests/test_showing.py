@@ -86,7 +86,7 @@ def test_labels_may_be_one_list_with_commas(tmp_path: Path) -> None:
     files = [run(tmp_path / f"{name}.json", "m", 1, of=1) for name in ("one", "two")]
 
     assert "first" in (text := shown("compare", *files, "--labels", "first, second"))
-    assert "second against first:" in text
+    assert "against first: the same verdict on each of 1 case" in text
     assert "one,two" in shown("compare", files[0], "--labels", "one,two")
 
 
