@@ -1,4 +1,4 @@
-"""Untrusted text made fit to be shown: no escape codes, no bidirectional tricks, no commands, nothing that cannot be encoded."""
+"""Untrusted text made fit to be shown: no escape codes, commands or bidirectional tricks; all of it can be encoded."""
 
 from __future__ import annotations
 

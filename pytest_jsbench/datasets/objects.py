@@ -68,7 +68,9 @@ def _is_schema(value: Mapping[Any, Any]) -> bool:
     if all(_is_json_schema(held) or _is_type(held) for held in value.values()):
         return False
     # something else among schemas, under names that are no keywords, is a mistake to be named; a schema would take all
-    return not (KEYWORDS.isdisjoint(value) and any(isinstance(held, Mapping) or _is_type(held) for held in value.values()))
+    return not (
+        KEYWORDS.isdisjoint(value) and any(isinstance(held, Mapping) or _is_type(held) for held in value.values())
+    )
 
 
 def _is_json_schema(value: object) -> bool:

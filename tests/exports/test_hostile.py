@@ -121,8 +121,8 @@ def _everywhere(folder: Path, run: Run) -> str:
 OUTPUTS: dict[str, Callable[[Path, Run], str]] = {
     "terminal": _terminal,
     "JUnit": _junit,
-    "summary.md": lambda folder, run: summary_markdown(run, summarize(run)),
-    "annotations": lambda folder, run: "\n".join(workflow_commands(run, level="error")),
+    "summary.md": lambda _, run: summary_markdown(run, summarize(run)),
+    "annotations": lambda _, run: "\n".join(workflow_commands(run, level="error")),
     "report.html": _page,
     "compare": lambda folder, run: said_by("compare", saved(folder / "a", run), saved(folder / "b", run), "-v"),
     "baseline": lambda folder, run: said_by("baseline", saved(folder / "a", run), "-o", folder / "b.json"),

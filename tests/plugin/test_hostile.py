@@ -10,9 +10,8 @@ import pytest
 
 from tests.plugin.conftest import Bench
 
-HOSTILE = (
-    "</script><script>alert(1)</script>\x1b[31m\x1b]0;t\x07\x9b2J\u202egpj.exe\u2028\r\n::error::x ##[error]x ../../../x"
-)
+MARKUP = "</script><script>alert(1)</script>"
+HOSTILE = f"{MARKUP}\x1b[31m\x1b]0;t\x07\x9b2J\u202egpj.exe\u2028\r\n::error::x ##[error]x ../../../x"
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
