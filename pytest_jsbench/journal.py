@@ -88,7 +88,7 @@ def read(path: Path) -> JournalContent:
                 metadata = RunMetadata.from_dict(data["run"])
             else:
                 records.append(Record.from_dict(data))
-        except (ValueError, KeyError, RecordError) as error:
+        except (ValueError, KeyError, RecursionError, RecordError) as error:
             message = f"{path}:{number}: {error}"
             if not last:
                 raise RecordError(message) from error
