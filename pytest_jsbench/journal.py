@@ -158,20 +158,15 @@ def read_metadata(path: Path) -> RunMetadata:
 def write(path: Path, metadata: RunMetadata, records: Iterable[Record]) -> None:
     """Write a whole records file at once: the old one stands until the new one is complete."""
     lines = (_line(record.to_dict()) for record in records)
-    write_lines_atomically(path, itertools.chain([_line(_header(metadata))], lines))
+    write_atomically(path, itertools.chain([_line(_header(metadata))], lines))
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a file's content in one step; JournalError when the disk will not take it."""
-    write_lines_atomically(path, [text])
-
-
-def write_lines_atomically(path: Path, lines: Iterable[str]) -> None:
-    """The same of lines that are made as they are written: together they may be more than memory should hold."""
+def write_atomically(path: Path, text: str | Iterable[str]) -> None:
+    """Replace a file's content, given as a whole or in parts, in one step; JournalError when the disk will not."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with part.open("w", encoding="utf-8") as file:
-            file.writelines(lines)
+            file.writelines([text] if isinstance(text, str) else text)
         part.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):

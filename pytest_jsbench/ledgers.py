@@ -27,7 +27,7 @@ _MOST_OBSTACLES = 6
 def show_ledgers(
     dataset: Dataset, subsets: Sequence[str], mode: Mode, out: TextIO, *, as_json: bool, verbose: bool
 ) -> bool:
-    """Adapt every schema to each subset and say what came of it; whether there are any, and all subsets have them all."""
+    """Adapt every schema to each subset and say what came of it; whether there are any, and all can be said in all."""
     verdicts = {name: Counter[str]() for name in subsets}
     obstacles = {name: Counter[str]() for name in subsets}
     keys = dataset.keys()

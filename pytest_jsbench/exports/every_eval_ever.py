@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_jsbench.errors import ExportError
 from pytest_jsbench.exports.every_eval_ever_rows import row
-from pytest_jsbench.journal import write_atomically, write_lines_atomically
+from pytest_jsbench.journal import write_atomically
 from pytest_jsbench.summaries import RATES, Metrics, Summary
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def write(
         message = f"cannot write {aggregate.parent}: {error.strerror or error}"
         raise ExportError(message) from error
     samples = _Samples(_rows(run, identity, version))
-    write_lines_atomically(aggregate.with_name(f"{identity.name}_samples.jsonl"), samples)
+    write_atomically(aggregate.with_name(f"{identity.name}_samples.jsonl"), samples)
     data = _aggregate(run, summary, identity, samples)
     write_atomically(aggregate, json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
     return aggregate
