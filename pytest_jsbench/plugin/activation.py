@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.cases import CaseKey, digest, safe_name
+from pytest_jsbench.display import printable
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ParamsChecker
 from pytest_jsbench.engines.registry import find, require_acceptor
 from pytest_jsbench.errors import EngineError, JSBenchError
@@ -162,7 +163,7 @@ def _active(config: pytest.Config) -> Active:
         suite=asked.suite,
         suite_only=asked.suite_only,
         own=asked.own,
-        rerun=shlex.join(["pytest", *given_arguments(config)]),
+        rerun=printable(shlex.join(["pytest", *given_arguments(config)]), 2000),
     )
 
 

@@ -172,10 +172,13 @@ class Controller:
         if not session.config.option.collectonly and self._plan:
             self._finish(session)
         self._resources.close()
-        result = yield
-        if self.run is not None and self.summary is not None:
+        passed = False
+        try:
+            result = yield
             passed = session.exitstatus == pytest.ExitCode.OK
-            files.complete_junit(self._config, self.run, self.summary, self.decision or Decision(), passed=passed)
+        finally:  # another plugin may end the run by raising, as pytest-benchmark's comparison does
+            if self.run is not None and self.summary is not None:
+                files.complete_junit(self._config, self.run, self.summary, self.decision or Decision(), passed=passed)
         return result
 
     def _finish(self, session: pytest.Session) -> None:
