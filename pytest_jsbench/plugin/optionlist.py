@@ -110,8 +110,8 @@ OPTIONS = (
     Option(
         name="prompt",
         metavar="NAME",
-        help="What is asked: schema (default), fields or chat; a file of Jinja2; or package.module:function, which "
-        "takes a case and returns text, messages or a Prompt.",
+        help="What is asked: schema (default), fields or chat; a file of Jinja2; a prompt that an installed package "
+        "brings; or package.module:function, which takes a case and returns text, messages or a Prompt.",
     ),
     Option(
         name="shots",
