@@ -168,3 +168,20 @@ def test_a_bound_that_is_none_is_refused(plain: Path, seconds: str, capsys: pyte
 
     assert caught.value.code == 2
     assert f"expected seconds above 0, found '{seconds}'" in capsys.readouterr().err
+
+
+def test_a_run_is_exported_in_a_format_of_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "jsbench_own_format.py").write_text(
+        "def count(path, run, summary):\n    path.write_text(f'{len(run.records)} {summary.total.passed}')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    found = examples.run(record("a"), record("b", verdict=examples.VIOLATED))
+    journal.write(tmp_path / "records.jsonl", found.metadata, found.records)
+    command = ["export", str(tmp_path), "--format=jsbench_own_format:count", "-o", str(tmp_path / "count.txt")]
+
+    assert main(command, out=io.StringIO()) == 0
+    assert (tmp_path / "count.txt").read_text() == "2 1"
+    assert main([*command, "--developer=me"], out=io.StringIO()) == 2
+    assert "--developer is for --format=every_eval_ever, not for jsbench_own" in capsys.readouterr().err

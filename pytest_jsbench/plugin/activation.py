@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -31,6 +31,9 @@ from pytest_jsbench.plugin.starting import start
 from pytest_jsbench.prompts import Template, find_template
 from pytest_jsbench.records import RunMetadata
 from pytest_jsbench.resumption import Recorded, Resumption
+
+if TYPE_CHECKING:
+    from pytest_jsbench.exports.registry import Exporter
 
 #: the source of the cases of a run without the suite
 OWN = "own tests"
@@ -67,6 +70,8 @@ class Active:
     own: bool
     #: the command that runs one case again, but for its node id
     rerun: str
+    #: what writes the run at its end, and where; nothing in a worker
+    exporters: tuple[tuple[Exporter, Path], ...]
 
     @property
     def metadata(self) -> RunMetadata:
@@ -161,7 +166,17 @@ def _active(config: pytest.Config) -> Active:
         suite_only=asked.suite_only,
         own=asked.own,
         rerun=shlex.join(["pytest", *given_arguments(config)]),
+        exporters=_exporters(settings, config),
     )
+
+
+def _exporters(settings: Settings, config: pytest.Config) -> tuple[tuple[Exporter, Path], ...]:
+    """Found before anything is paid for, where reports land."""
+    if not settings.exports or hasattr(config, "workerinput"):
+        return ()
+    from pytest_jsbench.exports import registry
+
+    return tuple((registry.find(name), path) for name, path in settings.exports)
 
 
 def prepare(active: Active) -> AbstractContextManager[EngineConfig]:

@@ -189,6 +189,8 @@ class Controller:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self.exitstatus = session.exitstatus
         self._write(run, self.summary)
+        for problem in files.export(self._active.exporters, run, self.summary):
+            self._warn(problem)
         self._warn(files.append_step_summary(run, self.summary, self.decision))
         settings = self._active.settings
         # recorded times are no news, and would stand among those that are

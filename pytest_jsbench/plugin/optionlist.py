@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from pytest_jsbench.plugin.option import Option, adaptation, assignment, at_least, extra_fields, names, sample, shard
+from pytest_jsbench.plugin.option import (
+    Option,
+    adaptation,
+    assignment,
+    at_least,
+    export,
+    extra_fields,
+    names,
+    sample,
+    shard,
+)
 
 OPTIONS = (
     Option(
@@ -261,6 +271,14 @@ OPTIONS = (
         metavar="DIR",
         help="Keep records.jsonl, run.json, report.html and more in DIR/<run id>/. Default: records and metrics in "
         "pytest's cache, for the last five runs.",
+    ),
+    Option(
+        name="export",
+        metavar="NAME=PATH",
+        parse=export,
+        repeated=True,
+        help="Write the run in another format at its end: every_eval_ever, what an installed package brings, or "
+        "package.module:function. Repeatable.",
     ),
     Option(
         name="benchmark-rows",
