@@ -23,6 +23,7 @@ from pytest_jsbench.errors import EngineError, JSBenchError
 from pytest_jsbench.generations import EngineInfo, GenerationParams, ResponseFormat
 from pytest_jsbench.plugin import marks
 from pytest_jsbench.plugin.arguments import take_arguments
+from pytest_jsbench.plugin.classifying import find_classifiers
 from pytest_jsbench.plugin.handover import Handover
 from pytest_jsbench.plugin.options import given_arguments
 from pytest_jsbench.plugin.selection import Selected
@@ -33,6 +34,7 @@ from pytest_jsbench.records import RunMetadata
 from pytest_jsbench.resumption import Recorded, Resumption
 
 if TYPE_CHECKING:
+    from pytest_jsbench.classifiers import Classifier
     from pytest_jsbench.exports.registry import Exporter
 
 #: the source of the cases of a run without the suite
@@ -72,6 +74,8 @@ class Active:
     rerun: str
     #: what writes the run at its end, and where; nothing in a worker
     exporters: tuple[tuple[Exporter, Path], ...]
+    #: what gives failed attempts codes of the project's own
+    classifiers: tuple[Classifier, ...]
 
     @property
     def metadata(self) -> RunMetadata:
@@ -129,6 +133,7 @@ def _active(config: pytest.Config) -> Active:
     else:
         selected = Selected.take(run.selected, config, settings.selection)
     template = find_template(settings.prompt, shots=settings.shots)
+    classifiers = find_classifiers(config, settings.classify)
     asked_only = bool(config.option.collectonly)
     if run is None and not asked_only:
         factory.check(settings.engine)
@@ -144,7 +149,11 @@ def _active(config: pytest.Config) -> Active:
     if run is None:
         info = _describe(factory, settings.engine, tolerant=asked_only)
         metadata = _metadata(settings, info, params, template, concurrency)
-        metadata = dataclasses.replace(metadata, dataset=_dataset(settings, everything, suite=asked.suite))
+        metadata = dataclasses.replace(
+            metadata,
+            dataset=_dataset(settings, everything, suite=asked.suite),
+            classifiers=[classifier.name for classifier in classifiers],
+        )
         planned = keys if asked.suite else ()
         run, resumption = start(
             config, settings, metadata, selected.dataset, planned, template=template.render, listing=asked_only
@@ -167,6 +176,7 @@ def _active(config: pytest.Config) -> Active:
         own=asked.own,
         rerun=shlex.join(["pytest", *given_arguments(config)]),
         exporters=_exporters(settings, config),
+        classifiers=classifiers,
     )
 
 
@@ -195,13 +205,8 @@ def _register_markers(config: pytest.Config) -> None:
 
     for kind in FailureType:
         config.addinivalue_line(
-            "markers", f"{marker_name(kind)}: set by pytest-jsbench, while it runs, on a case that ended so"
+            "markers", f"{marks.failure_mark(kind)}: set by pytest-jsbench, while it runs, on a case that ended so"
         )
-
-
-def marker_name(failure_type: str) -> str:
-    """The marker, and so the report keyword, of a failure type."""
-    return f"jsbench_{failure_type}"
 
 
 def _describe(factory: EngineFactory, config: EngineConfig, *, tolerant: bool) -> EngineInfo:

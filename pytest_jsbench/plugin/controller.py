@@ -137,6 +137,9 @@ class Controller:
         self._records[result.attempt] = result
         self._resumed += outcome.resumed
         self._warn(outcome.journal_error)
+        for error in outcome.classifier_errors:
+            self._other_failures += 1
+            self._warn(error)
         if node is not None and not outcome.resumed and is_remote(node):
             self._write_down(result)
         self._config.hook.pytest_jsbench_record(config=self._config, record=result)

@@ -235,6 +235,14 @@ OPTIONS = (
         help="Seconds for judging one answer. Default: 5.",
     ),
     Option(
+        name="classify",
+        metavar="NAME",
+        repeated=True,
+        help="Let this classifier give failed attempts codes of your own: what an installed package brings, or "
+        "package.module:function, which takes a record and returns a code such as refusal_in_german, or None. "
+        "Repeatable.",
+    ),
+    Option(
         name="min-pass-rate",
         metavar="RATE",
         help="The run passes if at least this part (0 to 1) of all planned attempts passed; failing cases alone then "
