@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_jsbench import __version__
 from pytest_jsbench.cases import CaseKey, digest, safe_name
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 from pytest_jsbench.engines.registry import find, require_acceptor
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 #: the source of the cases of a run without the suite
 OWN = "own tests"
-_PACKAGES = ("pytest-jsbench", "pytest", "jsonschema", "jsonschema-rs", "genai-prices")
+_PACKAGES = ("pytest", "jsonschema", "jsonschema-rs", "genai-prices")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +265,7 @@ def _builtins(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    versions = {}
+    versions = {"pytest-jsbench": __version__}
     for package in _PACKAGES:
         try:
             versions[package] = version(package)
