@@ -17,19 +17,24 @@ def broken(record):
     raise ValueError("no mood")
 """
 CONFTEST = """
+import os
 import pathlib
+
+def process():
+    return os.environ.get("PYTEST_XDIST_WORKER", "no worker")
 
 def pytest_runtest_logreport(report):
     if report.when == "call" and "jsbench_in_german" in report.keywords:
         pathlib.Path("keywords.log").write_text(report.nodeid)
 
 def pytest_jsbench_classify(record):
+    pathlib.Path("classified.log").write_text(process())
     text = getattr(record.generation, "text", "")
     return "in_german" if "leider" in text else None
 
 def pytest_jsbench_record(config, record):
     if record.codes:
-        pathlib.Path(f"{record.key.id}.log").write_text(" ".join(record.codes))
+        pathlib.Path(f"{record.key.id}.log").write_text(" ".join([*record.codes, "in", process()]))
 """
 OWN_TESTS = """
 import pytest
@@ -67,7 +72,8 @@ def test_a_code_is_in_the_record_the_marks_junit_and_the_summary_and_changes_no_
     assert three.run_json()["run"]["classifiers"] == ["own_classifiers:negative", "pytest_jsbench_classify"]
     result.stdout.fnmatch_lines(["*codes:  negative_number", "codes      negative_number 1, in_german 1"])
     assert (three.path / "keywords.log").read_text() == "jsbench::orders::polite"
-    assert (three.path / "polite.log").read_text() == "in_german"
+    assert (three.path / "polite.log").read_text() == "in_german in no worker"
+    assert (three.path / "classified.log").read_text() in ({"gw0", "gw1"} if three.workers else {"no worker"})
     properties = ET.parse(three.path / "junit.xml").iter("property")
     codes = {p.get("value") for p in properties if p.get("name") == "jsbench.codes"}
     assert codes == {"negative_number", "in_german"}
