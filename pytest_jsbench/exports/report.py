@@ -6,11 +6,11 @@ import base64
 import hashlib
 import importlib.util
 from collections.abc import Sequence
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench import __version__
 from pytest_jsbench.display import printable
 from pytest_jsbench.errors import MissingRequirement
 from pytest_jsbench.exports.report_cases import chunks, index
@@ -51,7 +51,7 @@ def render(run: Run, summary: Summary, gates: Sequence[GateResult] = (), compari
         policy=_policy(style, script),
         style=Markup(style),  # noqa: S704  our own file
         script=Markup(script),  # noqa: S704  our own file
-        version=__version__,
+        version=version("pytest-jsbench"),
         run=run.metadata,
         dataset=run.metadata.dataset.get("source"),
         total=summary.total,
