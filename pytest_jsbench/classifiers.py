@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_jsbench.display import printable
@@ -54,8 +54,10 @@ class Classified:
     errors: tuple[str, ...] = ()
 
 
-def classify(record: Record, classifiers: Iterable[Classifier]) -> Classified:
+def classify(record: Record, classifiers: Sequence[Classifier]) -> Classified:
     """The record with the codes of all classifiers; none where it passed, or nothing could be asked."""
+    if not (classifiers or record.codes):
+        return Classified(record=record)
     codes: list[str] = []
     errors: list[str] = []
     for classifier in () if record.verdict.passed or record.excluded else classifiers:

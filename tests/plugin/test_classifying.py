@@ -57,7 +57,7 @@ def three(bench: Bench) -> Bench:
 def test_a_code_is_in_the_record_the_marks_junit_and_the_summary_and_changes_no_outcome(three: Bench) -> None:
     result = three.run(
         *("--strict-markers", "--jsbench-output=out", "--junitxml=junit.xml"),
-        "--jsbench-classify=own_classifiers:negative",
+        *("--jsbench-classify=own_classifiers:negative", "--jsbench-classify=own_classifiers:broken"),
     )
 
     result.assert_outcomes(passed=1, failed=2)
@@ -69,8 +69,11 @@ def test_a_code_is_in_the_record_the_marks_junit_and_the_summary_and_changes_no_
     }
     assert records["low"]["verdict"]["failure_type"] == "schema_violation"
     assert three.run_json()["metrics"]["code_counts"] == {"negative_number": 1, "in_german": 1}
-    assert three.run_json()["run"]["classifiers"] == ["own_classifiers:negative", "pytest_jsbench_classify"]
-    result.stdout.fnmatch_lines(["*codes:  negative_number", "codes      negative_number 1, in_german 1"])
+    assert three.run_json()["run"]["classifiers"] == [
+        *("own_classifiers:negative", "own_classifiers:broken", "pytest_jsbench_classify")
+    ]
+    warning = "warning    classifier 'own_classifiers:broken', a function of your own, raised"
+    result.stdout.fnmatch_lines(["*codes:  negative_number", "codes      negative_number 1, in_german 1", warning])
     assert (three.path / "keywords.log").read_text() == "jsbench::orders::polite"
     assert (three.path / "polite.log").read_text() == "in_german in no worker"
     assert (three.path / "classified.log").read_text() in ({"gw0", "gw1"} if three.workers else {"no worker"})
@@ -84,6 +87,7 @@ def test_a_code_is_in_the_record_the_marks_junit_and_the_summary_and_changes_no_
     jsonschema.Draft202012Validator(published("run.schema.json")).validate(three.run_json())
 
 
+@pytest.mark.parametrize("bench", ["plain"], indirect=True)
 def test_a_classifier_that_breaks_is_named_and_no_gate_forgives_it(three: Bench) -> None:
     result = three.run(
         *("--jsbench-output=out", "--jsbench-min-pass-rate=0.1", "--jsbench-classify=own_classifiers:broken")
