@@ -29,7 +29,7 @@ def load(point: metadata.EntryPoint, *, kind: str, error: type[JSBenchError]) ->
     """What an entry point names; an error in one line, with the package and the next step, where it cannot be had."""
     try:
         return point.load()
-    except Exception as reason:
+    except (Exception, SystemExit) as reason:
         said = printable(" ".join(f"{type(reason).__name__}: {reason}".split()), _LONGEST)
         message = f"{kind} '{point.name}': cannot import {origin(point)}: {said}; {_MEND}"
         raise error(message) from reason

@@ -47,6 +47,8 @@ class Controller:
         self._remote: Journal | None = None
         #: failures that are not an answer's: a project's own tests, errors, crashed workers
         self._other_failures = 0
+        #: whether a classifier broke, so that codes are lacking
+        self._misclassified = False
         self._prepared: EngineConfig | None = None
         self._handed: Mapping[str, Any] = {}
         self._resources: ExitStack = contextlib.ExitStack()
@@ -138,7 +140,7 @@ class Controller:
         self._resumed += outcome.resumed
         self._warn(outcome.journal_error)
         for error in outcome.classifier_errors:
-            self._other_failures += 1
+            self._misclassified = True
             self._warn(error)
         if node is not None and not outcome.resumed and is_remote(node):
             self._write_down(result)
@@ -190,6 +192,8 @@ class Controller:
                 session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
             elif self.summary.total.missing:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if self._misclassified and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self.exitstatus = session.exitstatus
         self._write(run, self.summary)
         for problem in files.export(self._active.exporters, run, self.summary):

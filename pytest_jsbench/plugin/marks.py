@@ -49,8 +49,13 @@ def register(config: pytest.Config, tasks: Iterable[str]) -> None:
 
 
 def failure_mark(name: str) -> str:
-    """The mark, and so the report keyword, of a failure type or of a project's own code."""
+    """The mark, and so the report keyword, of a failure type."""
     return f"jsbench_{name}"
+
+
+def code_mark(code: str) -> str:
+    """The mark of a project's own code."""
+    return f"jsbench_code_{code}"
 
 
 def add_markers(item: pytest.Item, record: Record) -> None:
@@ -58,10 +63,10 @@ def add_markers(item: pytest.Item, record: Record) -> None:
     if record.verdict.failure_type is not None:
         item.add_marker(failure_mark(record.verdict.failure_type))
     for code in record.codes:
-        line = f"{failure_mark(code)}: set by pytest-jsbench, while it runs, on a case that a classifier calls so"
+        line = f"{code_mark(code)}: set by pytest-jsbench, while it runs, on a case that a classifier calls so"
         if line not in item.config.getini("markers"):  # for --strict-markers, which cannot know it before
             item.config.addinivalue_line("markers", line)
-        item.add_marker(failure_mark(code))
+        item.add_marker(code_mark(code))
 
 
 def asked_for(config: pytest.Config) -> bool:

@@ -24,7 +24,7 @@ def process():
     return os.environ.get("PYTEST_XDIST_WORKER", "no worker")
 
 def pytest_runtest_logreport(report):
-    if report.when == "call" and "jsbench_in_german" in report.keywords:
+    if report.when == "call" and "jsbench_code_in_german" in report.keywords:
         pathlib.Path("keywords.log").write_text(report.nodeid)
 
 def pytest_jsbench_classify(record):
@@ -41,7 +41,11 @@ import pytest
 
 @pytest.mark.jsbench(schema={"type": "object"}, prompt="An invoice, please.")
 def test_invoice(jsbench):
-    answer = jsbench.generate()
+    jsbench.generate()
+
+@pytest.mark.jsbench(schema={"type": "object"}, prompt="An order, please.")
+def test_order(jsbench):
+    assert not jsbench.generate(check=False).verdict.passed
 """
 
 
@@ -107,14 +111,30 @@ def test_a_classifier_that_breaks_is_named_and_no_gate_forgives_it(three: Bench)
 @pytest.mark.parametrize("bench", ["plain"], indirect=True)
 def test_answers_to_a_projects_own_tests_have_codes_too(three: Bench) -> None:
     three.write({"test_own.py": OWN_TESTS})
-    three.answers["test_invoice"] = "Das geht leider nicht."
 
-    result = three.pytester.runpytest_inprocess(
-        *[argument for argument in three.arguments("test_own.py") if "--jsbench-dataset" not in argument]
+    result = run_own(three)
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*codes:  in_german", "codes      in_german 2"])
+
+
+@pytest.mark.parametrize("bench", ["plain"], indirect=True)
+def test_a_run_whose_tests_pass_does_not_where_a_classifier_breaks(three: Bench) -> None:
+    three.write({"test_own.py": OWN_TESTS})
+
+    result = run_own(three, "-k", "order", "--jsbench-classify=own_classifiers:broken", "--jsbench-gate=n>=1")
+
+    result.assert_outcomes(passed=1, deselected=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["warning    classifier 'own_classifiers:broken', a function of your own, raised"])
+
+
+def run_own(bench: Bench, *arguments: str) -> pytest.RunResult:
+    bench.answers |= dict.fromkeys(("test_invoice", "test_order"), "Das geht leider nicht.")
+    suite = "--jsbench-dataset"
+    return bench.pytester.runpytest_inprocess(
+        *[argument for argument in bench.arguments("test_own.py", *arguments) if not argument.startswith(suite)]
     )
-
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*codes:  in_german", "codes      in_german 1"])
 
 
 def test_answers_taken_over_are_classified_as_this_run_classifies(plain: Bench) -> None:
