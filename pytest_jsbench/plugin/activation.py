@@ -118,7 +118,7 @@ def activate(config: pytest.Config) -> None:
 
         controller = Controller(config, active)
         config.pluginmanager.register(controller, "jsbench-controller")
-        config.pluginmanager.register(Terminal(active, controller), "jsbench-terminal")
+        config.pluginmanager.register(Terminal(config, active, controller), "jsbench-terminal")
         config.pluginmanager.register(Progress(config, active, controller), "jsbench-progress")
 
 
