@@ -18,7 +18,7 @@ import pytest
 
 from pytest_jsbench import __version__
 from pytest_jsbench.cases import CaseKey, digest, safe_name
-from pytest_jsbench.engines.base import EngineConfig, EngineFactory
+from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ParamsChecker
 from pytest_jsbench.engines.registry import find, require_acceptor
 from pytest_jsbench.errors import EngineError, JSBenchError
 from pytest_jsbench.generations import EngineInfo, GenerationParams, ResponseFormat
@@ -144,6 +144,8 @@ def _active(config: pytest.Config) -> Active:
         seed=settings.seed,
         timeout=settings.timeout,
     )
+    if run is None and isinstance(factory, ParamsChecker):
+        factory.check_params(params)
     concurrency = settings.concurrency or _share(factory, config)
     everything = selected.dataset.keys()
     keys = everything if settings.shard is None else settings.shard.take(everything)
