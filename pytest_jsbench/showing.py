@@ -35,7 +35,7 @@ def _add_baseline(commands: Any) -> None:
         description="Write how each case of a run ended, one line a case, for --jsbench-baseline.",
     )
     baseline.add_argument("run", type=Path, metavar="RUN", help="a run's folder, its run.json or its records.jsonl")
-    baseline.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    baseline.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="such as baseline.json")
     baseline.set_defaults(command=_baseline)
 
 
@@ -44,7 +44,7 @@ def _add_compare(commands: Any) -> None:
         "compare",
         help="several runs side by side, and which of their differences are real",
         description="Pass rate, speed and cost of several runs, case by case where they say how each case ended; any "
-        "evaluation file of seed 004's shape will do.",
+        "evaluation file will do.",
     )
     compare.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="a run's folder, or an evaluation file")
     compare.add_argument("--labels", nargs="+", metavar="L", help="one name for each (default: its model)")
@@ -59,7 +59,7 @@ def _add_plot(commands: Any) -> None:
         help="evaluation files as a picture",
         description="One panel a metric, one bar a file, whiskers for intervals; n/a where a metric is not applicable.",
     )
-    plotting.add_argument("--files", type=Path, nargs="+", required=True, metavar="F")
+    plotting.add_argument("--files", type=Path, nargs="+", required=True, metavar="F", help="evaluation files")
     plotting.add_argument("--labels", nargs="+", metavar="L", help="one name for each (default: its model or file)")
     plotting.add_argument("--output", type=Path, required=True, metavar="PICTURE", help="such as comparison.png")
     plotting.add_argument("--metrics", metavar="A,B", default="", help="only these, or all (default: the chief ones)")
@@ -72,7 +72,7 @@ def _add_migrate(commands: Any) -> None:
         help="old evaluation files in the current shape",
         description="Wrap bare metrics, and add what a current evaluation file has; nothing is taken away.",
     )
-    migrate.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    migrate.add_argument("files", type=Path, nargs="+", metavar="FILE", help="evaluation files of any age")
     place = migrate.add_mutually_exclusive_group()
     place.add_argument("-o", "--output", type=Path, metavar="DIR", help="write them here (default: show them)")
     place.add_argument("--in-place", action="store_true", help="write over the files")

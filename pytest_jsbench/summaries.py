@@ -1,4 +1,4 @@
-"""Summaries: a run's metrics, per task and overall. Every formula is in README.md, section Metrics."""
+"""Summaries: a run's metrics, per task and overall. Every formula is in docs/metrics.md."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class Metrics:
         return not (self.errors or self.unjudged)
 
     def to_dict(self) -> dict[str, Any]:
-        """The metrics by the names of README.md, section Metrics; a rate over nothing is None."""
+        """The metrics by the names of docs/metrics.md; a rate over nothing is None."""
         figures: dict[str, Any] = {name: getattr(self, name) for name in COUNTS}
         figures["missing_reasons"] = {reason.value: self.missing_reasons[reason] for reason in MissingReason}
         figures["valid_instances"], figures["valid_rejected"] = self.over_constraint.n, self.over_constraint.successes
