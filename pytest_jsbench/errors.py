@@ -17,6 +17,7 @@ JSBenchError                a message a user can act on: found, expected, next s
 ├── ResumeError             an earlier run that this one cannot go on with
 ├── MergeError              runs that are not parts of one
 ├── PriceError              a limit in money, and no price to reckon it by
+├── ClassifierError         a classifier that cannot be found, or breaks
 ├── GateError               a gate expression that cannot be read
 └── ExportError             a picture, page or file that cannot be made of a run
 """
@@ -92,6 +93,10 @@ class PriceError(JSBenchError):
 
 class GateError(JSBenchError):
     """A gate expression cannot be read."""
+
+
+class ClassifierError(JSBenchError):
+    """A classifier cannot be found, or gives no code."""
 
 
 class ExportError(JSBenchError):

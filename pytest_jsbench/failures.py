@@ -33,6 +33,8 @@ def failure_text(record: Record, *, rerun: str | None) -> str:
     """What the judge says, and the command that runs this case again."""
     text = record.generation.text if isinstance(record.generation, Completion) else None
     lines = [verdict_text(record.verdict, text)]
+    if record.codes:
+        lines.append(f"  codes:  {', '.join(map(printable, record.codes))}")
     if rerun:
         lines.append(f"  again:  {rerun}")
     return "\n".join(lines)

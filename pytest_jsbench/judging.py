@@ -98,7 +98,8 @@ def _changed(before: tuple[Record, ...], after: tuple[Record, ...]) -> Iterator[
 def _judged_again(record: Record, judge: Judge) -> Record:
     if record.generation is None or record.schema is None:
         return record
-    return dataclasses.replace(record, verdict=decide(record.generation, record.schema, judge))
+    verdict = decide(record.generation, record.schema, judge)
+    return dataclasses.replace(record, verdict=verdict, codes=() if verdict.passed else record.codes)
 
 
 def _policy(data: Mapping[str, Any], changes: Mapping[str, Any]) -> JudgePolicy:

@@ -85,6 +85,8 @@ class Record:
     reference: object = None
     #: the case's own, from its dataset
     tags: tuple[str, ...] = ()
+    #: what the project's own classifiers call the failure
+    codes: tuple[str, ...] = ()
 
     @property
     def attempt(self) -> Attempt:
@@ -125,6 +127,7 @@ class Record:
             "answered_by": None if self.answered_by is None else asdict(self.answered_by),
             "reference": self.reference,
             "tags": list(self.tags),
+            "codes": list(self.codes),
         }
 
     @classmethod
@@ -150,6 +153,7 @@ class Record:
                 answered_by=None if data.get("answered_by") is None else AnsweredBy(**data["answered_by"]),
                 reference=data.get("reference"),
                 tags=tuple(data.get("tags", ())),
+                codes=tuple(data.get("codes", ())),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             message = f"not a record of pytest-jsbench: {type(error).__name__}: {error}"
@@ -182,6 +186,8 @@ class RunMetadata:
     repeats: int = 1
     concurrency: int = 1
     policy: Mapping[str, Any] = field(default_factory=dict)
+    #: what gave failed attempts their codes, by name
+    classifiers: Sequence[str] = field(default_factory=list)
     #: the run of which answers were taken over
     resumed_from: str | None = None
     #: by task, the ids of the cases that were to be attempted, in order; None where that was not written down

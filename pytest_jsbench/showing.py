@@ -13,6 +13,7 @@ from pytest_jsbench.display import printable
 from pytest_jsbench.errors import ExportError
 from pytest_jsbench.exports import every_eval_ever, report, versus
 from pytest_jsbench.exports.plot import plot
+from pytest_jsbench.exports.registry import EVERY_EVAL_EVER, find
 from pytest_jsbench.journal import write_atomically
 from pytest_jsbench.summaries import summarize
 
@@ -81,16 +82,29 @@ def _add_migrate(commands: Any) -> None:
 def _add_export(commands: Any) -> None:
     export = commands.add_parser(
         "export",
-        help="a run in another project's format",
-        description="Write a run as every_eval_ever has it: an aggregate record, and a row per attempt.",
+        help="a run in another format",
+        description="Write a run as every_eval_ever has it (an aggregate record, and a row per attempt), or in a "
+        "format that an installed package or a function of your own brings.",
     )
     export.add_argument("run", type=Path, metavar="RUN", help="a run's folder, or its records.jsonl")
-    export.add_argument("--format", choices=("every_eval_ever",), default="every_eval_ever", help="whose")
     export.add_argument(
-        "--version", choices=every_eval_ever.VERSIONS, default=every_eval_ever.VERSIONS[0], help="of its schemas"
+        "--format",
+        default=EVERY_EVAL_EVER,
+        metavar="NAME",
+        help="every_eval_ever (default), what an installed package brings, or package.module:function",
     )
-    export.add_argument("--developer", metavar="NAME", help="who made the model (default: the model's own prefix)")
-    export.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="where its folder data/ goes")
+    export.add_argument("--version", choices=every_eval_ever.VERSIONS, help="of every_eval_ever (default: 0.3.0)")
+    export.add_argument(
+        "--developer", metavar="NAME", help="who made the model, for every_eval_ever (default: the model's own prefix)"
+    )
+    export.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="PATH",
+        help="of every_eval_ever: where its folder data/ goes",
+    )
     export.set_defaults(command=_export)
 
 
@@ -158,9 +172,17 @@ def _migrate(options: argparse.Namespace, out: TextIO) -> bool:
 
 
 def _export(options: argparse.Namespace, out: TextIO) -> bool:
+    own = {name: value for name in ("version", "developer") if (value := getattr(options, name)) is not None}
+    if own and options.format != EVERY_EVAL_EVER:
+        message = f"--{next(iter(own))} is for --format={EVERY_EVAL_EVER}, not for {options.format}: leave it out"
+        raise ExportError(message)
+    exporter = find(options.format)
     run = evaluations.read_run(options.run)
     summary = summarize(run)
-    path = every_eval_ever.write(options.output, run, summary, version=options.version, developer=options.developer)
+    if own:
+        path = every_eval_ever.write(options.output, run, summary, **own)
+    else:
+        path = exporter.write(options.output, run, summary)
     out.write(f"{path}\n")
     return True
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import glob
 import re
-from importlib import metadata
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 from pytest_jsbench.datasets.base import Dataset, Selection
 from pytest_jsbench.display import printable
 from pytest_jsbench.errors import DatasetError, JSBenchError
+from pytest_jsbench.extensions import installed, load, origin
 from pytest_jsbench.imports import is_reference
 
 ENTRY_POINTS = "pytest_jsbench.datasets"
@@ -90,23 +91,30 @@ def _open_files(selection: Selection, paths: list[Path], *, root: Path) -> Datas
     return open_files(selection, paths, root=root)
 
 
-def _installed() -> dict[str, metadata.EntryPoint]:
-    return {point.name: point for point in metadata.entry_points(group=ENTRY_POINTS)}
+def _installed() -> dict[str, EntryPoint]:
+    return installed(ENTRY_POINTS, kind="dataset", error=DatasetError)
 
 
-def _open_point(selection: Selection, point: metadata.EntryPoint) -> Dataset:
+def _open_point(selection: Selection, point: EntryPoint) -> Dataset:
     """The dataset that an installed package opens under that name."""
+    opened = load(point, kind="dataset", error=DatasetError)
+    if not callable(opened):
+        message = (
+            f"dataset '{point.name}': {origin(point)} is a {type(opened).__name__}; "
+            "expected a callable that takes a selection"
+        )
+        raise DatasetError(message)
     try:
-        dataset: Dataset = point.load()(selection)
+        dataset: Dataset = opened(selection)
     except JSBenchError:
         raise
     except Exception as error:
         reason = printable(" ".join(f"{type(error).__name__}: {error}".split()))
-        message = f"dataset '{point.name}' cannot be opened by {point.value}: {reason}"
+        message = f"dataset '{point.name}' cannot be opened by {origin(point)}: {reason}"
         raise DatasetError(message) from error
     if missing := [part for part in ("keys", "case") if not callable(getattr(dataset, part, None))]:
         message = (
-            f"dataset '{point.name}': {point.value} gave a {type(dataset).__name__} without {' and '.join(missing)}"
+            f"dataset '{point.name}': {origin(point)} gave a {type(dataset).__name__} without {' and '.join(missing)}"
         )
         raise DatasetError(message)
     return dataset

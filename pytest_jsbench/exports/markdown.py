@@ -59,6 +59,8 @@ def _facts(summary: Summary, comparison: Comparison | None) -> Iterator[str]:
     yield f"passed {total.passed} of {total.planned}; rates with their 95 % intervals, times as medians"
     if not total.complete:
         yield f"**incomplete**: {_attempts(total.errors)} broken or missing, {total.unjudged} unjudged"
+    if total.code_counts:
+        yield f"codes: {', '.join(f'{_code(code)} {count}' for code, count in total.code_counts.items())}"
     if total.cost is not None:
         yield f"cost ${total.cost:,.4f}"
     if comparison is not None:

@@ -50,6 +50,8 @@ class Controller:
         self._other_failures = 0
         #: whether one of xdist's workers has
         self._died = False
+        #: whether a classifier broke, so that codes are lacking
+        self._misclassified = False
         self._prepared: EngineConfig | None = None
         self._handed: Mapping[str, Any] = {}
         self._resources: ExitStack = contextlib.ExitStack()
@@ -147,6 +149,9 @@ class Controller:
         self._records[result.attempt] = result
         self._resumed += outcome.resumed
         self._warn(outcome.journal_error)
+        for error in outcome.classifier_errors:
+            self._misclassified = True
+            self._warn(error)
         if node is not None and not outcome.resumed and is_remote(node):
             self._write_down(result)
         self._config.hook.pytest_jsbench_record(config=self._config, record=result)
@@ -201,8 +206,12 @@ class Controller:
                 session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
             elif self.summary.total.missing:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if self._misclassified and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self.exitstatus = session.exitstatus
         self._write(run, self.summary)
+        for problem in files.export(self._active.exporters, run, self.summary):
+            self._warn(problem)
         self._warn(files.append_step_summary(run, self.summary, self.decision))
         settings = self._active.settings
         # recorded times are no news, and would stand among those that are

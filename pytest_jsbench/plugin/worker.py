@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
 from pytest_jsbench.acceptance import AcceptanceRunner
 from pytest_jsbench.adaptation.choosing import adapter
+from pytest_jsbench.classifiers import classify
 from pytest_jsbench.engines.base import Acceptor, Engine, EngineConfig
 from pytest_jsbench.engines.recorder import RecordingEngine
 from pytest_jsbench.engines.registry import require_acceptor
@@ -128,7 +130,17 @@ class Worker:
         return engine if folder is None else RecordingEngine(engine, folder)
 
     def write(self, record: Record) -> Outcome:
-        """Write the record down, and say what went wrong with that."""
+        """Let it be classified, write it down, and say what went wrong with either."""
+        classified = classify(record, self._active.classifiers)
+        outcome = self._write(classified.record)
+        return replace(outcome, classifier_errors=classified.errors)
+
+    def resumed(self, record: Record) -> Outcome:
+        """A record that was taken over, classified as this run classifies."""
+        classified = classify(record, self._active.classifiers)
+        return Outcome(result=classified.record, resumed=True, classifier_errors=classified.errors)
+
+    def _write(self, record: Record) -> Outcome:
         if self._journal is None:
             return Outcome(result=record)
         try:
@@ -191,7 +203,7 @@ class Worker:
         assert self._make is not None
         assert self._lookahead is not None
         if (recorded := self._active.recorded.get((item.key, item.repeat))) is not None:
-            return Outcome(result=self.runner().judge_again(recorded), resumed=True)
+            return self.resumed(self.runner().judge_again(recorded))
         if (left := self._left_behind.record((item.key, item.repeat))) is not None:
             return Outcome(result=left)
         try:

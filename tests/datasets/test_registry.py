@@ -35,6 +35,9 @@ def refuse(selection):
 
 def nothing(selection):
     return {}
+
+
+count = 3
 """
 
 
@@ -48,7 +51,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
             "numbers_dataset-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: numbers-dataset\nVersion: 1.0\n",
             "numbers_dataset-1.0.dist-info/entry_points.txt": (
                 "[pytest_jsbench.datasets]\nnumbers = numbers_dataset:Numbers\nrefusing = numbers_dataset:refuse\n"
-                "empty = numbers_dataset:nothing\ngone = numbers_dataset:Gone\n"
+                "empty = numbers_dataset:nothing\ngone = numbers_dataset:Gone\ncount = numbers_dataset:count\n"
             ),
         },
     )
@@ -68,9 +71,13 @@ def test_an_installed_package_brings_a_dataset_by_name() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("refusing", "dataset 'refusing' cannot be opened by numbers_dataset:refuse: ValueError: no numbers today"),
-        ("empty", "dataset 'empty': numbers_dataset:nothing gave a dict without case"),
-        ("gone", "dataset 'gone' cannot be opened by numbers_dataset:Gone: AttributeError: "),
+        (
+            "refusing",
+            "dataset 'refusing' cannot be opened by numbers_dataset:refuse (package numbers-dataset 1.0): ValueE",
+        ),
+        ("empty", "dataset 'empty': numbers_dataset:nothing (package numbers-dataset 1.0) gave a dict without case"),
+        ("gone", "dataset 'gone': cannot import numbers_dataset:Gone (package numbers-dataset 1.0): AttributeError: "),
+        ("count", "dataset 'count': numbers_dataset:count (package numbers-dataset 1.0) is a int; expected a callable"),
         ("numbrs", "no dataset 'numbrs': did you mean 'numbers'? expected builtin, "),
     ],
 )

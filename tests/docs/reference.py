@@ -68,6 +68,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "default-dialect": "draft-07",
         "validator": "jsonschema",
         "judge-timeout": "10",
+        "classify": "own_classifiers:in_german",
     },
     "What decides": {
         "min-pass-rate": "0.9",
@@ -77,6 +78,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     },
     "What is written": {
         "output": "runs",
+        "export": "every_eval_ever=exported",
         "benchmark-rows": "case",
     },
 }

@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from pytest_jsbench import __version__
 from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench, Ended
 
 TIMES = {"started_at", "queue_s", "timing"}
@@ -224,3 +225,11 @@ def test_a_run_is_replayed_from_its_records_with_the_same_outcomes(mixed: Bench)
     ]
     assert len(outcomes[0]) == 9
     assert outcomes[0] == outcomes[1]
+
+
+def test_a_run_says_which_version_made_it(plain: Bench) -> None:
+    plain.case("a")
+
+    plain.run("--jsbench-output=out")
+
+    assert plain.run_json()["run"]["versions"]["pytest-jsbench"] == __version__
