@@ -12,6 +12,7 @@ from pytest_jsbench import __version__
 from pytest_jsbench.adaptation.subsets import SUBSETS
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
+from pytest_jsbench.display import printable
 from pytest_jsbench.errors import JSBenchError
 from pytest_jsbench.gates import Gate
 from pytest_jsbench.judging import is_records, judge_plain, judge_records
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str] | None = None, *, out: TextIO | None = None) -
     try:
         passed: bool = options.command(options, out or sys.stdout)
     except JSBenchError as error:
-        sys.stderr.write(f"jsbench: {error}\n")
+        sys.stderr.write(f"jsbench: {printable(str(error), 2000)}\n")
         return 2
     except BrokenPipeError:  # `jsbench judge … | head`
         sys.stderr.close()

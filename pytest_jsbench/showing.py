@@ -147,8 +147,10 @@ def _plot(options: argparse.Namespace, out: TextIO) -> bool:
 
 
 def _labelled(paths: list[Path], labels: list[str] | None) -> tuple[list[evaluations.Evaluation], list[str]]:
+    if labels is not None and len(labels) == 1 and len(paths) == len(parts := labels[0].split(",")):
+        labels = [part.strip() for part in parts]
     if labels is not None and len(labels) != len(paths):
-        message = f"--labels: found {len(labels)} for {len(paths)} files; expected one for each"
+        message = f"--labels: found {len(labels)} for {len(paths)} files; expected one for each, as in --labels A B"
         raise ExportError(message)
     found = [evaluations.read(path) for path in paths]
     return found, versus.labels(found, labels)

@@ -62,11 +62,16 @@ def _open_folder(selection: Selection, folder: Path) -> Dataset:
         return HubDataset.open(selection)
     from pytest_jsbench.datasets.folder import SUFFIXES
 
-    paths = [path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file()]
+    paths = [path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and _is_file(path)]
     if not paths:
         message = f"no schemas in {folder}: expected *.json files, *.yaml, *.jsonl, or *.parquet in the hub's layout"
         raise DatasetError(message)
     return _open_files(selection, paths, root=folder)
+
+
+def _is_file(path: Path) -> bool:
+    """Whether it is one, or a link to one that is not there: that is said of its case, and not passed over."""
+    return path.is_file() or (path.is_symlink() and not path.exists())
 
 
 def _open_glob(selection: Selection, pattern: Path) -> Dataset:

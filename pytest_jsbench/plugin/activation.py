@@ -18,6 +18,7 @@ import pytest
 
 from pytest_jsbench import __version__
 from pytest_jsbench.cases import CaseKey, digest, safe_name
+from pytest_jsbench.display import printable
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ParamsChecker
 from pytest_jsbench.engines.registry import find, require_acceptor
 from pytest_jsbench.errors import EngineError, JSBenchError
@@ -177,7 +178,7 @@ def _active(config: pytest.Config) -> Active:
         suite=asked.suite,
         suite_only=asked.suite_only,
         own=asked.own,
-        rerun=shlex.join(["pytest", *given_arguments(config)]),
+        rerun=printable(shlex.join(["pytest", *given_arguments(config)]), 2000),
         exporters=_exporters(settings, config),
         classifiers=classifiers,
     )

@@ -21,6 +21,7 @@ from pytest_jsbench.plugin.benchmark import add_rows
 from pytest_jsbench.plugin.collection import JSBenchCase
 from pytest_jsbench.plugin.decision import Decision, Expectations
 from pytest_jsbench.plugin.handover import is_remote
+from pytest_jsbench.plugin.leftbehind import note_death
 from pytest_jsbench.plugin.outcomes import Outcome
 from pytest_jsbench.plugin.scheduling import scheduler
 from pytest_jsbench.records import Attempt, Record, Run
@@ -112,6 +113,12 @@ class Controller:
         self._active.run.hand_to(node, self._prepared, self._handed)
 
     @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Let the others know whose tests they will be given, if any of them."""
+        if error and not is_remote(node):
+            note_death(self._active.run.shared, node.gateway.id)
+
+    @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         """Keep as many tests queued at each worker as it looks ahead; step aside where the user chose otherwise."""
         if config.getoption("dist") == "load" and config.getoption("maxschedchunk", None) is None:
@@ -170,10 +177,13 @@ class Controller:
         if not session.config.option.collectonly and self._plan:
             self._finish(session)
         self._resources.close()
-        result = yield
-        if self.run is not None and self.summary is not None:
+        passed = False
+        try:
+            result = yield
             passed = session.exitstatus == pytest.ExitCode.OK
-            files.complete_junit(self._config, self.run, self.summary, self.decision or Decision(), passed=passed)
+        finally:  # another plugin may end the run by raising, as pytest-benchmark's comparison does
+            if self.run is not None and self.summary is not None:
+                files.complete_junit(self._config, self.run, self.summary, self.decision or Decision(), passed=passed)
         return result
 
     def _finish(self, session: pytest.Session) -> None:

@@ -23,6 +23,7 @@ from pytest_jsbench.limits import Admission, Refused
 from pytest_jsbench.missing import MissingReason
 from pytest_jsbench.plugin.activation import Active, prepare
 from pytest_jsbench.plugin.collection import JSBenchCase
+from pytest_jsbench.plugin.leftbehind import LeftBehind
 from pytest_jsbench.plugin.lookahead import LookAhead
 from pytest_jsbench.plugin.outcomes import Outcome
 from pytest_jsbench.plugin.owntests import asks
@@ -49,6 +50,7 @@ class Worker:
         self._make: Callable[[JSBenchCase, float], Record] | None = None
         self._journal: Journal | None = None
         self._lookahead: LookAhead[Outcome] | None = None
+        self._left_behind = LeftBehind(active.run.shared, active.folder)
         self._lock = threading.RLock()
         #: by whose prices they reckon
         self._admissions: dict[AnsweredBy, Admission] = {}
@@ -202,6 +204,8 @@ class Worker:
         assert self._lookahead is not None
         if (recorded := self._active.recorded.get((item.key, item.repeat))) is not None:
             return self.resumed(self.runner().judge_again(recorded))
+        if (left := self._left_behind.record((item.key, item.repeat))) is not None:
+            return Outcome(result=left)
         try:
             record = self._make(item, planned_at)
         except Refused as refused:

@@ -12,7 +12,7 @@ from pytest_jsbench.cases import Case, CaseKey
 from pytest_jsbench.datasets import registry
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.errors import DatasetError
-from tests.datasets.reading import keys, read, write
+from tests.datasets.reading import keys, problem, read, write
 
 INSTALLED = """
 from pytest_jsbench.cases import Case, CaseKey
@@ -156,3 +156,15 @@ def test_files_that_are_no_files_are_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
 
     assert [key.rpartition("::")[2] for key in keys(tmp_path)] == ["a", "b"]
+
+
+def test_a_link_to_nothing_is_a_case_that_cannot_be_read(tmp_path: Path) -> None:
+    root = tmp_path / "schemas"
+    write(root, {"a.json": {"$ref": "loop.json"}})
+    (root / "gone.json").symlink_to("nowhere.json")
+    (root / "loop.json").symlink_to("loop.json")
+
+    assert keys(root) == ["schemas::a", "schemas::gone", "schemas::loop"]
+    for name in ("gone", "loop"):
+        assert "cannot be read: " in problem(root, name)
+    assert "which is not there" in problem(root, "a")
