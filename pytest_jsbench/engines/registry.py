@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from pytest_jsbench.engines.asynchronous import AsyncEngine, is_coroutine_engine
 from pytest_jsbench.engines.base import AcceptorFactory
+from pytest_jsbench.engines.batches import BatchFactory
 from pytest_jsbench.engines.imports import import_object
 from pytest_jsbench.engines.messages import one_line
 from pytest_jsbench.errors import EngineError, JSBenchError, UnknownEngine, nearest
@@ -61,6 +62,15 @@ def require_acceptor(factory: EngineFactory, name: str) -> AcceptorFactory:
         return factory
     able = [known for known in _BUILT_IN if isinstance(find(known), AcceptorFactory)]
     message = f"engine '{name}' has no grammar that could be asked about labelled answers: expected {', '.join(able)}"
+    raise EngineError(message)
+
+
+def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
+    """The factory as one whose provider has a batch API; EngineError where it has none."""
+    if isinstance(factory, BatchFactory):
+        return factory
+    able = [known for known in _BUILT_IN if isinstance(find(known), BatchFactory)]
+    message = f"--jsbench-batch: engine '{name}' has no batch API: expected {', '.join(able)}"
     raise EngineError(message)
 
 
