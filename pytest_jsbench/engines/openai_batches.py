@@ -170,7 +170,7 @@ class OpenAIBatches:
             first = problems[0]
             said = first.message or first.code or "no word of why"
             line = "" if first.line is None else f" (line {first.line} of its file)"
-            error = ProviderError(message=said, names=frozenset([first.code] if first.code else []))
+            error = ProviderError(message=said, status=400, names=frozenset([first.code] if first.code else []))
             outcome = decide(error, sent=Sent(response_format=ResponseFormat.TEXT), secret=self._key.value)
             kind = outcome.kind if isinstance(outcome, CallError) else kind
             more = f", and {len(problems) - 1:,} more" if len(problems) > 1 else ""
