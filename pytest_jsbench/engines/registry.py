@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from pytest_jsbench.engines.asynchronous import AsyncEngine, is_coroutine_engine
 from pytest_jsbench.engines.base import AcceptorFactory
-from pytest_jsbench.engines.batches import BatchFactory
 from pytest_jsbench.engines.imports import import_object
 from pytest_jsbench.engines.messages import one_line
 from pytest_jsbench.errors import EngineError, JSBenchError, UnknownEngine, nearest
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
+    from pytest_jsbench.engines.batches import BatchFactory
     from pytest_jsbench.generations import EngineInfo
 
 ENTRY_POINTS = "pytest_jsbench.engines"
@@ -67,6 +67,8 @@ def require_acceptor(factory: EngineFactory, name: str) -> AcceptorFactory:
 
 def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
     """The factory as one whose provider has a batch API; EngineError where it has none."""
+    from pytest_jsbench.engines.batches import BatchFactory
+
     if isinstance(factory, BatchFactory):
         return factory
     able = [known for known in _BUILT_IN if isinstance(find(known), BatchFactory)]

@@ -18,7 +18,7 @@ import pytest
 
 from pytest_jsbench.cases import CaseKey, digest, safe_name
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory
-from pytest_jsbench.engines.registry import find, require_acceptor
+from pytest_jsbench.engines.registry import find, require_acceptor, require_batches
 from pytest_jsbench.errors import EngineError, JSBenchError
 from pytest_jsbench.generations import EngineInfo, GenerationParams, ResponseFormat
 from pytest_jsbench.plugin import marks
@@ -110,6 +110,10 @@ def activate(config: pytest.Config) -> None:
         config.pluginmanager.register(controller, "jsbench-controller")
         config.pluginmanager.register(Terminal(active, controller), "jsbench-terminal")
         config.pluginmanager.register(Progress(config, active, controller), "jsbench-progress")
+        if active.settings.batch is not None:
+            from pytest_jsbench.plugin.batch import Batch
+
+            config.pluginmanager.register(Batch(config, active, controller, worker), "jsbench-batch")
 
 
 def _active(config: pytest.Config) -> Active:
@@ -118,6 +122,8 @@ def _active(config: pytest.Config) -> Active:
     factory = find(settings.engine.name)
     if settings.selection.labelled:
         require_acceptor(factory, settings.engine.name)
+    if settings.batch is not None:
+        require_batches(factory, settings.engine.name)
     run, resumption = Handover.from_worker_input(config), None
     if run is None:
         selected = Selected.open(config, settings.selection)
@@ -139,6 +145,8 @@ def _active(config: pytest.Config) -> Active:
     if run is None:
         info = _describe(factory, settings.engine, tolerant=asked_only)
         metadata = _metadata(settings, info, params, template, concurrency)
+        if settings.batch is not None:
+            metadata = dataclasses.replace(metadata, streaming=False)
         metadata = dataclasses.replace(metadata, dataset=_dataset(settings, everything, suite=asked.suite))
         planned = keys if asked.suite else ()
         run, resumption = start(

@@ -90,6 +90,8 @@ class Option:
     choices: tuple[str, ...] | None = None
     #: given several times, the values add up
     repeated: bool = False
+    #: its value where it is given without one
+    bare: str | None = None
 
     @property
     def flag(self) -> str:

@@ -82,13 +82,7 @@ class Progress:
         if now - self._said < min(_LATEST, max(_SOONEST, (now - self._started) / 10)):
             return
         self._said = now
-        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is None:
-            return
-        reporter.ensure_newline()
-        if self._config.get_terminal_writer().width_of_current_line:  # under xdist, where no path heads the line
-            reporter.line("")
-        reporter.write_line(f"jsbench: {self.line(now - self._started)}")
+        write_line(self._config, f"jsbench: {self.line(now - self._started)}")
 
     def line(self, seconds: float) -> str:
         """How far it is after so many seconds."""
@@ -96,10 +90,21 @@ class Progress:
         parts = [f"{self._done:,} of {planned:,} done", f"{self._failing:,} failing"]
         if self._called:
             rate = self._called / seconds
-            parts += [f"{rate:.3g} a second", f"{_clock((planned - self._done) / rate)} left"]
+            parts += [f"{rate:.3g} a second", f"{clock((planned - self._done) / rate)} left"]
         if any(self._prices.values()):
             parts.append(f"${self._cost:,.2f} so far")
         return ", ".join(parts)
+
+
+def write_line(config: pytest.Config, line: str) -> None:
+    """Write a line of its own between those of the tests."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None:
+        return
+    reporter.ensure_newline()
+    if config.get_terminal_writer().width_of_current_line:  # under xdist, where no path heads the line
+        reporter.line("")
+    reporter.write_line(line)
 
 
 def is_watched(config: pytest.Config) -> bool:
@@ -110,7 +115,8 @@ def is_watched(config: pytest.Config) -> bool:
     return bool(reporter.isatty) and not any(os.environ.get(name) for name in ("CI", "BUILD_NUMBER"))
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """Minutes and seconds, and hours where there are any."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

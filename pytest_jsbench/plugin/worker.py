@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
@@ -43,6 +44,7 @@ class Worker:
         self._active = active
         #: None where no model is called
         self._runner: Runner | None = None
+        self._batch_runner: Runner | None = None
         #: makes the record of a case, given when it was queued
         self._make: Callable[[JSBenchCase, float], Record] | None = None
         self._journal: Journal | None = None
@@ -69,7 +71,8 @@ class Worker:
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
             return
         if active.selected.labelled is None:
-            self.runner()
+            if active.settings.batch is None or not cases:
+                self.runner()
             self._make = self._generated
         elif cases:
             self._make = self._acceptance()
@@ -108,6 +111,20 @@ class Worker:
                 self._runner = self._build_runner()
             return self._runner
 
+    def suite_runner(self) -> Runner:
+        """What makes the suite's attempts: the run's, or one that asks what the provider's batches have brought."""
+        if self._active.settings.batch is None:
+            return self.runner()
+        with self._lock:
+            if self._batch_runner is None:
+                from pytest_jsbench.batching.answers import BatchedEngine
+
+                info = self._active.factory.describe(self._active.settings.engine)
+                engine = BatchedEngine(self._active.run.answers, dataclasses.replace(info, streaming=False))
+                runner = self._new_runner(self.recorded(engine))
+                self._batch_runner = dataclasses.replace(runner, retries=0, admission=None)
+            return self._batch_runner
+
     def admission(self, who: AnsweredBy) -> Admission:
         """What lets calls of an engine through; PriceError where they have no price, and there is a limit in money."""
         limits = self._active.run.limits
@@ -145,8 +162,10 @@ class Worker:
                 admission.stop(refusal)
 
     def _build_runner(self) -> Runner:
+        return self._new_runner(self.recorded(self._build(self._active.factory.build)))
+
+    def _new_runner(self, engine: Engine) -> Runner:
         active = self._active
-        engine = self.recorded(self._build(active.factory.build))
         return Runner(
             engine=engine,
             judge=self._resources.enter_context(Judge(active.settings.policy)),
@@ -161,6 +180,8 @@ class Worker:
     def _generated(self, item: JSBenchCase, planned_at: float) -> Record:
         """A case is an attempt of the engine."""
         case = self._active.selected.dataset.case(item.key)
+        if self._active.settings.batch is not None:  # it was waited for by all together
+            return self.suite_runner().attempt(case, repeat=item.repeat)
         return self.runner().attempt(case, repeat=item.repeat, planned_at=planned_at)
 
     def _acceptance(self) -> Callable[[JSBenchCase, float], Record]:
@@ -189,7 +210,7 @@ class Worker:
         assert self._make is not None
         assert self._lookahead is not None
         if (recorded := self._active.recorded.get((item.key, item.repeat))) is not None:
-            return Outcome(result=self.runner().judge_again(recorded), resumed=True)
+            return Outcome(result=self.suite_runner().judge_again(recorded), resumed=True)
         try:
             record = self._make(item, planned_at)
         except Refused as refused:
