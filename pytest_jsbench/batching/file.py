@@ -87,6 +87,23 @@ def read_parts(folder: Path, metadata: RunMetadata) -> tuple[Part, ...]:
     return parts
 
 
+def take_over(source: Path, target: Path, metadata: RunMetadata, *, batch: bool) -> None:
+    """
+    Write an earlier run's batches into the folder of the run that goes on with it, before anything else of it is there.
+
+    ResumeError where one has not been read and this run would call what is in it.
+    """
+    parts = read_parts(source, metadata)
+    if batch:
+        BatchFile(target / BATCHES, metadata, parts)
+    elif under_way := next((part for part in parts if not part.ended), None):
+        message = (
+            f"{source / BATCHES}: batch {under_way.id} holds {len(under_way.requests):,} requests of this run; add "
+            "--jsbench-batch to get their answers, or remove the file to pay for them again"
+        )
+        raise ResumeError(message)
+
+
 def doubt(path: Path, part: Part) -> str:
     """What is to be done where a batch may have been made, and its id is not known."""
     return (

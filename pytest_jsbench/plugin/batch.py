@@ -17,7 +17,6 @@ from pytest_jsbench.batching.handing import Handing, Polling, Standing
 from pytest_jsbench.engines.registry import require_batches
 from pytest_jsbench.errors import JSBenchError
 from pytest_jsbench.limits import Admission
-from pytest_jsbench.plugin.handover import is_remote
 from pytest_jsbench.plugin.progress import clock, is_watched, write_line
 from pytest_jsbench.prices import price_of
 
@@ -43,6 +42,9 @@ class Batch:
         self._controller = controller
         self._worker = worker
         self._handing: Handing | None = None
+        if any("popen" not in spec.partition("//")[0] for spec in config.getoption("tx", None) or ()):
+            message = "--jsbench-batch: a worker on another machine cannot read the answers; use -n, or leave it out"
+            raise pytest.UsageError(message)
         if active.folder is None and not config.option.collectonly:
             message = "--jsbench-batch keeps the batch's id in the run's folder: add --jsbench-output=DIR"
             raise pytest.UsageError(message)
@@ -52,15 +54,6 @@ class Batch:
         """Which batches of an earlier run are gone on with."""
         under_way = [part for part in self._earlier if not part.ended]
         return f"jsbench: going on with {_listed(under_way)}" if under_way else None
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_configure_node(self, node: Any) -> None:
-        """The answers are a file on this machine."""
-        if is_remote(node):
-            message = (
-                "--jsbench-batch: a worker on another machine cannot read its answers; leave --tx or the batch out"
-            )
-            raise pytest.UsageError(message)
 
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Where this process runs the tests."""
@@ -148,15 +141,8 @@ class Batch:
 
 
 def _earlier(active: Active) -> tuple[Part, ...]:
-    """The batches of the run that is gone on with."""
-    source = active.settings.resume
-    if source is None or active.folder is None:
-        return ()
-    try:
-        return read_parts(journal.find_files(source)[0].parent, active.metadata)
-    except JSBenchError as error:
-        message = f"--jsbench-batch: {error}"
-        raise pytest.UsageError(message) from None
+    """The batches of the run that is gone on with, as they were taken over from it."""
+    return () if active.folder is None else read_parts(active.folder, active.metadata)
 
 
 def _listed(parts: list[Part]) -> str:

@@ -107,5 +107,7 @@ class Option:
         """The value of a text; ValueError says what was expected and found."""
         if self.choices is not None and text not in self.choices:
             message = f"expected one of {', '.join(self.choices)}, found {text!r}"
+            if self.bare is not None:
+                message += f"; before a path, say {self.flag}={self.bare}"
             raise ValueError(message)
         return self.parse(text)

@@ -44,6 +44,10 @@ def start(
     folder = run_folder(config, settings.output, metadata.run_id)
     if folder is not None:
         metadata = dataclasses.replace(metadata, run_id=folder.name)
+    if resumption is not None and folder is not None and (resumption.folder / journal.BATCHES).exists():
+        from pytest_jsbench.batching.file import take_over
+
+        take_over(resumption.folder, folder, metadata, batch=settings.batch is not None)
     recorded = None
     if resumption is not None and resumption.metadata is not None:
         metadata = dataclasses.replace(metadata, resumed_from=resumption.metadata.run_id)

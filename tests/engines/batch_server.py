@@ -34,6 +34,8 @@ class BatchServer:
     files: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     #: bodies of calls of their own
     live: list[dict[str, Any]] = field(default_factory=list)
+    #: what each batch is answered
+    frozen: dict[str, dict[str, Any]] = field(default_factory=dict)
     looked: dict[str, int] = field(default_factory=dict)
     #: called with each look
     on_look: Callable[[int], None] | None = None
@@ -47,9 +49,13 @@ class BatchServer:
         """What --jsbench-base-url is given."""
         return self.provider.url
 
-    def answer(self, body: Any) -> Any:
+    def make(self, name: str, rows: list[dict[str, Any]]) -> None:
+        self.batches[name], self.frozen[name] = rows, dict(self.answers)
+
+    def answer(self, body: Any, batch: str | None = None) -> Any:
         found = _TITLE.search(json.dumps(body))
-        return self.answers.get(found[1] if found else "", '{"n": 1}')
+        answers = self.answers if batch is None else self.frozen[batch]
+        return answers.get(found[1] if found else "", '{"n": 1}')
 
     def has_ended(self, batch: str) -> bool:
         with self._lock:
@@ -92,7 +98,7 @@ class OpenAIServer(BatchServer):
                 return json_reply({"id": name, "object": "file"})
             case "POST", ["batches"]:
                 name = f"batch_{len(self.batches)}"
-                self.batches[name] = self.files[asked.body["input_file_id"]]
+                self.make(name, self.files[asked.body["input_file_id"]])
                 return json_reply(self._batch(name, "validating"))
             case "GET", ["batches", name]:
                 if name not in self.batches:
@@ -100,10 +106,11 @@ class OpenAIServer(BatchServer):
                 return json_reply(self._batch(name, self.ending if self.has_ended(name) else "in_progress"))
             case "GET", ["files", name, "content"]:
                 kind, _, batch = name.partition("-")
-                return _lines([row for row in map(self._row, self.batches[batch]) if row and row.pop("in") == kind])
+                rows = [self._row(batch, request) for request in self.batches[batch]]
+                return _lines([row for row in rows if row and row.pop("in") == kind])
             case _:
                 self.live.append(asked.body)
-                status, body = self._answered(asked.path, asked.body)
+                status, body = self._answered(asked.path, self.answer(asked.body))
                 return json_reply(body, status=status)
 
     def _batch(self, name: str, status: str) -> dict[str, Any]:
@@ -118,20 +125,19 @@ class OpenAIServer(BatchServer):
             "request_counts": {"total": total, "completed": total if ended else 0, "failed": 0},
         }
 
-    def _row(self, request: dict[str, Any]) -> dict[str, Any] | None:
-        answer, name = self.answer(request["body"]), request["custom_id"]
+    def _row(self, batch: str, request: dict[str, Any]) -> dict[str, Any] | None:
+        answer, name = self.answer(request["body"], batch), request["custom_id"]
         if answer == "absent":
             return None
         if answer in ("batch_expired", "batch_cancelled"):
             error = {"code": answer, "message": "This request could not be executed"}
             return {"in": "error", "custom_id": name, "response": None, "error": error}
-        status, body = self._answered(request["url"], request["body"])
+        status, body = self._answered(request["url"], answer)
         response = {"status_code": status, "request_id": "r", "body": body}
         kind = "output" if status == 200 else "error"
         return {"in": kind, "custom_id": name, "response": response, "error": None}
 
-    def _answered(self, path: str, body: Any) -> tuple[int, Any]:
-        answer = self.answer(body)
+    def _answered(self, path: str, answer: Any) -> tuple[int, Any]:
         if not isinstance(answer, str):
             return answer[0], answer[1]
         if path.endswith("responses"):
@@ -150,12 +156,13 @@ class AnthropicServer(BatchServer):
                 return json_reply({"data": [], "has_more": False, "first_id": None, "last_id": None})
             case "POST", ["batches"]:
                 name = f"msgbatch_{len(self.batches)}"
-                self.batches[name] = asked.body["requests"]
+                self.make(name, asked.body["requests"])
                 return json_reply(self._batch(name, ended=False))
             case "GET", ["batches", name]:
                 return json_reply(self._batch(name, ended=self.has_ended(name)))
             case "GET", ["batches", name, "results"]:
-                return _lines([row for row in map(self._row, self.batches[name]) if row])
+                rows = [self._row(name, request) for request in self.batches[name]]
+                return _lines([row for row in rows if row])
             case _:
                 self.live.append(asked.body)
                 answer = self.answer(asked.body)
@@ -177,8 +184,8 @@ class AnthropicServer(BatchServer):
             "results_url": f"{self.provider.url}/v1/messages/batches/{name}/results" if ended else None,
         }
 
-    def _row(self, request: dict[str, Any]) -> dict[str, Any] | None:
-        answer = self.answer(request["params"])
+    def _row(self, batch: str, request: dict[str, Any]) -> dict[str, Any] | None:
+        answer = self.answer(request["params"], batch)
         if answer == "absent":
             return None
         if answer in ("expired", "canceled"):

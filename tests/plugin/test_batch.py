@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import _thread
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.engines.provider import Provider, json_reply
 from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
 from tests.plugin.test_records import without_times
 
+OUT = ("--jsbench-output=out",)
 KEY = "Zq7-not-to-be-told-4411"
 
 for _name in ("openai", "anthropic"):
@@ -48,17 +50,20 @@ MIXED = {
 }
 
 
-def run(bench: Bench, server: BatchServer, *args: str) -> pytest.RunResult:
+def run(
+    bench: Bench, server: BatchServer, *args: str, output: tuple[str, ...] = OUT, **options: Any
+) -> pytest.RunResult:
     engine = "anthropic" if isinstance(server, AnthropicServer) else "openai"
     return bench.pytester.runpytest_inprocess(
         f"--jsbench-engine={engine}",
         "--jsbench-model=m",
         f"--jsbench-base-url={server.url}",
         "--jsbench-api-key-env=MY_KEY",
-        *("--jsbench-dataset=schemas", "--jsbench-output=out", "-p", "no:randomly", "-p", "no:benchmark"),
+        *("--jsbench-dataset=schemas", *output, "-p", "no:randomly", "-p", "no:benchmark"),
         *WITHOUT_SLOW_PLUGINS,
         *bench.workers,
         *args,
+        **options,
     )
 
 
@@ -88,8 +93,147 @@ def test_a_batch_ends_as_calls_would_have(bench: Bench, server: OpenAIServer) ->
     result.assert_outcomes(passed=1, failed=4)
     result.stdout.fnmatch_lines(["jsbench: batch batch_0 (5 requests) handed in"])
     assert "jsbench.tgt_s" not in (bench.path / "junit.xml").read_text()
-    run(bench, server, "--jsbench-retries=0", "--jsbench-engine-option=stream=false").assert_outcomes(passed=1, failed=4)
+    bench.workers = ()
+    run(bench, server, "--jsbench-retries=0", "--jsbench-engine-option=stream=false").assert_outcomes(
+        passed=1, failed=4
+    )
     batched, live = (records(folder) for folder in runs(bench))
     assert batched["passed"]["generation"]["sent"]["batch"] == "batch_0"
     assert (batched["passed"]["generation"]["timing"], batched["passed"]["queue_s"]) == (None, None)
     assert without_batch(batched) == without_batch(live)
+
+
+def test_ctrl_c_leaves_the_batch_and_resume_picks_it_up_without_paying_again(
+    bench: Bench, server: OpenAIServer
+) -> None:
+    add_cases(bench, server, **MIXED)
+    server.looks = None
+    server.on_look = lambda look: _thread.interrupt_main() if look == 2 else None
+
+    stopped = run(bench, server, "--jsbench-batch", no_reraise_ctrlc=True)
+
+    assert stopped.ret == pytest.ExitCode.INTERRUPTED
+    (first,) = runs(bench)
+    stopped.stdout.fnmatch_lines([f"*batch batch_0 (5 requests) not back yet; * --jsbench-resume=out/{first.name}"])
+    server.looks, server.on_look = 0, None
+    bench.case("grown", schema={**NUMBER, "title": "grown"})
+
+    result = run(bench, server, "--jsbench-batch", "--jsbench-resume=out")
+
+    result.assert_outcomes(passed=2, failed=4)
+    result.stdout.fnmatch_lines(["jsbench: going on with batch batch_0 (5 requests)"])
+    assert {name: len(rows) for name, rows in server.batches.items()} == {"batch_0": 5, "batch_1": 1}
+    assert set(records(runs(bench)[1])) == {*MIXED, "grown"}
+
+
+@pytest.mark.parametrize("bench", ["plain"], indirect=True)
+def test_what_broke_in_a_batch_that_has_ended_is_asked_in_another(bench: Bench, server: OpenAIServer) -> None:
+    add_cases(bench, server, **MIXED)
+    run(bench, server, "--jsbench-batch").assert_outcomes(passed=1, failed=4)
+    server.answers = dict.fromkeys(MIXED, '{"n": 1}')
+
+    run(bench, server, "--jsbench-batch", "--jsbench-resume=out").assert_outcomes(passed=3, failed=2)
+
+    assert {name: len(rows) for name, rows in server.batches.items()} == {"batch_0": 5, "batch_1": 2}
+
+
+def test_left_alone_nothing_of_it_runs_until_it_is_back(bench: Bench) -> None:
+    with Provider() as provider:
+        server = AnthropicServer(provider=provider, looks=1)
+        add_cases(bench, server, a='{"n": 1}', b='{"n": -1}')
+        bench.write({"test_own.py": "def test_own(): pass"})
+
+        left = run(bench, server, "--jsbench-batch=leave", ".", "-rs")
+        back = run(bench, server, "--jsbench-batch=leave", "--jsbench-resume=out")
+
+    left.assert_outcomes(passed=1, skipped=2)
+    assert left.ret == pytest.ExitCode.TESTS_FAILED
+    left.stdout.fnmatch_lines(["SKIPPED * not run: batch msgbatch_0 has not ended", "*(left in a batch 2)*"])
+    back.assert_outcomes(passed=1, failed=1)
+    assert list(server.batches) == ["msgbatch_0"]
+
+
+@pytest.mark.parametrize("bench", ["plain"], indirect=True)
+def test_no_file_of_a_batch_holds_the_key(bench: Bench, server: OpenAIServer) -> None:
+    add_cases(bench, server, a=(401, error_body(f"you sent {KEY}", type="authentication_error")))
+    server.ending = "failed"
+    server.errors = [{"code": "invalid", "message": f"Bearer {KEY}"}]
+
+    result = run(bench, server, "--jsbench-batch", "-vv", "-rA", "--log-level=DEBUG", "--log-file=log.txt")
+
+    assert any(KEY in str(asked.headers) for asked in server.provider.asked)
+    assert KEY not in result.stdout.str() + result.stderr.str()
+    files = [path for path in bench.path.rglob("*") if path.is_file()]
+    assert "batch.json" in {path.name for path in files}
+    assert [path.name for path in files if KEY.encode() in path.read_bytes()] == []
+
+
+def test_a_projects_own_tests_still_call(plain: Bench, server: OpenAIServer) -> None:
+    add_cases(plain, server, a='{"n": 1}')
+    plain.write({"test_own.py": f"import pytest\n\n@pytest.mark.jsbench(schema={NUMBER})\n{OWN}"})
+
+    run(plain, server, ".", "--jsbench-batch").assert_outcomes(passed=2)
+
+    assert (len(server.live), len(server.batches["batch_0"])) == (1, 1)
+
+
+OWN = "def test_own(jsbench):\n    jsbench.generate('a number')\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (
+            ("--jsbench-batch", "x.py"),
+            "--jsbench-batch: expected one of wait, leave, found 'x.py'; before a path, say ",
+        ),
+        (
+            ("--jsbench-batch", "--jsbench-engine=scripted"),
+            "--jsbench-batch: engine 'scripted' has no batch API: expected anthropic, openai",
+        ),
+        (
+            ("--jsbench-batch", "-p", "no:cacheprovider"),
+            "--jsbench-batch keeps the batch's id in the run's folder: add --jsbench-output=DIR",
+        ),
+        (("--jsbench-batch", "--tx=ssh=nowhere", "--dist=load"), "--jsbench-batch: a worker on another machine"),
+    ],
+)
+def test_what_cannot_be_is_one_line(plain: Bench, server: OpenAIServer, args: tuple[str, ...], said: str) -> None:
+    add_cases(plain, server, a='{"n": 1}')
+
+    result = run(plain, server, *args, output=())
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {said}*"])
+    assert server.batches == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "reply", "said", "entries"),
+    [
+        ("files", json_reply(error_body("no money", type="insufficient_quota"), status=403), "not taken: no money", 0),
+        ("batches", json_reply(error_body("too many"), status=400), "not taken: too many", 0),
+        ("batches", json_reply(error_body("down"), status=500), "down: *batch.json: * being handed in", 1),
+    ],
+)
+def test_a_batch_that_is_not_taken_is_one_line_and_one_in_doubt_is_not_paid_again(
+    plain: Bench, server: OpenAIServer, path: str, reply: Any, said: str, entries: int
+) -> None:
+    add_cases(plain, server, a='{"n": 1}')
+    server.broken = {path: [reply]}
+
+    result = run(plain, server, "--jsbench-batch")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: --jsbench-batch: *{said}*"])
+    again = run(plain, server, "--jsbench-batch", "--jsbench-resume=out")
+    assert again.ret == (pytest.ExitCode.USAGE_ERROR if entries else pytest.ExitCode.OK)
+    assert len(server.batches) == 1 - entries
+
+
+def test_listing_the_cases_hands_nothing_in(bench: Bench, server: OpenAIServer) -> None:
+    add_cases(bench, server, a='{"n": 1}')
+
+    run(bench, server, "--jsbench-batch", "--collect-only").assert_outcomes()
+
+    assert server.provider.asked == []
