@@ -98,8 +98,8 @@ def take_over(source: Path, target: Path, metadata: RunMetadata, *, batch: bool)
         BatchFile(target / BATCHES, metadata, parts)
     elif under_way := next((part for part in parts if not part.ended), None):
         message = (
-            f"{source / BATCHES}: batch {under_way.id} holds {len(under_way.requests):,} requests of this run; add "
-            "--jsbench-batch to get their answers, or remove the file to pay for them again"
+            f"{source / BATCHES}: batch {under_way.id} (requests: {len(under_way.requests):,}) has not been read; add "
+            "--jsbench-batch to get its answers, or remove the file to pay for them again"
         )
         raise ResumeError(message)
 
@@ -107,9 +107,9 @@ def take_over(source: Path, target: Path, metadata: RunMetadata, *, batch: bool)
 def doubt(path: Path, part: Part) -> str:
     """What is to be done where a batch may have been made, and its id is not known."""
     return (
-        f"{path}: the run ended while {len(part.requests):,} requests were being handed in, at {part.handed_in_at}; "
-        "see in the provider's list of batches whether it has them, and write the batch's id into the file, or take "
-        "the entry out"
+        f"{path}: the run ended while a batch (requests: {len(part.requests):,}) was being handed in, at "
+        f"{part.handed_in_at}; see in the provider's list of batches whether it is there, and write its id into the "
+        "file, or take the entry out"
     )
 
 

@@ -213,7 +213,7 @@ def test_what_cannot_be_is_one_line(plain: Bench, server: OpenAIServer, args: tu
     [
         ("files", json_reply(error_body("no money", type="insufficient_quota"), status=403), "not taken: no money", 0),
         ("batches", json_reply(error_body("too many"), status=400), "not taken: too many", 0),
-        ("batches", json_reply(error_body("down"), status=500), "down: *batch.json: * being handed in", 1),
+        ("batches", json_reply(error_body("down"), status=500), "down: *batch.json: the run ended while*", 1),
     ],
 )
 def test_a_batch_that_is_not_taken_is_one_line_and_one_in_doubt_is_not_paid_again(
