@@ -87,21 +87,22 @@ def read_parts(folder: Path, metadata: RunMetadata) -> tuple[Part, ...]:
     return parts
 
 
-def take_over(source: Path, target: Path, metadata: RunMetadata, *, batch: bool) -> None:
+def take_over(source: Path, metadata: RunMetadata, *, batch: bool) -> tuple[Part, ...]:
     """
-    Write an earlier run's batches into the folder of the run that goes on with it, before anything else of it is there.
+    The batches of an earlier run, for one that goes on with it; none for one that calls.
 
     ResumeError where one has not been read and this run would call what is in it.
     """
     parts = read_parts(source, metadata)
     if batch:
-        BatchFile(target / BATCHES, metadata, parts)
-    elif under_way := next((part for part in parts if not part.ended), None):
+        return parts
+    if under_way := next((part for part in parts if not part.ended), None):
         message = (
             f"{source / BATCHES}: batch {under_way.id} (requests: {len(under_way.requests):,}) has not been read; add "
             "--jsbench-batch to get its answers, or remove the file to pay for them again"
         )
         raise ResumeError(message)
+    return ()
 
 
 def doubt(path: Path, part: Part) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_jsbench import journal
 from pytest_jsbench.batching.answers import Answers
-from pytest_jsbench.batching.file import BatchFile, Part, read_parts
+from pytest_jsbench.batching.file import BatchFile, Part, doubt, read_parts
 from pytest_jsbench.batching.gathering import gather
 from pytest_jsbench.batching.handing import Handing, Polling, Standing
 from pytest_jsbench.engines.registry import require_batches
@@ -21,7 +21,7 @@ from pytest_jsbench.plugin.progress import clock, is_watched, write_line
 from pytest_jsbench.prices import price_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from pytest_jsbench.plugin.activation import Active
     from pytest_jsbench.plugin.controller import Controller
@@ -65,19 +65,30 @@ class Batch:
         session = self._config.pluginmanager.get_plugin("session")
         self._run(session)
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say what stays with the provider, and how to go on with it."""
-        waiting = [] if self._handing is None else self._handing.waiting()
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None, None, None]:
+        """Say, below the summary, what stays with the provider and how to go on with it."""
+        try:
+            return (yield)
+        finally:
+            self._say_what_is_left(terminalreporter)
+
+    def _say_what_is_left(self, reporter: pytest.TerminalReporter) -> None:
         folder = self._active.folder
-        if waiting and folder is not None:
-            here = Path.cwd()
-            path = folder.relative_to(here) if folder.is_relative_to(here) else folder
-            terminalreporter.write_line(
+        if self._handing is None or folder is None:
+            return
+        here = Path.cwd()
+        path = folder.relative_to(here) if folder.is_relative_to(here) else folder
+        waiting = [part for part in self._handing.waiting() if part.id is not None]
+        if waiting:
+            reporter.write_line(
                 f"jsbench: {_listed(waiting)} not back yet; to go on with it, and pay nothing twice, the same command "
                 f"with --jsbench-batch --jsbench-resume={path}",
                 yellow=True,
             )
+        for part in self._handing.file:
+            if part.id is None:
+                reporter.write_line(f"jsbench: {doubt(path / journal.BATCHES, part)}", yellow=True)
 
     def _run(self, session: Any) -> None:
         if self._handing is not None or not self._controller.planned or self._config.option.collectonly:

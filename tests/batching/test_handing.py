@@ -278,17 +278,16 @@ def test_batches_of_another_engine_are_not_taken_over(session: Session) -> None:
         read_parts(session.folder, examples.metadata(model="other"))
 
 
-def test_a_run_that_calls_does_not_pay_for_what_is_in_a_batch(session: Session, tmp_path: Path) -> None:
+def test_a_run_that_calls_does_not_pay_for_what_is_in_a_batch(session: Session) -> None:
     session.run("a", leave=True)
-    (target := tmp_path / "new").mkdir()
+    metadata = examples.metadata()
 
     with pytest.raises(ResumeError, match=r"batch b0 \(requests: 1\) has not been read; add --jsbench-batch"):
-        take_over(session.folder, target, examples.metadata(), batch=False)
+        take_over(session.folder, metadata, batch=False)
 
-    take_over(session.folder, target, examples.metadata(), batch=True)
-    assert read_parts(target, examples.metadata()) == read_parts(session.folder, examples.metadata())
+    assert take_over(session.folder, metadata, batch=True) == read_parts(session.folder, metadata)
     session.run("a")
-    take_over(session.folder, target, examples.metadata(), batch=False)
+    assert take_over(session.folder, metadata, batch=False) == ()
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"run": {}, "batches": []}', '{"run": 1, "batches": [{"id": 1}]}'])

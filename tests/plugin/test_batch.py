@@ -82,7 +82,8 @@ def without_batch(found: dict[str, Any]) -> Any:
     return without_times(found)
 
 
-def test_a_batch_ends_as_calls_would_have(bench: Bench, server: OpenAIServer) -> None:
+def test_a_batch_ends_as_calls_would_have(bench: Bench, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pytest_jsbench.plugin.batch, "is_watched", lambda _: True)
     add_cases(bench, server, **{**MIXED, "late": '{"n": 5'})
     server.looks = 2
 
@@ -91,7 +92,12 @@ def test_a_batch_ends_as_calls_would_have(bench: Bench, server: OpenAIServer) ->
     assert list(server.batches) == ["batch_0"]
     assert server.live == []
     result.assert_outcomes(passed=1, failed=4)
-    result.stdout.fnmatch_lines(["jsbench: batch batch_0 (5 requests) handed in"])
+    result.stdout.fnmatch_lines(
+        [
+            "jsbench: batch batch_0 (5 requests) handed in",
+            "jsbench: 0 of 5 answered, 0 failed, 0:00 elapsed",
+        ]
+    )
     assert "jsbench.tgt_s" not in (bench.path / "junit.xml").read_text()
     bench.workers = ()
     run(bench, server, "--jsbench-retries=0", "--jsbench-engine-option=stream=false").assert_outcomes(
@@ -115,7 +121,8 @@ def test_ctrl_c_leaves_the_batch_and_resume_picks_it_up_without_paying_again(
     assert stopped.ret == pytest.ExitCode.INTERRUPTED
     (first,) = runs(bench)
     stopped.stdout.fnmatch_lines([f"*batch batch_0 (5 requests) not back yet; * --jsbench-resume=out/{first.name}"])
-    server.looks, server.on_look = 0, None
+    (first / "records.jsonl").write_text("")  # as a kill would have left it
+    server.looks, server.on_look, bench.workers = 0, None, ()
     bench.case("grown", schema={**NUMBER, "title": "grown"})
 
     result = run(bench, server, "--jsbench-batch", "--jsbench-resume=out")
@@ -144,6 +151,7 @@ def test_left_alone_nothing_of_it_runs_until_it_is_back(bench: Bench) -> None:
         bench.write({"test_own.py": "def test_own(): pass"})
 
         left = run(bench, server, "--jsbench-batch=leave", ".", "-rs")
+        bench.workers = ()
         back = run(bench, server, "--jsbench-batch=leave", "--jsbench-resume=out")
 
     left.assert_outcomes(passed=1, skipped=2)
