@@ -75,7 +75,7 @@ class Handing:
     _asked: dict[str, float] = field(default_factory=dict)
     #: answered in a batch of an earlier run that had ended
     _taken: set[str] = field(default_factory=set)
-    _fetched: set[Part] = field(default_factory=set)
+    _fetched: set[str] = field(default_factory=set)
     #: whether the limit in money was reached
     _full: bool = False
     _states: dict[str, BatchState] = field(default_factory=dict)
@@ -129,19 +129,19 @@ class Handing:
         """Whether a batch of an earlier run answers it; what broke in one that had ended is asked again."""
         if part is None or not part.ended:
             return part is not None
-        if part not in self._fetched:
-            self._fetched.add(part)
-            self._take_again(part)
+        if (batch := str(part.id)) not in self._fetched:
+            self._fetched.add(batch)
+            self._take_again(batch)
         return name in self._taken
 
-    def _take_again(self, part: Part) -> None:
+    def _take_again(self, batch: str) -> None:
         try:
-            for name, generation in self.batches.results(str(part.id)):
+            for name, generation in self.batches.results(batch):
                 if not isinstance(generation, Failed):
                     self.answers.write((name, generation))
                     self._taken.add(name)
         except CallError as error:
-            message = f"the results of batch {part.id} cannot be read: {error.message}"
+            message = f"the results of batch {batch} cannot be read: {error.message}"
             raise BatchError(message) from error
 
     def _line(self, name: str, request: Request) -> bytes | None:
