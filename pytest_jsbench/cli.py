@@ -129,7 +129,6 @@ def _adapt(options: argparse.Namespace, out: TextIO) -> bool:
 
 def _judge(options: argparse.Namespace, out: TextIO) -> bool:
     path: Path = options.file
-    path = path / "records.jsonl" if path.is_dir() else path
     chosen: dict[str, Any] = {
         name: value
         for name in ("extra_fields", "duplicate_keys", "fences", "reasoning", "formats", "validator", "timeout")
@@ -137,5 +136,5 @@ def _judge(options: argparse.Namespace, out: TextIO) -> bool:
     }
     if options.default_dialect is not None:
         chosen["default_dialect"] = NAMES[options.default_dialect]
-    judging = judge_records if is_records(path) else judge_plain
+    judging = judge_records if path.is_dir() or is_records(path) else judge_plain
     return judging(path, chosen, out, as_json=options.json, verbose=options.verbose)

@@ -141,7 +141,7 @@ def _in_folder(folder: Path) -> Evaluation:
         if found.outcomes is not None:
             return found
     if (folder / "records.jsonl").is_file():
-        return _of_records(folder / "records.jsonl")
+        return _of_records(folder)
     runs = sorted(entry.parent.name for entry in folder.glob("*/records.jsonl"))
     if len(runs) == 1:
         return _in_folder(folder / runs[0])

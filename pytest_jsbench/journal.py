@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import threading
@@ -158,15 +159,16 @@ def read_metadata(path: Path) -> RunMetadata:
 
 def write(path: Path, metadata: RunMetadata, records: Iterable[Record]) -> None:
     """Write a whole records file at once: the old one stands until the new one is complete."""
-    lines = [_line(_header(metadata)), *(_line(record.to_dict()) for record in records)]
-    write_atomically(path, "".join(lines))
+    lines = (_line(record.to_dict()) for record in records)
+    write_atomically(path, itertools.chain([_line(_header(metadata))], lines))
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a file's content in one step; JournalError when the disk will not take it."""
+def write_atomically(path: Path, text: str | Iterable[str]) -> None:
+    """Replace a file's content, given as a whole or in parts, in one step; JournalError when the disk will not."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        part.write_text(text, encoding="utf-8")
+        with part.open("w", encoding="utf-8") as file:
+            file.writelines([text] if isinstance(text, str) else text)
         part.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):

@@ -38,7 +38,7 @@ def is_records(path: Path) -> bool:
 
 def judge_records(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_json: bool, verbose: bool) -> bool:
     """Judge a run's answers again, by its own policy with these changes; whether all passed."""
-    content = journal.read(path)
+    content = journal.read_run(path)
     if content.metadata is None:
         message = f"{path} has no header line; expected the records.jsonl of a run"
         raise RecordError(message)

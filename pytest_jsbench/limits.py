@@ -54,7 +54,7 @@ class Limits:
     @property
     def any(self) -> bool:
         """Whether there is one."""
-        return self != Limits()
+        return not (self.requests_per_minute is self.tokens_per_minute is self.max_cost is None)
 
     def shared_by(self, processes: int) -> Limits:
         """One process's part, where they cannot see each other."""

@@ -77,7 +77,10 @@ def _correlation(both: int, first_only: int, second_only: int, neither: int) -> 
 def mcnemar(first_only: int, second_only: int) -> float:
     """McNemar's exact test of the discordant pairs, two-sided: the binomial test of one half."""
     discordant = first_only + second_only
-    tail = sum(math.comb(discordant, count) for count in range(min(first_only, second_only) + 1))
+    tail = ways = 1
+    for count in range(min(first_only, second_only)):
+        ways = ways * (discordant - count) // (count + 1)
+        tail += ways
     return min(1.0, 2 * tail / (1 << discordant))
 
 

@@ -124,6 +124,17 @@ def test_an_attempt_that_was_planned_and_never_made_is_missing_when_judged_again
     assert "pass rate  1/2 = 0.500" in shown
 
 
+def test_a_run_that_was_killed_is_judged_again_by_what_each_worker_has_left(tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").touch()
+    for worker, case in (("gw0", "a"), ("gw1", "b")):
+        journal.write(tmp_path / f"records.{worker}.jsonl", examples.metadata(), [record(case, schema=SCHEMA)])
+
+    status, shown = judged(tmp_path)
+
+    assert status == 0
+    assert "pass rate  2/2 = 1.000" in shown
+
+
 def test_answers_that_do_not_pass_are_status_one(tmp_path: Path) -> None:
     journal.write(
         tmp_path / "records.jsonl",

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.engines import anthropic_answers
-from pytest_jsbench.engines.bodies import bound_body
+from pytest_jsbench.engines.bodies import response_hooks
 from pytest_jsbench.engines.calls import reading, settle
-from pytest_jsbench.engines.deadlines import Deadline, cut_at_deadline
+from pytest_jsbench.engines.deadlines import Deadline
 from pytest_jsbench.engines.faults import connection_fault, decide, request_fault
 from pytest_jsbench.engines.options import Options, choose_format
 from pytest_jsbench.engines.provider_errors import EnclosedError, ProviderError
@@ -134,7 +134,7 @@ class MessagesEngine:
         self._settings = settings
         self._info = info
         self._key = key
-        http_client = anthropic.DefaultHttpxClient(event_hooks={"response": [cut_at_deadline, bound_body]})
+        http_client = anthropic.DefaultHttpxClient(event_hooks={"response": response_hooks()})
         self._client = new_client(settings, key, max_retries=0, http_client=http_client)
 
     @property

@@ -84,8 +84,3 @@ async def _cancel_the_rest() -> None:
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
-
-
-def is_coroutine_engine(engine: Any) -> bool:
-    """Whether the engine's `generate` has to be awaited."""
-    return inspect.iscoroutinefunction(engine.generate)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from pytest_jsbench.generations import Completion, Declined, EngineInfo, Request, ResponseFormat
+from pytest_jsbench.generations import Completion, Declined, EngineInfo, GenerationParams, Request, ResponseFormat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,6 +117,14 @@ class EngineFactory(Protocol):
 
     def build(self, config: EngineConfig) -> Engine:
         """The engine, in the process that will call it."""
+
+
+@runtime_checkable
+class ParamsChecker(Protocol):
+    """A factory of an engine that does not take all parameters."""
+
+    def check_params(self, params: GenerationParams) -> None:
+        """See that these can be asked for; EngineError where none of the calls could be made."""
 
 
 @runtime_checkable

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.engines.deadlines import shut
+from pytest_jsbench.engines.deadlines import Scissors
 from pytest_jsbench.generations import CallError, FaultKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import httpx2
 
@@ -21,8 +21,14 @@ _LAST_WORDS = b"data: [DONE]"
 _GRACE = 0.5
 
 
-def bound_body(response: httpx2.Response) -> None:
-    """A client's hook for responses: an answer that is too long is a fault, an error's words are cut short."""
+def response_hooks() -> list[Callable[..., Any]]:
+    """What a client of ours calls with each response, before its body is read."""
+    scissors = Scissors()
+    return [scissors.cut_at_deadline, partial(_bound, scissors)]
+
+
+def _bound(scissors: Scissors, response: httpx2.Response) -> None:
+    """An answer that is too long is a fault, an error's words are cut short."""
     read = response.iter_bytes
 
     def bounded(chunk_size: int | None = None) -> Iterator[bytes]:
@@ -37,14 +43,14 @@ def bound_body(response: httpx2.Response) -> None:
                 message = f"the answer is longer than {LONGEST_BODY:,} bytes"
                 raise CallError(FaultKind.BAD_RESPONSE, message)
             if piece.rstrip().endswith(_LAST_WORDS):
-                _drain(response, pieces)
+                _drain(scissors, response, pieces)
             yield piece
 
     # read() and the streams of the SDKs all come by here, after decompression
     response.iter_bytes = bounded  # type: ignore[method-assign]
 
 
-def _drain(response: httpx2.Response, pieces: Iterator[bytes]) -> None:
+def _drain(scissors: Scissors, response: httpx2.Response, pieces: Iterator[bytes]) -> None:
     """
     Read what follows the last words, which is nothing but the end of the body.
 
@@ -53,13 +59,11 @@ def _drain(response: httpx2.Response, pieces: Iterator[bytes]) -> None:
     """
     from httpx2 import HTTPError
 
-    timer = threading.Timer(_GRACE, shut, [response])
-    timer.daemon = True
-    timer.start()
+    cut = scissors.cut(response, after=_GRACE)
     try:
         next(pieces, None)
     except HTTPError:
         # the answer itself is whole
         pass
     finally:
-        timer.cancel()
+        scissors.forget(cut)

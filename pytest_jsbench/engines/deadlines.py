@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import heapq
 import socket
 import threading
 import time
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.generations import CallError, FaultKind
@@ -27,12 +29,12 @@ class Deadline:
     A client's own timeout is per read: a server that sends an SSE comment every second never meets it.
     """
 
-    __slots__ = ("_end", "_timers", "seconds")
+    __slots__ = ("_cuts", "_end", "seconds")
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._end = time.perf_counter() + seconds
-        self._timers: list[threading.Timer] = []
+        self._cuts: list[tuple[Scissors, Cut]] = []
 
     @property
     def remaining(self) -> float:
@@ -57,33 +59,81 @@ class Deadline:
 
     @contextmanager
     def enforced(self) -> Iterator[None]:
-        """Inside, each response of a client with `cut_at_deadline` as its hook ends at the deadline."""
+        """Inside, each response of a client whose hook is `Scissors.cut_at_deadline` ends at the deadline."""
         token = _RUNNING.set(self)
         try:
             yield
         finally:
             _RUNNING.reset(token)
-            for timer in self._timers:
-                timer.cancel()
+            for scissors, cut in self._cuts:
+                scissors.forget(cut)
 
-    def cut(self, response: httpx2.Response) -> None:
-        """At the deadline its connection is shut, and whoever reads it fails."""
-        timer = threading.Timer(self.remaining, shut, [response])
-        timer.daemon = True
-        timer.start()
-        self._timers.append(timer)
+    def hand_to(self, scissors: Scissors, response: httpx2.Response) -> None:
+        """At the deadline the connection is shut, and whoever reads it fails."""
+        self._cuts.append((scissors, scissors.cut(response, after=self.remaining)))
 
 
 _RUNNING: ContextVar[Deadline | None] = ContextVar("running", default=None)
 
 
-def cut_at_deadline(response: httpx2.Response) -> None:
-    """A client's hook for responses, called before the body is read, also by the SDK that reads an error's."""
-    if (deadline := _RUNNING.get()) is not None:
-        deadline.cut(response)
+@dataclass(slots=True, kw_only=True, order=True)
+class Cut:
+    """When a connection is to be shut, by time.perf_counter."""
+
+    at: float
+    number: int
+    #: None: not any more
+    response: httpx2.Response | None = field(compare=False)
 
 
-def shut(response: httpx2.Response) -> None:
+class Scissors:
+    """Shuts the connections of one client when their time is over, all in one thread: a timer would be one for each."""
+
+    def __init__(self) -> None:
+        self._cuts: list[Cut] = []
+        self._count = 0
+        self._changed = threading.Condition()
+        self._working = False
+
+    def cut_at_deadline(self, response: httpx2.Response) -> None:
+        """A client's hook for responses, called before the body is read, also by the SDK that reads an error's."""
+        if (deadline := _RUNNING.get()) is not None:
+            deadline.hand_to(self, response)
+
+    def cut(self, response: httpx2.Response, *, after: float) -> Cut:
+        """Shut its connection after so many seconds."""
+        with self._changed:
+            self._count += 1
+            cut = Cut(at=time.perf_counter() + after, number=self._count, response=response)
+            heapq.heappush(self._cuts, cut)
+            if not self._working:
+                threading.Thread(target=self._work, name="jsbench-deadlines", daemon=True).start()
+                self._working = True
+            elif self._cuts[0] is cut:
+                self._changed.notify()
+        return cut
+
+    def forget(self, cut: Cut) -> None:
+        """Do not; once this returns, the connection is safe."""
+        with self._changed:
+            cut.response = None
+
+    def _work(self) -> None:
+        """Goes on until there is nothing to wait for."""
+        with self._changed:
+            while self._cuts:
+                first = self._cuts[0]
+                left = first.at - time.perf_counter()
+                if left > 0 and first.response is not None:
+                    self._changed.wait(left)
+                    continue
+                heapq.heappop(self._cuts)
+                if first.response is not None:
+                    _shut(first.response)
+            self._working = False
+
+
+def _shut(response: httpx2.Response) -> None:
     """Shut the connection under whoever reads the body."""
     stream = response.extensions.get("network_stream")
     connection = stream.get_extra_info("socket") if stream is not None else None

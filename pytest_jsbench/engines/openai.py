@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.engines import openai_answers, openai_chat, openai_responses, openai_responses_answers
-from pytest_jsbench.engines.bodies import bound_body
+from pytest_jsbench.engines.bodies import response_hooks
 from pytest_jsbench.engines.calls import reading, settle
-from pytest_jsbench.engines.deadlines import Deadline, cut_at_deadline
+from pytest_jsbench.engines.deadlines import Deadline
 from pytest_jsbench.engines.faults import connection_fault, decide, request_fault
 from pytest_jsbench.engines.openai_settings import Api, OpenAISettings, is_openai
 from pytest_jsbench.engines.provider_errors import EnclosedError, ProviderError
@@ -43,7 +43,7 @@ class OpenAIEngine:
             base_url=settings.base_url,
             max_retries=0,
             http_client=openai.DefaultHttpxClient(
-                trust_env=settings.proxies, event_hooks={"response": [cut_at_deadline, bound_body]}
+                trust_env=settings.proxies, event_hooks={"response": response_hooks()}
             ),
         )
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from contextlib import closing, nullcontext
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from pytest_jsbench.engines.asynchronous import AsyncEngine, is_coroutine_engine
 from pytest_jsbench.engines.base import AcceptorFactory
 from pytest_jsbench.engines.imports import import_object
 from pytest_jsbench.engines.messages import one_line
@@ -145,4 +145,9 @@ class PlainFactory:
         if missing:
             message = f"engine '{self._name}' built a {type(engine).__name__} without {' and '.join(missing)}"
             raise EngineError(message)
-        return AsyncEngine(engine) if is_coroutine_engine(engine) else engine
+        if inspect.iscoroutinefunction(engine.generate):
+            from pytest_jsbench.engines.asynchronous import AsyncEngine
+
+            return AsyncEngine(engine)
+        built: Engine = engine
+        return built

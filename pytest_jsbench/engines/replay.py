@@ -96,7 +96,7 @@ class ReplayFactory:
         path = _path(config)
         info = _describe(config, _metadata(config))
         try:
-            content = journal.read(path)
+            content = journal.read_run(path)
         except JSBenchError as error:
             raise _unreadable(config, error) from error
         return ReplayEngine({(record.key, record.repeat): record for record in content.records}, info, path)
@@ -110,13 +110,14 @@ def _path(config: EngineConfig) -> Path:
             "the folder it is in"
         )
         raise EngineError(message)
-    path = Path(options.text("records", default=""))
-    return path / "records.jsonl" if path.is_dir() else path
+    return Path(options.text("records", default=""))
 
 
 def _metadata(config: EngineConfig) -> RunMetadata:
     try:
-        return journal.read_metadata(_path(config))
+        files = journal.find_files(_path(config))
+        # one of a run that was killed may not have been begun
+        return journal.read_metadata(next((file for file in files if file.stat().st_size), files[0]))
     except EngineError:
         raise
     except JSBenchError as error:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.cases import CaseKey, digest, safe_name
-from pytest_jsbench.engines.base import EngineConfig, EngineFactory
+from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ParamsChecker
 from pytest_jsbench.engines.registry import find, require_acceptor, require_batches
 from pytest_jsbench.errors import EngineError, JSBenchError
 from pytest_jsbench.generations import EngineInfo, GenerationParams, ResponseFormat
@@ -108,7 +108,7 @@ def activate(config: pytest.Config) -> None:
 
         controller = Controller(config, active)
         config.pluginmanager.register(controller, "jsbench-controller")
-        config.pluginmanager.register(Terminal(active, controller), "jsbench-terminal")
+        config.pluginmanager.register(Terminal(config, active, controller), "jsbench-terminal")
         config.pluginmanager.register(Progress(config, active, controller), "jsbench-progress")
         if active.settings.batch is not None:
             from pytest_jsbench.plugin.batch import Batch
@@ -139,6 +139,8 @@ def _active(config: pytest.Config) -> Active:
         seed=settings.seed,
         timeout=settings.timeout,
     )
+    if run is None and isinstance(factory, ParamsChecker):
+        factory.check_params(params)
     concurrency = settings.concurrency or _share(factory, config)
     everything = selected.dataset.keys()
     keys = everything if settings.shard is None else settings.shard.take(everything)

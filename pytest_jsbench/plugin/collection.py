@@ -177,7 +177,7 @@ class Suite:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Put the record on the call's report, as text, which both pytest and xdist carry to where reports land."""
+        """Put the record on the call's report, which both pytest and xdist carry to where reports land."""
         report = yield
         if isinstance(item, JSBenchCase):
             transport.mark(report)
@@ -188,6 +188,14 @@ class Suite:
                     report.duration = timing.tgt
                 item.outcome = None  # pytest keeps the item, and where reports land the record is kept anyway
         return report
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_to_serializable(self) -> Generator[None, dict[str, Any] | None, dict[str, Any] | None]:
+        """Write the records on a report as text, where it leaves the process."""
+        data = yield
+        if data is not None:
+            transport.write_out(data)
+        return data
 
 
 def properties(record: Record) -> list[tuple[str, object]]:

@@ -47,6 +47,8 @@ class Controller:
         self._remote: Journal | None = None
         #: failures that are not an answer's: a project's own tests, errors, crashed workers
         self._other_failures = 0
+        #: whether one of xdist's workers has
+        self._died = False
         self._prepared: EngineConfig | None = None
         self._handed: Mapping[str, Any] = {}
         self._resources: ExitStack = contextlib.ExitStack()
@@ -129,8 +131,9 @@ class Controller:
             self._take(own, node=getattr(report, "node", None))
         if report.failed and not transport.failure_type_of(report):
             self._other_failures += 1
+            died = report.when not in {"setup", "call", "teardown"}  # xdist's word for it is "???"
+            self._died |= died
             if (attempt := _attempt(report.nodeid)) is not None:
-                died = report.when not in {"setup", "call", "teardown"}  # xdist's word for it is "???"
                 reason = MissingReason.WORKER_DIED if died else MissingReason.ERROR
                 self._missing[attempt] = Missing(key=attempt[0], repeat=attempt[1], reason=reason)
 
@@ -174,7 +177,8 @@ class Controller:
         return result
 
     def _finish(self, session: pytest.Session) -> None:
-        self._add_journals()
+        if self._may_lack_records(session):
+            self._add_journals()
         run = Run(
             metadata=self._active.metadata.with_plan(self._planned_keys),
             planned=self._planned_keys,
@@ -211,8 +215,14 @@ class Controller:
         position = {key: number for number, key in enumerate(self._planned_keys)}
         return lambda record: (position.get(record.key, len(position)), record.key, record.repeat)
 
+    def _may_lack_records(self, session: pytest.Session) -> bool:
+        """Whether there may be attempts that were made, and that nobody has reported."""
+        stopped = session.shouldstop or session.shouldfail or self._died
+        ended = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
+        return bool(stopped) or not ended or any(attempt not in self._records for attempt in self._planned)
+
     def _add_journals(self) -> None:
-        """Records of workers that died before they could report."""
+        """Records that are on disk and were not reported: their worker died, or the session was stopped."""
         if self._active.folder is None:
             return
         planned = frozenset(self._planned)

@@ -6,7 +6,7 @@ import itertools
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
@@ -62,23 +62,28 @@ class LookAhead(Generic[T]):
         self._call = call
         self._depth = concurrency if session.config.option.maxfail else 4 * concurrency
         self._pool: DaemonPool[T] = DaemonPool(concurrency)
-        self._futures: dict[str, Future[T]] = {}
+        #: by the item's own id, for a node id takes its time to be written
+        self._futures: dict[int, Future[T]] = {}
         self._position = {id(item): position for position, item in enumerate(session.items)}
+        #: the first place in the session's order that was not looked at yet
+        self._next = 0
         self._worker_queue = _worker_queue(session.config)
 
     def advance(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         """Queue what will be needed from `item` on."""
         room = self._depth - len(self._futures)
+        if room <= 0:
+            return
         for upcoming in self._upcoming(item, nextitem):
-            if room <= 0:
-                break
             if isinstance(upcoming, JSBenchCase) and not upcoming.has_run:
                 room -= self._queue(upcoming)
+            if room <= 0:
+                break
 
     def result(self, item: JSBenchCase) -> T:
         """The item's result; asked for now if it was not queued (a rerun, say)."""
         self._queue(item)
-        return self._futures.pop(item.nodeid).result()
+        return self._futures.pop(id(item)).result()
 
     def stop(self) -> None:
         """Start no more attempts; those in flight are left to themselves."""
@@ -90,18 +95,26 @@ class LookAhead(Generic[T]):
         return self._pool.stopped
 
     def _queue(self, item: JSBenchCase) -> int:
-        if item.nodeid in self._futures:
+        if id(item) in self._futures:
             return 0
         planned_at = time.perf_counter()
-        self._futures[item.nodeid] = self._pool.submit(lambda: self._call(item, planned_at))
+        self._futures[id(item)] = self._pool.submit(lambda: self._call(item, planned_at))
         return 1
 
     def _upcoming(self, item: pytest.Item, nextitem: pytest.Item | None) -> Iterable[pytest.Item]:
         if not hasattr(self._session.config, "workerinput"):
             position = self._position.get(id(item))
-            return [item] if position is None else itertools.islice(self._session.items, position, None)
+            return [item] if position is None else self._not_looked_at(position)
         known = [item] if nextitem is None else [item, nextitem]
         return itertools.chain(known, self._queued_by_xdist())
+
+    def _not_looked_at(self, position: int) -> Iterator[pytest.Item]:
+        """The session's items from a place on, each only once: the last one given was queued, or is none of ours."""
+        items = self._session.items
+        self._next = max(self._next, position)
+        while self._next < len(items):
+            self._next += 1
+            yield items[self._next - 1]
 
     def _queued_by_xdist(self) -> list[pytest.Item]:
         """What xdist has sent this worker beyond `nextitem`: private, so anything unexpected means nothing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,8 @@ _LETTERS = {
 class Terminal:
     """Shows; decides nothing."""
 
-    def __init__(self, active: Active, controller: Controller) -> None:
+    def __init__(self, config: pytest.Config, active: Active, controller: Controller) -> None:
+        self._config = config
         self._active = active
         self._controller = controller
 
@@ -66,10 +68,17 @@ class Terminal:
             return None
         return "failed", _LETTERS.get(failure_type, "F"), "FAILED"
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Let go of ours that say nothing: pytest keeps them all, and searches them once per failure."""
+        reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
+        quiet = [] if reporter is None else reporter.stats.get("", [])
+        if quiet and quiet[-1] is report and transport.is_marked(report):
+            quiet.pop()
+
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None, None, None]:
         """Show the summary last, even where another plugin's summary raises."""
-        _drop_quiet_reports(terminalreporter)
         try:
             return (yield)
         finally:
@@ -176,10 +185,3 @@ def _verdict(decision: Decision, *, passed: bool) -> str:
     if met < gates:
         return "FAILED: the gate is not met" if gates == 1 else f"FAILED: {gates - met} of {gates} gates are not met"
     return "FAILED: what failed, or stopped the run, is not for a gate to decide"
-
-
-def _drop_quiet_reports(reporter: pytest.TerminalReporter) -> None:
-    """Ours say nothing, and pytest searches all of them once per failure: quadratic with thousands of cases."""
-    quiet = reporter.stats.get("")
-    if quiet:
-        reporter.stats[""] = [report for report in quiet if not transport.is_marked(report)]

@@ -14,10 +14,11 @@ from pytest_jsbench.missing import Missing, MissingReason
 from pytest_jsbench.plugin.outcomes import Outcome
 from pytest_jsbench.records import Record
 
-#: one ASCII text: execnet carries builtins only, and no lone surrogate, no enum, no deep nesting can break it
+#: itself where reports land in the same process, and else one ASCII text: execnet carries builtins only, and no lone
+#: surrogate, no enum, no deep nesting can break it
 _OUTCOME = "jsbench_outcome"
 _FAILURE_TYPE = "jsbench_failure_type"
-#: what became of the attempts that a project's own test asked for, a list of such texts
+#: what became of the attempts that a project's own test asked for, a list of such
 _OWN_OUTCOMES = "jsbench_own_outcomes"
 
 
@@ -35,7 +36,7 @@ def attach(report: pytest.TestReport, outcome: Outcome) -> None:
     """Put what became of an attempt on its call's report."""
     if isinstance(outcome.result, Record):
         report.__dict__[_FAILURE_TYPE] = _failure_type(outcome.result)
-    report.__dict__[_OUTCOME] = _write(outcome)
+    report.__dict__[_OUTCOME] = outcome
 
 
 def failure_type_of(report: pytest.TestReport) -> str:
@@ -45,15 +46,13 @@ def failure_type_of(report: pytest.TestReport) -> str:
 
 def take(report: pytest.TestReport) -> Outcome | None:
     """What became of an attempt, off its report, which pytest keeps for the whole session."""
-    text = report.__dict__.pop(_OUTCOME, None)
-    if text is None:
-        return None
-    return _read(text)
+    carried = report.__dict__.pop(_OUTCOME, None)
+    return None if carried is None else _read(carried)
 
 
 def attach_own(report: pytest.TestReport, outcomes: Iterable[Outcome]) -> None:
     """Put what became of the attempts that a project's own test asked for on its report."""
-    report.__dict__[_OWN_OUTCOMES] = [_write(outcome) for outcome in outcomes]
+    report.__dict__[_OWN_OUTCOMES] = list(outcomes)
 
 
 def blame(report: pytest.TestReport, record: Record) -> None:
@@ -63,14 +62,24 @@ def blame(report: pytest.TestReport, record: Record) -> None:
 
 def take_own(report: pytest.TestReport) -> list[Outcome]:
     """What became of the attempts that a project's own test asked for, off its report."""
-    return [_read(text) for text in report.__dict__.pop(_OWN_OUTCOMES, ())]
+    return [_read(carried) for carried in report.__dict__.pop(_OWN_OUTCOMES, ())]
+
+
+def write_out(data: dict[str, Any]) -> None:
+    """In a report that is made ready to be sent or stored, put each outcome as text."""
+    if _OUTCOME in data:
+        data[_OUTCOME] = _write(data[_OUTCOME])
+    if _OWN_OUTCOMES in data:
+        data[_OWN_OUTCOMES] = [_write(outcome) for outcome in data[_OWN_OUTCOMES]]
 
 
 def _failure_type(record: Record) -> str:
     return record.verdict.failure_type.value if record.verdict.failure_type else ""
 
 
-def _write(outcome: Outcome) -> str:
+def _write(outcome: Outcome | str) -> str:
+    if isinstance(outcome, str):
+        return outcome
     result, record, missing = outcome.result, None, None
     match result:
         case Record():
@@ -83,8 +92,10 @@ def _write(outcome: Outcome) -> str:
     return json.dumps(data, allow_nan=False)
 
 
-def _read(text: str) -> Outcome:
-    data: dict[str, Any] = json.loads(text)
+def _read(carried: Outcome | str) -> Outcome:
+    if isinstance(carried, Outcome):
+        return carried
+    data: dict[str, Any] = json.loads(carried)
     return Outcome(
         result=Record.from_dict(data["record"]) if data["missing"] is None else _missing(**data["missing"]),
         resumed=data["resumed"],

@@ -159,7 +159,7 @@ def test_it_is_sound_on_the_official_suite(folder: str, uri: str, dialect: Any) 
 def test_it_is_sound_on_real_schemas(subset: Subset) -> None:
     found: Counter[str] = Counter()
     adaptations: dict[int, tuple[Any, Any]] = {}
-    for name, schema, text, _ in labelled():
+    for name, schema, text, _ in labelled(every=10):
         if id(schema) not in adaptations:
             adaptations[id(schema)] = _validators(schema, subset)
         original, narrowed = adaptations[id(schema)]
@@ -169,8 +169,8 @@ def test_it_is_sound_on_real_schemas(subset: Subset) -> None:
         conforms = narrowed.is_valid(value)
         found["conform" if conforms else "do not"] += 1
         assert not conforms or original.is_valid(value), name
-    assert found["conform"] > 500
-    assert found["do not"] > 500
+    assert found["conform"] > 100
+    assert found["do not"] > 100
 
 
 def _validators(schema: Any, subset: Subset) -> tuple[Any, Any]:

@@ -38,6 +38,19 @@ def test_the_recorded_answer_is_said_again_with_its_timing(tmp_path: Path) -> No
     engine.close()
 
 
+def test_a_run_that_was_killed_is_replayed_from_what_each_worker_has_left(tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").touch()
+    for worker, case in (("gw0", "a"), ("gw1", "b")):
+        journal.write(tmp_path / f"records.{worker}.jsonl", examples.metadata(), [record(case, schema=SCHEMA)])
+    config = EngineConfig(name="replay", options={"records": str(tmp_path)})
+
+    find("replay").check(config)
+    engine = find("replay").build(config)
+
+    for case in "ab":
+        assert engine.generate(request(SCHEMA, case_id=case)) == record(case, schema=SCHEMA).generation
+
+
 def test_it_is_named_as_who_answered_then(tmp_path: Path) -> None:
     config = replaying(tmp_path, record("a"))
 
@@ -66,7 +79,7 @@ def test_a_recorded_fault_is_the_same_fault_and_not_tried_again(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("case_id", "schema", "message"),
     [
-        ("b", SCHEMA, r"no answer for simple::b in .*records\.jsonl"),
+        ("b", SCHEMA, r"no answer for simple::b in /"),
         ("excluded", SCHEMA, "no answer for simple::excluded"),
         ("a", {"type": "string"}, "simple::a was recorded with another schema; give the dataset of that run"),
     ],
@@ -87,7 +100,7 @@ def test_what_was_not_recorded_is_the_engines_fault_and_not_the_models(
     ("content", "options", "message"),
     [
         (None, {}, "needs records: --jsbench-engine-option records=PATH"),
-        (None, {"records": "nowhere"}, "cannot read nowhere: No such file"),
+        (None, {"records": "nowhere"}, "no run at nowhere: there is no such file or folder"),
         (None, {"record": "x"}, "has no option 'record': did you mean 'records'?"),
         ("", {"records": "r.jsonl"}, "r.jsonl has no header line"),
         ('{"type": "record"}\n', {"records": "r.jsonl"}, "r.jsonl has no header line"),

@@ -118,6 +118,33 @@ def bench(request: pytest.FixtureRequest, pytester: pytest.Pytester) -> Bench:
 @pytest.fixture
 def mixed(bench: Bench) -> Bench:
     """One case of each outcome."""
+    return one_of_each(bench)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A run of one case of each outcome that has ended, with all that it has shown and written."""
+
+    bench: Bench
+    result: pytest.RunResult
+
+
+@pytest.fixture(scope="session")
+def _ended() -> dict[tuple[str, ...], Ended]:
+    return {}
+
+
+@pytest.fixture
+def ended(mixed: Bench, _ended: dict[tuple[str, ...], Ended]) -> Ended:
+    """It is run once in each way, for many tests to look at."""
+    if mixed.workers not in _ended:
+        result = mixed.run("-rA", "--jsbench-output=out", "--junitxml=junit.xml", "--jsbench-min-pass-rate=0.1")
+        _ended[mixed.workers] = Ended(bench=mixed, result=result)
+    return _ended[mixed.workers]
+
+
+def one_of_each(bench: Bench) -> Bench:
+    """One case of each outcome."""
     bench.case("passed")
     bench.case("violated", '{"n": -1}')
     bench.case("invented", '{"n": 1, "color": "red"}')

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
-from tests.plugin.conftest import Bench
+from tests.plugin.conftest import Bench, Ended
 
 
-def test_each_outcome_is_what_a_pytest_user_expects(mixed: Bench) -> None:
-    mixed.run().assert_outcomes(passed=1, failed=7, skipped=1)
+def test_each_outcome_is_what_a_pytest_user_expects(ended: Ended) -> None:
+    ended.result.assert_outcomes(passed=1, failed=7, skipped=1)
 
 
-def test_a_failed_case_says_what_where_and_how_to_run_it_again(mixed: Bench) -> None:
-    result = mixed.run()
+def test_a_failed_case_says_what_where_and_how_to_run_it_again(ended: Ended) -> None:
+    result = ended.result
 
     result.stdout.fnmatch_lines(
         [
@@ -26,13 +26,11 @@ def test_a_failed_case_says_what_where_and_how_to_run_it_again(mixed: Bench) -> 
 
 
 def test_the_command_it_shows_runs_that_case_alone(mixed: Bench) -> None:
-    mixed.run()
-
     mixed.run("jsbench::orders::violated").assert_outcomes(failed=1)
 
 
-def test_the_short_summary_begins_with_the_failure_type(mixed: Bench) -> None:
-    result = mixed.run("-rA")
+def test_the_short_summary_begins_with_the_failure_type(ended: Ended) -> None:
+    result = ended.result
 
     for line in (
         "FAILED jsbench::orders::violated - schema_violation: *",
@@ -48,10 +46,8 @@ def test_the_short_summary_begins_with_the_failure_type(mixed: Bench) -> None:
         result.stdout.fnmatch_lines([line])
 
 
-def test_junit_has_a_testcase_per_case_with_the_failure_type_first(mixed: Bench) -> None:
-    mixed.run("--junitxml=junit.xml")
-
-    cases = {case.get("name"): case for case in ET.parse(mixed.path / "junit.xml").iter("testcase")}
+def test_junit_has_a_testcase_per_case_with_the_failure_type_first(ended: Ended) -> None:
+    cases = {case.get("name"): case for case in ET.parse(ended.bench.path / "junit.xml").iter("testcase")}
     assert len(cases) == 9
     violated = cases["violated"]
     assert violated.get("classname") == "jsbench.orders"

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
+from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench, Ended
 
 TIMES = {"started_at", "queue_s", "timing"}
 
@@ -27,10 +27,8 @@ def published(name: str) -> Mapping[str, Any]:
     return schema
 
 
-def test_every_planned_case_has_a_record_in_the_order_of_the_plan(mixed: Bench) -> None:
-    mixed.run("--jsbench-output=out")
-
-    assert [f"{record['task']}::{record['id']}" for record in mixed.records()] == [
+def test_every_planned_case_has_a_record_in_the_order_of_the_plan(ended: Ended) -> None:
+    assert [f"{record['task']}::{record['id']}" for record in ended.bench.records()] == [
         "orders::invented",
         "orders::passed",
         "orders::violated",
@@ -53,23 +51,19 @@ def test_records_are_the_same_with_and_without_workers(mixed: Bench) -> None:
     assert without_times(mixed.records()) == without_times(mixed.records("other"))
 
 
-def test_what_is_written_conforms_to_the_published_schemas(mixed: Bench) -> None:
-    mixed.run("--jsbench-output=out", "--jsbench-min-pass-rate=0.1")
-
-    (run,) = (mixed.path / "out").iterdir()
+def test_what_is_written_conforms_to_the_published_schemas(ended: Ended) -> None:
+    (run,) = (ended.bench.path / "out").iterdir()
     page = ["report.html"] if importlib.util.find_spec("jinja2") else []
     written = ["every_eval_ever", "records.jsonl", *page, "run.json", "summary.md"]
     assert sorted(path.name for path in run.iterdir()) == written
     lines = jsonschema.Draft202012Validator(published("records.schema.json"))
     for line in (run / "records.jsonl").read_text().splitlines():
         lines.validate(json.loads(line))
-    jsonschema.Draft202012Validator(published("run.schema.json")).validate(mixed.run_json())
+    jsonschema.Draft202012Validator(published("run.schema.json")).validate(ended.bench.run_json())
 
 
-def test_run_json_holds_the_metrics_of_the_table(mixed: Bench) -> None:
-    mixed.run("--jsbench-output=out")
-
-    data = mixed.run_json()
+def test_run_json_holds_the_metrics_of_the_table(ended: Ended) -> None:
+    data = ended.bench.run_json()
     metrics = data["metrics"]
     assert data["backend"] == "scripted"
     assert (metrics["planned"], metrics["excluded"], metrics["completions"]) == (8, 1, 5)

@@ -8,13 +8,10 @@ from tests.engines.anthropic_wire import error_body as anthropic_error
 from tests.engines.openai_wire import error_body as openai_error
 from tests.engines.provider import Provider, Reply, json_reply, raw_reply, stream_reply
 from tests.engines.speakers import SPEAKERS
-from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS
+from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from tests.engines.speakers import SPEAKERS
-from tests.plugin.conftest import Bench
 
 #: of no provider's form, so that nothing but the very word can give it away
 KEY = "Zq7-not-to-be-told-4411"

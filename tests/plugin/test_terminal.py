@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.plugin.conftest import Bench
+from tests.plugin.conftest import Bench, Ended
 
 
 def summary(result: pytest.RunResult) -> list[str]:
@@ -21,8 +21,8 @@ def test_the_header_says_who_is_asked_what(bench: Bench) -> None:
     )
 
 
-def test_the_summary_is_the_table_of_the_seed_within_eighty_columns(mixed: Bench) -> None:
-    lines = summary(mixed.run())
+def test_the_summary_is_the_table_of_the_seed_within_eighty_columns(ended: Ended) -> None:
+    lines = summary(ended.result)
 
     text = "\n".join(lines)
     pytest.LineMatcher(lines).fnmatch_lines(
@@ -78,7 +78,7 @@ def test_the_summary_stands_even_where_another_plugins_summary_raises(bench: Ben
     assert "pass rate  1/1" in result.stdout.str()
 
 
-def test_verbose_adds_the_breakdown_by_keyword(mixed: Bench) -> None:
+def test_verbose_adds_the_breakdown_by_keyword(mixed: Bench, ended: Ended) -> None:
     lines = summary(mixed.run("-v"))
 
     pytest.LineMatcher(lines).fnmatch_lines(
@@ -89,4 +89,4 @@ def test_verbose_adds_the_breakdown_by_keyword(mixed: Bench) -> None:
             "Task *Declared*",
         ]
     )
-    assert "Keyword" not in "\n".join(summary(mixed.run()))
+    assert "Keyword" not in "\n".join(summary(ended.result))

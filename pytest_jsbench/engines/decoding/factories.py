@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.engines import local
 from pytest_jsbench.engines.decoding.grammars import Grammars, LibraryAcceptor
 from pytest_jsbench.engines.decoding.pools import slots_folder
-from pytest_jsbench.engines.decoding.settings import MODEL_FILE, DecodingSettings, model_file, server_config
+from pytest_jsbench.engines.decoding.settings import (
+    MODEL_FILE,
+    DecodingSettings,
+    model_file,
+    only_greedy,
+    server_config,
+)
 from pytest_jsbench.errors import EngineError
 
 if TYPE_CHECKING:
@@ -18,7 +24,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.engines.base import Engine, EngineConfig
     from pytest_jsbench.engines.decoding.settings import LibraryPackage
-    from pytest_jsbench.generations import EngineInfo
+    from pytest_jsbench.generations import EngineInfo, GenerationParams
 
 
 class DecodingFactory:
@@ -34,16 +40,23 @@ class DecodingFactory:
         make: Callable[[EngineConfig, LibraryPackage, DecodingSettings], Engine],
         *,
         streaming: bool,
+        greedy: bool,
     ) -> None:
         self._package = package
         self._make = make
         self._streaming = streaming
+        self._greedy = greedy
 
     def check(self, config: EngineConfig) -> None:
         """See that the packages and the model's file are there, and that every option is known."""
         DecodingSettings.from_config(config)
         self._package.require(config)
         local.FACTORY.check(server_config(config))
+
+    def check_params(self, params: GenerationParams) -> None:
+        """See that an engine that takes the best token is not asked for another."""
+        if self._greedy and params.temperature:
+            raise EngineError(only_greedy(self._package.library))
 
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Who the engine will be."""

@@ -103,4 +103,5 @@ FACTORY = DecodingFactory(
     LibraryPackage(library="llguidance", module="llguidance", distribution="llguidance", minimum=(1, 9)),
     build,
     streaming=True,
+    greedy=False,
 )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.engines.deadlines import Deadline
 from pytest_jsbench.engines.decoding.grammars import Grammars
 from pytest_jsbench.engines.decoding.pools import Slots
-from pytest_jsbench.engines.decoding.settings import model_file
+from pytest_jsbench.engines.decoding.settings import model_file, only_greedy
 from pytest_jsbench.engines.decoding.tokens import TokenServer
 from pytest_jsbench.engines.decoding.vocabulary import Vocabulary
 from pytest_jsbench.engines.decoding.walks import State
@@ -63,10 +63,7 @@ class MaskedEngine:
     def generate(self, request: Request) -> Completion | Declined:
         """Compile the schema, then take token after token; waiting for a slot is in no time."""
         if request.params.temperature:
-            message = (
-                f"engine '{self._info.engine}' takes the best token that may come: leave out --jsbench-temperature"
-            )
-            raise CallError(FaultKind.BAD_REQUEST, message)
+            raise CallError(FaultKind.BAD_REQUEST, only_greedy(self._info.engine))
         with self._grammars.loaded() as process, self._slots.lent() as slot:
             deadline, watch = Deadline(request.params.timeout), Stopwatch()
             grammar = self._grammars.compile(process, request.schema, deadline)

@@ -16,4 +16,5 @@ FACTORY = DecodingFactory(
     ),
     build,
     streaming=False,
+    greedy=True,
 )

@@ -106,3 +106,8 @@ class LibraryPackage:
                 "compile_timeout": settings.compile_timeout,
             },
         )
+
+
+def only_greedy(engine: str) -> str:
+    """Why it is asked with no temperature but 0."""
+    return f"engine '{engine}' takes the best token that may come: leave out --jsbench-temperature"

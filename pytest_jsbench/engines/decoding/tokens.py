@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.engines.bodies import bound_body
+from pytest_jsbench.engines.bodies import response_hooks
 from pytest_jsbench.engines.calls import reading
-from pytest_jsbench.engines.deadlines import Deadline, cut_at_deadline
+from pytest_jsbench.engines.deadlines import Deadline
 from pytest_jsbench.engines.faults import connection_fault, decide
 from pytest_jsbench.engines.provider_errors import ProviderError
 from pytest_jsbench.generations import CallError, FaultKind, ResponseFormat, Sent
@@ -36,7 +36,7 @@ class TokenServer:
             trust_env=False,
             # the server closes an idle connection after 5 s, and a request may just then be on its way
             limits=httpx2.Limits(keepalive_expiry=2.0),
-            event_hooks={"response": [cut_at_deadline, bound_body]},
+            event_hooks={"response": response_hooks()},
         )
 
     def close(self) -> None:

@@ -10,11 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_jsbench.engines.base import Acceptance, AcceptorFactory, EngineConfig
+from pytest_jsbench.engines.base import Acceptance, AcceptorFactory, EngineConfig, ParamsChecker
 from pytest_jsbench.engines.decoding import llguidance
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.errors import EngineError, MissingRequirement
-from pytest_jsbench.generations import Declined, DeclineReason, FaultKind, FinishReason, ResponseFormat, Sent
+from pytest_jsbench.generations import (
+    Declined,
+    DeclineReason,
+    FaultKind,
+    FinishReason,
+    GenerationParams,
+    ResponseFormat,
+    Sent,
+)
 from tests.engines.asking import CITY, complete, decline, fault, request
 from tests.engines.contract import ServedContract
 
@@ -120,6 +128,21 @@ def test_a_masked_answer_depends_on_nothing_that_ran_before_or_runs_beside(decod
     assert list(reversed(together)) == alone
     assert alone[0] != alone[1]
     engine.close()
+
+
+def test_a_temperature_that_no_call_could_have_is_refused_before_the_run() -> None:
+    warm, cold = (GenerationParams(max_tokens=8, temperature=value) for value in (0.7, 0.0))
+    for name in ("outlines", "xgrammar"):
+        factory = find(name)
+        assert isinstance(factory, ParamsChecker)
+        factory.check_params(cold)
+        with pytest.raises(
+            EngineError, match=f"engine '{name}' takes the best token .*leave out --jsbench-temperature"
+        ):
+            factory.check_params(warm)
+    unheld = find("llguidance")
+    assert isinstance(unheld, ParamsChecker)
+    unheld.check_params(warm)
 
 
 def test_a_masked_engine_has_no_temperature(decoding: Decoding) -> None:
