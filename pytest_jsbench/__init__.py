@@ -4,6 +4,7 @@ Does this model, behind this engine, return JSON that conforms to my schema?
 Reading order is import order; each module imports only what stands above it:
 
     errors, timing          what can go wrong; how long it took
+    extensions              what installed packages bring by entry point
     cases                   the JSON Schemas to be answered
     typeschemas, contracts  schemas of Python types; what one answer must conform to
     prompts                 a case as messages
@@ -11,6 +12,7 @@ Reading order is import order; each module imports only what stands above it:
     verdicts, statistics    the judge; pure numbers
     records, identity       one attempt, all that is needed to judge it again; what makes two runs ask the same
     outcomes, comparisons   how each case ended; what changed from one run to another
+    classifiers             a project's own names for how attempts failed
     summaries               a run's metrics
     figures, gates          a metric by its name; the condition on it that decides the exit status
     engines, datasets       adapters to providers and sources

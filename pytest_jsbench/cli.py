@@ -12,6 +12,7 @@ from pytest_jsbench import __version__
 from pytest_jsbench.adaptation.subsets import SUBSETS
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
+from pytest_jsbench.display import printable
 from pytest_jsbench.errors import JSBenchError
 from pytest_jsbench.gates import Gate
 from pytest_jsbench.judging import is_records, judge_plain, judge_records
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str] | None = None, *, out: TextIO | None = None) -
     try:
         passed: bool = options.command(options, out or sys.stdout)
     except JSBenchError as error:
-        sys.stderr.write(f"jsbench: {error}\n")
+        sys.stderr.write(f"jsbench: {printable(str(error), 2000)}\n")
         return 2
     except BrokenPipeError:  # `jsbench judge … | head`
         sys.stderr.close()
@@ -57,13 +58,15 @@ def _add_judge(commands: Any) -> None:
     judge.add_argument("-v", "--verbose", action="store_true", help="say more: all lines; the breakdown by keyword")
     judge.add_argument("--json", action="store_true", help="one verdict per line, as JSON, and nothing else")
     policy = judge.add_argument_group("how strictly (default: as the run was, or the defaults of pytest's options)")
-    policy.add_argument("--extra-fields", choices=("fail", "allow"))
-    policy.add_argument("--duplicate-keys", choices=("note", "fail"))
-    policy.add_argument("--fences", choices=("strip", "forbid"))
-    policy.add_argument("--reasoning", choices=("keep", "strip"))
-    policy.add_argument("--formats", choices=("assert", "ignore"))
-    policy.add_argument("--default-dialect", choices=tuple(NAMES), metavar=f"{{{','.join(NAMES)}}}")
-    policy.add_argument("--validator", choices=("both", "jsonschema-rs", "jsonschema"))
+    policy.add_argument("--extra-fields", choices=("fail", "allow"), help="as --jsbench-extra-fields")
+    policy.add_argument("--duplicate-keys", choices=("note", "fail"), help="as --jsbench-duplicate-keys")
+    policy.add_argument("--fences", choices=("strip", "forbid"), help="as --jsbench-fences")
+    policy.add_argument("--reasoning", choices=("keep", "strip"), help="as --jsbench-reasoning")
+    policy.add_argument("--formats", choices=("assert", "ignore"), help="as --jsbench-formats")
+    policy.add_argument(
+        "--default-dialect", choices=tuple(NAMES), metavar=f"{{{','.join(NAMES)}}}", help="as --jsbench-default-dialect"
+    )
+    policy.add_argument("--validator", choices=("both", "jsonschema-rs", "jsonschema"), help="as --jsbench-validator")
     policy.add_argument("--timeout", type=_seconds, metavar="S", help="seconds for judging one answer")
     judge.set_defaults(command=_judge)
 

@@ -33,6 +33,8 @@ class Comparison:
     #: cases in the first run alone, and in the second alone
     first_alone: int
     second_alone: int
+    #: cases that one run asked more often than the other; they are compared by the first attempts, as many as both made
+    shortened: int
 
     @property
     def real(self) -> bool:
@@ -91,6 +93,7 @@ def compare(first: Mapping[CaseKey, Outcome], second: Mapping[CaseKey, Outcome])
         changed=changed,
         first_alone=len(first) - len(shared),
         second_alone=len(second) - len(shared),
+        shortened=sum(len(first[key].attempts) != len(second[key].attempts) for key in pairs),
     )
 
 

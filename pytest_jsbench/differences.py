@@ -64,8 +64,14 @@ def _changes(before: object, after: object, path: str) -> Iterator[str]:
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for number, (was, now) in enumerate(zip(before, after, strict=True)):
             yield from _changes(was, now, f"{path}[{number}]")
-    elif type(before) is not type(after) or before != after:
+    elif not _is_same(before, after):
         yield f"{path} was {_short(before)}, is {_short(after)}"
+
+
+def _is_same(before: object, after: object) -> bool:
+    """Whether two values are one in JSON, where 0 and 0.0 are the same number, and 0 is not false."""
+    kinds = {float if type(value) is int else type(value) for value in (before, after)}
+    return len(kinds) == 1 and before == after
 
 
 def _short(value: object) -> str:

@@ -1,16 +1,18 @@
-"""Untrusted text made fit to be shown: no escape codes, no bidirectional tricks, nothing that cannot be encoded."""
+"""Untrusted text made fit to be shown: no escape codes, commands or bidirectional tricks; all of it can be encoded."""
 
 from __future__ import annotations
 
 import unicodedata
 
+#: what begins a command to a GitHub workflow wherever it stands in a line, and what is shown instead
+_COMMAND = ("##[", "#\\x23[")
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def printable(text: str, limit: int = 300) -> str:
     """The text on one line, everything invisible as an escape, cut after `limit` characters with `…`."""
     cut = text[: limit + 1]
-    shown = "".join(_escaped(character) for character in cut[:limit])
+    shown = "".join(_escaped(character) for character in cut[:limit]).replace(*_COMMAND)
     return shown + "…" if len(cut) > limit else shown
 
 

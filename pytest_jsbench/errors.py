@@ -18,6 +18,7 @@ JSBenchError                a message a user can act on: found, expected, next s
 ├── BatchError              a provider's batch that cannot be handed in or looked at
 ├── MergeError              runs that are not parts of one
 ├── PriceError              a limit in money, and no price to reckon it by
+├── ClassifierError         a classifier that cannot be found, or breaks
 ├── GateError               a gate expression that cannot be read
 └── ExportError             a picture, page or file that cannot be made of a run
 """
@@ -97,6 +98,10 @@ class PriceError(JSBenchError):
 
 class GateError(JSBenchError):
     """A gate expression cannot be read."""
+
+
+class ClassifierError(JSBenchError):
+    """A classifier cannot be found, or gives no code."""
 
 
 class ExportError(JSBenchError):

@@ -1,4 +1,4 @@
-"""Evaluation files: the stable JSON of seed 004, whoever wrote it, and the runs of ours, read to be compared."""
+"""Evaluation files: the stable JSON of metrics, whoever wrote it, and the runs of ours, read to be compared."""
 
 from __future__ import annotations
 

@@ -33,6 +33,8 @@ def failure_text(record: Record, *, rerun: str | None) -> str:
     """What the judge says, and the command that runs this case again."""
     text = record.generation.text if isinstance(record.generation, Completion) else None
     lines = [verdict_text(record.verdict, text)]
+    if record.codes:
+        lines.append(f"  codes:  {', '.join(map(printable, record.codes))}")
     if rerun:
         lines.append(f"  again:  {rerun}")
     return "\n".join(lines)
@@ -59,7 +61,7 @@ def _details(verdict: Verdict) -> Iterator[str]:
 
 
 def _violation(violation: Violation, *, told: bool) -> str:
-    where = f"  {violation.keyword} at {printable(violation.instance_path, 120)}"
+    where = f"  {printable(violation.keyword, 60)} at {printable(violation.instance_path, 120)}"
     message = "" if told else f": {printable(violation.message, 200)}"
     return f"{where} [schema {printable(violation.schema_path, 120)}]{message}"
 

@@ -31,7 +31,7 @@ def import_object(reference: str, *, purpose: str) -> object:
         sys.path.append(here)
     try:
         found: object = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         reason = printable(" ".join(f"{type(error).__name__}: {error}".split()))
         message = f"{purpose}: cannot import {module_name}: {reason}"
         raise ImportFailed(message) from error

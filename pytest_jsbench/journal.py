@@ -90,7 +90,7 @@ def read(path: Path) -> JournalContent:
                 metadata = RunMetadata.from_dict(data["run"])
             else:
                 records.append(Record.from_dict(data))
-        except (ValueError, KeyError, RecordError) as error:
+        except (ValueError, KeyError, RecursionError, RecordError) as error:
             message = f"{path}:{number}: {error}"
             if not last:
                 raise RecordError(message) from error
@@ -179,13 +179,17 @@ def write_atomically(path: Path, text: str | Iterable[str]) -> None:
 
 def _lines(path: Path) -> Iterator[tuple[int, str, bool]]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
+        with path.open(encoding="utf-8") as lines:
+            known: tuple[int, str] | None = None
+            for numbered in enumerate(lines, start=1):
+                if known is not None and known[1].strip():
+                    yield *known, False
+                known = numbered
+            if known is not None and known[1].strip():
+                yield *known, True
+    except (OSError, UnicodeDecodeError) as error:
         message = f"cannot read {path}: {error}"
         raise JournalError(message) from error
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            yield number, line, number == len(lines)
 
 
 def _header(metadata: RunMetadata) -> dict[str, Any]:

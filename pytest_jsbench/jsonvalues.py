@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from types import NoneType
 from typing import Any, assert_never
 
 from pytest_jsbench.generations import (
@@ -22,6 +23,25 @@ from pytest_jsbench.generations import (
 )
 from pytest_jsbench.timing import Timing
 from pytest_jsbench.verdicts import FailureType, Note, SecondOpinion, Verdict, Violation
+
+#: what JSON calls the types that values are expected to be of
+_NAMES: Mapping[type, str] = {
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    bool: "a boolean",
+    list: "an array",
+    Mapping: "an object",
+    NoneType: "null",
+}
+
+
+def expect(value: Any, name: str, *kinds: type) -> Any:
+    """The value, which is of one of these types (a boolean is no number); TypeError, by name, where it is not."""
+    if isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)):
+        return value
+    message = f"{name} is not {' or '.join(_NAMES[kind] for kind in kinds)}"
+    raise TypeError(message)
 
 
 def generation_to_dict(generation: Generation) -> dict[str, Any]:
@@ -65,28 +85,35 @@ def generation_to_dict(generation: Generation) -> dict[str, Any]:
 def generation_from_dict(data: Mapping[str, Any]) -> Generation:
     """The inverse of `generation_to_dict`."""
     if data["type"] == "failed":
-        return Failed(kind=FaultKind(data["kind"]), message=data["message"], status=data["status"])
+        message, status = expect(data["message"], "message", str), expect(data["status"], "status", int, NoneType)
+        return Failed(kind=FaultKind(data["kind"]), message=message, status=status)
     if data["type"] == "decided":
         decisions = tuple(Decision(**decision) for decision in data["decisions"])
-        return Decided(decisions=decisions, timing=Timing(**data["timing"]))
-    usage = Usage(**data["usage"])
-    timing = None if data["timing"] is None else Timing(**data["timing"])
+        return Decided(decisions=decisions, timing=_timing_from_dict(data["timing"]))
+    usage = Usage(**{name: expect(count, name, int, NoneType) for name, count in data["usage"].items()})
+    timing = None if data["timing"] is None else _timing_from_dict(data["timing"])
     sent = None
     if data["sent"] is not None:
         sent = _sent_from_dict(data["sent"])
     if data["type"] == "declined":
         return Declined(
             reason=DeclineReason(data["reason"]),
-            message=data["message"],
+            message=expect(data["message"], "message", str),
             timing=timing,
             usage=usage,
             sent=sent,
         )
     if data["type"] == "completion":
         finish = FinishReason(data["finish_reason"])
-        return Completion(text=data["text"], finish_reason=finish, timing=timing, usage=usage, sent=sent)
+        text = expect(data["text"], "text", str)
+        return Completion(text=text, finish_reason=finish, timing=timing, usage=usage, sent=sent)
     message = f"generation.type is {data['type']!r}; expected completion, declined, failed or decided"
     raise ValueError(message)
+
+
+def _timing_from_dict(data: Mapping[str, Any]) -> Timing:
+    expect(data["tgt"], "tgt", float, int)
+    return Timing(**{name: expect(seconds, name, float, int, NoneType) for name, seconds in data.items()})
 
 
 def _timing_to_dict(timing: Timing) -> dict[str, float | None]:
@@ -149,11 +176,15 @@ def verdict_from_dict(data: Mapping[str, Any]) -> Verdict:
     return Verdict(
         failure_type=failure_type and FailureType(failure_type),
         valid=data["valid"],
-        reason=data["reason"],
-        message=data["message"],
-        violations=tuple(Violation(**violation) for violation in data["violations"]),
-        extra_fields=tuple(data["extra_fields"]),
+        reason=expect(data["reason"], "reason", str, NoneType),
+        message=expect(data["message"], "message", str),
+        violations=tuple(Violation(**_texts(violation)) for violation in data["violations"]),
+        extra_fields=tuple(expect(path, "a path in extra_fields", str) for path in data["extra_fields"]),
         notes=tuple(Note(note) for note in data["notes"]),
         dialect=data["dialect"],
         second_opinion=SecondOpinion(data["second_opinion"]),
     )
+
+
+def _texts(data: Mapping[str, Any]) -> dict[str, str]:
+    return {name: expect(text, name, str) for name, text in data.items()}

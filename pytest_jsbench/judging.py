@@ -53,7 +53,7 @@ def judge_records(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_jso
     run = Run(metadata=content.metadata, planned=planned, records=records)
     summary = summarize(run)
     if not as_json:
-        lines = [f"warning: {warning}" for warning in content.warnings]
+        lines = [f"warning: {printable(warning)}" for warning in content.warnings]
         lines += _changed(content.records, records)
         if verbose:
             lines += [*keyword_table(summary), ""]
@@ -92,13 +92,14 @@ def _changed(before: tuple[Record, ...], after: tuple[Record, ...]) -> Iterator[
     for old, new in zip(before, after, strict=True):
         if old.verdict.failure_type != new.verdict.failure_type:
             was, now = (record.verdict.failure_type or "passed" for record in (old, new))
-            yield f"{new.key}: was {was}, now {now}"
+            yield f"{printable(str(new.key))}: was {was}, now {now}"
 
 
 def _judged_again(record: Record, judge: Judge) -> Record:
     if record.generation is None or record.schema is None:
         return record
-    return dataclasses.replace(record, verdict=decide(record.generation, record.schema, judge))
+    verdict = decide(record.generation, record.schema, judge)
+    return dataclasses.replace(record, verdict=verdict, codes=() if verdict.passed else record.codes)
 
 
 def _policy(data: Mapping[str, Any], changes: Mapping[str, Any]) -> JudgePolicy:

@@ -18,6 +18,7 @@ from pytest_jsbench.display import printable
 
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation import Mode
+    from pytest_jsbench.cases import CaseKey
     from pytest_jsbench.datasets.base import Dataset
 
 _MOST_OBSTACLES = 6
@@ -26,10 +27,13 @@ _MOST_OBSTACLES = 6
 def show_ledgers(
     dataset: Dataset, subsets: Sequence[str], mode: Mode, out: TextIO, *, as_json: bool, verbose: bool
 ) -> bool:
-    """Adapt every schema to each subset and say what came of it; whether all could be said in all of them."""
+    """Adapt every schema to each subset and say what came of it; whether there are any, and all can be said in all."""
     verdicts = {name: Counter[str]() for name in subsets}
     obstacles = {name: Counter[str]() for name in subsets}
-    for case in _cases(dataset):
+    keys = dataset.keys()
+    cases = 0
+    for case in _cases(dataset, keys):
+        cases += 1
         for name in subsets:
             outcome = adapt(case.schema, SUBSETS[name], mode)
             verdicts[name][_kind(outcome, case)] += 1
@@ -41,11 +45,13 @@ def show_ledgers(
                 out.writelines(f"{line}\n" for line in _lines(case, name, outcome))
     if not as_json:
         out.writelines(f"{line}\n" for line in _table(verdicts, obstacles, mode))
-    return not any(found["not at all"] for found in verdicts.values())
+        if broken := len(keys) - cases:
+            out.write(f"left out: {broken} of {len(keys)}, which hold no schema\n")
+    return cases > 0 and not any(found["not at all"] for found in verdicts.values())
 
 
-def _cases(dataset: Dataset) -> Iterator[Case]:
-    cases = (dataset.case(key) for key in dataset.keys())
+def _cases(dataset: Dataset, keys: Sequence[CaseKey]) -> Iterator[Case]:
+    cases = (dataset.case(key) for key in keys)
     return (case for case in cases if isinstance(case, Case))
 
 

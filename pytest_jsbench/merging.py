@@ -28,6 +28,7 @@ _ALIKE: dict[str, Callable[[RunMetadata], object]] = {
     "cases": lambda metadata: metadata.dataset.get("cases_digest"),
     "prompt": lambda metadata: metadata.prompt,
     "repeats": lambda metadata: metadata.repeats,
+    "classifiers": lambda metadata: list(metadata.classifiers),
     "policy": lambda metadata: dict(metadata.policy),
 }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from types import NoneType
 from typing import Any
 
 from pytest_jsbench.adaptation import Change
@@ -12,13 +14,23 @@ from pytest_jsbench.errors import RecordError
 from pytest_jsbench.generations import (
     Generation,
 )
-from pytest_jsbench.jsonvalues import generation_from_dict, generation_to_dict, verdict_from_dict, verdict_to_dict
+from pytest_jsbench.jsonvalues import (
+    expect,
+    generation_from_dict,
+    generation_to_dict,
+    verdict_from_dict,
+    verdict_to_dict,
+)
 from pytest_jsbench.missing import Missing
 from pytest_jsbench.prompts import Message, Prompt, PromptLength
 from pytest_jsbench.verdicts import FailureType, Verdict
 
 #: the version of a line of `records.jsonl`; raised when a field is added
 RECORDS_VERSION = "1.0"
+
+#: what a run's header holds as such
+_TEXTS = ("run_id", "started_at", "engine", "model", "response_format")
+_OBJECTS = frozenset({"details", "params", "dataset", "policy", "versions", "host"})
 
 #: a case and which of its repeats
 Attempt = tuple[CaseKey, int]
@@ -73,6 +85,8 @@ class Record:
     reference: object = None
     #: the case's own, from its dataset
     tags: tuple[str, ...] = ()
+    #: what the project's own classifiers call the failure
+    codes: tuple[str, ...] = ()
 
     @property
     def attempt(self) -> Attempt:
@@ -119,6 +133,7 @@ class Record:
             "answered_by": None if self.answered_by is None else asdict(self.answered_by),
             "reference": self.reference,
             "tags": list(self.tags),
+            "codes": list(self.codes),
         }
 
     @classmethod
@@ -127,25 +142,26 @@ class Record:
         try:
             prompt, generation = data["prompt"], data["generation"]
             return cls(
-                key=CaseKey(task=data["task"], id=data["id"]),
-                repeat=data["repeat"],
-                schema=data["schema"],
+                key=CaseKey(task=expect(data["task"], "task", str), id=expect(data["id"], "id", str)),
+                repeat=expect(data["repeat"], "repeat", int),
+                schema=expect(data["schema"], "schema", Mapping, bool, NoneType),
                 prompt=None
                 if prompt is None
                 else Prompt(messages=tuple(Message(**message) for message in prompt["messages"])),
                 generation=None if generation is None else generation_from_dict(generation),
                 verdict=verdict_from_dict(data["verdict"]),
-                started_at=data.get("started_at"),
-                queue_s=data.get("queue_s"),
-                retries=data.get("retries", 0),
+                started_at=expect(data.get("started_at"), "started_at", str, NoneType),
+                queue_s=expect(data.get("queue_s"), "queue_s", float, int, NoneType),
+                retries=expect(data.get("retries", 0), "retries", int),
                 prompt_length=None if (length := data.get("prompt_length")) is None else PromptLength(**length),
                 changes=tuple(Change(**change) for change in data.get("changes", ())),
                 asked_by=None if data.get("asked_by") is None else AskedBy(**data["asked_by"]),
                 answered_by=None if data.get("answered_by") is None else AnsweredBy(**data["answered_by"]),
                 reference=data.get("reference"),
                 tags=tuple(data.get("tags", ())),
+                codes=tuple(data.get("codes", ())),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             message = f"not a record of pytest-jsbench: {type(error).__name__}: {error}"
             raise RecordError(message) from error
 
@@ -176,6 +192,8 @@ class RunMetadata:
     repeats: int = 1
     concurrency: int = 1
     policy: Mapping[str, Any] = field(default_factory=dict)
+    #: what gave failed attempts their codes, by name
+    classifiers: Sequence[str] = field(default_factory=list)
     #: the run of which answers were taken over
     resumed_from: str | None = None
     #: by task, the ids of the cases that were to be attempted, in order; None where that was not written down
@@ -209,8 +227,18 @@ class RunMetadata:
     def from_dict(cls, data: Mapping[str, Any]) -> RunMetadata:
         """The inverse of `to_dict`; fields it does not know are left alone."""
         try:
+            for name in _TEXTS:
+                expect(data[name], name, str)
+            for name in _OBJECTS.intersection(data):
+                expect(data[name], name, Mapping)
+            for ids in (expect(data.get("plan"), "plan", Mapping, NoneType) or {}).values():
+                expect(ids, "a task of the plan", list)
+            datetime.fromisoformat(data["started_at"])
             return cls(**{name: data[name] for name in cls.__dataclass_fields__ if name in data})
-        except TypeError as error:
+        except KeyError as error:
+            message = f"not the header of a run of pytest-jsbench: {error.args[0]} is missing"
+            raise RecordError(message) from error
+        except (TypeError, ValueError) as error:
             message = f"not the header of a run of pytest-jsbench: {error}"
             raise RecordError(message) from error
 

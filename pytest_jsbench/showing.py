@@ -13,6 +13,7 @@ from pytest_jsbench.display import printable
 from pytest_jsbench.errors import ExportError
 from pytest_jsbench.exports import every_eval_ever, report, versus
 from pytest_jsbench.exports.plot import plot
+from pytest_jsbench.exports.registry import EVERY_EVAL_EVER, find
 from pytest_jsbench.journal import write_atomically
 from pytest_jsbench.summaries import summarize
 
@@ -34,7 +35,7 @@ def _add_baseline(commands: Any) -> None:
         description="Write how each case of a run ended, one line a case, for --jsbench-baseline.",
     )
     baseline.add_argument("run", type=Path, metavar="RUN", help="a run's folder, its run.json or its records.jsonl")
-    baseline.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    baseline.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="such as baseline.json")
     baseline.set_defaults(command=_baseline)
 
 
@@ -43,7 +44,7 @@ def _add_compare(commands: Any) -> None:
         "compare",
         help="several runs side by side, and which of their differences are real",
         description="Pass rate, speed and cost of several runs, case by case where they say how each case ended; any "
-        "evaluation file of seed 004's shape will do.",
+        "evaluation file will do.",
     )
     compare.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="a run's folder, or an evaluation file")
     compare.add_argument("--labels", nargs="+", metavar="L", help="one name for each (default: its model)")
@@ -58,7 +59,7 @@ def _add_plot(commands: Any) -> None:
         help="evaluation files as a picture",
         description="One panel a metric, one bar a file, whiskers for intervals; n/a where a metric is not applicable.",
     )
-    plotting.add_argument("--files", type=Path, nargs="+", required=True, metavar="F")
+    plotting.add_argument("--files", type=Path, nargs="+", required=True, metavar="F", help="evaluation files")
     plotting.add_argument("--labels", nargs="+", metavar="L", help="one name for each (default: its model or file)")
     plotting.add_argument("--output", type=Path, required=True, metavar="PICTURE", help="such as comparison.png")
     plotting.add_argument("--metrics", metavar="A,B", default="", help="only these, or all (default: the chief ones)")
@@ -71,7 +72,7 @@ def _add_migrate(commands: Any) -> None:
         help="old evaluation files in the current shape",
         description="Wrap bare metrics, and add what a current evaluation file has; nothing is taken away.",
     )
-    migrate.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    migrate.add_argument("files", type=Path, nargs="+", metavar="FILE", help="evaluation files of any age")
     place = migrate.add_mutually_exclusive_group()
     place.add_argument("-o", "--output", type=Path, metavar="DIR", help="write them here (default: show them)")
     place.add_argument("--in-place", action="store_true", help="write over the files")
@@ -81,14 +82,29 @@ def _add_migrate(commands: Any) -> None:
 def _add_export(commands: Any) -> None:
     export = commands.add_parser(
         "export",
-        help="a run in another project's format",
-        description="Write a run as every_eval_ever has it: an aggregate record, and a row per attempt.",
+        help="a run in another format",
+        description="Write a run as every_eval_ever has it (an aggregate record, and a row per attempt), or in a "
+        "format that an installed package or a function of your own brings.",
     )
     export.add_argument("run", type=Path, metavar="RUN", help="a run's folder, or its records.jsonl")
-    export.add_argument("--format", choices=("every_eval_ever",), default="every_eval_ever")
-    export.add_argument("--version", choices=every_eval_ever.VERSIONS, default=every_eval_ever.VERSIONS[0])
-    export.add_argument("--developer", metavar="NAME", help="who made the model (default: the model's own prefix)")
-    export.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="where its folder data/ goes")
+    export.add_argument(
+        "--format",
+        default=EVERY_EVAL_EVER,
+        metavar="NAME",
+        help="every_eval_ever (default), what an installed package brings, or package.module:function",
+    )
+    export.add_argument("--version", choices=every_eval_ever.VERSIONS, help="of every_eval_ever (default: 0.3.0)")
+    export.add_argument(
+        "--developer", metavar="NAME", help="who made the model, for every_eval_ever (default: the model's own prefix)"
+    )
+    export.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="PATH",
+        help="of every_eval_ever: where its folder data/ goes",
+    )
     export.set_defaults(command=_export)
 
 
@@ -131,8 +147,10 @@ def _plot(options: argparse.Namespace, out: TextIO) -> bool:
 
 
 def _labelled(paths: list[Path], labels: list[str] | None) -> tuple[list[evaluations.Evaluation], list[str]]:
+    if labels is not None and len(labels) == 1 and len(paths) == len(parts := labels[0].split(",")):
+        labels = [part.strip() for part in parts]
     if labels is not None and len(labels) != len(paths):
-        message = f"--labels: found {len(labels)} for {len(paths)} files; expected one for each"
+        message = f"--labels: found {len(labels)} for {len(paths)} files; expected one for each, as in --labels A B"
         raise ExportError(message)
     found = [evaluations.read(path) for path in paths]
     return found, versus.labels(found, labels)
@@ -154,9 +172,17 @@ def _migrate(options: argparse.Namespace, out: TextIO) -> bool:
 
 
 def _export(options: argparse.Namespace, out: TextIO) -> bool:
+    own = {name: value for name in ("version", "developer") if (value := getattr(options, name)) is not None}
+    if own and options.format != EVERY_EVAL_EVER:
+        message = f"--{next(iter(own))} is for --format={EVERY_EVAL_EVER}, not for {options.format}: leave it out"
+        raise ExportError(message)
+    exporter = find(options.format)
     run = evaluations.read_run(options.run)
     summary = summarize(run)
-    path = every_eval_ever.write(options.output, run, summary, version=options.version, developer=options.developer)
+    if own:
+        path = every_eval_ever.write(options.output, run, summary, **own)
+    else:
+        path = exporter.write(options.output, run, summary)
     out.write(f"{path}\n")
     return True
 

@@ -1,4 +1,4 @@
-"""Summaries: a run's metrics, per task and overall. Every formula is in README.md, section Metrics."""
+"""Summaries: a run's metrics, per task and overall. Every formula is in docs/metrics.md."""
 
 from __future__ import annotations
 
@@ -97,6 +97,8 @@ class Metrics:
     pass_at_k: Proportion
     pass_hat_k: Proportion
     failure_counts: Mapping[FailureType, int]
+    #: attempts by the codes that the project's own classifiers gave them, most first; only codes that occurred
+    code_counts: Mapping[str, int]
     #: broken calls, by whose fault they were
     fault_counts: Mapping[FaultKind, int]
     #: valid labelled answers that the grammar rejects, of those it was asked about
@@ -150,7 +152,7 @@ class Metrics:
         return not (self.errors or self.unjudged)
 
     def to_dict(self) -> dict[str, Any]:
-        """The metrics by the names of README.md, section Metrics; a rate over nothing is None."""
+        """The metrics by the names of docs/metrics.md; a rate over nothing is None."""
         figures: dict[str, Any] = {name: getattr(self, name) for name in COUNTS}
         figures["missing_reasons"] = {reason.value: self.missing_reasons[reason] for reason in MissingReason}
         figures["valid_instances"], figures["valid_rejected"] = self.over_constraint.n, self.over_constraint.successes
@@ -164,6 +166,7 @@ class Metrics:
         figures["failure_rates"] = {
             kind.value: proportion(self.failure_counts[kind], self.planned).value for kind in COUNTED_FAILURES
         }
+        figures["code_counts"] = dict(self.code_counts)
         for name in TIMES:
             spread: Distribution = getattr(self, name)
             figures |= {f"{name}_{part}": getattr(spread, part) for part in SPREAD}
@@ -247,6 +250,7 @@ def metrics(
         pass_at_k=proportion(sum(passed[key] > 0 for key in plan), len(plan)),
         pass_hat_k=proportion(sum(passed[key] == n for key, n in plan.items()), len(plan)),
         failure_counts={kind: kinds[kind] for kind in COUNTED_FAILURES},
+        code_counts=dict(Counter(code for record in counted for code in record.codes).most_common()),
         fault_counts={kind: faults[kind] for kind in FaultKind},
         over_constraint=_wrong(answered, valid=True),
         under_constraint=_wrong(answered, valid=False),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -179,3 +180,31 @@ def test_a_bound_that_is_none_is_refused(plain: Path, seconds: str, capsys: pyte
 
     assert caught.value.code == 2
     assert f"expected seconds above 0, found '{seconds}'" in capsys.readouterr().err
+
+
+def test_a_run_is_exported_in_a_format_of_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "jsbench_own_format.py").write_text(
+        "def count(path, run, summary):\n    path.write_text(f'{len(run.records)} {summary.total.passed}')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    found = examples.run(record("a"), record("b", verdict=examples.VIOLATED))
+    journal.write(tmp_path / "records.jsonl", found.metadata, found.records)
+    command = ["export", str(tmp_path), "--format=jsbench_own_format:count", "-o", str(tmp_path / "count.txt")]
+
+    assert main(command, out=io.StringIO()) == 0
+    assert (tmp_path / "count.txt").read_text() == "2 1"
+    assert main([*command, "--developer=me"], out=io.StringIO()) == 2
+    assert "--developer is for --format=every_eval_ever, not for jsbench_own" in capsys.readouterr().err
+
+
+def test_what_passes_when_judged_again_has_no_code_any_more(tmp_path: Path) -> None:
+    generation = examples.completion('{"n": 1, "color": "red"}')
+    schema = {"type": "object", "properties": {"n": {}}}
+    invented = record("a", verdict=examples.HALLUCINATED, generation=generation, schema=schema)
+    found = examples.run(replace(invented, codes=("colorful",)))
+    journal.write(tmp_path / "records.jsonl", found.metadata, found.records)
+
+    assert "codes      colorful 1" in judged(tmp_path)[1]
+    assert "codes" not in judged(tmp_path, "--extra-fields=allow")[1]

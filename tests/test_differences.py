@@ -47,6 +47,9 @@ def test_a_difference_far_into_a_line_is_shown_where_it_is() -> None:
         ({"a": [1, 2]}, {"a": [1, 3]}, "$.a[1] was 2, is 3"),
         ({"a": [1, 2]}, {"a": [1]}, "$.a was [1, 2], is [1]"),
         (True, 1, "$ was true, is 1"),
+        (0.0, False, "$ was 0.0, is false"),
+        ({"minimum": 0}, {"minimum": 0.0}, ""),
+        (1, 1.5, "$ was 1, is 1.5"),
         ({"a": 1, "b": 1, "c": 1, "d": 1}, {}, "$.a is gone, $.b is gone and 2 more"),
     ],
 )

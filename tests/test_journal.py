@@ -133,3 +133,12 @@ def test_a_file_that_is_gone_on_with_has_one_header(tmp_path: Path) -> None:
         book.close()
 
     assert (tmp_path / "records.jsonl").read_text().count('"type":"run"') == 1
+
+
+@pytest.mark.parametrize("line", [b"\xff\xfe", b"[" * 100_000])
+def test_a_file_of_something_else_is_an_error_and_no_traceback(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(line + b"\n" + line + b"\n")
+
+    with pytest.raises((JournalError, RecordError), match=r"records\.jsonl"):
+        journal.read(path)

@@ -43,7 +43,19 @@ def test_the_table_counts_what_came_of_each_schema_and_what_stood_in_the_way(sch
     assert status == 1
     assert lines[0] == ["Subset", "As", "it", "is", "Narrowed", "Not", "at", "all", "Schemas"]
     assert lines[2] == ["openai", "1", "1", "1", "3"]
-    assert shown.splitlines()[-1] == "openai: first obstacle: uniqueItems 1"
+    assert shown.splitlines()[-2:] == [
+        "openai: first obstacle: uniqueItems 1",
+        "left out: 1 of 4, which hold no schema",
+    ]
+
+
+def test_where_there_is_no_schema_none_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text("nonsense\n")
+
+    status, shown = adapted(tmp_path)
+
+    assert status == 1
+    assert shown.splitlines()[-1] == "left out: 1 of 1, which hold no schema"
 
 
 def test_relaxing_leaves_out_what_cannot_be_said(schemas: Path) -> None:

@@ -80,6 +80,36 @@ def test_what_is_not_a_record_is_said_so(broken: dict[str, Any]) -> None:
         Record.from_dict(broken)
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("task", 7, "task is not a string"),
+        ("repeat", "1", "repeat is not a whole number"),
+        ("repeat", True, "repeat is not a whole number"),
+        ("schema", "{}", "schema is not an object or a boolean or null"),
+        ("timing", {"tgt": "1"}, "tgt is not a number"),
+        ("text", 5, "text is not a string"),
+        ("usage", {"input_tokens": "30"}, "input_tokens is not a whole number or null"),
+        ("message", None, "message is not a string"),
+    ],
+)
+def test_a_field_of_another_type_is_named(field: str, value: object, said: str) -> None:
+    data = examples.record(verdict=examples.VIOLATED).to_dict()
+    holder = next(part for part in (data, data["generation"], data["verdict"]) if field in part)
+    holder[field] = value
+
+    with pytest.raises(RecordError, match=said):
+        Record.from_dict(data)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("model", 5), ("dataset", "x"), ("started_at", "yesterday"), ("plan", {"simple": "abc"})]
+)
+def test_a_header_with_a_field_of_another_type_is_refused(field: str, value: object) -> None:
+    with pytest.raises(RecordError, match="not the header of a run"):
+        RunMetadata.from_dict(examples.metadata().to_dict() | {field: value})
+
+
 def test_metadata_survive_json() -> None:
     metadata = examples.metadata(details={"bounded": True})
 

@@ -82,6 +82,44 @@ def test_files_of_others_are_compared_metric_by_metric_and_null_is_no_zero(tmp_p
     assert "\x1b" not in "".join(lines)
 
 
+def test_runs_of_one_model_are_told_apart_by_number_where_their_places_are_too_long(tmp_path: Path) -> None:
+    places = [tmp_path / "runs" / f"20261121T10000{at}Z-scripted-m" for at in range(2)]
+    for at, place in enumerate(places):
+        place.mkdir(parents=True)
+        run(place / "run.json", "m", 18 - at)
+
+    lines = shown("compare", *places).splitlines()
+
+    assert [line[:5] for line in lines if line.startswith("[")] == ["[1] m", "[2] m"] * 2 + ["[2] m"]
+    assert f"[2] m ({places[1]})" in "\n".join(lines)
+
+
+def test_what_is_left_out_of_a_comparison_is_said(tmp_path: Path) -> None:
+    one, other = run(tmp_path / "one.json", "a", 2, of=3), tmp_path / "other.json"
+    data = json.loads(one.read_text())
+    data["run"]["model"] = "b"
+    data["cases"]["simple::c0"]["attempts"] = ["passed", "refusal"]
+    data["cases"]["simple::c1"]["attempts"] = ["api_error"]
+    data["cases"]["simple::new"] = data["cases"].pop("simple::c2")
+    other.write_text(json.dumps(data))
+
+    said = " ".join(shown("compare", one, other).split())
+
+    left_out = "1 undecided in one run, 1 only in the first, 1 only in the second"
+    assert f"not shared cases left out of the comparison: {left_out}" in said
+    assert (
+        "repeats 1 case was asked more often in one run: compared by the first attempts, as many as both made" in said
+    )
+
+
+def test_labels_may_be_one_list_with_commas(tmp_path: Path) -> None:
+    files = [run(tmp_path / f"{name}.json", "m", 1, of=1) for name in ("one", "two")]
+
+    assert "first" in (text := shown("compare", *files, "--labels", "first, second"))
+    assert "against first: the same verdict on each of 1 case" in text
+    assert "one,two" in shown("compare", files[0], "--labels", "one,two")
+
+
 def test_a_run_without_cases_is_shown_and_said_not_to_be_paired(tmp_path: Path) -> None:
     first, second = run(tmp_path / "a.json", "m", 18), run(tmp_path / "b.json", "n", 8)
     data = json.loads(second.read_text())

@@ -46,7 +46,7 @@ def parse_json(data: bytes | str, *, largest: int = LARGEST_SCHEMA) -> object:
         raise Unreadable("nested too deeply to be read as JSON", reason="too_deep") from None
     except json.JSONDecodeError as error:
         line = f"line {error.lineno} " if "\n" in text.strip() else ""
-        message = f"not JSON: {error.msg} at {line}column {error.colno}"
+        message = f"not JSON: {error.msg.removesuffix(' at')} at {line}column {error.colno}"
         raise Unreadable(message) from None
     except ValueError as error:
         message = f"not JSON: {error}"
@@ -58,8 +58,9 @@ def decode(data: bytes) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        message = f"cannot be read: line {line} is not UTF-8"
+        number = data.count(b"\n", 0, error.start) + 1
+        line = f"line {number} is " if b"\n" in data.strip() else ""
+        message = f"cannot be read: {line}not UTF-8"
         raise Unreadable(message) from None
 
 

@@ -15,6 +15,7 @@ from pytest_jsbench.datasets.documents import Unreadable, as_case, parse_json
 from pytest_jsbench.datasets.listing import Found, Listing
 from pytest_jsbench.errors import ContractError, DatasetError, ImportFailed, MissingRequirement
 from pytest_jsbench.imports import import_object
+from pytest_jsbench.keywords import KEYWORDS
 
 #: what tells a schema from a mapping of names to schemas, where all its values are objects
 _KEYWORDS = frozenset(
@@ -62,8 +63,13 @@ def _is_model_of(module: ModuleType, name: str, value: Any) -> bool:
 
 def _is_schema(value: Mapping[Any, Any]) -> bool:
     """Whether a mapping is a schema itself, and not one of names to schemas or models."""
-    return not _KEYWORDS.isdisjoint(value) or any(
-        not (_is_json_schema(held) or _is_type(held)) for held in value.values()
+    if not _KEYWORDS.isdisjoint(value):
+        return True
+    if all(_is_json_schema(held) or _is_type(held) for held in value.values()):
+        return False
+    # something else among schemas, under names that are no keywords, is a mistake to be named; a schema would take all
+    return not (
+        KEYWORDS.isdisjoint(value) and any(isinstance(held, Mapping) or _is_type(held) for held in value.values())
     )
 
 

@@ -44,10 +44,11 @@ class ApiSchema:
 
 
 def is_openapi(document: object) -> bool:
-    """Whether the document says that it describes an API, in whichever version."""
-    return isinstance(document, Mapping) and any(
-        isinstance(document.get(key), str | float) and isinstance(document.get("info"), Mapping)
-        for key in ("openapi", "swagger")
+    """Whether the document says that it describes an API, in whichever version; a schema would take anything."""
+    return (
+        isinstance(document, Mapping)
+        and any(isinstance(document.get(key), str | float | int) for key in ("openapi", "swagger"))
+        and any(isinstance(document.get(part), Mapping) for part in ("info", "paths", "components", "definitions"))
     )
 
 
@@ -57,7 +58,7 @@ def api_schemas(document: Mapping[str, Any]) -> Iterator[ApiSchema]:
 
     Bodies that only refer to one component are one case per task, named for the first operation that has it.
     """
-    for name in _at(document, "components", "schemas"):
+    for name in _mapping(_at(document, "components", "schemas")):
         yield ApiSchema(group=Group.SCHEMAS, name=name, steps=("components", "schemas", name))
     seen: set[tuple[Group, str]] = set()
     for found, schema in sorted(_bodies(document), key=lambda body: body[0].group is Group.RESPONSES):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import glob
 import re
-from importlib import metadata
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 from pytest_jsbench.datasets.base import Dataset, Selection
 from pytest_jsbench.display import printable
 from pytest_jsbench.errors import DatasetError, JSBenchError
+from pytest_jsbench.extensions import installed, load, origin
 from pytest_jsbench.imports import is_reference
 
 ENTRY_POINTS = "pytest_jsbench.datasets"
@@ -61,11 +62,16 @@ def _open_folder(selection: Selection, folder: Path) -> Dataset:
         return HubDataset.open(selection)
     from pytest_jsbench.datasets.folder import SUFFIXES
 
-    paths = [path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file()]
+    paths = [path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and _is_file(path)]
     if not paths:
         message = f"no schemas in {folder}: expected *.json files, *.yaml, *.jsonl, or *.parquet in the hub's layout"
         raise DatasetError(message)
     return _open_files(selection, paths, root=folder)
+
+
+def _is_file(path: Path) -> bool:
+    """Whether it is one, or a link to one that is not there: that is said of its case, and not passed over."""
+    return path.is_file() or (path.is_symlink() and not path.exists())
 
 
 def _open_glob(selection: Selection, pattern: Path) -> Dataset:
@@ -85,23 +91,30 @@ def _open_files(selection: Selection, paths: list[Path], *, root: Path) -> Datas
     return open_files(selection, paths, root=root)
 
 
-def _installed() -> dict[str, metadata.EntryPoint]:
-    return {point.name: point for point in metadata.entry_points(group=ENTRY_POINTS)}
+def _installed() -> dict[str, EntryPoint]:
+    return installed(ENTRY_POINTS, kind="dataset", error=DatasetError)
 
 
-def _open_point(selection: Selection, point: metadata.EntryPoint) -> Dataset:
+def _open_point(selection: Selection, point: EntryPoint) -> Dataset:
     """The dataset that an installed package opens under that name."""
+    opened = load(point, kind="dataset", error=DatasetError)
+    if not callable(opened):
+        message = (
+            f"dataset '{point.name}': {origin(point)} is a {type(opened).__name__}; "
+            "expected a callable that takes a selection"
+        )
+        raise DatasetError(message)
     try:
-        dataset: Dataset = point.load()(selection)
+        dataset: Dataset = opened(selection)
     except JSBenchError:
         raise
     except Exception as error:
         reason = printable(" ".join(f"{type(error).__name__}: {error}".split()))
-        message = f"dataset '{point.name}' cannot be opened by {point.value}: {reason}"
+        message = f"dataset '{point.name}' cannot be opened by {origin(point)}: {reason}"
         raise DatasetError(message) from error
     if missing := [part for part in ("keys", "case") if not callable(getattr(dataset, part, None))]:
         message = (
-            f"dataset '{point.name}': {point.value} gave a {type(dataset).__name__} without {' and '.join(missing)}"
+            f"dataset '{point.name}': {origin(point)} gave a {type(dataset).__name__} without {' and '.join(missing)}"
         )
         raise DatasetError(message)
     return dataset

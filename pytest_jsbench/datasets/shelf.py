@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -32,7 +33,7 @@ class Shelf:
     def data(self, path: Path, *, largest: int = LARGEST_SCHEMA) -> bytes:
         """What a file holds; Unreadable where it lies outside, is no file, or holds too much."""
         try:
-            real = path.resolve()
+            real = _real(path)
             if not real.is_relative_to(self._real):
                 message = f"leads out of {self.root}"
                 raise Unreadable(message, reason="outside")
@@ -60,7 +61,7 @@ class Shelf:
         of the folder, or empty.
         """
         parts = urlsplit(uri)
-        path = Path(url2pathname(parts.path)).resolve() if parts.scheme == "file" and not parts.netloc else None
+        path = _real(Path(url2pathname(parts.path))) if parts.scheme == "file" and not parts.netloc else None
         if path is not None and path.is_relative_to(self._real) and path.is_file():
             return self.document(path)
         if (named := self._by_uri.get(uri)) is not None:
@@ -90,6 +91,11 @@ class Shelf:
 
     def _parse(self, path: Path) -> object:
         return parse_document(self.data(path, largest=LARGEST_DOCUMENT), path=path)
+
+
+def _real(path: Path) -> Path:
+    """The path without links; as it is where they go in circles, over which `Path.resolve` raises in some Pythons."""
+    return Path(os.path.realpath(path))
 
 
 def _join(base: str, uri: str) -> str:

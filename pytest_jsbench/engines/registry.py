@@ -5,17 +5,18 @@ from __future__ import annotations
 import importlib
 import inspect
 from contextlib import closing, nullcontext
-from importlib import metadata
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from pytest_jsbench.engines.base import AcceptorFactory
 from pytest_jsbench.engines.imports import import_object
 from pytest_jsbench.engines.messages import one_line
 from pytest_jsbench.errors import EngineError, JSBenchError, UnknownEngine, nearest
+from pytest_jsbench.extensions import installed, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+    from importlib.metadata import EntryPoint
 
     from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
     from pytest_jsbench.engines.batches import BatchFactory
@@ -39,8 +40,7 @@ _BUILT_IN = {
 
 def names() -> tuple[str, ...]:
     """The engines that have a name, built in and installed."""
-    installed = {point.name for point in metadata.entry_points(group=ENTRY_POINTS)}
-    return tuple(sorted(installed | _BUILT_IN.keys()))
+    return tuple(sorted(_installed().keys() | _BUILT_IN.keys()))
 
 
 def find(name: str) -> EngineFactory:
@@ -48,7 +48,7 @@ def find(name: str) -> EngineFactory:
     if name in _BUILT_IN:
         factory: EngineFactory = importlib.import_module(_BUILT_IN[name]).FACTORY
         return factory
-    for point in metadata.entry_points(group=ENTRY_POINTS, name=name):
+    if (point := _installed().get(name)) is not None:
         return _as_factory(_load(point), name)
     if ":" in name:
         return _as_factory(import_object(name, purpose=f"engine '{name}'"), name)
@@ -76,12 +76,15 @@ def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
     raise EngineError(message)
 
 
-def _load(point: metadata.EntryPoint) -> object:
+def _installed() -> dict[str, EntryPoint]:
+    return installed(ENTRY_POINTS, kind="engine", error=EngineError)
+
+
+def _load(point: EntryPoint) -> object:
     try:
-        return point.load()
-    except Exception as error:
-        message = one_line(f"engine '{point.name}': cannot import {point.value}: {type(error).__name__}: {error}")
-        raise EngineError(message) from error
+        return load(point, kind="engine", error=EngineError)
+    except EngineError as error:  # an SDK may have quoted a key
+        raise EngineError(one_line(str(error))) from error
 
 
 def _as_factory(found: object, name: str) -> EngineFactory:

@@ -181,7 +181,7 @@ def _is_json(text: str) -> bool:
 def _lines(text: str, path: Path) -> Iterable[tuple[str, list[Any]]]:
     """Lines of the same case are its repeats, in order."""
     found: dict[str, list[Any]] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         where = f"{path}, line {number}"

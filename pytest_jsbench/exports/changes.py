@@ -26,14 +26,22 @@ def _changes(comparison: Comparison, source: str) -> Iterator[tuple[str, str]]:
         yield "broke", named(comparison.newly_failing)
     if comparison.newly_passing:
         yield "mended", named(comparison.newly_passing)
+    yield from not_compared(comparison, first="the baseline", second="this run")
+
+
+def not_compared(comparison: Comparison, *, first: str, second: str) -> Iterator[tuple[str, str]]:
+    """What of the two runs has no part in the comparison."""
     left_out = {
         "undecided in one run": len(comparison.undecided),
         "whose schema changed": len(comparison.changed),
-        "only in the baseline": comparison.first_alone,
-        "only in this run": comparison.second_alone,
+        f"only in {first}": comparison.first_alone,
+        f"only in {second}": comparison.second_alone,
     }
     if parts := [f"{count} {reason}" for reason, count in left_out.items() if count]:
         yield "not shared", f"cases left out of the comparison: {', '.join(parts)}"
+    if count := comparison.shortened:
+        cases = "1 case was" if count == 1 else f"{count} cases were"
+        yield "repeats", f"{cases} asked more often in one run: compared by the first attempts, as many as both made"
 
 
 def named(keys: Sequence[CaseKey], most: int = _MOST_NAMED) -> str:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -81,8 +81,7 @@ def write(
 ) -> Path:
     """Write both files below `folder`, and return the aggregate's path; JSBenchError when that cannot be done."""
     identity = identify(run, developer=developer)
-    rows = "".join(json.dumps(one, ensure_ascii=True, allow_nan=False) + "\n" for one in _rows(run, identity, version))
-    if not rows:
+    if all(record.prompt is None for record in run.records):
         raise ExportError("no attempt was made, so there is nothing to export as every_eval_ever")
     aggregate = folder / f"{identity.path}.json"
     try:
@@ -90,10 +89,31 @@ def write(
     except OSError as error:
         message = f"cannot write {aggregate.parent}: {error.strerror or error}"
         raise ExportError(message) from error
-    write_atomically(aggregate.with_name(f"{identity.name}_samples.jsonl"), rows)
-    data = _aggregate(run, summary, identity, rows)
+    samples = _Samples(_rows(run, identity, version))
+    write_atomically(aggregate.with_name(f"{identity.name}_samples.jsonl"), samples)
+    data = _aggregate(run, summary, identity, samples)
     write_atomically(aggregate, json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
     return aggregate
+
+
+class _Samples:
+    """The rows as lines, and what the aggregate says of them, known once they have been gone through."""
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        self._rows = rows
+        self._hash = hashlib.sha256()
+        self.count = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for one in self._rows:
+            line = json.dumps(one, ensure_ascii=True, allow_nan=False) + "\n"
+            self._hash.update(line.encode())
+            self.count += 1
+            yield line
+
+    @property
+    def checksum(self) -> str:
+        return self._hash.hexdigest()
 
 
 def _rows(run: Run, identity: Identity, version: Version) -> Iterator[dict[str, Any]]:
@@ -112,7 +132,7 @@ def _result_id(identity: Identity, task: str | None, metric: str) -> str:
     return f"{identity.evaluation_id}#{task or 'total'}.{metric}"
 
 
-def _aggregate(run: Run, summary: Summary, identity: Identity, rows: str) -> dict[str, Any]:
+def _aggregate(run: Run, summary: Summary, identity: Identity, samples: _Samples) -> dict[str, Any]:
     metadata = run.metadata
     results = [*_results(run, identity, None, summary.total, (*RATES, *_TIMES))]
     for task, metrics in summary.tasks.items():
@@ -146,8 +166,8 @@ def _aggregate(run: Run, summary: Summary, identity: Identity, rows: str) -> dic
             "format": "jsonl",
             "file_path": f"{identity.path}_samples.jsonl",
             "hash_algorithm": "sha256",
-            "checksum": hashlib.sha256(rows.encode()).hexdigest(),
-            "total_rows": rows.count("\n"),
+            "checksum": samples.checksum,
+            "total_rows": samples.count,
         },
     }
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.summaries import Summary
 
 _FAILURE_TYPE = "jsbench.failure_type"
+#: characters of one property
+_LONGEST = 1000
 
 
 def suite_properties(run: Run, summary: Summary, gates: tuple[GateResult, ...], *, verdict: str) -> dict[str, str]:
@@ -77,5 +79,5 @@ def _add(element: Element, properties: Mapping[str, str]) -> None:
 
 
 def _legal(text: str) -> str:
-    """The text without what XML cannot hold."""
-    return "".join(c if c.isprintable() else f"#x{ord(c):02X}" for c in text)
+    """The text without what XML cannot hold, as long as a dashboard shows."""
+    return "".join(c if c.isprintable() else f"#x{ord(c):02X}" for c in text[:_LONGEST])

@@ -58,7 +58,9 @@ def _facts(summary: Summary, comparison: Comparison | None) -> Iterator[str]:
     total = summary.total
     yield f"passed {total.passed} of {total.planned}; rates with their 95 % intervals, times as medians"
     if not total.complete:
-        yield f"**incomplete**: {total.errors} attempts broken or missing, {total.unjudged} unjudged"
+        yield f"**incomplete**: {_attempts(total.errors)} broken or missing, {total.unjudged} unjudged"
+    if total.code_counts:
+        yield f"codes: {', '.join(f'{_code(code)} {count}' for code, count in total.code_counts.items())}"
     if total.cost is not None:
         yield f"cost ${total.cost:,.4f}"
     if comparison is not None:
@@ -70,7 +72,7 @@ def _facts(summary: Summary, comparison: Comparison | None) -> Iterator[str]:
 
 
 def _failures(failing: Sequence[Record]) -> Iterator[str]:
-    yield f"<details><summary>{len(failing)} attempts that did not pass</summary>"
+    yield f"<details><summary>{_attempts(len(failing))} that did not pass</summary>"
     yield ""
     yield "| Case | Failure | |"
     yield "|---|---|---|"
@@ -80,6 +82,10 @@ def _failures(failing: Sequence[Record]) -> Iterator[str]:
         yield f"| … and {len(failing) - _MOST_FAILURES} more | | |"
     yield ""
     yield "</details>"
+
+
+def _attempts(count: int) -> str:
+    return "1 attempt" if count == 1 else f"{count:,} attempts"
 
 
 def _name(record: Record) -> str:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 _BINS = 24
 _PITCH = 10
 _HEIGHT = 55
+#: how far beyond the 95th percentile each bar still is as wide as the others
+_REACH = 2
 _TITLES = (("ttft", "Time to first token", "s"), ("tpot", "Time per output token", "ms"), ("tgt", "Total time", "s"))
 
 
@@ -29,11 +31,13 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A histogram of one time."""
+    """A histogram of one time; the last bar holds all that is beyond, so that one outlier does not flatten the rest."""
 
     title: str
     unit: str
     low: float
+    #: where the last bar begins to hold all up to `high`
+    edge: float
     high: float
     spread: Distribution
     bars: tuple[Bar, ...]
@@ -48,7 +52,9 @@ def charts(metrics: Metrics) -> list[Chart]:
 
 def _chart(spread: Distribution, title: str, unit: str) -> Chart:
     low, high = spread.ordered[0], spread.ordered[-1]
-    width = (high - low) / _BINS or 1.0
+    common = _REACH * ((spread.p95 or low) - low)
+    edge = low + common if 0 < common < high - low else high
+    width = (edge - low) / _BINS or 1.0
     counts = [0] * _BINS
     for value in spread.ordered:
         counts[min(_BINS - 1, int((value - low) / width))] += 1
@@ -56,7 +62,7 @@ def _chart(spread: Distribution, title: str, unit: str) -> Chart:
     bars = tuple(
         Bar(
             start=low + at * width,
-            end=low + (at + 1) * width,
+            end=high if at == _BINS - 1 else low + (at + 1) * width,
             count=count,
             x=at * _PITCH,
             y=round(_HEIGHT * (1 - count / tallest), 2),
@@ -65,4 +71,4 @@ def _chart(spread: Distribution, title: str, unit: str) -> Chart:
         for at, count in enumerate(counts)
         if count
     )
-    return Chart(title=title, unit=unit, low=low, high=high, spread=spread, bars=bars)
+    return Chart(title=title, unit=unit, low=low, edge=edge, high=high, spread=spread, bars=bars)

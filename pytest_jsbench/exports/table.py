@@ -107,6 +107,8 @@ def _details(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
     failures = [(kind, total.failure_counts[kind]) for kind in COUNTED_FAILURES]
     ranked = sorted((pair for pair in failures if pair[1]), key=lambda pair: -pair[1])
     yield "failures", ", ".join(f"{kind.value} {count}" for kind, count in ranked) or "none"
+    if total.code_counts:
+        yield "codes", ", ".join(f"{printable(code)} {count}" for code, count in total.code_counts.items())
     if not (total.over_constraint.n or total.under_constraint.n):
         yield "tokens", _tokens(total)
     if total.cost is not None:

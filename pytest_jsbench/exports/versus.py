@@ -12,7 +12,7 @@ from tabulate import tabulate
 
 from pytest_jsbench.comparisons import SIGNIFICANCE, Comparison, compare
 from pytest_jsbench.display import printable
-from pytest_jsbench.exports.changes import named
+from pytest_jsbench.exports.changes import named, not_compared
 from pytest_jsbench.exports.table import NOT_APPLICABLE, detail
 from pytest_jsbench.significance import holm
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.evaluations import Evaluation
 
 _LONGEST_LABEL = 24
+#: of a label that names its file
+_LONGEST_PLACE = 200
 #: with more evaluations than this each is compared with the first alone
 _MOST_PAIRED = 4
 _SAMPLE = 50
@@ -48,7 +50,7 @@ def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None
     own = list(given) if given is not None else [found.label for found in evaluations]
     count = Counter(own)
     return [
-        printable(label if count[label] == 1 else f"{label} ({found.source})", 80)
+        printable(label if count[label] == 1 else f"{label} ({found.source})", _LONGEST_PLACE)
         for label, found in zip(own, evaluations, strict=True)
     ]
 
@@ -68,9 +70,16 @@ def pairs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Pair]
 def side_by_side(evaluations: Sequence[Evaluation], names: Sequence[str], *, verbose: bool) -> list[str]:
     """The table of seed 003 where there are pass rates, or else a row per metric; and what to say of each pair."""
     ours = all("pass_rate" in found.metrics for found in evaluations)
+    alike = len({printable(name, _LONGEST_LABEL) for name in names}) < len(names)
+    legend = [f"[{number}] {name}" for number, name in enumerate(names, start=1)]
+    if alike:  # as far as there is room for them
+        names = legend
     lines = _models(evaluations, names) if ours else []
     if verbose or not ours:
-        lines += [*([""] if lines else []), *_metrics(evaluations, names)]
+        short = not alike and sum(map(len, names)) <= _WIDTH_OF_LABELS
+        lines += [*([""] if lines else []), *_metrics(evaluations, names if short else _numbers(names))]
+        alike = not short
+    lines += ["", *legend] if alike else []
     found = pairs(evaluations, names)
     for pair in found:
         lines += ["", *_said(pair, verbose=verbose)]
@@ -123,17 +132,18 @@ def _metrics(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[st
         for name in every
         if not name.endswith(("_ci_low", "_ci_high"))
     ]
-    short = sum(map(len, names)) <= _WIDTH_OF_LABELS
-    headers = ["Metric", *(names if short else [f"[{number}]" for number in range(1, len(names) + 1)])]
+    headers = ["Metric", *names]
     aligned = ["left", *["right"] * len(names)]
-    shown = tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, colalign=aligned).splitlines()
-    legend = [] if short else ["", *(f"[{number}] {name}" for number, name in enumerate(names, start=1))]
-    return shown + legend
+    return tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, colalign=aligned).splitlines()
+
+
+def _numbers(names: Sequence[str]) -> list[str]:
+    return [f"[{number}]" for number in range(1, len(names) + 1)]
 
 
 def _said(pair: Pair, *, verbose: bool) -> list[str]:
     found, most = pair.comparison, 1000 if verbose else 5
-    said = f"against {pair.first}: {found.sentence.partition(': ')[0]}"
+    said = f"against {printable(pair.first, _LONGEST_LABEL)}: {found.sentence.partition(': ')[0]}"
     verdict = "a real difference" if pair.real else "not distinguishable from no change"
     if found.difference.value is not None and (found.difference.first_only or found.difference.second_only):
         said = f"{said}: {verdict} (exact test: p = {pair.p_value:.2g})"
@@ -141,6 +151,8 @@ def _said(pair: Pair, *, verbose: bool) -> list[str]:
     for word, keys in (("broke", found.newly_failing), ("mended", found.newly_passing)):
         if keys:
             lines += detail(f"  {word}", named(keys, most))
+    for word, text in not_compared(found, first="the first", second="the second"):
+        lines += detail(word, text)
     return lines
 
 

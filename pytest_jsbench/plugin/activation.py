@@ -12,17 +12,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_jsbench import __version__
 from pytest_jsbench.cases import CaseKey, digest, safe_name
+from pytest_jsbench.display import printable
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ParamsChecker
 from pytest_jsbench.engines.registry import find, require_acceptor, require_batches
 from pytest_jsbench.errors import EngineError, JSBenchError
 from pytest_jsbench.generations import EngineInfo, GenerationParams, ResponseFormat
 from pytest_jsbench.plugin import marks
 from pytest_jsbench.plugin.arguments import take_arguments
+from pytest_jsbench.plugin.classifying import find_classifiers
 from pytest_jsbench.plugin.handover import Handover
 from pytest_jsbench.plugin.options import given_arguments
 from pytest_jsbench.plugin.selection import Selected
@@ -32,9 +35,13 @@ from pytest_jsbench.prompts import Template, find_template
 from pytest_jsbench.records import RunMetadata
 from pytest_jsbench.resumption import Recorded, Resumption
 
+if TYPE_CHECKING:
+    from pytest_jsbench.classifiers import Classifier
+    from pytest_jsbench.exports.registry import Exporter
+
 #: the source of the cases of a run without the suite
 OWN = "own tests"
-_PACKAGES = ("pytest-jsbench", "pytest", "jsonschema", "jsonschema-rs", "genai-prices")
+_PACKAGES = ("pytest", "jsonschema", "jsonschema-rs", "genai-prices")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +74,10 @@ class Active:
     own: bool
     #: the command that runs one case again, but for its node id
     rerun: str
+    #: what writes the run at its end, and where; nothing in a worker
+    exporters: tuple[tuple[Exporter, Path], ...]
+    #: what gives failed attempts codes of the project's own
+    classifiers: tuple[Classifier, ...]
 
     @property
     def metadata(self) -> RunMetadata:
@@ -130,6 +141,7 @@ def _active(config: pytest.Config) -> Active:
     else:
         selected = Selected.take(run.selected, config, settings.selection)
     template = find_template(settings.prompt, shots=settings.shots)
+    classifiers = find_classifiers(config, settings.classify)
     asked_only = bool(config.option.collectonly)
     if run is None and not asked_only:
         factory.check(settings.engine)
@@ -147,9 +159,12 @@ def _active(config: pytest.Config) -> Active:
     if run is None:
         info = _describe(factory, settings.engine, tolerant=asked_only)
         metadata = _metadata(settings, info, params, template, concurrency)
-        if settings.batch is not None:
-            metadata = dataclasses.replace(metadata, streaming=False)
-        metadata = dataclasses.replace(metadata, dataset=_dataset(settings, everything, suite=asked.suite))
+        metadata = dataclasses.replace(
+            metadata,
+            streaming=metadata.streaming and settings.batch is None,
+            dataset=_dataset(settings, everything, suite=asked.suite),
+            classifiers=[classifier.name for classifier in classifiers],
+        )
         planned = keys if asked.suite else ()
         run, resumption = start(
             config, settings, metadata, selected.dataset, planned, template=template.render, listing=asked_only
@@ -170,8 +185,19 @@ def _active(config: pytest.Config) -> Active:
         suite=asked.suite,
         suite_only=asked.suite_only,
         own=asked.own,
-        rerun=shlex.join(["pytest", *given_arguments(config)]),
+        rerun=printable(shlex.join(["pytest", *given_arguments(config)]), 2000),
+        exporters=_exporters(settings, config),
+        classifiers=classifiers,
     )
+
+
+def _exporters(settings: Settings, config: pytest.Config) -> tuple[tuple[Exporter, Path], ...]:
+    """Found before anything is paid for, where reports land."""
+    if not settings.exports or hasattr(config, "workerinput"):
+        return ()
+    from pytest_jsbench.exports import registry
+
+    return tuple((registry.find(name), path) for name, path in settings.exports)
 
 
 def prepare(active: Active) -> AbstractContextManager[EngineConfig]:
@@ -190,13 +216,8 @@ def _register_markers(config: pytest.Config) -> None:
 
     for kind in FailureType:
         config.addinivalue_line(
-            "markers", f"{marker_name(kind)}: set by pytest-jsbench, while it runs, on a case that ended so"
+            "markers", f"{marks.failure_mark(kind)}: set by pytest-jsbench, while it runs, on a case that ended so"
         )
-
-
-def marker_name(failure_type: str) -> str:
-    """The marker, and so the report keyword, of a failure type."""
-    return f"jsbench_{failure_type}"
 
 
 def _describe(factory: EngineFactory, config: EngineConfig, *, tolerant: bool) -> EngineInfo:
@@ -254,7 +275,7 @@ def _builtins(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    versions = {}
+    versions = {"pytest-jsbench": __version__}
     for package in _PACKAGES:
         try:
             versions[package] = version(package)

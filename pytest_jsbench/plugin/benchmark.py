@@ -14,6 +14,7 @@ from pytest_jsbench.records import Run
 
 #: the metrics that are times; pytest-benchmark knows seconds only
 _METRICS = ("ttft", "tgt", "gct")
+_NO_TOKENS = {"input_tokens": None, "output_tokens": None}
 #: pytest-benchmark's own columns are for functions, and too many for a terminal
 _COLUMNS = ["min", "median", "mean", "max", "rounds"]
 
@@ -54,17 +55,21 @@ def _asks_for_columns(config: pytest.Config) -> bool:
 def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, list[float]]]:
     values: dict[tuple[str, str], list[float]] = {}
     extra: dict[str, dict[str, Any]] = {}
+    who = {"engine": run.metadata.engine, "model": run.metadata.model}
     for record in run.records:
         if not isinstance(record.generation, Completion):
             continue
         name = record.key.task if rows == "task" else str(record.key)
-        counts = extra.setdefault(name, {"completions": 0, "passed": 0, "failures": {}, "output_tokens": None})
+        counts = extra.setdefault(name, {**who, "completions": 0, "passed": 0, "failures": {}, **_NO_TOKENS})
         counts["completions"] += 1
         counts["passed"] += record.verdict.passed
         if (failure := record.verdict.failure_type) is not None:
             counts["failures"][failure.value] = counts["failures"].get(failure.value, 0) + 1
-        if (tokens := record.generation.usage.output_tokens) is not None:
-            counts["output_tokens"] = tokens + (counts["output_tokens"] or 0)
+        if rows == "case":
+            counts["verdict"] = _verdict(counts["failures"])
+        for count in _NO_TOKENS:
+            if (tokens := getattr(record.generation.usage, count)) is not None:
+                counts[count] = tokens + (counts[count] or 0)
         for metric in _METRICS:
             value = getattr(record.generation.timing, metric, None)
             if value is not None:
@@ -73,14 +78,21 @@ def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, li
         yield _row(metric, name, extra[name]), values[metric, name]
 
 
+def _verdict(failures: dict[str, int]) -> str:
+    """The case's verdict; of one that was asked several times, the failure it had most often."""
+    return max(failures, key=failures.__getitem__, default="passed")
+
+
 def _row(metric: str, name: str, extra_info: dict[str, Any]) -> Any:
-    task = CaseKey.parse(name).task if "::" in name else name
+    """A row; those of a task are a group, but cases are grouped by metric too: they are compared with each other."""
+    is_case = "::" in name
+    task = CaseKey.parse(name).task if is_case else name
     return SimpleNamespace(
         name=f"{metric}[{name}]",
         fullname=f"jsbench::{name}[{metric}]",
-        group=f"jsbench {metric}",
+        group=f"jsbench {task} {metric}" if is_case else f"jsbench {task}",
         param=name,
-        params={"task": task},
+        params={"task": task, "metric": metric},
         extra_info=extra_info,
         cprofile_stats=None,
         has_error=False,

@@ -15,9 +15,9 @@ from pytest_jsbench.cases import CaseKey
 from pytest_jsbench.failures import CaseFailed, failure_text
 from pytest_jsbench.missing import Missing
 from pytest_jsbench.plugin import transport
-from pytest_jsbench.plugin.activation import ACTIVE, Active, marker_name
+from pytest_jsbench.plugin.activation import ACTIVE, Active
 from pytest_jsbench.plugin.arguments import ROOT
-from pytest_jsbench.plugin.marks import Marks, task_mark
+from pytest_jsbench.plugin.marks import Marks, add_markers, task_mark
 
 if TYPE_CHECKING:
     from pytest_jsbench.plugin.outcomes import Outcome
@@ -94,7 +94,7 @@ class JSBenchCase(pytest.Item):
         failure_type = record.verdict.failure_type
         if failure_type is None:
             return
-        self.add_marker(marker_name(failure_type))
+        add_markers(self, record)
         if record.excluded:
             message = f"{self.nodeid}: {failure_text(record, rerun=None)}"
             raise pytest.skip.Exception(message, _use_item_location=True)
@@ -207,6 +207,7 @@ def properties(record: Record) -> list[tuple[str, object]]:
         "attempt": f"{record.key}[{record.repeat + 1}]",
         "failure_type": verdict.failure_type and verdict.failure_type.value,
         "reason": verdict.reason,
+        "codes": ", ".join(record.codes) or None,
         "keyword": verdict.keyword,
         "ttft_s": timing and timing.ttft,
         "tgt_s": timing and timing.tgt,

@@ -21,6 +21,7 @@ from pytest_jsbench.plugin.benchmark import add_rows
 from pytest_jsbench.plugin.collection import JSBenchCase
 from pytest_jsbench.plugin.decision import Decision, Expectations
 from pytest_jsbench.plugin.handover import is_remote
+from pytest_jsbench.plugin.leftbehind import note_death
 from pytest_jsbench.plugin.outcomes import Outcome
 from pytest_jsbench.plugin.scheduling import scheduler
 from pytest_jsbench.records import Attempt, Record, Run
@@ -49,6 +50,8 @@ class Controller:
         self._other_failures = 0
         #: whether one of xdist's workers has
         self._died = False
+        #: whether a classifier broke, so that codes are lacking
+        self._misclassified = False
         self._prepared: EngineConfig | None = None
         self._handed: Mapping[str, Any] = {}
         self._resources: ExitStack = contextlib.ExitStack()
@@ -115,6 +118,12 @@ class Controller:
         self._active.run.hand_to(node, self._prepared, self._handed)
 
     @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Let the others know whose tests they will be given, if any of them."""
+        if error and not is_remote(node):
+            note_death(self._active.run.shared, node.gateway.id)
+
+    @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         """Keep as many tests queued at each worker as it looks ahead; step aside where the user chose otherwise."""
         if config.getoption("dist") == "load" and config.getoption("maxschedchunk", None) is None:
@@ -145,6 +154,9 @@ class Controller:
         self._records[result.attempt] = result
         self._resumed += outcome.resumed
         self._warn(outcome.journal_error)
+        for error in outcome.classifier_errors:
+            self._misclassified = True
+            self._warn(error)
         if node is not None and not outcome.resumed and is_remote(node):
             self._write_down(result)
         self._config.hook.pytest_jsbench_record(config=self._config, record=result)
@@ -170,10 +182,13 @@ class Controller:
         if not session.config.option.collectonly and self._plan:
             self._finish(session)
         self._resources.close()
-        result = yield
-        if self.run is not None and self.summary is not None:
+        passed = False
+        try:
+            result = yield
             passed = session.exitstatus == pytest.ExitCode.OK
-            files.complete_junit(self._config, self.run, self.summary, self.decision or Decision(), passed=passed)
+        finally:  # another plugin may end the run by raising, as pytest-benchmark's comparison does
+            if self.run is not None and self.summary is not None:
+                files.complete_junit(self._config, self.run, self.summary, self.decision or Decision(), passed=passed)
         return result
 
     def _finish(self, session: pytest.Session) -> None:
@@ -196,8 +211,12 @@ class Controller:
                 session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
             elif self.summary.total.missing:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if self._misclassified and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self.exitstatus = session.exitstatus
         self._write(run, self.summary)
+        for problem in files.export(self._active.exporters, run, self.summary):
+            self._warn(problem)
         self._warn(files.append_step_summary(run, self.summary, self.decision))
         settings = self._active.settings
         # recorded times are no news, and would stand among those that are

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from xml.etree.ElementTree import ParseError
 
 import pytest
@@ -17,6 +18,9 @@ from pytest_jsbench.journal import write_atomically
 from pytest_jsbench.plugin.decision import Decision
 from pytest_jsbench.records import Run
 from pytest_jsbench.summaries import Summary
+
+if TYPE_CHECKING:
+    from pytest_jsbench.exports.registry import Exporter
 
 
 def write(
@@ -37,6 +41,12 @@ def write(
         writers.append(partial(report.write, page, run, summary, decision.gates, decision.comparison))
         if any(record.prompt is not None for record in run.records):
             writers.append(partial(every_eval_ever.write, folder / "every_eval_ever", run, summary))
+    return [problem for writer in writers if (problem := _problem(writer))]
+
+
+def export(exporters: Iterable[tuple[Exporter, Path]], run: Run, summary: Summary) -> list[str]:
+    """Write the formats that were asked for; one line for each that could not be written."""
+    writers = [partial(exporter.write, path, run, summary) for exporter, path in exporters]
     return [problem for writer in writers if (problem := _problem(writer))]
 
 

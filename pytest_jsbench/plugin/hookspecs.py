@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
+if TYPE_CHECKING:
     from pytest_jsbench.records import Record, Run
     from pytest_jsbench.summaries import Summary
+
+
+@pytest.hookspec(firstresult=True)
+def pytest_jsbench_classify(config: pytest.Config, record: Record) -> str | None:
+    """Called where tests run (the only process, or xdist's workers, in several threads) with each failed attempt; the
+    first answer that is not None is a code of the project's own for it.
+    """
 
 
 def pytest_jsbench_record(config: pytest.Config, record: Record) -> None:
@@ -16,4 +23,6 @@ def pytest_jsbench_record(config: pytest.Config, record: Record) -> None:
 
 
 def pytest_jsbench_summary(config: pytest.Config, run: Run, summary: Summary) -> None:
-    """Called once, when the session ends, with the whole run and its summary, before the exit status is decided."""
+    """Called once, when the session ends, where reports land, with the whole run and its summary, before the exit
+    status is decided.
+    """

@@ -11,6 +11,7 @@ from pytest_jsbench.cases import CaseKey
 from pytest_jsbench.datasets.base import Dataset
 from pytest_jsbench.datasets.facts import DIALECTS, FEATURES
 from pytest_jsbench.datasets.selecting import CaseFacts
+from pytest_jsbench.records import Record
 
 _MENTIONED = re.compile(r"[\w.\-]*jsbench_[\w.\-]*")
 
@@ -45,6 +46,27 @@ def register(config: pytest.Config, tasks: Iterable[str]) -> None:
         config.addinivalue_line("markers", f"{task_mark(task)}: a case of the task {task} (pytest-jsbench)")
     for name, meaning in _OF_SCHEMAS.items():
         config.addinivalue_line("markers", f"{name}: {meaning} (pytest-jsbench)")
+
+
+def failure_mark(name: str) -> str:
+    """The mark, and so the report keyword, of a failure type."""
+    return f"jsbench_{name}"
+
+
+def code_mark(code: str) -> str:
+    """The mark of a project's own code."""
+    return f"jsbench_code_{code}"
+
+
+def add_markers(item: pytest.Item, record: Record) -> None:
+    """Mark an item by how its attempt failed."""
+    if record.verdict.failure_type is not None:
+        item.add_marker(failure_mark(record.verdict.failure_type))
+    for code in record.codes:
+        line = f"{code_mark(code)}: set by pytest-jsbench, while it runs, on a case that a classifier calls so"
+        if line not in item.config.getini("markers"):  # for --strict-markers, which cannot know it before
+            item.config.addinivalue_line("markers", line)
+        item.add_marker(code_mark(code))
 
 
 def asked_for(config: pytest.Config) -> bool:

@@ -37,6 +37,15 @@ def assignment(text: str) -> tuple[str, Any]:
         return key, value
 
 
+def export(text: str) -> tuple[str, str]:
+    """Reads NAME=PATH."""
+    name, separator, path = text.partition("=")
+    if not (name and separator and path):
+        message = f"expected NAME=PATH, such as every_eval_ever=exported, found {text!r}"
+        raise ValueError(message)
+    return name, path
+
+
 def shard(text: str) -> Any:
     """Reads a shard such as 2/5."""
     from pytest_jsbench.datasets.shards import Shard

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from pytest_jsbench.plugin.option import Option, adaptation, assignment, at_least, extra_fields, names, sample, shard
+from pytest_jsbench.plugin.option import (
+    Option,
+    adaptation,
+    assignment,
+    at_least,
+    export,
+    extra_fields,
+    names,
+    sample,
+    shard,
+)
 
 OPTIONS = (
     Option(
@@ -110,8 +120,8 @@ OPTIONS = (
     Option(
         name="prompt",
         metavar="NAME",
-        help="What is asked: schema (default), fields or chat; a file of Jinja2; or package.module:function, which "
-        "takes a case and returns text, messages or a Prompt.",
+        help="What is asked: schema (default), fields or chat; a file of Jinja2; a prompt that an installed package "
+        "brings; or package.module:function, which takes a case and returns text, messages or a Prompt.",
     ),
     Option(
         name="shots",
@@ -234,6 +244,14 @@ OPTIONS = (
         help="Seconds for judging one answer. Default: 5.",
     ),
     Option(
+        name="classify",
+        metavar="NAME",
+        repeated=True,
+        help="Let this classifier give failed attempts codes of your own: what an installed package brings, or "
+        "package.module:function, which takes a record and returns a code such as refusal_in_german, or None. "
+        "Repeatable.",
+    ),
+    Option(
         name="min-pass-rate",
         metavar="RATE",
         help="The run passes if at least this part (0 to 1) of all planned attempts passed; failing cases alone then "
@@ -270,6 +288,14 @@ OPTIONS = (
         metavar="DIR",
         help="Keep records.jsonl, run.json, report.html and more in DIR/<run id>/. Default: records and metrics in "
         "pytest's cache, for the last five runs.",
+    ),
+    Option(
+        name="export",
+        metavar="NAME=PATH",
+        parse=export,
+        repeated=True,
+        help="Write the run in another format at its end: every_eval_ever, what an installed package brings, or "
+        "package.module:function. Repeatable.",
     ),
     Option(
         name="benchmark-rows",

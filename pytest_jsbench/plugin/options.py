@@ -45,7 +45,7 @@ def value_of(config: pytest.Config, name: str) -> Any:
 
 #: what the command that runs one case again leaves out
 _NOT_FOR_ONE_CASE = frozenset(
-    {"output", "min-pass-rate", "gate", "baseline", "max-regression", "limit", "tasks", "where", "sample"}
+    {"output", "export", "min-pass-rate", "gate", "baseline", "max-regression", "limit", "tasks", "where", "sample"}
     | {"resume", "shard", "max-cost", "batch"}
 )
 

@@ -22,6 +22,8 @@ class Outcome:
     resumed: bool = False
     #: what went wrong with writing it down; empty when nothing did
     journal_error: str = ""
+    #: one line for each classifier that broke
+    classifier_errors: tuple[str, ...] = ()
 
     @classmethod
     def of_refused(cls, key: CaseKey, repeat: int, refused: Refused) -> Self:

@@ -43,7 +43,7 @@ class OwnRunners:
         answered_by = self._other(runner)
         recorded = self._active.recorded.get((question.case.key, question.repeat))
         if recorded is not None and _asked_the_same(recorded, question, runner, asked_by, answered_by):
-            return Outcome(result=runner.judge_again(recorded), resumed=True)
+            return self._worker.resumed(runner.judge_again(recorded))
         try:
             with self._window:
                 record = runner.attempt(question.case, repeat=question.repeat)

@@ -14,8 +14,9 @@ from pytest_jsbench.errors import JSBenchError
 from pytest_jsbench.failures import CaseFailed
 from pytest_jsbench.missing import Missing
 from pytest_jsbench.plugin import transport
-from pytest_jsbench.plugin.activation import Active, marker_name
+from pytest_jsbench.plugin.activation import Active
 from pytest_jsbench.plugin.collection import properties
+from pytest_jsbench.plugin.marks import add_markers
 from pytest_jsbench.plugin.ownrunners import OwnRunners
 from pytest_jsbench.records import Record
 from pytest_jsbench.terms import Terms
@@ -115,7 +116,7 @@ class OwnTests:
         item.user_properties += _properties(outcomes)
         failed = call.excinfo.value if call.excinfo is not None else None
         if isinstance(failed, CaseFailed) and failed.record.verdict.failure_type is not None:
-            item.add_marker(marker_name(failed.record.verdict.failure_type))
+            add_markers(item, failed.record)
         report = yield
         transport.attach_own(report, outcomes)
         if isinstance(failed, CaseFailed):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -39,7 +40,9 @@ def scheduler(config: pytest.Config, log: Any, *, ahead: int) -> Any:
             indices = [self.pending.pop() for _ in range(count)]
             if indices:
                 self.node2pending[node].extend(indices)
-                node.send_runtest_some(indices)
+                # a worker that has just died takes nothing; what it has not run is handed out again when that is known
+                with contextlib.suppress(OSError):
+                    node.send_runtest_some(indices)
             if not self.pending:
                 node.shutdown()
 

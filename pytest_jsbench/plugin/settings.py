@@ -58,6 +58,10 @@ class Settings:
     #: attempts per case
     repeats: int
     output: Path | None
+    #: by name, what gives failed attempts codes of the project's own
+    classify: tuple[str, ...]
+    #: by an exporter's name, where it is to write
+    exports: tuple[tuple[str, Path], ...]
     benchmark_rows: Literal["task", "case"]
 
     @classmethod
@@ -94,6 +98,8 @@ class Settings:
             baseline=None if values["baseline"] is None else config.invocation_params.dir / values["baseline"],
             repeats=values["repeats"] or 1,
             output=None if values["output"] is None else config.invocation_params.dir / values["output"],
+            classify=tuple(values["classify"] or ()),
+            exports=tuple((name, config.invocation_params.dir / path) for name, path in values["export"] or ()),
             benchmark_rows=values["benchmark-rows"] or "task",
         )
 

@@ -48,7 +48,7 @@ class Terminal:
         adapt = [] if metadata.adapt == "verbatim" else [metadata.adapt]
         settings = ", ".join([metadata.response_format, *switches, *adapt])
         lines = [
-            f"jsbench: engine {metadata.engine}, model {metadata.model} ({settings})",
+            f"jsbench: engine {metadata.engine}, model {printable(metadata.model, 60)} ({settings})",
             f"jsbench: {self._asked()}, {_at_once(active)}{_limited(active)}",
         ]
         if (metadata.prompt != "schema" or metadata.shots) and active.selected.labelled is None:
@@ -81,6 +81,9 @@ class Terminal:
         """Show the summary last, even where another plugin's summary raises."""
         try:
             return (yield)
+        except Exception:
+            self._controller.exitstatus = pytest.ExitCode.TESTS_FAILED
+            raise
         finally:
             self._show(terminalreporter)
 
@@ -88,7 +91,8 @@ class Terminal:
         controller = self._controller
         if controller.run is None or controller.summary is None:
             return
-        reporter.section(f"jsbench: {controller.run.metadata.engine} {controller.run.metadata.model}")
+        metadata = controller.run.metadata
+        reporter.section(f"jsbench: {metadata.engine} {printable(metadata.model, 60)}")
         if reporter.verbosity > 0 and controller.summary.keywords:
             for line in [*keyword_table(controller.summary), ""]:
                 reporter.write_line(line)
@@ -104,7 +108,7 @@ class Terminal:
         for line in [*lines, *detail("records", self._where())]:
             reporter.write_line(line)
         for warning in controller.warnings:
-            for line in detail("warning", warning):
+            for line in detail("warning", printable(warning, 2000)):
                 reporter.write_line(line, yellow=True)
         if os.environ.get("GITHUB_ACTIONS") == "true":
             from pytest_jsbench.exports.markdown import workflow_commands

@@ -88,7 +88,13 @@ def _write(outcome: Outcome | str) -> str:
             missing = asdict(result)
         case _:
             assert_never(result)
-    data = {"record": record, "missing": missing, "resumed": outcome.resumed, "journal_error": outcome.journal_error}
+    data = {
+        "record": record,
+        "missing": missing,
+        "resumed": outcome.resumed,
+        "journal_error": outcome.journal_error,
+        "classifier_errors": outcome.classifier_errors,
+    }
     return json.dumps(data, allow_nan=False)
 
 
@@ -100,6 +106,7 @@ def _read(carried: Outcome | str) -> Outcome:
         result=Record.from_dict(data["record"]) if data["missing"] is None else _missing(**data["missing"]),
         resumed=data["resumed"],
         journal_error=data["journal_error"],
+        classifier_errors=tuple(data["classifier_errors"]),
     )
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
 from pytest_jsbench.acceptance import AcceptanceRunner
 from pytest_jsbench.adaptation.choosing import adapter
+from pytest_jsbench.classifiers import classify
 from pytest_jsbench.engines.base import Acceptor, Engine, EngineConfig
 from pytest_jsbench.engines.recorder import RecordingEngine
 from pytest_jsbench.engines.registry import require_acceptor
@@ -22,6 +23,7 @@ from pytest_jsbench.limits import Admission, Refused
 from pytest_jsbench.missing import MissingReason
 from pytest_jsbench.plugin.activation import Active, prepare
 from pytest_jsbench.plugin.collection import JSBenchCase
+from pytest_jsbench.plugin.leftbehind import LeftBehind
 from pytest_jsbench.plugin.lookahead import LookAhead
 from pytest_jsbench.plugin.outcomes import Outcome
 from pytest_jsbench.plugin.owntests import asks
@@ -49,6 +51,7 @@ class Worker:
         self._make: Callable[[JSBenchCase, float], Record] | None = None
         self._journal: Journal | None = None
         self._lookahead: LookAhead[Outcome] | None = None
+        self._left_behind = LeftBehind(active.run.shared, active.folder)
         self._lock = threading.RLock()
         #: by whose prices they reckon
         self._admissions: dict[AnsweredBy, Admission] = {}
@@ -120,9 +123,9 @@ class Worker:
                 from pytest_jsbench.batching.answers import BatchedEngine
 
                 info = self._active.factory.describe(self._active.settings.engine)
-                engine = BatchedEngine(self._active.run.answers, dataclasses.replace(info, streaming=False))
+                engine = BatchedEngine(self._active.run.answers, replace(info, streaming=False))
                 runner = self._new_runner(self.recorded(engine))
-                self._batch_runner = dataclasses.replace(runner, retries=0, admission=None)
+                self._batch_runner = replace(runner, retries=0, admission=None)
             return self._batch_runner
 
     def admission(self, who: AnsweredBy) -> Admission:
@@ -143,7 +146,17 @@ class Worker:
         return engine if folder is None else RecordingEngine(engine, folder)
 
     def write(self, record: Record) -> Outcome:
-        """Write the record down, and say what went wrong with that."""
+        """Let it be classified, write it down, and say what went wrong with either."""
+        classified = classify(record, self._active.classifiers)
+        outcome = self._write(classified.record)
+        return replace(outcome, classifier_errors=classified.errors)
+
+    def resumed(self, record: Record) -> Outcome:
+        """A record that was taken over, classified as this run classifies."""
+        classified = classify(record, self._active.classifiers)
+        return Outcome(result=classified.record, resumed=True, classifier_errors=classified.errors)
+
+    def _write(self, record: Record) -> Outcome:
         if self._journal is None:
             return Outcome(result=record)
         try:
@@ -210,7 +223,9 @@ class Worker:
         assert self._make is not None
         assert self._lookahead is not None
         if (recorded := self._active.recorded.get((item.key, item.repeat))) is not None:
-            return Outcome(result=self.suite_runner().judge_again(recorded), resumed=True)
+            return self.resumed(self.suite_runner().judge_again(recorded))
+        if (left := self._left_behind.record((item.key, item.repeat))) is not None:
+            return Outcome(result=left)
         try:
             record = self._make(item, planned_at)
         except Refused as refused:

@@ -1,13 +1,16 @@
-"""Which template a name means: a preset, a user's file, or a user's function."""
+"""Which template a name means: a preset, a user's file, an installed package's function, or a user's."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from pytest_jsbench.errors import PromptError, nearest
+from pytest_jsbench.extensions import installed
 from pytest_jsbench.imports import is_reference
 from pytest_jsbench.prompts.model import Template
 from pytest_jsbench.prompts.presets import PRESETS
+
+ENTRY_POINTS = "pytest_jsbench.prompts"
 
 
 def find_template(name: str, *, shots: int = 0) -> Template:
@@ -28,6 +31,11 @@ def _find(name: str) -> Template:
         from pytest_jsbench.prompts.files import open_template
 
         return open_template(name)
+    presets = installed(ENTRY_POINTS, kind="prompt", error=PromptError)
+    if name in presets:
+        from pytest_jsbench.prompts.functions import open_point
+
+        return open_point(presets[name])
     if is_reference(name) and not name.endswith("*"):
         from pytest_jsbench.prompts.functions import open_function
 
@@ -35,5 +43,7 @@ def _find(name: str) -> Template:
     if path.suffix in {".j2", ".jinja", ".jinja2"}:
         message = f"no prompt file '{name}'; expected a Jinja2 template"
         raise PromptError(message)
-    message = f"unknown prompt '{name}': {nearest(name, PRESETS)}, or a Jinja2 file, or package.module:function"
+    message = (
+        f"unknown prompt '{name}': {nearest(name, {*PRESETS, *presets})}, or a Jinja2 file, or package.module:function"
+    )
     raise PromptError(message)

@@ -1,15 +1,17 @@
-"""A user's own function from a case to what is asked."""
+"""A user's own function, or an installed package's, from a case to what is asked."""
 
 from __future__ import annotations
 
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import get_args
 
 from pytest_jsbench.cases import Case, Message, Role
 from pytest_jsbench.errors import ImportFailed, PromptError
+from pytest_jsbench.extensions import load
 from pytest_jsbench.imports import import_object
 from pytest_jsbench.prompts.model import Prompt, Template
 
@@ -22,24 +24,29 @@ def open_function(reference: str) -> Template:
         found = import_object(reference, purpose="prompt")
     except ImportFailed as error:
         raise PromptError(str(error)) from error
+    return _template(reference, found)
+
+
+def open_point(point: EntryPoint) -> Template:
+    """The template that calls the function of an installed package; PromptError where there is no such function."""
+    return _template(point.name, load(point, kind="prompt", error=PromptError))
+
+
+def _template(name: str, found: object) -> Template:
     if not callable(found):
-        message = f"prompt {reference} is a {type(found).__name__}; expected a function that takes a case"
+        message = f"prompt {name} is a {type(found).__name__}; expected a function that takes a case"
         raise PromptError(message)
     function: Callable[[Case], object] = found
-    return Template(
-        name=reference,
-        digest=_digest(reference, found),
-        render=lambda case: _render(function, case, name=reference),
-    )
+    return Template(name=name, digest=_digest(name, found), render=lambda case: _render(function, case, name=name))
 
 
-def _digest(reference: str, function: object) -> str | None:
+def _digest(name: str, function: object) -> str | None:
     """Of the whole module, since the function may use any of it."""
     try:
         source = Path(inspect.getsourcefile(inspect.unwrap(function)) or "").read_bytes()  # type: ignore[arg-type]  # a TypeError is caught
     except (OSError, TypeError, ValueError):
         return None
-    return "sha256:" + hashlib.sha256(reference.encode() + b"\n" + source).hexdigest()
+    return "sha256:" + hashlib.sha256(name.encode() + b"\n" + source).hexdigest()
 
 
 def _render(function: Callable[[Case], object], case: Case, *, name: str) -> Prompt:

@@ -40,6 +40,8 @@ NESTED = {"properties": {"n": True}}
 FROZEN = types.MappingProxyType({"anyOf": [{"type": "string"}], "description": "d"})
 MODELS = [Line, Size, {"const": 1}]
 EMPTY = {}
+MIXED = {"line": Line, "version": 1}
+TITLED = {"title": "anything", "version": 1}
 NUMBER = 3
 BAD = {"n": {"const": object()}}
 DEEP = {"n": {"const": float("nan")}}
@@ -86,6 +88,7 @@ def test_a_model_s_schema_is_what_pydantic_says(shop: str) -> None:
         ("SCHEMAS", ["line", "any", "a_b-c8687a08"]),
         ("MODELS", ["Line", "Size", "MODELS-2"]),
         ("FROZEN", ["FROZEN"]),
+        ("TITLED", ["TITLED"]),
     ],
 )
 def test_a_mapping_a_list_or_a_module_is_a_case_per_part(shop: str, name: str, cases: list[str]) -> None:
@@ -98,6 +101,7 @@ def test_a_mapping_a_list_or_a_module_is_a_case_per_part(shop: str, name: str, c
     [
         ("Lien", "did you mean 'Line'?"),
         ("EMPTY", "is empty: expected a Pydantic model"),
+        ("MIXED", "version is a int; expected a Pydantic model, a dataclass, a TypedDict, a JSON Schema, or a mapping"),
         ("NUMBER", "NUMBER is a int; expected a Pydantic model, a dataclass, a TypedDict, a JSON Schema, or a mapping"),
     ],
 )
@@ -125,6 +129,14 @@ def test_what_has_no_schema_is_a_broken_case(shop: str, name: str, case: str, sa
 def test_a_module_that_cannot_be_imported_is_one_line() -> None:
     with pytest.raises(DatasetError, match="cannot import no_such_module_here: ModuleNotFoundError"):
         keys("no_such_module_here:Model")
+
+
+def test_a_module_that_ends_the_program_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ends_the_program.py").write_text("import sys; sys.exit(3)")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(DatasetError, match="cannot import ends_the_program: SystemExit: 3"):
+        keys("ends_the_program:Model")
 
 
 def test_without_pydantic_schemas_are_read_and_models_are_one_line(shop: str, monkeypatch: pytest.MonkeyPatch) -> None:

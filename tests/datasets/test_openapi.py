@@ -209,6 +209,9 @@ def test_each_keyword_of_3_0_is_converted(before: Any, after: Any) -> None:
         ),
         ({"openapi": "3.1.0", "info": {}, "paths": {}}, "describes no schema of a component or of a JSON body"),
         ({"openapi": "4", "info": {}}, "is of version 4; expected"),
+        ({"swagger": "2.0", "definitions": {"A": {}}}, "is of version 2.0; expected"),
+        ({"openapi": 3, "paths": {}}, "is of version 3; expected"),
+        ({"openapi": "3.0.0", "components": {"schemas": "x"}}, "describes no schema"),
     ],
 )
 def test_a_document_with_nothing_to_ask_is_said_so(tmp_path: Path, document: Any, said: str) -> None:

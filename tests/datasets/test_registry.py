@@ -12,7 +12,7 @@ from pytest_jsbench.cases import Case, CaseKey
 from pytest_jsbench.datasets import registry
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.errors import DatasetError
-from tests.datasets.reading import keys, read, write
+from tests.datasets.reading import keys, problem, read, write
 
 INSTALLED = """
 from pytest_jsbench.cases import Case, CaseKey
@@ -35,6 +35,9 @@ def refuse(selection):
 
 def nothing(selection):
     return {}
+
+
+count = 3
 """
 
 
@@ -48,7 +51,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
             "numbers_dataset-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: numbers-dataset\nVersion: 1.0\n",
             "numbers_dataset-1.0.dist-info/entry_points.txt": (
                 "[pytest_jsbench.datasets]\nnumbers = numbers_dataset:Numbers\nrefusing = numbers_dataset:refuse\n"
-                "empty = numbers_dataset:nothing\ngone = numbers_dataset:Gone\n"
+                "empty = numbers_dataset:nothing\ngone = numbers_dataset:Gone\ncount = numbers_dataset:count\n"
             ),
         },
     )
@@ -68,9 +71,13 @@ def test_an_installed_package_brings_a_dataset_by_name() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("refusing", "dataset 'refusing' cannot be opened by numbers_dataset:refuse: ValueError: no numbers today"),
-        ("empty", "dataset 'empty': numbers_dataset:nothing gave a dict without case"),
-        ("gone", "dataset 'gone' cannot be opened by numbers_dataset:Gone: AttributeError: "),
+        (
+            "refusing",
+            "dataset 'refusing' cannot be opened by numbers_dataset:refuse (package numbers-dataset 1.0): ValueE",
+        ),
+        ("empty", "dataset 'empty': numbers_dataset:nothing (package numbers-dataset 1.0) gave a dict without case"),
+        ("gone", "dataset 'gone': cannot import numbers_dataset:Gone (package numbers-dataset 1.0): AttributeError: "),
+        ("count", "dataset 'count': numbers_dataset:count (package numbers-dataset 1.0) is a int; expected a callable"),
         ("numbrs", "no dataset 'numbrs': did you mean 'numbers'? expected builtin, "),
     ],
 )
@@ -149,3 +156,15 @@ def test_files_that_are_no_files_are_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
 
     assert [key.rpartition("::")[2] for key in keys(tmp_path)] == ["a", "b"]
+
+
+def test_a_link_to_nothing_is_a_case_that_cannot_be_read(tmp_path: Path) -> None:
+    root = tmp_path / "schemas"
+    write(root, {"a.json": {"$ref": "loop.json"}})
+    (root / "gone.json").symlink_to("nowhere.json")
+    (root / "loop.json").symlink_to("loop.json")
+
+    assert keys(root) == ["schemas::a", "schemas::gone", "schemas::loop"]
+    for name in ("gone", "loop"):
+        assert "cannot be read: " in problem(root, name)
+    assert "which is not there" in problem(root, "a")

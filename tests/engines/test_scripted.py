@@ -130,6 +130,13 @@ def test_lines_name_their_case_and_repeats_stand_in_order(script: Any) -> None:
     assert complete(engine, request(case_id="town")).text == "[]"
 
 
+def test_a_line_ends_where_json_lines_do_and_not_within_a_text(script: Any) -> None:
+    text = "a\u2028b\x85c"
+    lines = [{"id": "city", "text": text}, {"id": "*", "text": ""}]
+    engine = script("\r\n".join(json.dumps(line, ensure_ascii=False) for line in lines))
+    assert complete(engine).text == text
+
+
 def test_a_single_line_is_a_line(script: Any) -> None:
     assert complete(script('{"id": "city", "text": "{}"}')).text == "{}"
 

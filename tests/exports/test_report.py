@@ -90,6 +90,19 @@ def test_nothing_measured_is_not_applicable() -> None:
 
 
 @needs_jinja2
+def test_one_outlier_does_not_flatten_the_times_of_all_others() -> None:
+    times = [1.0 + at / 100 for at in range(100)] + [600.0]
+    text = page(*(record(f"c{at}", generation=examples.completion(tgt=time)) for at, time in enumerate(times)))
+
+    (chart,) = re.findall(r"<figcaption>Total time.*?</svg>", text, re.DOTALL)
+    bars = [(int(n), end) for n, end in re.findall(r"<title>(\d+) from \S+ to (\S+) s</title>", chart)]
+    assert len(bars) > 10
+    assert sum(count for count, _ in bars) == 101
+    assert bars[-1] == (1, "600")
+    assert "s and more</text>" in chart
+
+
+@needs_jinja2
 def test_nothing_is_loaded_and_only_the_pages_own_script_may_run() -> None:
     text = page(record("a"))
 

@@ -39,18 +39,28 @@ def test_there_is_a_row_per_task_and_metric_with_a_round_per_completed_call(time
     assert orders["stats"]["rounds"] == 2
     assert 0.05 <= orders["stats"]["min"] < 5
     assert orders["extra_info"] == {
+        "engine": "scripted",
+        "model": "scripted",
         "completions": 2,
         "passed": 1,
         "failures": {"schema_violation": 1},
+        "input_tokens": None,
         "output_tokens": None,
     }
-    assert "jsbench tgt" in result.stdout.str()
+    assert (orders["group"], orders["params"]) == ("jsbench orders", {"task": "orders", "metric": "tgt"})
+    assert "benchmark 'jsbench orders': 3 tests" in result.stdout.str()
+    assert "benchmark 'jsbench others': 3 tests" in result.stdout.str()
 
 
 def test_a_row_per_case_comes_on_request(timed: Bench) -> None:
+    timed.answers["b"]["usage"] = {"input_tokens": 30, "output_tokens": 5}
     timed.run("--benchmark-json=times.json", "--jsbench-benchmark-rows=case")
 
-    assert "jsbench::orders::a[ttft]" in rows(timed)
+    found = rows(timed)
+    assert found["jsbench::orders::a[ttft]"]["group"] == "jsbench orders ttft"
+    told = {name: found[f"jsbench::orders::{name}[tgt]"]["extra_info"] for name in ("a", "b")}
+    assert [told[name]["verdict"] for name in told] == ["passed", "schema_violation"]
+    assert (told["b"]["input_tokens"], told["b"]["output_tokens"]) == (30, 5)
 
 
 def test_each_case_is_called_once_and_never_in_a_calibrated_loop(bench: Bench) -> None:
@@ -67,13 +77,23 @@ def test_each_case_is_called_once_and_never_in_a_calibrated_loop(bench: Bench) -
     assert (bench.path / "calls.log").read_text() == "x"
 
 
-def test_runs_are_compared(timed: Bench) -> None:
+def test_runs_are_compared_and_one_that_became_slower_fails(timed: Bench) -> None:
     timed.run("--benchmark-autosave")
+    timed.answers["d"]["delay"] = 1.0
 
-    result = timed.run("--benchmark-compare=0001", "--benchmark-compare-fail=median:99%")
+    options = ("--benchmark-compare=0001", "--benchmark-compare-fail=min:900%")
+    result = timed.run(*options, "--jsbench-gate=planned>=4", "--junitxml=junit.xml")
 
-    assert "orders" in result.stdout.str()
-    assert "0001" in result.stdout.str()
+    text = result.stdout.str() + result.stderr.str()
+    for name in ("ttft[orders]", "tgt[orders]", "tgt[others]"):
+        assert f"{name} (0001_" in text
+        assert f"{name} (NOW)" in text
+    assert "benchmark 'jsbench orders': 6 tests" in text
+    assert "Performance has regressed" in text
+    assert "tgt[others] (0001_" in text.partition("Performance has regressed")[2]
+    assert "verdict    FAILED" in text
+    assert result.ret != 0
+    assert 'name="jsbench.verdict" value="failed"' in (timed.path / "junit.xml").read_text()
 
 
 @pytest.mark.parametrize("option", ["--benchmark-disable", "--benchmark-skip"])

@@ -39,6 +39,7 @@ def runs(bench: Bench) -> list[Path]:
 
 
 def test_what_a_limit_forbids_is_skipped_with_the_reason_and_counted_as_missing(bench: Bench) -> None:
+    pytest.importorskip("genai_prices", reason="needs genai-prices")
     bench.write(
         {
             "priced.py": PRICED,

@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from pytest_jsbench import __version__
 from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench, Ended
 
 TIMES = {"started_at", "queue_s", "timing"}
@@ -128,6 +129,40 @@ def test_a_worker_that_dies_loses_no_more_than_the_call_in_flight(pytester: pyte
     assert len(recorded) >= 10
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="kills a process the POSIX way")
+def test_what_a_worker_has_paid_for_ahead_of_its_tests_is_not_paid_again_when_it_dies(
+    pytester: pytest.Pytester,
+) -> None:
+    pytest.importorskip("xdist", reason="needs pytest-xdist")
+    bench = Bench(pytester=pytester, workers=("-n", "2"))
+    for number in range(12):
+        bench.case(f"c{number:02}")
+    bench.write(
+        {
+            "answering.py": "def answer(request):\n"
+            "    with open('calls.log', 'a') as log:\n"
+            "        log.write(request.key.id + ' ')\n"
+            "    return '{\"n\": 1}'\n",
+            "conftest.py": "import os, pathlib, signal, time\n"
+            "def pytest_runtest_setup(item):\n"
+            "    if item.name != 'c02':\n"
+            "        return\n"
+            "    (run,) = pathlib.Path('out').iterdir()\n"
+            "    records = run / f'records.{os.environ[\"PYTEST_XDIST_WORKER\"]}.jsonl'\n"
+            "    for _ in range(1000):\n"  # until all that it was sent is answered
+            "        if len(records.read_text().splitlines()) == 7:\n"
+            "            break\n"
+            "        time.sleep(0.01)\n"
+            "    os.kill(os.getpid(), signal.SIGKILL)\n",
+        }
+    )
+
+    bench.run_subprocess("--jsbench-engine-option=answers=answering:answer", "--jsbench-output=out")
+
+    assert sorted((bench.path / "calls.log").read_text().split()) == [f"c{number:02}" for number in range(12)]
+    assert len(bench.records()) == 12
+
+
 def test_an_output_folder_that_cannot_be_written_is_one_line(plain: Bench) -> None:
     plain.case("a")
     plain.write({"taken": "a file"})
@@ -190,3 +225,11 @@ def test_a_run_is_replayed_from_its_records_with_the_same_outcomes(mixed: Bench)
     ]
     assert len(outcomes[0]) == 9
     assert outcomes[0] == outcomes[1]
+
+
+def test_a_run_says_which_version_made_it(plain: Bench) -> None:
+    plain.case("a")
+
+    plain.run("--jsbench-output=out")
+
+    assert plain.run_json()["run"]["versions"]["pytest-jsbench"] == __version__

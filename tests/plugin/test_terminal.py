@@ -60,7 +60,7 @@ def test_the_summary_is_the_last_thing_before_pytests_own_last_line(mixed: Bench
 
     text = result.stdout.str()
     assert text.index("short test summary") < text.index("jsbench: scripted")
-    assert text.index("benchmark 'jsbench tgt'") < text.index("jsbench: scripted")
+    assert text.index("benchmark 'jsbench orders'") < text.index("jsbench: scripted")
     assert "failed" in result.outlines[-1]
 
 

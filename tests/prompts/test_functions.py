@@ -7,6 +7,7 @@ import pytest
 from pytest_jsbench.cases import Case, CaseKey
 from pytest_jsbench.errors import PromptError
 from pytest_jsbench.prompts import find_template
+from tests.packages import install
 
 SOURCE = """
 from pytest_jsbench import Message, Prompt
@@ -86,3 +87,20 @@ def test_its_digest_changes_with_its_module_and_its_name(asking: Path) -> None:
 
     assert text is not None
     assert len({text, prompt, find_template("asking_mine:text").digest}) == 3
+
+
+def test_an_installed_package_brings_a_prompt_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = '[project]\nname = "asking"\nversion = "1.0"\n[project.entry-points."pytest_jsbench.prompts"]\n'
+    points = 'polite = "asking_mine:text"\nseven = "asking_mine:number"\nschema = "asking_mine:text"\n'
+    install(tmp_path / "site", {"pyproject.toml": project + points}, monkeypatch)
+
+    template = find_template("polite")
+
+    assert [message.content for message in template.render(CASE).messages] == ["Answer o1"]
+    assert template.name == "polite"
+    assert template.digest != find_template("asking_mine:text").digest
+    assert find_template("schema").render(CASE).messages[0].content.startswith("You need to")
+    with pytest.raises(PromptError, match="prompt seven is a int; expected a function that takes a case"):
+        find_template("seven")
+    with pytest.raises(PromptError, match=r"unknown prompt 'polit': did you mean 'polite'\?"):
+        find_template("polit")

@@ -93,7 +93,8 @@
     more();
   };
   const open = () => {
-    const name = decodeURIComponent(location.hash.slice(1));
+    let name = location.hash.slice(1);
+    try { name = decodeURIComponent(name); } catch { /* no name that we wrote */ }
     const at = cases.findIndex((one) => one.name === name || one.name.startsWith(name + "["));
     if (!name || at < 0) return;
     byId("filters").reset();

@@ -1,0 +1,99 @@
+"""Classifiers: a project's own names for how attempts failed; they stand beside a verdict and never change it."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from pytest_jsbench.display import printable
+from pytest_jsbench.errors import ClassifierError, ImportFailed, nearest
+from pytest_jsbench.extensions import installed, load, origin
+from pytest_jsbench.imports import import_object, is_reference
+from pytest_jsbench.records import Record
+from pytest_jsbench.verdicts import FailureType
+
+ENTRY_POINTS = "pytest_jsbench.classifiers"
+_CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_FAILURE_TYPES = frozenset(kind.value for kind in FailureType)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classifier:
+    """What gives a failed attempt a code of the project's own, or None."""
+
+    name: str
+    #: where it comes from, for messages
+    origin: str
+    #: called from several threads, with a copy of the record
+    function: Callable[[Record], object]
+
+    def code_of(self, record: Record) -> str | None:
+        """The code of a failed attempt; ClassifierError, in one line, where there is none to be had."""
+        try:
+            code = self.function(copy.deepcopy(record))
+        except Exception as error:
+            said = printable(" ".join(f"raised {type(error).__name__}: {error}".split()))
+            raise ClassifierError(self._said(said)) from error
+        if code is None or (isinstance(code, str) and _CODE.fullmatch(code) and code not in _FAILURE_TYPES):
+            return code
+        found = printable(repr(code), 80)
+        expected = "expected None or a code such as 'refusal_in_german', and none of the failure types"
+        raise ClassifierError(self._said(f"gave {found}; {expected}"))
+
+    def _said(self, what: str) -> str:
+        return f"classifier '{self.name}', {self.origin}, {what}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classified:
+    """A record with its codes, and what went wrong on the way to them."""
+
+    record: Record
+    errors: tuple[str, ...] = ()
+
+
+def classify(record: Record, classifiers: Sequence[Classifier]) -> Classified:
+    """The record with the codes of all classifiers; none where it passed, or nothing could be asked."""
+    if not (classifiers or record.codes):
+        return Classified(record=record)
+    codes: list[str] = []
+    errors: list[str] = []
+    for classifier in () if record.verdict.passed or record.excluded else classifiers:
+        try:
+            code = classifier.code_of(record)
+        except ClassifierError as error:
+            errors.append(str(error))
+            continue
+        if code is not None and code not in codes:
+            codes.append(code)
+    return Classified(record=replace(record, codes=tuple(codes)), errors=tuple(errors))
+
+
+def find(name: str) -> Classifier:
+    """The classifier of that name; ClassifierError says what else was expected."""
+    points = installed(ENTRY_POINTS, kind="classifier", error=ClassifierError)
+    if name in points:
+        found = load(points[name], kind="classifier", error=ClassifierError)
+        return _classifier(name, origin(points[name]), found)
+    if is_reference(name) and not name.endswith("*"):
+        return _classifier(name, "a function of your own", _imported(name))
+    own = "package.module:function"
+    known = f"{nearest(name, points)}, or {own}" if points else f"expected {own}, for no installed package brings any"
+    message = f"unknown classifier '{printable(name)}': {known}"
+    raise ClassifierError(message)
+
+
+def _imported(reference: str) -> object:
+    try:
+        return import_object(reference, purpose="classifier")
+    except ImportFailed as error:
+        raise ClassifierError(str(error)) from error
+
+
+def _classifier(name: str, source: str, found: object) -> Classifier:
+    if not callable(found):
+        message = f"classifier '{name}', {source}, is a {type(found).__name__}; expected a function that takes a record"
+        raise ClassifierError(message)
+    return Classifier(name=name, origin=source, function=found)

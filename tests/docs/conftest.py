@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import pytest_jsbench
+from pytest_jsbench import journal, showing
+from pytest_jsbench.cases import Case
+from pytest_jsbench.datasets.base import Selection
+from pytest_jsbench.datasets.registry import open_dataset
+from pytest_jsbench.engines import registry
+from pytest_jsbench.engines.base import AcceptorFactory
+from pytest_jsbench.exports.runjson import run_to_dict, write_run
+from pytest_jsbench.records import Record
+from pytest_jsbench.summaries import summarize
+from pytest_jsbench.verdicts import Verdict, judges
+from pytest_jsbench.verdicts.guard import Guard
+from tests import examples
+from tests.docs.blocks import blocks_of
+from tests.docs.reference import ROOT
+from tests.docs.standins import AcceptingFactory, StandInFactory
+from tests.plugin.conftest import not_a_worker, plain  # noqa: F401  fixtures
+
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+#: earlier runs, by the names of their folders
+RUNS = ("20260101T000000Z-local-a", "20260102T000000Z-local-b", "20260103T000000Z-local-c")
+CALLING = ("local", "openai", "anthropic", "llguidance", "outlines", "xgrammar")
+
+
+@pytest.fixture
+def folder(imported: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a reader would run what the pages say: docs/examples, the files that pages show, and what has been run."""
+    path = pytester.path
+    shutil.copytree(ROOT / "docs" / "examples", path, dirs_exist_ok=True)
+    for page in PAGES:
+        for block in blocks_of(page):
+            if block.file is not None:
+                (path / block.file).parent.mkdir(parents=True, exist_ok=True)
+                (path / block.file).write_text(block.text, "utf-8")
+    shutil.copy(path / "api.json", path / "openapi.json")
+    shutil.copy(ROOT / "examples" / "invoices" / "invoices.py", path)
+    (path / "my_app").mkdir()
+    shutil.copy(path / "shop.py", path / "my_app" / "models.py")
+    _runs(path)
+    _benchmark(path)
+    _labelled(path)
+    monkeypatch.syspath_prepend(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def imported() -> None:
+    """pytester forgets what a run in this process imported; none is to import it all anew."""
+    for module in pkgutil.walk_packages(pytest_jsbench.__path__, "pytest_jsbench."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    for name in ("genai_prices", "jinja2.sandbox"):
+        importlib.import_module(name)
+
+
+def _runs(path: Path) -> None:
+    dataset = open_dataset(Selection(source="builtin", limit=1))
+    cases = [case for key in dataset.keys() if isinstance(case := dataset.case(key), Case)]
+    for number, name in enumerate(RUNS):
+        verdicts = [examples.VIOLATED if n > number else examples.PASSED for n in range(len(cases))]
+        run = examples.run(*(_record(case, verdict) for case, verdict in zip(cases, verdicts, strict=True)))
+        folder = path / "runs" / name
+        folder.mkdir(parents=True)
+        journal.write(folder / "records.jsonl", run.metadata, run.records)
+        write_run(folder / "run.json", run_to_dict(run, summarize(run), config_path="unknown"))
+    (path / "other").mkdir()
+    (path / "other" / "eval.json").write_text('{"config_path": "x", "backend": "y", "metrics": {"tgt_p50": 2}}')
+
+
+def _record(case: Case, verdict: Verdict) -> Record:
+    return examples.record(case.key.id, task=case.key.task, schema=case.schema, verdict=verdict)
+
+
+def _labelled(path: Path) -> None:
+    (path / "labelled").mkdir()
+    schema = {"schema_id": "s", "task": "t", "schema": {"type": "integer"}}
+    (path / "labelled" / "schemas.jsonl").write_text(json.dumps(schema))
+    answer = {"id": "a", "schema_id": "s", "valid": True, "data": 1}
+    (path / "labelled" / "instances.jsonl").write_text(json.dumps(answer))
+
+
+def _benchmark(path: Path) -> None:
+    """JSONSchemaBench as it lies on the hub, with one task of three schemas."""
+    import pyarrow
+    import pyarrow.parquet
+
+    rows = [{"json_schema": json.dumps({"type": "object", "title": str(n)}), "unique_id": f"o{n}"} for n in range(3)]
+    for place in ("epfl-dlab/JSONSchemaBench", "PATH/TO/JSONSchemaBench"):
+        task = path / place / "Glaiveai2K"
+        task.mkdir(parents=True)
+        card = "- config_name: Glaiveai2K\n  - split: test\n    path: Glaiveai2K/test-*\n"
+        (path / place / "README.md").write_text(card)
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), task / "test-0.parquet")
+
+
+class KeptGuard(Guard):
+    """One that outlives the run which it judges for: the child process of each would take longer than the run."""
+
+    def close(self) -> None:
+        pass
+
+    def end(self) -> None:
+        super().close()
+
+
+@pytest.fixture(scope="session")
+def kept_guards() -> Iterator[Callable[[dict[str, object]], KeptGuard]]:
+    kept: dict[str, KeptGuard] = {}
+    yield lambda policy: kept.setdefault(json.dumps(policy), KeptGuard(policy))
+    for guard in kept.values():
+        guard.end()
+
+
+@pytest.fixture
+def stand_ins(monkeypatch: pytest.MonkeyPatch, kept_guards: Callable[[dict[str, object]], KeptGuard]) -> None:
+    """No engine calls anybody, and one judge is enough."""
+    monkeypatch.setattr(judges, "Guard", kept_guards)
+    for name in CALLING:
+        module = __import__(registry._BUILT_IN[name], fromlist=["FACTORY"])
+        kind = AcceptingFactory if isinstance(module.FACTORY, AcceptorFactory) else StandInFactory
+        monkeypatch.setattr(module, "FACTORY", kind(module.FACTORY))
+    # to draw takes seconds, and is tested elsewhere
+    monkeypatch.setattr(showing, "plot", lambda *given: given[2].touch())
+    for provider in ("OPENAI", "ANTHROPIC", "OPENROUTER", "GEMINI"):
+        monkeypatch.setenv(f"{provider}_API_KEY", "none")

@@ -1,0 +1,240 @@
+"""The parts of the pages that are made from the code; `python -m tests.docs.reference` writes them anew."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest_jsbench
+from pytest_jsbench.cli import _parser
+from pytest_jsbench.plugin.optionlist import OPTIONS
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = Path(pytest_jsbench.__file__).parent
+
+#: each option's group, and a value that it takes
+GROUPS: Mapping[str, Mapping[str, str]] = {
+    "Whom is asked": {
+        "engine": "local",
+        "model": "gpt-5.4-mini",
+        "base-url": "http://localhost:8000/v1",
+        "api-key-env": "OPENROUTER_API_KEY",
+        "response-format": "text",
+        "temperature": "0.7",
+        "max-tokens": "512",
+        "seed": "7",
+        "engine-option": "stream=false",
+        "record": "tests/answers",
+        "replay": "tests/answers",
+    },
+    "What is tested": {
+        "dataset": "schemas",
+        "instances": "builtin",
+        "tasks": "simple,medium",
+        "split": "all",
+        "limit": "30",
+        "where": "size<4096",
+        "sample": "300:7",
+    },
+    "What is sent": {
+        "adapt": "narrow:openai",
+        "prompt": "chat",
+        "shots": "2",
+        "context": "8192",
+    },
+    "How it runs": {
+        "concurrency": "32",
+        "rpm": "450",
+        "tpm": "180000",
+        "max-cost": "5",
+        "batch": "leave",
+        "resume": "runs",
+        "shard": "2/5",
+        "timeout": "60",
+        "retries": "4",
+        "repeats": "5",
+    },
+    "How it is judged": {
+        "extra-fields": "$schema,_comment",
+        "duplicate-keys": "fail",
+        "fences": "forbid",
+        "reasoning": "strip",
+        "formats": "ignore",
+        "default-dialect": "draft-07",
+        "validator": "jsonschema",
+        "judge-timeout": "10",
+        "classify": "own_classifiers:in_german",
+    },
+    "What decides": {
+        "min-pass-rate": "0.9",
+        "gate": "ttft_p95<=2",
+        "baseline": "baseline.json",
+        "max-regression": "0.02",
+    },
+    "What is written": {
+        "output": "runs",
+        "export": "every_eval_ever=exported",
+        "benchmark-rows": "case",
+    },
+}
+
+#: what a page calls a JSON Schema's definition that stands in another
+_SCALARS = {"string": "text", "integer": "whole number"}
+
+
+def options() -> str:
+    """Every option, in groups."""
+    known = {option.name: option for option in OPTIONS}
+    lines: list[str] = []
+    for group, examples in GROUPS.items():
+        lines += [f"## {group}", ""]
+        for name, example in examples.items():
+            option = known[name]
+            shown = f"'{example}'" if re.search(r"[<>$ ]", example) else example
+            lines += [f"### `{option.flag}`", "", f"`{option.flag} {option.metavar}`: {option.help}", ""]
+            lines += ["```text", f"{option.flag}={shown}", f"{option.dest} = {example}", "```", ""]
+    return "\n".join(lines).rstrip()
+
+
+def commands() -> str:
+    """Every command of `jsbench`, with its arguments."""
+    (of_commands,) = (one for one in _parser()._actions if isinstance(one, argparse._SubParsersAction))
+    lines: list[str] = []
+    for choice in of_commands._choices_actions:
+        command = of_commands.choices[choice.dest]
+        lines += [f"## jsbench {choice.dest}", "", str(command.description), "", "| argument | meaning |", "|---|---|"]
+        lines += [_argument(one) for one in command._actions if not isinstance(one, argparse._HelpAction)] + [""]
+    return "\n".join(lines).rstrip()
+
+
+def _argument(action: argparse.Action) -> str:
+    value = action.metavar if isinstance(action.metavar, str) else None
+    if value is None and action.choices is not None:
+        value = ", ".join(action.choices)
+    several = "…" if action.nargs == "+" else ""
+    names = ", ".join(action.option_strings)
+    shown = " ".join(part for part in (names, f"{value}{several}" if value else "") if part)
+    shown = shown.replace("|", "&#124;").replace("{", "").replace("}", "")
+    needed = "needed" if action.required and action.option_strings else ""
+    assert action.help, f"{shown} says nothing of itself"
+    return f"| <code>{shown}</code> | {'; '.join(filter(None, (action.help, needed)))} |"
+
+
+def layers() -> str:
+    """The package's layers, from what may import everything to what imports nothing."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    (listed,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    lines = ["| layer | module | what it is |", "|---:|---|---|"]
+    for number, layer in enumerate(reversed(listed), start=1):
+        lines += [f"| {number} | `{module}` | {_first_sentence(module)} |" for module in layer.split(" | ")]
+    return "\n".join(lines)
+
+
+def _first_sentence(module: str) -> str:
+    path = PACKAGE / module / "__init__.py"
+    path = path if path.exists() else PACKAGE / f"{module}.py"
+    docstring = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+    return " ".join(docstring.split("\n\n")[0].split()).rstrip(":.")
+
+
+def fields_of_records() -> str:
+    """The fields of both kinds of line of records.jsonl."""
+    schema = format_of("records")
+    header, record = schema["oneOf"]
+    sections = [("The header line", header), ("A record", record)]
+    sections += [(f"`{name}`", schema["$defs"][name]) for name in ("completion", "declined", "failed", "decided")]
+    sections += [(f"`{name}`", schema["$defs"][name]) for name in ("timing", "usage", "sent", "verdict", "run")]
+    return _tables(sections)
+
+
+def fields_of_runs() -> str:
+    """The fields of run.json."""
+    schema = format_of("run")
+    run, shared = schema["$defs"]["run"], format_of("records")["$defs"]["run"]
+    added = {name: field for name, field in run["properties"].items() if name not in shared["properties"]}
+    sections = [("The file", schema), ("Beside the header's, `run` has", {"properties": added})]
+    return _tables(sections)
+
+
+def fields_of_evaluations() -> str:
+    """The fields of an evaluation file."""
+    return _tables([("The file", format_of("evaluation"))])
+
+
+def format_of(name: str) -> dict[str, Any]:
+    """The JSON Schema of a file that is written."""
+    found: dict[str, Any] = json.loads((PACKAGE / "formats" / f"{name}.schema.json").read_text("utf-8"))
+    return found
+
+
+def _tables(sections: list[tuple[str, dict[str, Any]]]) -> str:
+    lines: list[str] = []
+    for title, schema in sections:
+        lines += [f"**{title}**", "", "| field | type | meaning |", "|---|---|---|", *_rows(schema, ""), ""]
+    return "\n".join(lines).rstrip()
+
+
+def _rows(schema: dict[str, Any], prefix: str) -> Iterator[str]:
+    for name, field in _objects(schema).get("properties", {}).items():
+        yield f"| `{prefix}{name}` | {_type(field)} | {field['description']} |"
+        if "$ref" not in field:
+            yield from _rows(field, f"{prefix}{name}.")
+            yield from _rows(_objects(field).get("items", {}), f"{prefix}{name}[].")
+
+
+def _objects(schema: dict[str, Any]) -> dict[str, Any]:
+    """The alternative that has fields, of a field that may be null."""
+    alternatives = [one for one in schema.get("anyOf", []) if "properties" in one]
+    return alternatives[0] if alternatives else schema
+
+
+def _type(field: dict[str, Any]) -> str:
+    if "anyOf" in field:
+        return " or ".join(dict.fromkeys(_type(one) for one in field["anyOf"]))
+    if "$ref" in field:
+        return f"`{field['$ref'].rpartition('/')[2]}`"
+    if "const" in field:
+        return f"`{json.dumps(field['const'])}`"
+    if "enum" in field:
+        return ", ".join(f"`{json.dumps(one)}`" for one in field["enum"])
+    kinds = field.get("type", "any value")
+    shown = [_SCALARS.get(kind, kind) for kind in ([kinds] if isinstance(kinds, str) else kinds)]
+    return " or ".join(shown)
+
+
+PARTS: Mapping[str, Callable[[], str]] = {
+    "options": options,
+    "commands": commands,
+    "layers": layers,
+    "records": fields_of_records,
+    "run": fields_of_runs,
+    "evaluation": fields_of_evaluations,
+}
+_PART = re.compile(r"(<!-- from the code: (\w+) -->\n).*?(<!-- /from the code -->)", re.DOTALL)
+
+
+def renewed(page: str) -> str:
+    """The page with its parts as the code has them."""
+    return _PART.sub(lambda found: f"{found[1]}\n{PARTS[found[2]]()}\n\n{found[3]}", page)
+
+
+def parts_of(page: str) -> list[str]:
+    """The names of the parts of a page."""
+    return [found[2] for found in _PART.finditer(page)]
+
+
+def main() -> None:
+    for path in sorted((ROOT / "docs").glob("*.md")):
+        before = path.read_text("utf-8")
+        if (after := renewed(before)) != before:
+            path.write_text(after, "utf-8")
+
+
+if __name__ == "__main__":
+    main()

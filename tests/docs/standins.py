@@ -1,0 +1,80 @@
+"""Engines that say who they are as the real ones do, and answer without a call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from pytest_jsbench.cases import Schema
+from pytest_jsbench.engines.base import Acceptance, EngineConfig
+from pytest_jsbench.errors import MissingRequirement
+from pytest_jsbench.generations import Completion, EngineInfo, FinishReason, Request, ResponseFormat, Usage
+from pytest_jsbench.timing import Stopwatch
+
+#: what is said to a prompt with these words in it; anything else gets an empty object
+ANSWERS: Mapping[str, str] = {"99.50 EUR": '{"number": "AB-1234", "currency": "EUR", "total": 99.5}'}
+
+
+class StandIn:
+    """Answers at once."""
+
+    def __init__(self, info: EngineInfo) -> None:
+        self.info = info
+
+    def generate(self, request: Request) -> Completion:
+        watch = Stopwatch()
+        watch.token()
+        asked = "\n".join(message.content for message in request.prompt.messages)
+        text = next((answer for words, answer in ANSWERS.items() if words in asked), "{}")
+        return Completion(
+            text=text,
+            finish_reason=FinishReason.STOP,
+            timing=watch.stop(),
+            usage=Usage(input_tokens=10, output_tokens=5),
+        )
+
+    def close(self) -> None:
+        pass
+
+
+class StandInFactory:
+    """Reads and refuses settings as the real factory does, and builds a stand-in."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+        self.concurrency, self.max_tokens, self.shared = real.concurrency, real.max_tokens, real.shared
+
+    def check(self, config: EngineConfig) -> None:
+        self.describe(config)
+
+    def describe(self, config: EngineConfig) -> EngineInfo:
+        try:
+            info: EngineInfo = self._real.describe(config)
+        except MissingRequirement:  # a library that is not installed here
+            model, chosen = config.model or "unknown", config.response_format or ResponseFormat.JSON_SCHEMA
+            info = EngineInfo(engine=config.name, model=model, response_format=chosen, streaming=True)
+        return info
+
+    def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
+        return nullcontext(config)
+
+    def build(self, config: EngineConfig) -> StandIn:
+        return StandIn(self.describe(config))
+
+
+class AcceptingFactory(StandInFactory):
+    """The same, of an engine whose grammar can be asked."""
+
+    def build_acceptor(self, config: EngineConfig) -> AcceptsEverything:
+        return AcceptsEverything()
+
+
+class AcceptsEverything:
+    """A grammar of any text."""
+
+    def accepts(self, schema: Schema, texts: Sequence[str]) -> Acceptance:
+        return Acceptance(accepted=(True,) * len(texts), grammar_compilation=0.001)
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,137 @@
+"""What the pages say of the code is what the code says."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.plugin.optionlist import OPTIONS
+from pytest_jsbench.summaries import summarize
+from pytest_jsbench.verdicts import FailureType, Note
+from pytest_jsbench.verdicts.jsontext import SyntaxReason
+from pytest_jsbench.verdicts.schemas import SchemaReason
+from tests.docs.reference import GROUPS, PARTS, ROOT, format_of, parts_of, renewed
+from tests.examples import run as run_of
+from tests.plugin.conftest import Bench
+
+ENGINES = ("anthropic", "local", "recorded", "replay", "scripted")
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+
+
+def text(name: str) -> str:
+    return (ROOT / "docs" / f"{name}.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_has_from_the_code_is_up_to_date(page: Path) -> None:
+    written = page.read_text("utf-8")
+
+    assert renewed(written) == written, "python -m tests.docs.reference writes it anew"
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    named = re.findall(r": ([\w-]+\.md)$", (ROOT / ".mkdocs.yml").read_text("utf-8"), flags=re.MULTILINE)
+
+    assert sorted(named) == sorted(page.name for page in PAGES)
+
+
+def test_the_readme_links_to_what_there_is() -> None:
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / "README.md").read_text("utf-8"))
+
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_every_part_stands_on_a_page() -> None:
+    assert sorted(part for page in PAGES for part in parts_of(page.read_text("utf-8"))) == sorted(PARTS)
+
+
+def test_every_option_is_in_one_group_with_a_value_that_it_takes() -> None:
+    grouped = [(name, example) for group in GROUPS.values() for name, example in group.items()]
+    known = {option.name: option for option in OPTIONS}
+
+    assert sorted(name for name, _ in grouped) == sorted(known)
+    for name, example in grouped:
+        known[name].read(example)
+
+
+def test_a_run_s_files_have_the_fields_that_the_page_documents_and_no_other(plain: Bench) -> None:
+    plain.case("passed")
+    plain.case("violated", '{"n": -1}')
+    plain.case("unsupported", {"decline": "unsupported_schema"})
+    plain.case("broke", {"fault": "bad_request"})
+    plain.run("--jsbench-output=out", "--jsbench-gate=n>=1")
+    (folder,) = (plain.path / "out").iterdir()
+    header, *records = [json.loads(line) for line in (folder / "records.jsonl").read_text("utf-8").splitlines()]
+    run = json.loads((folder / "run.json").read_text("utf-8"))
+    lines = format_of("records")
+    of_header, of_record = lines["oneOf"]
+
+    assert header.keys() == of_header["properties"].keys()
+    assert all(record.keys() == of_record["properties"].keys() for record in records)
+    assert all(record["verdict"].keys() == lines["$defs"]["verdict"]["properties"].keys() for record in records)
+    assert run.keys() == format_of("run")["properties"].keys()
+    for value, schema, root in [
+        (header, of_header, lines),
+        *((record, of_record, lines) for record in records),
+        (run, format_of("run"), format_of("run")),
+    ]:
+        assert list(undocumented(value, schema, root)) == []
+
+
+def undocumented(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], path: str = "$") -> Iterator[str]:
+    """The fields of a value that its schema has no word for."""
+    if "$ref" in schema:
+        schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
+    if "anyOf" in schema:
+        found = [list(undocumented(value, one, root, path)) for one in schema["anyOf"]]
+        yield from min(found, key=len)
+    elif isinstance(value, dict) and schema.get("type") == "null":
+        yield path
+    elif isinstance(value, dict) and "properties" in schema:
+        for name, one in value.items():
+            if name in schema["properties"]:
+                yield from undocumented(one, schema["properties"][name], root, f"{path}.{name}")
+            else:
+                yield f"{path}.{name}"
+    elif isinstance(value, list):
+        for one in value:
+            yield from undocumented(one, schema.get("items", {}), root, f"{path}[]")
+
+
+def test_every_figure_of_run_json_has_its_formula() -> None:
+    named = set(re.findall(r"^\| (`.*?) \|", text("metrics"), flags=re.MULTILINE))
+    documented = {name for cell in named for name in re.findall(r"`([a-z_0-9]+)`", cell)}
+    figures = {
+        re.sub(r"_(ci_low|ci_high|count|mean|p50|p90|p95|p99|max)$", "", name)
+        for name in summarize(run_of()).total.to_dict()
+    }
+
+    assert documented == figures
+
+
+def test_the_page_on_engines_names_each_engine_s_options() -> None:
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| `(\w+)` \|", text("engines"), flags=re.MULTILINE)
+    documented = {(engine, option) for engines, option in rows for engine in re.findall(r"\w+", engines)}
+    libraries = ("llguidance", "outlines", "xgrammar")
+    known = {
+        **{name: importlib.import_module(f"pytest_jsbench.engines.{name}").OPTIONS for name in ENGINES},
+        "openai": importlib.import_module("pytest_jsbench.engines.openai_settings").OPTIONS,
+        **dict.fromkeys(libraries, importlib.import_module("pytest_jsbench.engines.decoding.settings").OPTIONS),
+    }
+
+    assert documented == {(engine, option) for engine, options in known.items() for option in options}
+
+
+def test_the_page_on_judging_names_all_that_a_verdict_can_say() -> None:
+    page = text("judging")
+    named = set(re.findall(r"`([a-z_]+)`", page))
+
+    for words in (FailureType, Note, SyntaxReason, SchemaReason):
+        assert {word.value for word in words} <= named

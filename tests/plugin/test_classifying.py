@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+
+import jsonschema
+import pytest
+
+from tests.plugin.conftest import Bench
+from tests.plugin.test_records import published
+
+OWN = """
+def negative(record):
+    return "negative_number" if record.verdict.keyword == "minimum" else None
+
+def broken(record):
+    raise ValueError("no mood")
+"""
+CONFTEST = """
+import os
+import pathlib
+
+def process():
+    return os.environ.get("PYTEST_XDIST_WORKER", "no worker")
+
+def pytest_runtest_logreport(report):
+    if report.when == "call" and "jsbench_code_in_german" in report.keywords:
+        pathlib.Path("keywords.log").write_text(report.nodeid)
+
+def pytest_jsbench_classify(record):
+    pathlib.Path("classified.log").write_text(process())
+    text = getattr(record.generation, "text", "")
+    return "in_german" if "leider" in text else None
+
+def pytest_jsbench_record(config, record):
+    if record.codes:
+        pathlib.Path(f"{record.key.id}.log").write_text(" ".join([*record.codes, "in", process()]))
+"""
+OWN_TESTS = """
+import pytest
+
+@pytest.mark.jsbench(schema={"type": "object"}, prompt="An invoice, please.")
+def test_invoice(jsbench):
+    jsbench.generate()
+
+@pytest.mark.jsbench(schema={"type": "object"}, prompt="An order, please.")
+def test_order(jsbench):
+    assert not jsbench.generate(check=False).verdict.passed
+"""
+
+
+@pytest.fixture
+def three(bench: Bench) -> Bench:
+    bench.write({"own_classifiers.py": OWN, "conftest.py": CONFTEST})
+    bench.case("fine")
+    bench.case("low", '{"n": -1}')
+    bench.case("polite", "Das geht leider nicht.")
+    return bench
+
+
+def test_a_code_is_in_the_record_the_marks_junit_and_the_summary_and_changes_no_outcome(three: Bench) -> None:
+    result = three.run(
+        *("--strict-markers", "--jsbench-output=out", "--junitxml=junit.xml"),
+        *("--jsbench-classify=own_classifiers:negative", "--jsbench-classify=own_classifiers:broken"),
+    )
+
+    result.assert_outcomes(passed=1, failed=2)
+    records = {record["id"]: record for record in three.records()}
+    assert {name: record["codes"] for name, record in records.items()} == {
+        "fine": [],
+        "low": ["negative_number"],
+        "polite": ["in_german"],
+    }
+    assert records["low"]["verdict"]["failure_type"] == "schema_violation"
+    assert three.run_json()["metrics"]["code_counts"] == {"negative_number": 1, "in_german": 1}
+    assert three.run_json()["run"]["classifiers"] == [
+        *("own_classifiers:negative", "own_classifiers:broken", "pytest_jsbench_classify")
+    ]
+    warning = "warning    classifier 'own_classifiers:broken', a function of your own, raised"
+    result.stdout.fnmatch_lines(["*codes:  negative_number", "codes      negative_number 1, in_german 1", warning])
+    assert (three.path / "keywords.log").read_text() == "jsbench::orders::polite"
+    assert (three.path / "polite.log").read_text() == "in_german in no worker"
+    assert (three.path / "classified.log").read_text() in ({"gw0", "gw1"} if three.workers else {"no worker"})
+    properties = ET.parse(three.path / "junit.xml").iter("property")
+    codes = {p.get("value") for p in properties if p.get("name") == "jsbench.codes"}
+    assert codes == {"negative_number", "in_german"}
+    (run,) = (three.path / "out").iterdir()
+    lines = jsonschema.Draft202012Validator(published("records.schema.json"))
+    for line in (run / "records.jsonl").read_text().splitlines():
+        lines.validate(json.loads(line))
+    jsonschema.Draft202012Validator(published("run.schema.json")).validate(three.run_json())
+
+
+@pytest.mark.parametrize("bench", ["plain"], indirect=True)
+def test_a_classifier_that_breaks_is_named_and_no_gate_forgives_it(three: Bench) -> None:
+    result = three.run(
+        *("--jsbench-output=out", "--jsbench-min-pass-rate=0.1", "--jsbench-classify=own_classifiers:broken")
+    )
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert len(three.records()) == 3
+    result.stdout.fnmatch_lines(
+        [
+            "warning    classifier 'own_classifiers:broken', a function of your own, raised",
+            "           ValueError: no mood",
+            "verdict    FAILED: what failed, or stopped the run, is not for a gate to decide",
+        ]
+    )
+
+
+@pytest.mark.parametrize("bench", ["plain"], indirect=True)
+def test_answers_to_a_projects_own_tests_have_codes_too(three: Bench) -> None:
+    three.write({"test_own.py": OWN_TESTS})
+
+    result = run_own(three)
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*codes:  in_german", "codes      in_german 2"])
+
+
+@pytest.mark.parametrize("bench", ["plain"], indirect=True)
+def test_a_run_whose_tests_pass_does_not_where_a_classifier_breaks(three: Bench) -> None:
+    three.write({"test_own.py": OWN_TESTS})
+
+    result = run_own(three, "-k", "order", "--jsbench-classify=own_classifiers:broken", "--jsbench-gate=n>=1")
+
+    result.assert_outcomes(passed=1, deselected=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["warning    classifier 'own_classifiers:broken', a function of your own, raised"])
+
+
+def run_own(bench: Bench, *arguments: str) -> pytest.RunResult:
+    bench.answers |= dict.fromkeys(("test_invoice", "test_order"), "Das geht leider nicht.")
+    suite = "--jsbench-dataset"
+    return bench.pytester.runpytest_inprocess(
+        *[argument for argument in bench.arguments("test_own.py", *arguments) if not argument.startswith(suite)]
+    )
+
+
+def test_answers_taken_over_are_classified_as_this_run_classifies(plain: Bench) -> None:
+    plain.write({"own_classifiers.py": OWN})
+    plain.case("low", '{"n": -1}')
+    plain.run("--jsbench-output=out")
+
+    plain.run("--jsbench-output=again", "--jsbench-resume=out", "--jsbench-classify=own_classifiers:negative")
+
+    assert plain.records()[0]["codes"] == []
+    assert plain.records("again")[0]["codes"] == ["negative_number"]
+    assert plain.run_json("again")["run"]["resumed"] == 1
+
+
+def test_a_classifier_that_there_is_none_of_is_refused_before_anything_runs(plain: Bench) -> None:
+    plain.case("a")
+
+    result = plain.run("--jsbench-classify=german")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: unknown classifier 'german': expected package.module:function, for no *"])

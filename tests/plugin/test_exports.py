@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.plugin.conftest import Bench
+
+OWN = """
+def ids(path, run, summary):
+    path.write_text(" ".join(f"{record.key.id}:{record.verdict.passed}" for record in run.records))
+
+def broken(path, run, summary):
+    raise ValueError("no room")
+"""
+
+
+def test_a_run_is_written_in_every_format_that_was_asked_for(plain: Bench) -> None:
+    plain.case("a")
+    plain.case("b", '{"n": -1}')
+    plain.write({"own_format.py": OWN})
+
+    result = plain.run(
+        "--jsbench-export=own_format:ids=new/ids.txt",
+        "--jsbench-export=own_format:broken=nowhere",
+        "--jsbench-export=every_eval_ever=shared",
+    )
+
+    assert (plain.path / "new" / "ids.txt").read_text() == "a:True b:False"
+    assert len(list((plain.path / "shared").rglob("*.json"))) == 1
+    result.stdout.fnmatch_lines(["warning    exporter 'own_format:broken', a function of your own, could not write"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("csv", "*--jsbench-export: expected NAME=PATH, such as every_eval_ever=exported, found 'csv'"),
+        ("csv=x", "*unknown exporter 'csv': expected one of every_eval_ever; one of your own is package.module:*"),
+    ],
+)
+def test_a_format_that_there_is_none_of_is_refused_before_anything_runs(plain: Bench, given: str, said: str) -> None:
+    plain.case("a")
+
+    result = plain.run(f"--jsbench-export={given}")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([said])

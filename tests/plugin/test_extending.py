@@ -1,0 +1,89 @@
+"""The package that docs/extending.md shows is installed, and does what the page says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.packages import install
+from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
+
+PAGE = (Path(__file__).parents[2] / "docs" / "extending.md").read_text("utf-8")
+FILES = dict(re.findall(r"```(?:python|toml)\n# (\S+)\n(.*?)```", PAGE, flags=re.DOTALL))
+(SESSION,) = re.findall(r"^\$ pytest (.*?)```", PAGE, flags=re.DOTALL | re.MULTILINE)
+COMMAND, *SHOWN = SESSION.splitlines()
+
+
+@pytest.fixture
+def acme(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """The package as pip would leave it, and the page's conftest.py in an empty folder."""
+    package = {name: text for name, text in FILES.items() if name != "conftest.py"}
+    install(tmp_path / "site", {**package, "acme_jsbench/__init__.py": ""}, monkeypatch)
+    # for a process of its own
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"), prepend=os.pathsep)
+    bench.write({"conftest.py": FILES["conftest.py"]})
+    return bench
+
+
+def run(bench: Bench, *arguments: str) -> pytest.RunResult:
+    quick = ("-p", "no:randomly", "-p", "no:benchmark", *WITHOUT_SLOW_PLUGINS)
+    # xdist's workers have the path that Python had when xdist was imported
+    start = bench.pytester.runpytest_subprocess if bench.workers else bench.pytester.runpytest_inprocess
+    return start(*arguments, *quick, *bench.workers)
+
+
+def test_the_package_brings_one_of_each_and_the_hooks_are_called(acme: Bench) -> None:
+    result = run(acme, *shlex.split(COMMAND), "--jsbench-output=out")
+
+    result.assert_outcomes(passed=1, failed=2)
+    table = SHOWN.index("$ cat results.csv")
+    result.stdout.fnmatch_lines([line for line in SHOWN[:table] if line != "..."])
+    assert (acme.path / "results.csv").read_text().splitlines() == SHOWN[table + 1 :]
+    assert acme.records()[0]["prompt"]["messages"][0]["content"].startswith("Fill in the form address, as JSON")
+    assert acme.run_json()["run"]["prompt"] == "acme"
+    arrived = (acme.path / "arrived.txt").read_text().split()
+    assert sorted(arrived) == ["forms::address", "forms::age", "forms::complaint"]
+    assert (acme.path / "passed.txt").read_text() == "1 of 3\n"
+
+
+@pytest.mark.parametrize("bench", ["plain"], indirect=True)
+def test_what_is_not_asked_for_is_not_imported(acme: Bench) -> None:
+    acme.write(
+        {
+            "answers.json": "{}",
+            "test_own.py": "import sys\n\n"
+            "def test_own():\n    assert not [name for name in sys.modules if name.startswith('acme_jsbench')]\n",
+        }
+    )
+
+    run(acme, "test_own.py").assert_outcomes(passed=1)
+    answers = "--jsbench-engine-option=answers=answers.json"
+    run(acme, "test_own.py", "--jsbench-engine=scripted", answers).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("bench", ["plain"], indirect=True)
+def test_a_package_that_cannot_be_imported_is_one_line_before_anything_runs(acme: Bench, tmp_path: Path) -> None:
+    (tmp_path / "site" / "acme_jsbench" / "exporters.py").write_text("import acme\n")
+
+    result = run(acme, *shlex.split(COMMAND))
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (shown,) = re.findall(r"^ERROR: .*$", PAGE, flags=re.MULTILINE)
+    assert shown in result.errlines
+
+
+def test_every_group_and_every_hook_is_on_the_page() -> None:
+    from pytest_jsbench import classifiers, datasets, engines, exports, prompts
+    from pytest_jsbench.plugin import hookspecs
+
+    groups = {
+        module.ENTRY_POINTS
+        for module in (classifiers, datasets.registry, engines.registry, exports.registry, prompts.choosing)
+    }
+    assert set(re.findall(r"`(pytest_jsbench\.\w+)` \|", PAGE)) == groups
+    hooks = {name for name in vars(hookspecs) if name.startswith("pytest_jsbench")}
+    assert set(re.findall(r"^\| `(pytest_jsbench_\w+)\(", PAGE, flags=re.MULTILINE)) == hooks

@@ -1,0 +1,39 @@
+"""The version stands in one place, and everything else says the same."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+
+import pytest_jsbench
+from pytest_jsbench import __version__
+from pytest_jsbench.cli import main
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_it_is_a_version_that_pyproject_takes_from_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+    assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc|\.dev)\d+)?", __version__)
+    assert project["project"]["dynamic"] == ["version"]
+    assert project["tool"]["hatch"]["version"]["path"] == "pytest_jsbench/__init__.py"
+
+
+def test_what_is_installed_is_this_version() -> None:
+    installed = distribution("pytest-jsbench")
+
+    assert installed.version == __version__
+    assert Path(pytest_jsbench.__file__).with_name("py.typed").is_file()
+
+
+def test_the_command_says_it(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"pytest-jsbench {__version__}\n"
