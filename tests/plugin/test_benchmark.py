@@ -63,18 +63,19 @@ def test_a_row_per_case_comes_on_request(timed: Bench) -> None:
     assert (told["b"]["input_tokens"], told["b"]["output_tokens"]) == (30, 5)
 
 
-def test_each_case_is_called_once_and_never_in_a_calibrated_loop(bench: Bench) -> None:
-    bench.case("a")
-    bench.write(
+def test_each_case_is_called_once_and_never_in_a_calibrated_loop(plain: Bench) -> None:
+    plain.timed = True
+    plain.case("a")
+    plain.write(
         {
             "answering.py": "def answer(request):\n    with open('calls.log', 'a') as log:\n        log.write('x')\n"
             "    return '{\"n\": 1}'\n"
         }
     )
 
-    bench.run("--jsbench-engine-option=answers=answering:answer", "--benchmark-json=times.json")
+    plain.run("--jsbench-engine-option=answers=answering:answer", "--benchmark-json=times.json")
 
-    assert (bench.path / "calls.log").read_text() == "x"
+    assert (plain.path / "calls.log").read_text() == "x"
 
 
 def test_runs_are_compared_and_one_that_became_slower_fails(timed: Bench) -> None:
@@ -96,7 +97,11 @@ def test_runs_are_compared_and_one_that_became_slower_fails(timed: Bench) -> Non
     assert 'name="jsbench.verdict" value="failed"' in (timed.path / "junit.xml").read_text()
 
 
-@pytest.mark.parametrize("option", ["--benchmark-disable", "--benchmark-skip"])
+@pytest.mark.parametrize(
+    ("bench", "option"),
+    [("plain", "--benchmark-disable"), ("plain", "--benchmark-skip"), ("xdist", "--benchmark-skip")],
+    indirect=["bench"],
+)
 def test_its_own_switches_keep_their_meaning(timed: Bench, option: str) -> None:
     result = timed.run(option)
 
@@ -109,9 +114,3 @@ def test_only_benchmarks_includes_the_suite(plain: Bench) -> None:
     plain.write({"test_own.py": "def test_own(): pass"})
 
     plain.run(".", "--benchmark-only").assert_outcomes(passed=1, skipped=1)
-
-
-def test_it_is_not_needed(bench: Bench) -> None:
-    bench.case("a")
-
-    bench.run("-p", "no:benchmark").assert_outcomes(passed=1)

@@ -31,12 +31,6 @@ def calls(bench: Bench) -> list[str]:
     return sorted(log.read_text().split()) if log.exists() else []
 
 
-def test_each_case_is_one_item_and_one_call(counted: Bench) -> None:
-    run(counted).assert_outcomes(passed=3, failed=2)
-
-    assert calls(counted) == ["bad::bad_d", "bad::bad_e", "good::alpha", "good::beta", "good::gamma"]
-
-
 def test_collecting_only_calls_nothing_and_needs_no_answers(counted: Bench) -> None:
     result = counted.run("--collect-only", "-q", "--jsbench-engine-option=answers=missing.json")
 
@@ -53,15 +47,19 @@ def test_collecting_only_calls_nothing_and_needs_no_answers(counted: Bench) -> N
 
 
 @pytest.mark.parametrize(
-    ("args", "expected"),
+    ("bench", "args", "expected"),
     [
-        (["-k", "good and not beta"], ["good::alpha", "good::gamma"]),
-        (["-k", "bad_d"], ["bad::bad_d"]),
-        (["jsbench::good"], ["good::alpha", "good::beta", "good::gamma"]),
-        (["jsbench::good::alpha", "jsbench::bad::bad_e"], ["bad::bad_e", "good::alpha"]),
-        (["jsbench", "--deselect", "jsbench::bad"], ["good::alpha", "good::beta", "good::gamma"]),
-        (["--jsbench-tasks=good", "--jsbench-limit=2"], ["good::alpha", "good::beta"]),
+        ("plain", ["-k", "good and not beta"], ["good::alpha", "good::gamma"]),
+        ("xdist", ["-k", "good and not beta", "--jsbench-tasks=good"], ["good::alpha", "good::gamma"]),
+        ("plain", ["-k", "bad_d"], ["bad::bad_d"]),
+        ("plain", ["jsbench::good"], ["good::alpha", "good::beta", "good::gamma"]),
+        ("plain", ["jsbench::good::alpha", "jsbench::bad::bad_e"], ["bad::bad_e", "good::alpha"]),
+        ("xdist", ["jsbench::good::alpha", "jsbench::bad::bad_e"], ["bad::bad_e", "good::alpha"]),
+        ("plain", ["jsbench", "--deselect", "jsbench::bad"], ["good::alpha", "good::beta", "good::gamma"]),
+        ("xdist", ["jsbench", "--deselect", "jsbench::bad", "--jsbench-limit=2"], ["good::alpha", "good::beta"]),
+        ("plain", ["--jsbench-tasks=good", "--jsbench-limit=2"], ["good::alpha", "good::beta"]),
     ],
+    indirect=["bench"],
 )
 def test_only_what_is_selected_is_paid_for(counted: Bench, args: list[str], expected: list[str]) -> None:
     run(counted, *args)
@@ -98,12 +96,13 @@ def test_a_projects_own_tests_run_once_where_a_path_names_them(counted: Bench) -
     assert len(calls(counted)) == 5
 
 
-def test_without_a_path_only_the_suite_runs_and_the_header_says_so(counted: Bench) -> None:
+def test_without_a_path_only_the_suite_runs_each_case_once_and_the_header_says_so(counted: Bench) -> None:
     counted.write({"test_own.py": "def test_own(): raise AssertionError"})
 
     result = run(counted)
 
     result.assert_outcomes(passed=3, failed=2)
+    assert calls(counted) == ["bad::bad_d", "bad::bad_e", "good::alpha", "good::beta", "good::gamma"]
     result.stdout.fnmatch_lines(["jsbench: only the schemas run; name a path to run a project's own tests too"])
 
 

@@ -43,12 +43,14 @@ def test_only_what_meets_the_conditions_is_paid_for(varied: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "expected"),
+    ("bench", "args", "expected"),
     [
-        (["-m", "jsbench_recursive"], ["orders::loop"]),
-        (["-m", "jsbench_draft_04 or jsbench_task_other"], ["orders::old", "other::plain"]),
-        (["-k", "jsbench_recur or plain"], ["orders::loop", "other::plain"]),
+        ("plain", ["-m", "jsbench_recursive"], ["orders::loop"]),
+        ("plain", ["-m", "jsbench_draft_04 or jsbench_task_other"], ["orders::old", "other::plain"]),
+        ("xdist", ["-m", "jsbench_draft_04 or jsbench_recursive"], ["orders::loop", "orders::old"]),
+        ("plain", ["-k", "jsbench_recur or plain"], ["orders::loop", "other::plain"]),
     ],
+    indirect=["bench"],
 )
 def test_marks_of_task_dialect_and_feature_select(varied: Bench, args: list[str], expected: list[str]) -> None:
     assert calls(varied, "--strict-markers", *args) == expected
