@@ -20,6 +20,7 @@ Reading order is import order; each module imports only what stands above it:
     evaluations             anyone's files of metrics
     runner, exports         attempts with retries; what is written at the end
     resumption, merging     an earlier run gone on with; shards put together
+    batching                attempts handed in together as a provider's batches
     terms, asking           what a project's own test asks for; what it asks through, and the answer
     plugin, cli             pytest; the `jsbench` command
 

@@ -15,6 +15,7 @@ JSBenchError                a message a user can act on: found, expected, next s
 ├── RecordError             a record or run file that is not one of ours
 ├── JournalError            a record that cannot be written
 ├── ResumeError             an earlier run that this one cannot go on with
+├── BatchError              a provider's batch that cannot be handed in or looked at
 ├── MergeError              runs that are not parts of one
 ├── PriceError              a limit in money, and no price to reckon it by
 ├── ClassifierError         a classifier that cannot be found, or breaks
@@ -81,6 +82,10 @@ class JournalError(JSBenchError):
 
 class ResumeError(JSBenchError):
     """An earlier run asked something else, so that none of its answers is one of this run's."""
+
+
+class BatchError(JSBenchError):
+    """A provider's batch cannot be handed in, or not be looked at."""
 
 
 class MergeError(JSBenchError):

@@ -106,6 +106,8 @@ class Sent:
     response_format: ResponseFormat
     #: the schema sent, where it differs from the case's; None otherwise
     schema: Schema | None = None
+    #: the provider's batch that it was part of; None for a call of its own
+    batch: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +116,8 @@ class Completion:
 
     text: str
     finish_reason: FinishReason
-    timing: Timing
+    #: None where nobody has measured it: an answer out of a provider's batch
+    timing: Timing | None
     usage: Usage = field(default_factory=Usage)
     sent: Sent | None = None
 

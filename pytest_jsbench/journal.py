@@ -19,6 +19,8 @@ from pytest_jsbench.records import RECORDS_VERSION, Record, RunMetadata
 
 #: the file of a run's folder that holds what was taken over from an earlier run
 RESUMED = "records.resumed.jsonl"
+#: the file of a run's folder that names the batches it handed in
+BATCHES = "batch.json"
 
 
 class Journal:
@@ -136,7 +138,7 @@ def find_files(path: Path) -> list[Path]:
 
 
 def _has_any(folder: Path) -> bool:
-    return any(file.stat().st_size for file in folder.glob("records*.jsonl"))
+    return (folder / BATCHES).exists() or any(file.stat().st_size for file in folder.glob("records*.jsonl"))
 
 
 def read_metadata(path: Path) -> RunMetadata:

@@ -52,7 +52,7 @@ def generation_to_dict(generation: Generation) -> dict[str, Any]:
                 "type": "completion",
                 "text": generation.text,
                 "finish_reason": generation.finish_reason.value,
-                "timing": _timing_to_dict(generation.timing),
+                "timing": generation.timing and _timing_to_dict(generation.timing),
                 "usage": _usage_to_dict(generation.usage),
                 "sent": _sent_to_dict(generation.sent),
             }
@@ -94,7 +94,7 @@ def generation_from_dict(data: Mapping[str, Any]) -> Generation:
     timing = None if data["timing"] is None else _timing_from_dict(data["timing"])
     sent = None
     if data["sent"] is not None:
-        sent = Sent(response_format=ResponseFormat(data["sent"]["response_format"]), schema=data["sent"]["schema"])
+        sent = _sent_from_dict(data["sent"])
     if data["type"] == "declined":
         return Declined(
             reason=DeclineReason(data["reason"]),
@@ -103,7 +103,7 @@ def generation_from_dict(data: Mapping[str, Any]) -> Generation:
             usage=usage,
             sent=sent,
         )
-    if data["type"] == "completion" and timing is not None:
+    if data["type"] == "completion":
         finish = FinishReason(data["finish_reason"])
         text = expect(data["text"], "text", str)
         return Completion(text=text, finish_reason=finish, timing=timing, usage=usage, sent=sent)
@@ -135,7 +135,15 @@ def _usage_to_dict(usage: Usage) -> dict[str, int | None]:
 
 
 def _sent_to_dict(sent: Sent | None) -> dict[str, Any] | None:
-    return None if sent is None else {"response_format": sent.response_format.value, "schema": sent.schema}
+    if sent is None:
+        return None
+    batch = {} if sent.batch is None else {"batch": sent.batch}
+    return {"response_format": sent.response_format.value, "schema": sent.schema, **batch}
+
+
+def _sent_from_dict(data: Mapping[str, Any]) -> Sent:
+    response_format = ResponseFormat(data["response_format"])
+    return Sent(response_format=response_format, schema=data["schema"], batch=data.get("batch"))
 
 
 def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:

@@ -163,6 +163,11 @@ class Admission:
             (spent,) = state.execute("SELECT spent FROM state").fetchone()
         return float(spent)
 
+    def spend(self, cost: float) -> None:
+        """Count US dollars that were paid beside the calls."""
+        with self._state() as state:
+            state.execute("UPDATE state SET spent = spent + ?", [cost])
+
     def close(self) -> None:
         """Let go of the file."""
         self.stop()

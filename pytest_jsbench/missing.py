@@ -13,6 +13,8 @@ class MissingReason(StrEnum):
 
     #: a limit that the user set: --jsbench-max-cost
     LIMIT = "limit"
+    #: it is in a provider's batch that has not ended
+    BATCH = "batch"
     #: records could not be written any more, and what cannot be kept is not paid for
     DISK = "disk"
     #: the session ended first: Ctrl-C, -x, --maxfail

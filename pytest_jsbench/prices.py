@@ -44,7 +44,7 @@ def costs(run: Run) -> Costs:
         if who in unpriced or not isinstance(record.generation, Completion | Declined):
             continue
         try:
-            cost = _cost(record.generation.usage, who, run.metadata.started_at)
+            cost = _cost(record.generation.usage, who, run.metadata.started_at, batch=record.batch is not None)
         except LookupError:
             unpriced[who] = f"no published price of {who.provider} {who.model}"
             continue
@@ -53,8 +53,12 @@ def costs(run: Run) -> Costs:
     return Costs(attempts=known, problem="" if known else "; ".join(unpriced.values()))
 
 
-def price_of(metadata: RunMetadata, who: AnsweredBy | None = None) -> Price:
-    """The price of the run's answers, or of those that somebody else gives it; PriceError where it cannot be said."""
+def price_of(metadata: RunMetadata, who: AnsweredBy | None = None, *, batch: bool = False) -> Price:
+    """
+    The price of the run's answers, or of those that somebody else gives it; PriceError where it cannot be said.
+
+    In a provider's batch it is the published price of batches, and the ordinary one where there is none.
+    """
     who = who or metadata.engine_asked
     if who.provider is None:
         message = f"--jsbench-max-cost: calls of engine '{who.engine}' have no published price; leave the limit away"
@@ -70,10 +74,10 @@ def price_of(metadata: RunMetadata, who: AnsweredBy | None = None) -> Price:
             "or limit with --jsbench-tpm"
         )
         raise PriceError(message) from None
-    return lambda usage: _cost(usage, who, metadata.started_at)
+    return lambda usage: _cost(usage, who, metadata.started_at, batch=batch)
 
 
-def _cost(usage: Usage, who: AnsweredBy, started_at: str) -> float | None:
+def _cost(usage: Usage, who: AnsweredBy, started_at: str, *, batch: bool = False) -> float | None:
     """What one answer cost; None where its usage is not known, LookupError where no price is."""
     from genai_prices import Usage as Used
     from genai_prices import calc_price
@@ -91,5 +95,6 @@ def _cost(usage: Usage, who: AnsweredBy, started_at: str) -> float | None:
         who.model,
         provider_id=who.provider,
         genai_request_timestamp=datetime.fromisoformat(started_at),
+        price_context={"processing": "batch"} if batch else None,
     )
     return float(price.total_price)

@@ -100,6 +100,12 @@ class Record:
         return self.key, self.repeat, digest(self.schema), prompt
 
     @property
+    def batch(self) -> str | None:
+        """The provider's batch that it was answered in; None for a call of its own."""
+        sent = getattr(self.generation, "sent", None)
+        return None if sent is None else sent.batch
+
+    @property
     def excluded(self) -> bool:
         """Whether the case's own schema is broken, so that no engine is to blame."""
         return self.verdict.failure_type is FailureType.INVALID_SCHEMA

@@ -21,6 +21,8 @@ class Resumption:
     """What a run takes over from an earlier one."""
 
     source: Path
+    #: the run's own folder
+    folder: Path
     #: the earlier run; None where it was killed before it had anything to write
     metadata: RunMetadata | None
     records: tuple[Record, ...]
@@ -85,6 +87,7 @@ def resume(
     records = tuple(record for record in answered if record.asked_by is None and expected.asks(record))
     return Resumption(
         source=path,
+        folder=journal.find_files(path)[0].parent,
         metadata=content.metadata,
         records=records,
         own=own,

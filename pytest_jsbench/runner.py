@@ -212,7 +212,7 @@ class Runner:
         admission = self.admission
         if admission is None:
             return self.engine.generate(request)
-        permit = admission.enter(lambda: _estimate(request))
+        permit = admission.enter(lambda: most_of(request))
         waits.seconds += permit.waited
         usage = None
         try:
@@ -245,7 +245,7 @@ def _settle(admission: Admission, permit: Permit, usage: Usage | None) -> None:
         admission.settle(permit, usage)
 
 
-def _estimate(request: Request) -> Estimate:
+def most_of(request: Request) -> Estimate:
     """The most that a call can take; the schema is counted once more, for most engines send it beside the prompt."""
     size = sum(len(message.content.encode("utf-8", "surrogatepass")) for message in request.prompt.messages)
     size += len(json.dumps(request.schema))

@@ -258,7 +258,8 @@ def metrics(
         tpot=Distribution.of(
             value
             for generation in _generations(completions)
-            if (value := generation.timing.tpot_ms(generation.usage.output_tokens)) is not None
+            if generation.timing is not None
+            and (value := generation.timing.tpot_ms(generation.usage.output_tokens)) is not None
         ),
         tgt=_spread(completions, "tgt"),
         gct=_spread(completions, "gct"),
@@ -300,7 +301,7 @@ def _wrong(records: Iterable[Record], *, valid: bool) -> Proportion:
 
 def _spread(records: Iterable[Record], name: str) -> Distribution:
     timings = (record.generation.timing for record in records if isinstance(record.generation, Completion | Decided))
-    values = (getattr(timing, name) for timing in timings)
+    values = (getattr(timing, name) for timing in timings if timing is not None)
     return Distribution.of(value for value in values if value is not None)
 
 

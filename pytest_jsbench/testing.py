@@ -115,6 +115,7 @@ class EngineContract:
 
     def test_its_times_are_in_order(self, engine: Engine) -> None:
         timing = complete(engine).timing
+        assert timing is not None
         assert timing.tgt > 0
         if engine.info.streaming:
             assert timing.ttft is not None

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pytest_jsbench.cases import CaseKey, Schema
 from pytest_jsbench.generations import (
     Completion,
@@ -52,6 +54,12 @@ def completion(
         usage=Usage(input_tokens=None if tokens is None else 30, output_tokens=tokens),
         sent=Sent(response_format=ResponseFormat.JSON_SCHEMA, schema={"type": "object"}),
     )
+
+
+def batched(batch: str = "batch_1") -> Completion:
+    """An answer out of a provider's batch."""
+    sent = Sent(response_format=ResponseFormat.JSON_SCHEMA, batch=batch)
+    return replace(completion(), timing=None, sent=sent)
 
 
 def declined() -> Declined:

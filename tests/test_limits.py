@@ -102,6 +102,19 @@ def test_no_call_is_made_that_could_pass_the_most_that_a_run_may_cost(path: Path
         two.enter(1, Estimate(input_tokens=1, output_tokens=1, seconds=60))
 
 
+def test_what_was_paid_beside_the_calls_leaves_less_for_them(path: Path, close: list[Admission]) -> None:
+    admission = Admission(path, Limits(max_cost=0.05), price=price)
+    close.append(admission)
+    admission.spend(0.035)
+
+    permit = admission.enter(lambda: ESTIMATE)
+    admission.settle(permit, Usage(input_tokens=100, output_tokens=900))
+
+    with pytest.raises(Refused, match=r"--jsbench-max-cost=0\.05 would be passed"):
+        admission.enter(lambda: ESTIMATE)
+    assert admission.spent() == pytest.approx(0.045)
+
+
 def test_a_call_waits_for_those_in_flight_to_say_what_they_cost(path: Path, close: list[Admission]) -> None:
     two = Two(path, Limits(max_cost=0.02))
     close += two.both

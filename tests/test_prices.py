@@ -50,6 +50,18 @@ def test_an_answer_costs_what_its_tokens_do_and_cached_ones_less(monkeypatch: py
 
 
 @needs_prices
+def test_an_answer_out_of_a_batch_costs_what_is_published_of_batches() -> None:
+    usage = Usage(input_tokens=1000, output_tokens=500)
+    alone = record("alone", generation=replace(examples.completion(), usage=usage))
+    batched = record("batched", generation=replace(examples.batched(), usage=usage))
+
+    found = costs(run := paid(alone, batched)).attempts
+
+    assert found[batched.key, 0] == pytest.approx(found[alone.key, 0] / 2)
+    assert price_of(run.metadata, batch=True)(usage) == found[batched.key, 0]
+
+
+@needs_prices
 def test_more_cached_tokens_than_there_were_break_nothing() -> None:
     assert costs(paid(used("a", input_tokens=10, output_tokens=1, cached_tokens=20))).attempts
 

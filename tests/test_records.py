@@ -17,6 +17,7 @@ RECORDS = [
     examples.record(),
     examples.record(verdict=examples.VIOLATED, generation=examples.completion(ttft=None, tokens=None)),
     examples.record(verdict=examples.HALLUCINATED, schema={"type": "object"}),
+    examples.record(generation=examples.batched()),
     examples.record(verdict=examples.UNSUPPORTED, generation=examples.declined()),
     examples.record(verdict=examples.BROKEN, generation=examples.failed()),
     examples.record(verdict=examples.BROKEN, generation=examples.failed(FaultKind.HANG)),

@@ -168,8 +168,17 @@ def test_what_is_missing_is_counted_by_its_reason_in_its_task() -> None:
     assert {reason for reason, count in summary.total.missing_reasons.items() if count} == {"limit", "worker_died"}
     assert summary.tasks["hard"].to_dict()["missing_reasons"] == {
         "limit": 0,
+        "batch": 0,
         "disk": 0,
         "stopped": 0,
         "worker_died": 1,
         "error": 0,
     }
+
+
+def test_answers_out_of_a_batch_have_no_times_and_are_answers_all_the_same() -> None:
+    total = summarize(examples.run(record("a", generation=examples.batched()))).total
+
+    assert total.completions == total.passed == 1
+    assert (total.ttft.p50, total.tpot.p50, total.tgt.p50, total.gct.p50) == (None, None, None, None)
+    assert total.tokens.output_tokens == 11

@@ -106,7 +106,11 @@ def read_object(response: httpx2.Response) -> dict[str, Any]:
     """The body, a JSON object; an error object in it is raised as EnclosedError."""
     is_one_piece(response)
     response.read()
-    body = response.json()
+    return enclosed(response.json())
+
+
+def enclosed(body: object) -> dict[str, Any]:
+    """The value as the object that holds an answer; an error object in it is raised as EnclosedError."""
     if not isinstance(body, dict):
         message = f"the server answered with a JSON {type(body).__name__}, not an object"
         raise CallError(FaultKind.BAD_RESPONSE, message)

@@ -28,8 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
+    import anthropic
+
     from pytest_jsbench.cases import Schema
     from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.engines.batches import Batches
     from pytest_jsbench.generations import Completion, Declined, Request
 
 #: the smallest model that Anthropic documents with structured outputs
@@ -109,6 +112,19 @@ def is_anthropic(url: str) -> bool:
     return url.rstrip("/") == HOME
 
 
+def new_client(settings: MessagesSettings, key: Key, **options: Any) -> anthropic.Anthropic:
+    """The SDK's client of that server, with the key as the server takes it."""
+    import anthropic
+
+    bearer = key.variable == _BEARER
+    return anthropic.Anthropic(
+        api_key=None if bearer else key.value,
+        auth_token=key.value if bearer else None,
+        base_url=settings.base_url,
+        **options,
+    )
+
+
 class MessagesEngine:
     """Calls one Messages server, with one client for its whole life."""
 
@@ -118,14 +134,8 @@ class MessagesEngine:
         self._settings = settings
         self._info = info
         self._key = key
-        bearer = key.variable == _BEARER
-        self._client = anthropic.Anthropic(
-            api_key=None if bearer else key.value,
-            auth_token=key.value if bearer else None,
-            base_url=settings.base_url,
-            max_retries=0,
-            http_client=anthropic.DefaultHttpxClient(event_hooks={"response": response_hooks()}),
-        )
+        http_client = anthropic.DefaultHttpxClient(event_hooks={"response": response_hooks()})
+        self._client = new_client(settings, key, max_retries=0, http_client=http_client)
 
     @property
     def info(self) -> EngineInfo:
@@ -140,7 +150,7 @@ class MessagesEngine:
         deadline = Deadline(request.params.timeout)
         return settle(
             lambda: self._call(request, sent, deadline),
-            lambda error: self._explain(error, sent),
+            lambda error: explain(error, sent, address=self._settings.base_url, secret=self._key.value),
             sdk_error=anthropic.AnthropicError,
             deadline=deadline,
         )
@@ -157,20 +167,21 @@ class MessagesEngine:
             answer = anthropic_answers.read(response, watch, streaming=self._settings.streaming)
             return answer.to_generation(sent)
 
-    def _explain(self, error: Exception, sent: Sent) -> Declined | CallError:
-        import anthropic
-        import httpx2
 
-        secret = self._key.value
-        if isinstance(error, anthropic.APIStatusError):  # inside a stream its status is 200
-            headers = dict(error.response.headers)
-            said = ProviderError.parse(error.body, status=error.status_code, headers=headers)
-            return decide(said, sent=sent, secret=secret)
-        if isinstance(error, EnclosedError):
-            return decide(ProviderError.parse(error.body, status=200), sent=sent, secret=secret)
-        if isinstance(error, anthropic.APIConnectionError | httpx2.HTTPError):
-            return connection_fault(error, address=self._settings.base_url, secret=secret)
-        return request_fault(error, secret=secret)
+def explain(error: Exception, sent: Sent, *, address: str, secret: str) -> Declined | CallError:
+    """What an exception of the SDK says of a call."""
+    import anthropic
+    import httpx2
+
+    if isinstance(error, anthropic.APIStatusError):  # inside a stream its status is 200
+        headers = dict(error.response.headers)
+        said = ProviderError.parse(error.body, status=error.status_code, headers=headers)
+        return decide(said, sent=sent, secret=secret)
+    if isinstance(error, EnclosedError):
+        return decide(ProviderError.parse(error.body, status=200), sent=sent, secret=secret)
+    if isinstance(error, anthropic.APIConnectionError | httpx2.HTTPError):
+        return connection_fault(error, address=address, secret=secret)
+    return request_fault(error, secret=secret)
 
 
 class AnthropicFactory:
@@ -199,6 +210,14 @@ class AnthropicFactory:
         settings = MessagesSettings.from_config(config)
         info = _describe(settings, engine=config.name)
         return MessagesEngine(settings, info, key=_key(config, settings))
+
+    def build_batches(self, config: EngineConfig) -> Batches:
+        """What hands batches in."""
+        from pytest_jsbench.engines.anthropic_batches import AnthropicBatches
+
+        self.check(config)
+        settings = MessagesSettings.from_config(config)
+        return AnthropicBatches(settings, key=_key(config, settings))
 
 
 def _key(config: EngineConfig, settings: MessagesSettings) -> Key:

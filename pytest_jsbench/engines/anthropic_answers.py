@@ -28,7 +28,7 @@ def read(response: APIResponse[Any], watch: Stopwatch, *, streaming: bool) -> An
     """Read the body to its end; a server that was asked for a stream may still answer in one piece."""
     if streaming and not is_one_piece(response.http_response):
         return _read_stream(response.parse(), watch)
-    return _read_whole(read_object(response.http_response), watch)
+    return read_whole(read_object(response.http_response), watch)
 
 
 def _read_stream(events: Any, watch: Stopwatch) -> Answer:
@@ -50,7 +50,8 @@ def _read_stream(events: Any, watch: Stopwatch) -> Answer:
     return answer
 
 
-def _read_whole(body: Mapping[str, Any], watch: Stopwatch) -> Answer:
+def read_whole(body: Mapping[str, Any], watch: Stopwatch) -> Answer:
+    """Read an answer that came in one piece."""
     from anthropic.types import Message
 
     answer = Answer(watch, streaming=False)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.engines.batches import Batches
     from pytest_jsbench.generations import Completion, Request
     from pytest_jsbench.prompts import Prompt
 
@@ -73,7 +74,7 @@ class OpenAIEngine:
             settings = replace(settings, response_format=ResponseFormat.TEXT, extra_body=body)
         return settle(
             lambda: self._call(settings, request, sent, deadline),
-            lambda error: self._explain(error, sent),
+            lambda error: explain(error, sent, address=settings.base_url, secret=self._key.value),
             sdk_error=openai.OpenAIError,
             deadline=deadline,
         )
@@ -115,20 +116,21 @@ class OpenAIEngine:
         with create(**arguments, timeout=deadline.to_timeout()) as response, reading():
             return read(response, watch, streaming=settings.streaming).to_generation(sent)
 
-    def _explain(self, error: Exception, sent: Sent) -> Declined | CallError:
-        import httpx2
-        import openai
 
-        secret = self._key.value
-        if isinstance(error, openai.APIStatusError):
-            said = ProviderError.parse(error.body, status=error.status_code, headers=dict(error.response.headers))
-            return decide(said, sent=sent, secret=secret)
-        if isinstance(error, openai.APIConnectionError | httpx2.HTTPError):
-            return connection_fault(error, address=self._settings.base_url, secret=secret)
-        if isinstance(error, openai.APIError | EnclosedError):
-            said = ProviderError.parse(error.body or str(error), status=200)
-            return decide(said, sent=sent, secret=secret)
-        return request_fault(error, secret=secret)
+def explain(error: Exception, sent: Sent, *, address: str, secret: str) -> Declined | CallError:
+    """What an exception of the SDK says of a call."""
+    import httpx2
+    import openai
+
+    if isinstance(error, openai.APIStatusError):
+        said = ProviderError.parse(error.body, status=error.status_code, headers=dict(error.response.headers))
+        return decide(said, sent=sent, secret=secret)
+    if isinstance(error, openai.APIConnectionError | httpx2.HTTPError):
+        return connection_fault(error, address=address, secret=secret)
+    if isinstance(error, openai.APIError | EnclosedError):
+        said = ProviderError.parse(error.body or str(error), status=200)
+        return decide(said, sent=sent, secret=secret)
+    return request_fault(error, secret=secret)
 
 
 class OpenAIFactory:
@@ -156,6 +158,14 @@ class OpenAIFactory:
         self.check(config)
         settings = OpenAISettings.from_config(config)
         return OpenAIEngine(settings, describe(settings, engine=config.name), key=_key(config, settings))
+
+    def build_batches(self, config: EngineConfig) -> Batches:
+        """What hands batches in."""
+        from pytest_jsbench.engines.openai_batches import OpenAIBatches
+
+        self.check(config)
+        settings = OpenAISettings.from_config(config)
+        return OpenAIBatches(settings, key=_key(config, settings))
 
 
 def _key(config: EngineConfig, settings: OpenAISettings) -> Key:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
+    from pytest_jsbench.engines.batches import BatchFactory
     from pytest_jsbench.generations import EngineInfo
 
 ENTRY_POINTS = "pytest_jsbench.engines"
@@ -61,6 +62,17 @@ def require_acceptor(factory: EngineFactory, name: str) -> AcceptorFactory:
         return factory
     able = [known for known in _BUILT_IN if isinstance(find(known), AcceptorFactory)]
     message = f"engine '{name}' has no grammar that could be asked about labelled answers: expected {', '.join(able)}"
+    raise EngineError(message)
+
+
+def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
+    """The factory as one whose provider has a batch API; EngineError where it has none."""
+    from pytest_jsbench.engines.batches import BatchFactory
+
+    if isinstance(factory, BatchFactory):
+        return factory
+    able = [known for known in _BUILT_IN if isinstance(find(known), BatchFactory)]
+    message = f"--jsbench-batch: engine '{name}' has no batch API: expected {', '.join(able)}"
     raise EngineError(message)
 
 

@@ -210,6 +210,7 @@ def _count(number: int, noun: str) -> str:
 
 _MISSING = {
     MissingReason.LIMIT: "not run, limit reached",
+    MissingReason.BATCH: "left in a batch",
     MissingReason.DISK: "not run, disk full",
     MissingReason.STOPPED: "not run, stopped",
     MissingReason.WORKER_DIED: "worker died",

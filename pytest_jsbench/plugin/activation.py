@@ -20,7 +20,7 @@ from pytest_jsbench import __version__
 from pytest_jsbench.cases import CaseKey, digest, safe_name
 from pytest_jsbench.display import printable
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ParamsChecker
-from pytest_jsbench.engines.registry import find, require_acceptor
+from pytest_jsbench.engines.registry import find, require_acceptor, require_batches
 from pytest_jsbench.errors import EngineError, JSBenchError
 from pytest_jsbench.generations import EngineInfo, GenerationParams, ResponseFormat
 from pytest_jsbench.plugin import marks
@@ -121,6 +121,10 @@ def activate(config: pytest.Config) -> None:
         config.pluginmanager.register(controller, "jsbench-controller")
         config.pluginmanager.register(Terminal(config, active, controller), "jsbench-terminal")
         config.pluginmanager.register(Progress(config, active, controller), "jsbench-progress")
+        if active.settings.batch is not None:
+            from pytest_jsbench.plugin.batch import Batch
+
+            config.pluginmanager.register(Batch(config, active, controller, worker), "jsbench-batch")
 
 
 def _active(config: pytest.Config) -> Active:
@@ -129,6 +133,8 @@ def _active(config: pytest.Config) -> Active:
     factory = find(settings.engine.name)
     if settings.selection.labelled:
         require_acceptor(factory, settings.engine.name)
+    if settings.batch is not None:
+        require_batches(factory, settings.engine.name)
     run, resumption = Handover.from_worker_input(config), None
     if run is None:
         selected = Selected.open(config, settings.selection)
@@ -155,6 +161,7 @@ def _active(config: pytest.Config) -> Active:
         metadata = _metadata(settings, info, params, template, concurrency)
         metadata = dataclasses.replace(
             metadata,
+            streaming=metadata.streaming and settings.batch is None,
             dataset=_dataset(settings, everything, suite=asked.suite),
             classifiers=[classifier.name for classifier in classifiers],
         )

@@ -71,7 +71,7 @@ def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, li
             if (tokens := getattr(record.generation.usage, count)) is not None:
                 counts[count] = tokens + (counts[count] or 0)
         for metric in _METRICS:
-            value = getattr(record.generation.timing, metric)
+            value = getattr(record.generation.timing, metric, None)
             if value is not None:
                 values.setdefault((metric, name), []).append(value)
     for metric, name in sorted(values, key=lambda pair: _METRICS.index(pair[0])):

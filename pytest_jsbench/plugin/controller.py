@@ -66,6 +66,11 @@ class Controller:
         self.warnings: list[str] = list(active.resumption.warnings) if active.resumption else []
 
     @property
+    def planned(self) -> tuple[Attempt, ...]:
+        """The suite's attempts, in the dataset's order; empty until they are collected."""
+        return self._planned
+
+    @property
     def planned_attempts(self) -> int:
         """How many there are to be, as far as that is known."""
         return len(self._planned) + len(self._own)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_jsbench.journal import BATCHES
+
 _CACHED_RUNS = 5
 
 
@@ -49,7 +51,15 @@ def _new_folder(parent: Path, name: str) -> Path:
 def _prune(parent: Path, *, keep: int) -> None:
     runs = sorted(entry for entry in parent.iterdir() if entry.is_dir())
     for folder in runs[: max(0, len(runs) - keep)]:
+        if (folder / BATCHES).exists() and _is_unfinished(folder):  # it is paid for
+            continue
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_unfinished(folder: Path) -> bool:
+    from pytest_jsbench.batching.file import is_unfinished
+
+    return is_unfinished(folder)
 
 
 def shared_folder(config: pytest.Config) -> Path:

@@ -38,6 +38,11 @@ class Handover:
     #: the engine as xdist's controller has prepared it; None where this process prepares it itself
     prepared: EngineConfig | None = None
 
+    @property
+    def answers(self) -> Path:
+        """What a provider's batches have brought, where the cases are handed in as such."""
+        return self.shared / "batch.jsonl"
+
     @classmethod
     def from_worker_input(cls, config: pytest.Config) -> Handover | None:
         """What the controller has handed to this worker; None in any other process."""

@@ -99,6 +99,8 @@ class Option:
     choices: tuple[str, ...] | None = None
     #: given several times, the values add up
     repeated: bool = False
+    #: its value where it is given without one
+    bare: str | None = None
 
     @property
     def flag(self) -> str:
@@ -114,5 +116,7 @@ class Option:
         """The value of a text; ValueError says what was expected and found."""
         if self.choices is not None and text not in self.choices:
             message = f"expected one of {', '.join(self.choices)}, found {text!r}"
+            if self.bare is not None:
+                message += f"; before a path, say {self.flag}={self.bare}"
             raise ValueError(message)
         return self.parse(text)

@@ -162,6 +162,15 @@ OPTIONS = (
         "reported as such. Default: no limit.",
     ),
     Option(
+        name="batch",
+        metavar="wait|leave",
+        choices=("wait", "leave"),
+        bare="wait",
+        help="Hand the cases in as a batch of the provider (openai, anthropic), which answers within a day and at half "
+        "the price, and wait for it (wait, default), or look at it once (leave). What is not back yet is not run; "
+        "--jsbench-batch --jsbench-resume goes on with it.",
+    ),
+    Option(
         name="resume",
         metavar="FILE|DIR",
         help="Go on with an earlier run: its records.jsonl, its folder, or the folder of runs whose newest it is. What "

@@ -20,6 +20,7 @@ def add_options(parser: pytest.Parser) -> None:
             help=option.help,
             default=None,
             action="append" if option.repeated else "store",
+            **({} if option.bare is None else {"nargs": "?", "const": option.bare}),
         )
         if option.repeated:
             parser.addini(option.dest, f"the same as {option.flag}", type="linelist", default=[])
@@ -45,7 +46,7 @@ def value_of(config: pytest.Config, name: str) -> Any:
 #: what the command that runs one case again leaves out
 _NOT_FOR_ONE_CASE = frozenset(
     {"output", "export", "min-pass-rate", "gate", "baseline", "max-regression", "limit", "tasks", "where", "sample"}
-    | {"resume", "shard", "max-cost"}
+    | {"resume", "shard", "max-cost", "batch"}
 )
 
 

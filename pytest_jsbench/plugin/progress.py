@@ -30,8 +30,8 @@ class Progress:
         self._active = active
         self._controller = controller
         self._watched = False
-        #: by whose calls they are of; None where they have no published price
-        self._prices: dict[AnsweredBy, Price | None] = {}
+        #: by whose calls they are of, and whether in a batch; None where they have no published price
+        self._prices: dict[tuple[AnsweredBy, bool], Price | None] = {}
         self._started = self._said = time.perf_counter()
         self._done = self._called = self._failing = 0
         self._cost = 0.0
@@ -43,7 +43,7 @@ class Progress:
         self._watched = is_watched(self._config)
         if not self._watched:
             return
-        self._price(self._active.metadata.engine_asked)
+        self._price(self._active.metadata.engine_asked, batch=False)
 
     def pytest_jsbench_record(self, record: Record) -> None:
         """Count an attempt."""
@@ -53,7 +53,8 @@ class Progress:
             return
         self._called += 1
         usage = getattr(record.generation, "usage", None)
-        price = self._price(record.answered_by or self._active.metadata.engine_asked)
+        who = record.answered_by or self._active.metadata.engine_asked
+        price = self._price(who, batch=record.batch is not None)
         if price is not None and usage is not None:
             self._cost += price(usage) or 0.0
 
@@ -64,13 +65,13 @@ class Progress:
         recorded = None if record.asked_by is None else self._active.recorded.get(record.attempt)
         return recorded is None or recorded.started_at == record.started_at
 
-    def _price(self, who: AnsweredBy) -> Price | None:
-        if who not in self._prices:
+    def _price(self, who: AnsweredBy, *, batch: bool) -> Price | None:
+        if (who, batch) not in self._prices:
             try:
-                self._prices[who] = price_of(self._active.metadata, who)
+                self._prices[who, batch] = price_of(self._active.metadata, who, batch=batch)
             except PriceError:  # the summary says why there is none
-                self._prices[who] = None
-        return self._prices[who]
+                self._prices[who, batch] = None
+        return self._prices[who, batch]
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logfinish(self) -> None:
@@ -81,13 +82,7 @@ class Progress:
         if now - self._said < min(_LATEST, max(_SOONEST, (now - self._started) / 10)):
             return
         self._said = now
-        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is None:
-            return
-        reporter.ensure_newline()
-        if self._config.get_terminal_writer().width_of_current_line:  # under xdist, where no path heads the line
-            reporter.line("")
-        reporter.write_line(f"jsbench: {self.line(now - self._started)}")
+        write_line(self._config, f"jsbench: {self.line(now - self._started)}")
 
     def line(self, seconds: float) -> str:
         """How far it is after so many seconds."""
@@ -95,10 +90,21 @@ class Progress:
         parts = [f"{self._done:,} of {planned:,} done", f"{self._failing:,} failing"]
         if self._called:
             rate = self._called / seconds
-            parts += [f"{rate:.3g} a second", f"{_clock((planned - self._done) / rate)} left"]
+            parts += [f"{rate:.3g} a second", f"{clock((planned - self._done) / rate)} left"]
         if any(self._prices.values()):
             parts.append(f"${self._cost:,.2f} so far")
         return ", ".join(parts)
+
+
+def write_line(config: pytest.Config, line: str) -> None:
+    """Write a line of its own between those of the tests."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None:
+        return
+    reporter.ensure_newline()
+    if config.get_terminal_writer().width_of_current_line:  # under xdist, where no path heads the line
+        reporter.line("")
+    reporter.write_line(line)
 
 
 def is_watched(config: pytest.Config) -> bool:
@@ -109,7 +115,8 @@ def is_watched(config: pytest.Config) -> bool:
     return bool(reporter.isatty) and not any(os.environ.get(name) for name in ("CI", "BUILD_NUMBER"))
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """Minutes and seconds, and hours where there are any."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

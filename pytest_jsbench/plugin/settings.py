@@ -46,6 +46,8 @@ class Settings:
     retries: int
     concurrency: int | None
     limits: Limits
+    #: whether the cases are handed in as a provider's batch, and whether it is waited for
+    batch: Literal["wait", "leave"] | None
     #: an earlier run to go on with
     resume: Path | None
     shard: Shard | None
@@ -88,6 +90,7 @@ class Settings:
             concurrency=values["concurrency"],
             # recorded answers cost nothing, and keep nobody waiting
             limits=_limits(values) if replay is None else Limits(),
+            batch=values["batch"] if replay is None else None,
             resume=None if values["resume"] is None else config.invocation_params.dir / values["resume"],
             shard=values["shard"],
             policy=policy,
@@ -138,6 +141,7 @@ def _refuse_beside_instances(values: Mapping[str, Any]) -> None:
         "resume": "calls no model, so there is nothing to go on with",
         "repeats": "calls no model, and a grammar decides alike each time",
         "record": "calls no model, so there is nothing to record",
+        "batch": "calls no model, so there is nothing to hand in",
         "replay": "calls no model, so there is nothing to replay",
     }
     for name, reason in reasons.items():

@@ -16,6 +16,7 @@ from pytest_jsbench.prices import price_of
 from pytest_jsbench.resumption import Resumption, resume
 
 if TYPE_CHECKING:
+    from pytest_jsbench.batching.file import Part
     from pytest_jsbench.datasets.base import Dataset
     from pytest_jsbench.plugin.settings import Settings
     from pytest_jsbench.prompts import PromptTemplate
@@ -41,9 +42,15 @@ def start(
     resumption = None
     if settings.resume is not None:
         resumption = resume(settings.resume, metadata, keys, load=dataset.case, template=template)
+    earlier = _batches(resumption, metadata, batch=settings.batch is not None)
     folder = run_folder(config, settings.output, metadata.run_id)
     if folder is not None:
         metadata = dataclasses.replace(metadata, run_id=folder.name)
+    if earlier and folder is not None:
+        from pytest_jsbench.batching.file import BatchFile
+
+        # before anything else of this run is there: from now on it is the newest
+        BatchFile(folder / journal.BATCHES, metadata, earlier)
     recorded = None
     if resumption is not None and resumption.metadata is not None:
         metadata = dataclasses.replace(metadata, resumed_from=resumption.metadata.run_id)
@@ -54,3 +61,12 @@ def start(
         Handover(metadata=metadata, folder=folder, shared=shared, limits=settings.limits, recorded=recorded),
         resumption,
     )
+
+
+def _batches(resumption: Resumption | None, metadata: RunMetadata, *, batch: bool) -> tuple[Part, ...]:
+    """The batches that the earlier run has handed in."""
+    if resumption is None or not (resumption.folder / journal.BATCHES).exists():
+        return ()
+    from pytest_jsbench.batching.file import take_over
+
+    return take_over(resumption.folder, metadata, batch=batch)

@@ -49,7 +49,7 @@ class Terminal:
         settings = ", ".join([metadata.response_format, *switches, *adapt])
         lines = [
             f"jsbench: engine {metadata.engine}, model {printable(metadata.model, 60)} ({settings})",
-            f"jsbench: {self._asked()}, {active.concurrency} in flight{_limited(active)}",
+            f"jsbench: {self._asked()}, {_at_once(active)}{_limited(active)}",
         ]
         if (metadata.prompt != "schema" or metadata.shots) and active.selected.labelled is None:
             shots = f", {_count(metadata.shots, 'example')} first" if metadata.shots else ""
@@ -155,6 +155,10 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def _at_once(active: Active) -> str:
+    return f"{active.concurrency} in flight" if active.settings.batch is None else "handed in as a batch"
+
+
 def _limited(active: Active) -> str:
     limits = active.run.limits
     said = {
@@ -167,7 +171,7 @@ def _limited(active: Active) -> str:
 
 def _resuming(resumption: Resumption) -> str:
     if resumption.metadata is None:
-        return f"nothing to go on with in {resumption.source}: it was broken off before its first answer"
+        return f"no answer to go on with in {resumption.source}: it was broken off before the first"
     parts = [f"{_count(len(resumption.records), 'answer')} taken over"]
     if resumption.own:
         parts.append(f"{_count(len(resumption.own), 'answer')} to own tests, taken over where they ask the same")

@@ -46,6 +46,7 @@ class Worker:
         self._active = active
         #: None where no model is called
         self._runner: Runner | None = None
+        self._batch_runner: Runner | None = None
         #: makes the record of a case, given when it was queued
         self._make: Callable[[JSBenchCase, float], Record] | None = None
         self._journal: Journal | None = None
@@ -73,7 +74,8 @@ class Worker:
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
             return
         if active.selected.labelled is None:
-            self.runner()
+            if active.settings.batch is None or not cases:
+                self.runner()
             self._make = self._generated
         elif cases:
             self._make = self._acceptance()
@@ -111,6 +113,20 @@ class Worker:
             if self._runner is None:
                 self._runner = self._build_runner()
             return self._runner
+
+    def suite_runner(self) -> Runner:
+        """What makes the suite's attempts: the run's, or one that asks what the provider's batches have brought."""
+        if self._active.settings.batch is None:
+            return self.runner()
+        with self._lock:
+            if self._batch_runner is None:
+                from pytest_jsbench.batching.answers import BatchedEngine
+
+                info = self._active.factory.describe(self._active.settings.engine)
+                engine = BatchedEngine(self._active.run.answers, replace(info, streaming=False))
+                runner = self._new_runner(self.recorded(engine))
+                self._batch_runner = replace(runner, retries=0, admission=None)
+            return self._batch_runner
 
     def admission(self, who: AnsweredBy) -> Admission:
         """What lets calls of an engine through; PriceError where they have no price, and there is a limit in money."""
@@ -159,8 +175,10 @@ class Worker:
                 admission.stop(refusal)
 
     def _build_runner(self) -> Runner:
+        return self._new_runner(self.recorded(self._build(self._active.factory.build)))
+
+    def _new_runner(self, engine: Engine) -> Runner:
         active = self._active
-        engine = self.recorded(self._build(active.factory.build))
         return Runner(
             engine=engine,
             judge=self._resources.enter_context(Judge(active.settings.policy)),
@@ -175,6 +193,8 @@ class Worker:
     def _generated(self, item: JSBenchCase, planned_at: float) -> Record:
         """A case is an attempt of the engine."""
         case = self._active.selected.dataset.case(item.key)
+        if self._active.settings.batch is not None:  # it was waited for by all together
+            return self.suite_runner().attempt(case, repeat=item.repeat)
         return self.runner().attempt(case, repeat=item.repeat, planned_at=planned_at)
 
     def _acceptance(self) -> Callable[[JSBenchCase, float], Record]:
@@ -203,7 +223,7 @@ class Worker:
         assert self._make is not None
         assert self._lookahead is not None
         if (recorded := self._active.recorded.get((item.key, item.repeat))) is not None:
-            return self.resumed(self.runner().judge_again(recorded))
+            return self.resumed(self.suite_runner().judge_again(recorded))
         if (left := self._left_behind.record((item.key, item.repeat))) is not None:
             return Outcome(result=left)
         try:

@@ -53,6 +53,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "rpm": "450",
         "tpm": "180000",
         "max-cost": "5",
+        "batch": "leave",
         "resume": "runs",
         "shard": "2/5",
         "timeout": "60",

@@ -22,8 +22,10 @@ class Asked:
 
     path: str
     headers: Mapping[str, str]
+    #: bytes where it is no JSON, None where there is none
     body: Any
     at: float
+    method: str = "POST"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +203,9 @@ def _read(connection: socket.socket) -> Asked:
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     while len(body) < int(headers.get("content-length", 0)):
         body += _receive(connection)
-    return Asked(path=first.split()[1], headers=headers, body=json.loads(body), at=time.perf_counter())
+    method, path, *_ = first.split()
+    read = json.loads(body) if "json" in headers.get("content-type", "json") and body else body or None
+    return Asked(path=path, headers=headers, body=read, at=time.perf_counter(), method=method)
 
 
 def _receive(connection: socket.socket) -> bytes:

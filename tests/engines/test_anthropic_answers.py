@@ -46,6 +46,7 @@ def test_thinking_is_no_part_of_the_answer_and_starts_no_clock(provider: Provide
     )
     answer = complete(engine)
     assert answer.text == "{}"
+    assert answer.timing is not None
     assert answer.timing.ttft is not None
     assert 0.28 <= answer.timing.ttft < 0.5
 

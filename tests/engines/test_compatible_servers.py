@@ -80,12 +80,14 @@ def test_every_servers_stream_is_the_same_answer(
     provider.replies.append(dripping(reply, pause=0) if in_drops else reply)
     answer = complete(engine)
     assert (answer.text, answer.finish_reason, answer.usage) == (TEXT, FinishReason.STOP, usage)
+    assert answer.timing is not None
     assert answer.timing.ttft is not None
 
 
 def test_thoughts_of_their_own_start_no_clock(provider: Provider, engine: Engine) -> None:
     provider.stream(chunk(reasoning_content="Hm."), chunk(reasoning="Hm."), *two(), END, DONE, pause=0.15)
     timing = complete(engine).timing
+    assert timing is not None
     assert timing.ttft is not None
     assert 0.28 <= timing.ttft < 1.28
 
@@ -137,4 +139,5 @@ def test_a_connection_that_does_not_end_after_the_last_words_costs_no_answer(
     for _ in range(2):
         answer = complete(engine)
         assert answer.text == TEXT
+        assert answer.timing is not None
         assert answer.timing.tgt < 5

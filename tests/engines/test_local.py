@@ -56,6 +56,7 @@ def test_an_answer_in_one_piece_has_no_first_token(local_config: EngineConfig) -
     engine = building(local_config, options={"stream": False})
     answer = complete(engine)
     assert answer.text
+    assert answer.timing is not None
     assert answer.timing.ttft is None
     assert answer.usage.output_tokens
     engine.close()

@@ -60,6 +60,7 @@ def test_content_in_the_chunk_that_ends_the_answer_is_not_lost(provider: Provide
 def test_the_first_token_is_the_first_that_holds_text(provider: Provider, engine: Engine) -> None:
     provider.stream(chunk("", role="assistant"), chunk("a"), chunk("b"), chunk(finish="stop"), DONE, pause=0.15)
     timing = complete(engine).timing
+    assert timing is not None
     assert timing.ttft is not None
     assert timing.gct is not None
     assert 0.14 <= timing.ttft < 0.29
@@ -87,6 +88,7 @@ def test_a_tools_arguments_are_the_answer(provider: Provider) -> None:
     answer = complete(engine)
     assert answer.text == '{"city": "Rom"}'
     assert answer.finish_reason is FinishReason.STOP
+    assert answer.timing is not None
     assert answer.timing.ttft is not None
     assert answer.timing.ttft >= 0.04
     engine.close()
@@ -115,6 +117,7 @@ def test_why_an_answer_ended_is_told_in_our_words(
     answer = complete(unstreamed)
     assert answer.finish_reason is reason
     assert answer.text == '{"city": "Oslo"}'
+    assert answer.timing is not None
     assert answer.timing.ttft is None
 
 
@@ -143,6 +146,7 @@ def test_a_server_that_does_not_stream_is_read_all_the_same(provider: Provider, 
     provider.json(whole())
     answer = complete(engine)
     assert answer.text == '{"city": "Oslo"}'
+    assert answer.timing is not None
     assert answer.timing.ttft is None
 
 

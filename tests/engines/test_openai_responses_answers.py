@@ -75,6 +75,7 @@ def test_the_first_token_is_the_first_that_holds_text(provider: Provider, engine
     provider.stream(start() + thought + item, delta(""), delta("a"), delta("b"), stop(), pause=0.15)
     answer = complete(engine)
     assert answer.text == "ab"
+    assert answer.timing is not None
     assert answer.timing.ttft is not None
     assert answer.timing.gct is not None
     assert 0.28 <= answer.timing.ttft < 1.28
@@ -90,7 +91,9 @@ def test_an_answer_in_one_piece_is_all_text_of_all_messages(answering: Any) -> N
 
 def test_an_answer_in_one_piece_has_no_first_token(provider: Provider, unstreamed: Engine) -> None:
     provider.json(whole())
-    assert complete(unstreamed).timing.ttft is None
+    timing = complete(unstreamed).timing
+    assert timing is not None
+    assert timing.ttft is None
 
 
 def test_a_server_that_does_not_stream_is_read_all_the_same(provider: Provider, engine: Engine) -> None:

@@ -72,6 +72,7 @@ def test_an_answer_says_all_that_an_engine_can(script: Any) -> None:
     assert answer.finish_reason is FinishReason.LENGTH
     assert answer.usage == Usage(input_tokens=3, output_tokens=4, cached_tokens=2)
     assert answer.sent == Sent(response_format=ResponseFormat.JSON_SCHEMA)
+    assert answer.timing is not None
     assert answer.timing.ttft is not None
     assert answer.timing.ttft >= 0.02
     assert answer.timing.tgt >= 0.05
@@ -79,6 +80,7 @@ def test_an_answer_says_all_that_an_engine_can(script: Any) -> None:
 
 def test_what_is_not_said_is_unknown(script: Any) -> None:
     answer = complete(script({"*": "prose"}))
+    assert answer.timing is not None
     assert (answer.text, answer.usage, answer.timing.ttft) == ("prose", Usage(), None)
 
 

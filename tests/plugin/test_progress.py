@@ -59,5 +59,5 @@ def test_only_a_person_at_a_terminal_watches(
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0:00"), (113, "1:53"), (3661, "1:01:01")])
-def test_times_are_said_as_clocks_do(seconds: float, text: str) -> None:
-    assert progress._clock(seconds) == text
+def test_times_are_said_asclocks_do(seconds: float, text: str) -> None:
+    assert progress.clock(seconds) == text

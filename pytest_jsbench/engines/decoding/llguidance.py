@@ -87,7 +87,7 @@ def _without_canary(answer: Completion, *, seconds: float) -> Completion | Decli
     return replace(
         answer,
         text=answer.text.removeprefix(CANARY),
-        timing=replace(answer.timing, grammar_compilation=seconds),
+        timing=answer.timing and replace(answer.timing, grammar_compilation=seconds),
         usage=replace(answer.usage, output_tokens=None if tokens is None else tokens - 1),
     )
 

@@ -73,6 +73,7 @@ def test_the_model_is_held_to_the_schema_and_the_grammar_is_timed(decoding: Deco
     assert set(instance) == {"city", "old"}
     assert isinstance(instance["old"], bool)
     assert answer.finish_reason is FinishReason.STOP
+    assert answer.timing is not None
     assert answer.timing.grammar_compilation is not None
     assert answer.timing.grammar_compilation > 0
     assert answer.sent == Sent(response_format=ResponseFormat.JSON_SCHEMA)

@@ -1,0 +1,136 @@
+"""The file `batch.json` of a run's folder: which batches were handed in, and what is in each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from pytest_jsbench.errors import RecordError, ResumeError
+from pytest_jsbench.identity import difference
+from pytest_jsbench.journal import BATCHES, write_atomically
+from pytest_jsbench.records import RunMetadata
+
+#: the version of the file
+BATCHES_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One batch."""
+
+    #: None from the moment before it is handed in until the provider has said it
+    id: str | None
+    #: ISO 8601, UTC
+    handed_in_at: str
+    #: the names of its requests
+    requests: tuple[str, ...]
+    #: whether its results have been read, so that what broke in it may be asked again
+    ended: bool = False
+
+
+class BatchFile:
+    """The batches of a run, on disk before and after each step that is paid for."""
+
+    def __init__(self, path: Path, metadata: RunMetadata, parts: Sequence[Part] = ()) -> None:
+        self.path = path
+        self._metadata = metadata
+        self._parts = list(parts)
+        if parts:
+            self._write()
+
+    def __iter__(self) -> Iterator[Part]:
+        return iter(tuple(self._parts))
+
+    def begin(self, part: Part) -> None:
+        """A batch is about to be handed in."""
+        self._parts.append(part)
+        self._write()
+
+    def change(self, part: Part, *, batch: str | None = None, ended: bool | None = None) -> Part:
+        """Its id is known, or its end."""
+        changed = replace(part, id=batch or part.id, ended=part.ended if ended is None else ended)
+        self._parts[self._parts.index(part)] = changed
+        self._write()
+        return changed
+
+    def drop(self, part: Part) -> None:
+        """It was not taken by the provider."""
+        self._parts.remove(part)
+        self._write()
+
+    def _write(self) -> None:
+        data = {
+            "batches_version": BATCHES_VERSION,
+            "run": self._metadata.to_dict(),
+            "batches": [asdict(part) for part in self._parts],
+        }
+        write_atomically(self.path, json.dumps(data, indent=1) + "\n")
+
+
+def read_parts(folder: Path, metadata: RunMetadata) -> tuple[Part, ...]:
+    """
+    The batches of an earlier run; none where it had none.
+
+    ResumeError where they ask another engine than a run of this metadata, or where nobody knows whether one was made.
+    """
+    path = folder / BATCHES
+    if not path.exists():
+        return ()
+    theirs, parts = _read(path)
+    if other := difference(theirs, metadata):
+        message = f"{path}: its batches asked {other}; nothing of them can be taken over"
+        raise ResumeError(message)
+    if unknown := next((part for part in parts if part.id is None), None):
+        raise ResumeError(doubt(path, unknown))
+    return parts
+
+
+def take_over(source: Path, metadata: RunMetadata, *, batch: bool) -> tuple[Part, ...]:
+    """
+    The batches of an earlier run, for one that goes on with it; none for one that calls.
+
+    ResumeError where one has not been read and this run would call what is in it.
+    """
+    parts = read_parts(source, metadata)
+    if batch:
+        return parts
+    if under_way := next((part for part in parts if not part.ended), None):
+        message = (
+            f"{source / BATCHES}: batch {under_way.id} (requests: {len(under_way.requests):,}) has not been read; add "
+            "--jsbench-batch to get its answers, or remove the file to pay for them again"
+        )
+        raise ResumeError(message)
+    return ()
+
+
+def doubt(path: Path, part: Part) -> str:
+    """What is to be done where a batch may have been made, and its id is not known."""
+    return (
+        f"{path}: the run ended while a batch (requests: {len(part.requests):,}) was being handed in, at "
+        f"{part.handed_in_at}; see in the provider's list of batches whether it is there, and write its id into the "
+        "file, or take the entry out"
+    )
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Whether a run's folder names a batch of which the results have not been read."""
+    path = folder / BATCHES
+    if not path.exists():
+        return False
+    try:
+        _, parts = _read(path)
+    except RecordError:  # somebody is to see it
+        return True
+    return not all(part.ended for part in parts)
+
+
+def _read(path: Path) -> tuple[RunMetadata, tuple[Part, ...]]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        parts = (Part(**{**part, "requests": tuple(part["requests"])}) for part in data["batches"])
+        return RunMetadata.from_dict(data["run"]), tuple(parts)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        message = f"{path} cannot be read: {type(error).__name__}: {error}; expected what --jsbench-batch wrote there"
+        raise RecordError(message) from error

@@ -1,0 +1,200 @@
+"""Providers with a batch API: a call of its own and a request of a batch get the same answer."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.engines import anthropic_wire, openai_wire, responses_wire
+from tests.engines.provider import Asked, Provider, Reply, json_reply, raw_reply
+
+#: the request that is meant, by the title of its schema
+_TITLE = re.compile(r'"title": ?"(\w+)"')
+
+
+@dataclass(slots=True, kw_only=True)
+class BatchServer:
+    """What both have in common: batches that end after so many looks, and answers by the schema's title."""
+
+    provider: Provider
+    #: title to answer's text, to (status, error body), or to how the request ended in its batch
+    answers: dict[str, Any] = field(default_factory=dict)
+    #: looks at a batch before it has ended; None: it never does
+    looks: int | None = 0
+    #: how a batch ends
+    ending: str = ""
+    #: answers to the next requests for a path, instead of the right one
+    broken: dict[str, list[Reply]] = field(default_factory=dict)
+    #: the requests of each batch that was made
+    batches: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    files: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    #: bodies of calls of their own
+    live: list[dict[str, Any]] = field(default_factory=list)
+    #: what each batch is answered
+    frozen: dict[str, dict[str, Any]] = field(default_factory=dict)
+    looked: dict[str, int] = field(default_factory=dict)
+    #: called with each look
+    on_look: Callable[[int], None] | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.provider.choose = self._choose
+
+    @property
+    def url(self) -> str:
+        """What --jsbench-base-url is given."""
+        return self.provider.url
+
+    def make(self, name: str, rows: list[dict[str, Any]]) -> None:
+        self.batches[name], self.frozen[name] = rows, dict(self.answers)
+
+    def answer(self, body: Any, batch: str | None = None) -> Any:
+        found = _TITLE.search(json.dumps(body))
+        answers = self.answers if batch is None else self.frozen[batch]
+        return answers.get(found[1] if found else "", '{"n": 1}')
+
+    def has_ended(self, batch: str) -> bool:
+        with self._lock:
+            self.looked[batch] = self.looked.get(batch, 0) + 1
+        if self.on_look is not None:
+            self.on_look(self.looked[batch])
+        return self.looks is not None and self.looked[batch] > self.looks
+
+    def _choose(self, asked: Asked) -> Reply:
+        waiting = next((replies for path, replies in self.broken.items() if path in asked.path and replies), None)
+        return waiting.pop(0) if waiting else self.reply(asked)
+
+    def reply(self, asked: Asked) -> Reply:
+        raise NotImplementedError
+
+
+def _lines(rows: list[dict[str, Any]]) -> Reply:
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    return raw_reply(text.encode(), kind="application/octet-stream")
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenAIServer(BatchServer):
+    """Files, batches, Chat Completions and Responses."""
+
+    ending: str = "completed"
+    #: of a batch that failed as a whole
+    errors: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"{self.provider.url}/v1"
+
+    def reply(self, asked: Asked) -> Reply:
+        match asked.method, asked.path.removeprefix("/v1/").split("/"):
+            case "POST", ["files"]:
+                name = f"file-{len(self.files)}"
+                rows = [line for line in asked.body.split(b"\n") if line.startswith(b'{"custom_id"')]
+                self.files[name] = [json.loads(row) for row in rows]
+                return json_reply({"id": name, "object": "file"})
+            case "POST", ["batches"]:
+                name = f"batch_{len(self.batches)}"
+                self.make(name, self.files[asked.body["input_file_id"]])
+                return json_reply(self._batch(name, "validating"))
+            case "GET", ["batches", name]:
+                if name not in self.batches:
+                    return json_reply(openai_wire.error_body(f"No batch {name}"), status=404)
+                return json_reply(self._batch(name, self.ending if self.has_ended(name) else "in_progress"))
+            case "GET", ["files", name, "content"]:
+                kind, _, batch = name.partition("-")
+                rows = [self._row(batch, request) for request in self.batches[batch]]
+                return _lines([row for row in rows if row and row.pop("in") == kind])
+            case _:
+                self.live.append(asked.body)
+                status, body = self._answered(asked.path, self.answer(asked.body))
+                return json_reply(body, status=status)
+
+    def _batch(self, name: str, status: str) -> dict[str, Any]:
+        total, ended = len(self.batches[name]), status in {"completed", "expired", "cancelled"}
+        return {
+            "id": name,
+            "object": "batch",
+            "status": status,
+            "output_file_id": f"output-{name}" if ended else None,
+            "error_file_id": f"error-{name}" if ended else None,
+            "errors": {"object": "list", "data": self.errors} if self.errors else None,
+            "request_counts": {"total": total, "completed": total if ended else 0, "failed": 0},
+        }
+
+    def _row(self, batch: str, request: dict[str, Any]) -> dict[str, Any] | None:
+        answer, name = self.answer(request["body"], batch), request["custom_id"]
+        if answer == "absent":
+            return None
+        if answer in ("batch_expired", "batch_cancelled"):
+            error = {"code": answer, "message": "This request could not be executed"}
+            return {"in": "error", "custom_id": name, "response": None, "error": error}
+        status, body = self._answered(request["url"], answer)
+        response = {"status_code": status, "request_id": "r", "body": body}
+        kind = "output" if status == 200 else "error"
+        return {"in": kind, "custom_id": name, "response": response, "error": None}
+
+    def _answered(self, path: str, answer: Any) -> tuple[int, Any]:
+        if not isinstance(answer, str):
+            return answer[0], answer[1]
+        if path.endswith("responses"):
+            return 200, responses_wire.whole(responses_wire.message(answer))
+        return 200, openai_wire.whole(answer)
+
+
+@dataclass(slots=True, kw_only=True)
+class AnthropicServer(BatchServer):
+    """Message Batches, and Messages."""
+
+    def reply(self, asked: Asked) -> Reply:
+        path = asked.path.partition("?")[0].removeprefix("/v1/messages").strip("/").split("/")
+        match asked.method, path:
+            case "GET", ["batches"]:
+                return json_reply({"data": [], "has_more": False, "first_id": None, "last_id": None})
+            case "POST", ["batches"]:
+                name = f"msgbatch_{len(self.batches)}"
+                self.make(name, asked.body["requests"])
+                return json_reply(self._batch(name, ended=False))
+            case "GET", ["batches", name]:
+                return json_reply(self._batch(name, ended=self.has_ended(name)))
+            case "GET", ["batches", name, "results"]:
+                rows = [self._row(name, request) for request in self.batches[name]]
+                return _lines([row for row in rows if row])
+            case _:
+                self.live.append(asked.body)
+                answer = self.answer(asked.body)
+                if isinstance(answer, str):
+                    return json_reply(self._message(answer))
+                return json_reply(answer[1], status=answer[0])
+
+    def _batch(self, name: str, *, ended: bool) -> dict[str, Any]:
+        total = len(self.batches[name])
+        return {
+            "id": name,
+            "type": "message_batch",
+            "processing_status": "ended" if ended else "in_progress",
+            "request_counts": {
+                "processing": 0 if ended else total,
+                "succeeded": total if ended else 0,
+                **dict.fromkeys(("errored", "canceled", "expired"), 0),
+            },
+            "results_url": f"{self.provider.url}/v1/messages/batches/{name}/results" if ended else None,
+        }
+
+    def _row(self, batch: str, request: dict[str, Any]) -> dict[str, Any] | None:
+        answer = self.answer(request["params"], batch)
+        if answer == "absent":
+            return None
+        if answer in ("expired", "canceled"):
+            result: dict[str, Any] = {"type": answer}
+        elif isinstance(answer, str):
+            result = {"type": "succeeded", "message": self._message(answer)}
+        else:
+            result = {"type": "errored", "error": answer[1]}
+        return {"custom_id": request["custom_id"], "result": result}
+
+    def _message(self, text: str) -> dict[str, Any]:
+        return anthropic_wire.whole({"type": "text", "text": text})
