@@ -22,9 +22,8 @@ KEY = "Zq7-not-to-be-told-4411"
 
 for _name in ("openai", "anthropic"):
     pytest.importorskip(_name, reason=f"needs the {_name} package")
-# as the conftest says; httpx2 loads httpcore2 late, and knows its exceptions by their classes
+# as the conftest says
 for _name in (
-    "httpcore2",
     "openai.resources",
     "pytest_jsbench.engines.openai_batches",
     "pytest_jsbench.engines.anthropic_batches",
