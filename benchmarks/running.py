@@ -43,6 +43,7 @@ def measure(command: list[str], folder: Path) -> Cost:
     """Run the command to its end."""
     start = time.perf_counter()
     environment = {**os.environ, KEY_VARIABLE: "none", "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what was compiled stays compiled, as for a user
     log = folder / "log.txt"
     with log.open("wb") as out, subprocess.Popen(command, cwd=folder, env=environment, stdout=out, stderr=out) as child:
         _, status, used = os.wait4(child.pid, 0)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -46,7 +47,7 @@ class Selected:
         from pytest_jsbench.datasets.prepared import PreparedDataset
         from pytest_jsbench.datasets.registry import open_dataset
 
-        dataset = PreparedDataset.open(folder, reopen=functools.cache(lambda: open_dataset(selection)))
+        dataset = PreparedDataset.open(folder, reopen=_once(lambda: open_dataset(selection)))
         return cls(dataset=dataset, marks={CaseKey.parse(key): marks for key, marks in handed["marks"].items()})
 
     def hand_over(self, folder: Path) -> dict[str, Any]:
@@ -55,3 +56,14 @@ class Selected:
 
         prepare(self.dataset, folder)
         return {"folder": str(folder), "marks": {str(key): list(marks) for key, marks in self.marks.items()}}
+
+
+def _once(open_source: Callable[[], Dataset]) -> Callable[[], Dataset]:
+    """Open it when it is first needed, and only once: the threads of all calls in flight come at the same time."""
+    lock, opened = threading.Lock(), functools.cache(open_source)
+
+    def get() -> Dataset:
+        with lock:
+            return opened()
+
+    return get
