@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pytest_jsbench.prompts.model import Prompt
 
-_SPACE = re.compile(r"\s+")
+_SPACES = re.compile(r"\s{2,}")
 #: more than tokens of JSON or English hold on average, so that an estimate is rather too low than too high
 _BYTES_PER_TOKEN = 4
 
@@ -23,5 +23,14 @@ class PromptLength:
 
 def estimate(prompt: Prompt) -> PromptLength:
     """A low estimate: a token for every four bytes, white space apart, since an indentation is one token."""
-    size = sum(len(_SPACE.sub(" ", message.content).encode("utf-8", "replace")) for message in prompt.messages)
+    size = sum(_size(message.content) for message in prompt.messages)
     return PromptLength(tokens=-(-size // _BYTES_PER_TOKEN), exact=False)
+
+
+def _size(text: str) -> int:
+    """Bytes, with one for all of a run of white space; the text is not copied piece by piece, for it may be long."""
+    return _bytes(text) - sum(_bytes(spaces.group()) - 1 for spaces in _SPACES.finditer(text))
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
