@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 from pytest_jsbench.datasets.base import Dataset, Selection
-from pytest_jsbench.display import printable
+from pytest_jsbench.display import described, printable
 from pytest_jsbench.errors import DatasetError, JSBenchError
 from pytest_jsbench.extensions import installed, load, origin
 from pytest_jsbench.imports import is_reference
@@ -109,8 +109,7 @@ def _open_point(selection: Selection, point: EntryPoint) -> Dataset:
     except JSBenchError:
         raise
     except Exception as error:
-        reason = printable(" ".join(f"{type(error).__name__}: {error}".split()))
-        message = f"dataset '{point.name}' cannot be opened by {origin(point)}: {reason}"
+        message = f"dataset '{point.name}' cannot be opened by {origin(point)}: {described(error)}"
         raise DatasetError(message) from error
     if missing := [part for part in ("keys", "case") if not callable(getattr(dataset, part, None))]:
         message = (
