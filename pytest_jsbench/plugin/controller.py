@@ -93,9 +93,7 @@ class Controller:
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         """Keep as many tests queued at each worker as it looks ahead; step aside where the user chose otherwise."""
-        if config.getoption("dist") == "load" and config.getoption("maxschedchunk", None) is None:
-            return scheduler(config, log, ahead=4 * self._active.concurrency)
-        return None
+        return scheduler(config, log, ahead=4 * self._active.concurrency)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the record off the report, which pytest keeps for the whole session."""

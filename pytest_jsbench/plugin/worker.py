@@ -82,7 +82,9 @@ class Worker:
         elif cases:
             self._make = self._acceptance()
         if cases:
-            self._lookahead = LookAhead(session, self._attempt, concurrency=active.concurrency)
+            self._lookahead = LookAhead(
+                session, self._attempt, concurrency=active.concurrency, steals=active.run.steals
+            )
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
