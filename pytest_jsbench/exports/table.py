@@ -99,7 +99,12 @@ def detail(name: str, text: str) -> list[str]:
     """A word and what there is to say of it, wrapped."""
     indent = " " * _DETAIL_INDENT
     return textwrap.wrap(
-        text, _WIDTH, initial_indent=name.ljust(_DETAIL_INDENT), subsequent_indent=indent, break_long_words=False
+        text,
+        _WIDTH,
+        initial_indent=name.ljust(_DETAIL_INDENT),
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,  # a path is to be copied
     )
 
 
