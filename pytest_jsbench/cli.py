@@ -24,7 +24,12 @@ from pytest_jsbench.verdicts.dialects import NAMES
 
 def main(arguments: Sequence[str] | None = None, *, out: TextIO | None = None) -> int:
     """Run the command; 0 when all passed, 1 when not, 2 on bad input, as pytest and diff have it."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    given = sys.argv[1:] if arguments is None else arguments
+    if not given:
+        parser.print_help(sys.stderr)
+        return 2
+    options = parser.parse_args(given)
     try:
         passed: bool = options.command(options, out or sys.stdout)
     except JSBenchError as error:
@@ -82,7 +87,9 @@ def _add_adapt(commands: Any) -> None:
     adapt.add_argument("--subset", choices=tuple(SUBSETS), help="only this provider's (default: each)")
     adapt.add_argument("--mode", choices=("narrow", "relax"), default="narrow", help="default: narrow")
     adapt.add_argument("--tasks", metavar="A,B", help="only these tasks")
-    adapt.add_argument("--split", default="test", help="the split of a dataset in the hub's layout, or all")
+    adapt.add_argument(
+        "--split", default="test", metavar="S", help="this split of a dataset in the hub's layout, or all"
+    )
     adapt.add_argument("--limit", type=int, metavar="N", help="only the first N cases of each task")
     adapt.add_argument("-v", "--verbose", action="store_true", help="every schema with its changes")
     adapt.add_argument("--json", action="store_true", help="one outcome per line, as JSON, and nothing else")

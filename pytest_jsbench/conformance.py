@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_jsbench import typeschemas
 from pytest_jsbench.contracts import Contract
+from pytest_jsbench.errors import ContractError
 from pytest_jsbench.failures import verdict_text
 from pytest_jsbench.verdicts import JudgePolicy, judge
 
@@ -36,4 +37,11 @@ def _text(answer: object) -> str:
         return bytes(answer).decode("utf-8", "backslashreplace")
     if typeschemas.is_described(type(answer)):
         return typeschemas.to_json(answer)
-    return json.dumps(answer, ensure_ascii=False)
+    try:
+        return json.dumps(answer, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        message = (
+            f"the answer, a {typeschemas.name_of(type(answer))}, is no JSON value: {error}; expected text, bytes, "
+            "an object of a Pydantic model, dataclass or TypedDict, or what json.dumps takes"
+        )
+        raise ContractError(message) from error

@@ -56,7 +56,8 @@ def _read(path: Path) -> Schema:
         schema = json.loads(path.read_text("utf-8"))
     except OSError as error:
         message = (
-            f"cannot read the schema {path}: {error.strerror or error}; a relative path starts at the test's folder"
+            f"cannot read the schema {path}: {error.strerror or error}; a relative path starts at the folder "
+            "of the test (for assert_conforms at the working folder)"
         )
         raise ContractError(message) from error
     except (ValueError, RecursionError) as error:

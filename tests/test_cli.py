@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -180,6 +181,12 @@ def test_what_is_no_records_file_is_one_line_and_status_two(
     assert shown.startswith("jsbench: ")
     assert message in shown or "records.jsonl:1" in shown
     assert len(shown.splitlines()) == 1
+
+
+def test_without_a_command_each_is_listed_with_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+
+    assert re.search(r"^ +judge +judge recorded answers again", capsys.readouterr().err, re.MULTILINE)
 
 
 @pytest.mark.parametrize("seconds", ["0", "soon", "inf"])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench import JudgePolicy, assert_conforms
+from pytest_jsbench.errors import ContractError
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}
 
@@ -65,6 +66,19 @@ def test_a_schema_may_be_a_type_and_an_answer_an_object_of_one() -> None:
     assert assert_conforms(NUMBER, Count(n=1)) == {"n": 1}
     with pytest.raises(AssertionError, match=r"schema_violation: \$\.n: -1"):
         assert_conforms(NUMBER, Count(n=-1))
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"), [({"n": {1}}, "a dict, is no JSON value: Object of type set"), (object(), "a object, is no")]
+)
+def test_an_answer_that_no_json_stands_for_is_the_caller_s_mistake(answer: object, found: str) -> None:
+    with pytest.raises(ContractError, match=f"^the answer, {found}.*; expected text, bytes, "):
+        assert_conforms(NUMBER, answer)
+
+
+def test_a_schema_that_is_not_there_is_looked_for_from_the_working_folder() -> None:
+    with pytest.raises(ContractError, match=r"cannot read the schema .*assert_conforms at the working folder\)$"):
+        assert_conforms("nowhere.json", {})
 
 
 def test_hostile_text_reaches_no_terminal() -> None:

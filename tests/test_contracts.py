@@ -64,7 +64,7 @@ def test_a_path_starts_at_the_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "cannot read the schema *a.json: No such file or directory; a relative path starts at the test's"),
+        (None, "cannot read the schema *a.json: No such file or directory; a relative path starts at the folder of"),
         ("{", "the schema *a.json is not JSON: "),
         ("[1]", "the schema *a.json is a JSON list; expected an object, true or false"),
     ],

@@ -46,6 +46,8 @@ class HubDataset:
         """The selection's part of a hub dataset, through the `datasets` library, its cache and its offline mode."""
         if importlib.util.find_spec("datasets") is None:
             message = f"dataset '{selection.source}' needs the package datasets: pip install 'pytest-jsbench[datasets]'"
+            if not Path(selection.source).expanduser().exists():
+                message += " (no file or folder here has this name, so it is one of the hub)"
             raise DatasetError(message)
         rows: dict[CaseKey, tuple[Table, int]] = {}
         with _quiet(), _cached_where_unreachable(selection.source):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytest_jsbench.engines.hints import PARAMETERS, find_hint
 from pytest_jsbench.engines.messages import one_line
+from pytest_jsbench.engines.requirements import NO_KEY
 from pytest_jsbench.generations import CallError, Declined, DeclineReason, FaultKind, ResponseFormat
 
 if TYPE_CHECKING:
@@ -192,6 +193,8 @@ def decide(error: ProviderError, *, sent: Sent, secret: str | None) -> Declined 
         return Declined(reason=outcome, message=message, sent=sent)
     hint = find_hint(error) if outcome is FaultKind.BAD_REQUEST else None
     message = f"{message} (to change it: {hint})" if hint else message
+    if outcome is FaultKind.AUTH and secret == NO_KEY:
+        message = f"{message} (no key was sent: --jsbench-api-key-env names the variable that holds it)"
     return CallError(outcome, message, status=error.status, retry_after=error.retry_after)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.outcomes import Outcome
 
 NOT_APPLICABLE = "n/a"
-_LONGEST_TASK = 15
+_WIDTH = 80
 _LONGEST_KEYWORD = 24
 _MOST_NAMED = 5
 _DETAIL_INDENT = 11
@@ -61,17 +61,23 @@ def _with_errors(summary: Summary, headers: list[str], rows: list[list[str]]) ->
 
 
 def _ruled(headers: list[str], rows: list[list[str]]) -> list[str]:
-    """The rows as a table, with a rule above the last."""
-    text = tabulate(
-        rows,
-        headers=headers,
-        tablefmt="simple",
-        disable_numparse=True,
-        colalign=["left"] + ["right"] * (len(headers) - 1),
-    )
-    lines = text.splitlines()
+    """The rows as a table, with a rule above the last; what is too wide is taken from the names of the tasks."""
+    align = ["left"] + ["right"] * (len(headers) - 1)
+
+    def lay_out(longest: int) -> list[str]:
+        named = [[_cut(printable(task), longest), *figures] for task, *figures in rows]
+        text = tabulate(named, headers=headers, tablefmt="simple", disable_numparse=True, colalign=align)
+        return text.splitlines()
+
+    lines = lay_out(_WIDTH)
+    if (excess := len(lines[2]) - _WIDTH) > 0:
+        lines = lay_out(lines[2].index(" ") - excess)
     lines.insert(len(lines) - 1, lines[2])
     return lines
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def keyword_table(summary: Summary) -> list[str]:
@@ -94,7 +100,12 @@ def detail(name: str, text: str) -> list[str]:
     """A word and what there is to say of it, wrapped."""
     indent = " " * _DETAIL_INDENT
     return textwrap.wrap(
-        text, 80, initial_indent=name.ljust(_DETAIL_INDENT), subsequent_indent=indent, break_long_words=False
+        text,
+        _WIDTH,
+        initial_indent=name.ljust(_DETAIL_INDENT),
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,  # a path is to be copied
     )
 
 
@@ -155,7 +166,7 @@ def _disputed(summary: Summary) -> str:
 
 def _row(task: str, metrics: Metrics) -> list[str]:
     return [
-        printable(task, _LONGEST_TASK),
+        task,
         _rate(metrics.declared_coverage),
         _rate(metrics.empirical_coverage),
         _figure(metrics.ttft.p50),
@@ -168,7 +179,7 @@ def _row(task: str, metrics: Metrics) -> list[str]:
 def _decision_row(task: str, metrics: Metrics) -> list[str]:
     seconds = metrics.grammar_compilation.p50
     return [
-        printable(task, _LONGEST_TASK),
+        task,
         _rate(metrics.declared_coverage),
         _of(metrics.over_constraint),
         _of(metrics.under_constraint),

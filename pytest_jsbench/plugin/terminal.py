@@ -16,6 +16,7 @@ from pytest_jsbench.plugin.activation import Active
 from pytest_jsbench.plugin.controller import Controller
 from pytest_jsbench.plugin.decision import Decision
 from pytest_jsbench.resumption import Resumption
+from pytest_jsbench.summaries import Summary
 
 _LETTERS = {
     "api_error": "A",
@@ -28,6 +29,9 @@ _LETTERS = {
     "schema_violation": "V",
     "wrong_decision": "D",
 }
+
+#: engines that would only say the same again
+_RECORDED = frozenset({"recorded", "replay"})
 
 
 class Terminal:
@@ -105,7 +109,7 @@ class Terminal:
             from pytest_jsbench.exports.changes import changes
 
             lines += changes(decision.comparison, decision.baseline.source)
-        for line in [*lines, *detail("records", self._where())]:
+        for line in [*lines, *detail("records", self._where()), *self._going_on(controller.summary)]:
             reporter.write_line(line)
         for warning in controller.warnings:
             for line in detail("warning", printable(warning, 2000)):
@@ -137,11 +141,25 @@ class Terminal:
         active = self._active
         if active.folder is None:
             return "not kept (--jsbench-output DIR keeps them)"
-        here = Path.cwd()
-        folder = active.folder.relative_to(here) if active.folder.is_relative_to(here) else active.folder
+        folder = _from_here(active.folder)
         if active.settings.output is None:
             return f"{folder} (the last 5 runs; --jsbench-output DIR keeps them for good)"
         return str(folder)
+
+    def _going_on(self, summary: Summary) -> list[str]:
+        """How what was not answered is called, where a call could still answer it."""
+        active = self._active
+        if not summary.total.errors or active.folder is None or not active.suite or active.settings.batch is not None:
+            return []
+        if active.selected.labelled is not None or active.metadata.engine in _RECORDED:
+            return []
+        runs = _from_here(active.folder.parent)
+        return detail("go on", f"the same with --jsbench-resume={runs} calls only what is missing")
+
+
+def _from_here(folder: Path) -> Path:
+    here = Path.cwd()
+    return folder.relative_to(here) if folder.is_relative_to(here) else folder
 
 
 def _source(active: Active) -> str:

@@ -72,6 +72,13 @@ def keys(source: Path, **selection: object) -> list[str]:
     return [str(key) for key in open_dataset(chosen).keys()]
 
 
+def test_a_path_that_is_not_there_is_told_from_a_package_that_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+
+    with pytest.raises(DatasetError, match=r"'pytest-jsbench\[datasets\]' \(no file or folder here has this name"):
+        open_dataset(Selection(source="nothing/here"))
+
+
 def test_configs_are_tasks_and_the_test_split_is_taken(hub: Path) -> None:
     assert keys(hub) == ["easy::e1", "easy::e2", "easy::e3", "hard::h1"]
 

@@ -10,6 +10,7 @@ import pytest
 
 from pytest_jsbench.engines.faults import connection_fault, decide, request_fault
 from pytest_jsbench.engines.provider_errors import ProviderError, retry_after
+from pytest_jsbench.engines.requirements import NO_KEY
 from pytest_jsbench.generations import CallError, Declined, DeclineReason, FaultKind, ResponseFormat, Sent
 
 WITH_SCHEMA = Sent(response_format=ResponseFormat.JSON_SCHEMA)
@@ -50,6 +51,14 @@ def test_a_providers_words_tell_whose_fault_it_was(
 def test_where_no_schema_was_sent_none_is_unsupported(status: int, body: Any) -> None:
     expected = FaultKind.SERVER if status == 500 else FaultKind.BAD_REQUEST
     assert outcome(status, body, sent=WITHOUT_SCHEMA) is expected
+
+
+@pytest.mark.parametrize(("secret", "told"), [(NO_KEY, True), ("sk-1", False)])
+def test_a_server_that_wants_a_key_and_got_none_is_told_how(secret: str, told: bool) -> None:
+    body = {"error": {"message": "Invalid API Key", "type": "authentication_error"}}
+    decided = decide(ProviderError.parse(body, status=401), sent=WITH_SCHEMA, secret=secret)
+
+    assert ("(no key was sent: --jsbench-api-key-env names" in decided.message) is told
 
 
 @pytest.mark.parametrize("kind", ["api_error", "server_error"])

@@ -30,6 +30,17 @@ def test_a_hostile_task_name_keeps_its_place() -> None:
     assert all(len(line) <= 80 and "\x1b" not in line for line in shown)
 
 
+def test_a_task_s_name_is_whole_where_there_is_room_and_else_cut_by_what_is_too_much() -> None:
+    task = "tests.test_invoices_of_all"
+    broken = record("b", verdict=examples.BROKEN, generation=examples.failed())
+
+    assert f"{task[:24]}…" in table(summarize(examples.run(record(task=task))))[3]
+    assert f"{task[:23]} " in table(summarize(examples.run(record(task=task[:23]))))[3]
+    crowded = table(summarize(examples.run(record(task=task), broken)))
+    assert crowded[3].startswith(f"{task[:14]}… ")
+    assert {len(line) for line in crowded[2:]} == {80}
+
+
 def test_every_line_fits_eighty_columns_whatever_went_wrong() -> None:
     shown = lines(
         record("a" * 100, task="JsonSchemaStore"),

@@ -57,7 +57,8 @@ def records(run: Path) -> list[dict[str, Any]]:
 
 def test_only_what_is_missing_is_called_and_the_records_are_those_of_one_run(counted: Bench) -> None:
     counted.write({"broken.txt": "broken"})
-    counted.run(*ENGINE, "--jsbench-output=out")
+    broken = counted.run(*ENGINE, "--jsbench-output=out")
+    broken.stdout.fnmatch_lines(["go on *the same with --jsbench-resume=out calls only what is missing"])
     assert calls(counted) == ["a", "b", "broken", "c", "violated"]
     counted.write({"broken.txt": ""})
     counted.case("grown")
@@ -66,6 +67,7 @@ def test_only_what_is_missing_is_called_and_the_records_are_those_of_one_run(cou
 
     assert calls(counted) == ["broken", "grown"]
     result.assert_outcomes(passed=5, failed=1)
+    result.stdout.no_fnmatch_line("go on *")
     first, second = runs(counted)
     result.stdout.fnmatch_lines(
         [
