@@ -99,8 +99,8 @@ class Bench:
 
 @pytest.fixture(autouse=True)
 def not_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is run here is a run of its own, even where these tests are run by xdist."""
-    for name in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
+    """What is run here is a run of its own, even where these tests are run by xdist or on GitHub."""
+    for name in [name for name in os.environ if name.startswith(("PYTEST_XDIST_", "GITHUB_"))]:
         monkeypatch.delenv(name)
     # what a process has compiled, the next one need not compile again, as for a user
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
