@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from pytest_jsbench.cases import BrokenCase, Case
+from pytest_jsbench.cases import BrokenCase, Case, copy_of
 from pytest_jsbench.datasets.labelled import Instance
 from pytest_jsbench.engines.base import Acceptor
 from pytest_jsbench.generations import CallError, Decided, Decision, Declined, Failed, FaultKind, Generation
@@ -58,7 +57,7 @@ class AcceptanceRunner:
     def _ask(self, case: Case, instances: Sequence[Instance]) -> Generation:
         start = time.perf_counter()
         try:
-            acceptance = self.acceptor.accepts(copy.deepcopy(case.schema), [instance.text for instance in instances])
+            acceptance = self.acceptor.accepts(copy_of(case.schema), [instance.text for instance in instances])
         except CallError as error:
             return Failed(kind=error.kind, message=error.message)
         except Exception as error:  # noqa: BLE001  an engine's bug is one case's outcome, never the run's end

@@ -70,6 +70,13 @@ class BrokenCase:
     reason: str = "not_json"
 
 
+def copy_of(value: Any) -> Any:
+    """A JSON value of one's own, equal to the given one; copy.deepcopy takes several times as long."""
+    if isinstance(value, Mapping):
+        return {name: copy_of(inner) for name, inner in value.items()}
+    return [copy_of(inner) for inner in value] if isinstance(value, list) else value
+
+
 def digest(value: object) -> str:
     """The SHA-256 of a JSON value in canonical form (sorted keys, no white space), as `sha256:<hex>`."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

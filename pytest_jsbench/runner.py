@@ -6,7 +6,6 @@ Only an attempt that a limit or the end of the session forbids has no record: it
 
 from __future__ import annotations
 
-import copy
 import json
 import time
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from datetime import UTC, datetime
 import tenacity
 
 from pytest_jsbench.adaptation import Adapted, Change, Inexpressible
-from pytest_jsbench.cases import BrokenCase, Case, CaseKey, Schema
+from pytest_jsbench.cases import BrokenCase, Case, CaseKey, Schema, copy_of
 from pytest_jsbench.engines.base import Engine, TokenCounter
 from pytest_jsbench.errors import JSBenchError
 from pytest_jsbench.generations import (
@@ -116,7 +115,7 @@ class Runner:
                 key=case.key,
                 repeat=repeat,
                 prompt=asked,
-                schema=copy.deepcopy(adapted.schema),
+                schema=copy_of(adapted.schema),
                 params=self.params,
             )
             generation, retries = self._generate(request, waits)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_jsbench.cases import CaseKey, digest, safe_name
+from pytest_jsbench.cases import CaseKey, copy_of, digest, safe_name
 
 
 @pytest.mark.parametrize("name", ["o10010", "calculate_area_88ee549f", "Ünïcode", "a.b-c+d@e=f"])
@@ -42,3 +44,14 @@ def test_a_key_is_read_back_from_its_text() -> None:
 def test_what_is_not_a_key_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected task::id"):
         CaseKey.parse(text)
+
+
+def test_a_copy_is_equal_and_shares_nothing_that_can_be_changed() -> None:
+    schema: dict[str, Any] = {"items": [{"enum": [1, None, "a", True, 1.5]}], "$defs": {"a": {}}}
+
+    copied = copy_of(schema)
+
+    assert copied == schema
+    copied["items"][0]["enum"].append(2)
+    copied["$defs"]["a"]["type"] = "object"
+    assert schema == {"items": [{"enum": [1, None, "a", True, 1.5]}], "$defs": {"a": {}}}
