@@ -170,12 +170,14 @@ def _scenarios(down: float) -> dict[str, Scenario]:
 def _once(bench: Bench, scenario: Scenario, expected: list[Any], output: str) -> Ending:
     workers = ("-n", str(scenario.workers)) if scenario.workers else ()
     bench.provider.reset(**scenario.settings)
+    back_up = time.perf_counter() + scenario.settings.get("down", 0.0)
     process = bench.start(output, *workers, *scenario.options, small_disk=scenario.small_disk)
     scenario.disturb(bench, process)
     status = process.wait()
     while _has_members(process.pid):  # workers whose controller is gone end by themselves
         time.sleep(LATENCY)
     broken = _broken_calls(bench.folder / output)
+    time.sleep(max(0.0, back_up - time.perf_counter()))
     bench.start(output, *workers, f"--jsbench-resume={output}").wait()
     counts = bench.provider.counts()
     return Ending(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_jsbench.display import printable
+from pytest_jsbench.display import described, printable
 from pytest_jsbench.errors import ClassifierError, ImportFailed, nearest
 from pytest_jsbench.extensions import installed, load, origin
 from pytest_jsbench.imports import import_object, is_reference
@@ -16,6 +16,8 @@ from pytest_jsbench.verdicts import FailureType
 
 ENTRY_POINTS = "pytest_jsbench.classifiers"
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
+#: what writes itself without running foreign code, and is not long
+_PLAIN = (str, int, float)
 _FAILURE_TYPES = frozenset(kind.value for kind in FailureType)
 
 
@@ -33,12 +35,13 @@ class Classifier:
         """The code of a failed attempt; ClassifierError, in one line, where there is none to be had."""
         try:
             code = self.function(copy.deepcopy(record))
-        except Exception as error:
-            said = printable(" ".join(f"raised {type(error).__name__}: {error}".split()))
-            raise ClassifierError(self._said(said)) from error
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # pytest.skip and sys.exit too: the attempt is paid for, and must not be lost
+            raise ClassifierError(self._said(f"raised {described(error)}")) from error
         if code is None or (isinstance(code, str) and _CODE.fullmatch(code) and code not in _FAILURE_TYPES):
             return code
-        found = printable(repr(code), 80)
+        found = printable(repr(code), 80) if isinstance(code, _PLAIN) else f"a {type(code).__name__}"
         expected = "expected None or a code such as 'refusal_in_german', and none of the failure types"
         raise ClassifierError(self._said(f"gave {found}; {expected}"))
 

@@ -16,6 +16,16 @@ def printable(text: str, limit: int = 300) -> str:
     return shown + "…" if len(cut) > limit else shown
 
 
+def described(error: BaseException, limit: int = 300) -> str:
+    """What was raised, on one line; its name alone where the error cannot even be written."""
+    name = type(error).__name__
+    try:
+        text = f"{name}: {error}"
+    except Exception:  # noqa: BLE001  foreign code, and no reason to lose what was under way
+        text = name
+    return printable(" ".join(text.split()), limit)
+
+
 def _escaped(character: str) -> str:
     if unicodedata.category(character) not in _HIDDEN:
         return character

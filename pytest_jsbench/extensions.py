@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import metadata
 
-from pytest_jsbench.display import printable
+from pytest_jsbench.display import described, printable
 from pytest_jsbench.errors import JSBenchError
 
 _LONGEST = 160
@@ -30,7 +30,7 @@ def load(point: metadata.EntryPoint, *, kind: str, error: type[JSBenchError]) ->
     try:
         return point.load()
     except (Exception, SystemExit) as reason:
-        said = printable(" ".join(f"{type(reason).__name__}: {reason}".split()), _LONGEST)
+        said = described(reason, _LONGEST)
         message = f"{kind} '{point.name}': cannot import {origin(point)}: {said}; {_MEND}"
         raise error(message) from reason
 

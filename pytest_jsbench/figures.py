@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from pytest_jsbench.errors import GateError
 from pytest_jsbench.keywords import KEYWORDS, KeywordMetrics
+from pytest_jsbench.metrics import COUNTED_FAILURES, COUNTS, RATES, SPREAD, TIMES, TOKENS, Metrics
 from pytest_jsbench.statistics import Distribution, Proportion, proportion
-from pytest_jsbench.summaries import COUNTED_FAILURES, COUNTS, RATES, SPREAD, TIMES, TOKENS, Metrics, Summary
+from pytest_jsbench.summaries import Summary
 from pytest_jsbench.verdicts import FailureType
 
 if TYPE_CHECKING:

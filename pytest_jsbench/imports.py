@@ -7,7 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-from pytest_jsbench.display import printable
+from pytest_jsbench.display import described
 from pytest_jsbench.errors import ImportFailed, nearest
 
 _NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
@@ -32,8 +32,7 @@ def import_object(reference: str, *, purpose: str) -> object:
     try:
         found: object = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
-        reason = printable(" ".join(f"{type(error).__name__}: {error}".split()))
-        message = f"{purpose}: cannot import {module_name}: {reason}"
+        message = f"{purpose}: cannot import {module_name}: {described(error)}"
         raise ImportFailed(message) from error
     for name in path.split(".") if path != "*" else ():
         if not hasattr(found, name):

@@ -19,6 +19,8 @@ from pytest_jsbench.records import RECORDS_VERSION, Record, RunMetadata
 
 #: the file of a run's folder that holds what was taken over from an earlier run
 RESUMED = "records.resumed.jsonl"
+#: the file of a run's folder that holds what was answered after the run had ended, by a call that was then in flight
+LATE = "records.late.jsonl"
 #: the file of a run's folder that names the batches it handed in
 BATCHES = "batch.json"
 
@@ -46,12 +48,21 @@ class Journal:
             message = f"cannot write {self.path}: {error}; the record of {record.key} is not on disk"
             raise JournalError(message) from error
 
+    def go_on_in(self, path: Path) -> None:
+        """Leave the file to whoever writes it anew; what comes from now on goes into another."""
+        with self._lock:
+            self._close()
+            self.path = path
+
     def close(self) -> None:
         """Close the file."""
         with self._lock:
-            if self._file is not None:
-                self._file.close()
-                self._file = None
+            self._close()
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 def _write_whole(file: FileIO, data: bytes, size: int) -> None:

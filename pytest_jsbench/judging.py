@@ -46,7 +46,9 @@ def judge_records(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_jso
         records = tuple(_judged_again(record, judge) for record in content.records)
         if as_json:
             for record in records:
-                _write_json(out, {"task": record.key.task, "id": record.key.id}, record.verdict)
+                _write_json(
+                    out, {"task": record.key.task, "id": record.key.id, "repeat": record.repeat}, record.verdict
+                )
     planned = content.metadata.planned()
     if planned is None:  # written before plans were: what was recorded is what is known
         planned = tuple(record.key for record in records)
@@ -110,7 +112,7 @@ def _policy(data: Mapping[str, Any], changes: Mapping[str, Any]) -> JudgePolicy:
     return JudgePolicy(**{**values, **changes})
 
 
-def _write_json(out: TextIO, names: Mapping[str, str], verdict: Verdict) -> None:
+def _write_json(out: TextIO, names: Mapping[str, str | int], verdict: Verdict) -> None:
     out.write(json.dumps({**names, **verdict_to_dict(verdict)}, ensure_ascii=True) + "\n")
 
 

@@ -26,7 +26,7 @@ from pytest_jsbench.prompts import Message, Prompt, PromptLength
 from pytest_jsbench.verdicts import FailureType, Verdict
 
 #: the version of a line of `records.jsonl`; raised when a field is added
-RECORDS_VERSION = "1.0"
+RECORDS_VERSION = "1.1"
 
 #: what a run's header holds as such
 _TEXTS = ("run_id", "started_at", "engine", "model", "response_format")

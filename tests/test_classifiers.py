@@ -83,9 +83,24 @@ def refuse(_: Record) -> str:
     raise ValueError("no\nmood \x1b[31m")
 
 
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+def despair(_: Record) -> str:
+    raise Unspeakable
+
+
 @pytest.mark.parametrize(
     ("function", "said"),
     [
+        (despair, "raised Unspeakable"),
+        (lambda _: Unspeakable(), "gave a Unspeakable; expected None or a code"),
+        (lambda _: sys.exit(3), "raised SystemExit: 3"),
+        (lambda _: pytest.skip("not mine"), "raised Skipped: not mine"),
         (refuse, "raised ValueError: no mood \\x1b[31m"),
         (lambda _: 3, "gave 3; expected None or a code such as 'refusal_in_german', and none of the failure types"),
         (lambda _: "Bad Code", "gave 'Bad Code'; expected None or a code"),

@@ -142,6 +142,15 @@ def test_a_run_that_was_killed_is_judged_again_by_what_each_worker_has_left(tmp_
     assert "pass rate  2/2 = 1.000" in shown
 
 
+def test_json_tells_the_repeats_of_a_case_apart(tmp_path: Path) -> None:
+    attempts = [replace(record("a", schema=SCHEMA), repeat=repeat) for repeat in (0, 1)]
+    journal.write(tmp_path / "records.jsonl", examples.metadata(), attempts)
+
+    lines = [json.loads(line) for line in judged(tmp_path, "--json")[1].splitlines()]
+
+    assert [(line["id"], line["repeat"]) for line in lines] == [("a", 0), ("a", 1)]
+
+
 def test_answers_that_do_not_pass_are_status_one(tmp_path: Path) -> None:
     journal.write(
         tmp_path / "records.jsonl",

@@ -11,8 +11,9 @@ import pytest
 
 from pytest_jsbench import journal
 from pytest_jsbench.errors import JournalError, RecordError
-from pytest_jsbench.journal import Journal
+from pytest_jsbench.journal import Journal, JournalContent, read
 from tests import examples
+from tests.examples import record
 
 
 def test_what_is_appended_is_on_disk_at_once(tmp_path: Path) -> None:
@@ -42,6 +43,17 @@ def test_threads_do_not_tear_each_others_lines(tmp_path: Path) -> None:
 
     ids = {record.key.id for record in journal.read(book.path).records}
     assert ids == {f"{worker}-{number}" for worker in range(4) for number in range(50)}
+
+
+def test_a_file_of_the_version_before_codes_and_batches_is_read(tmp_path: Path) -> None:
+    old, header = record("a").to_dict(), examples.metadata().to_dict()
+    del old["codes"], header["classifiers"]
+    lines = [{"type": "run", "records_version": "1.0", "run": header}, old]
+    (tmp_path / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    content = read(tmp_path / "records.jsonl")
+
+    assert content == JournalContent(metadata=examples.metadata(), records=(record("a"),), warnings=())
 
 
 def test_a_torn_last_line_is_skipped_with_a_warning(tmp_path: Path) -> None:

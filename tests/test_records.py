@@ -10,7 +10,7 @@ import pytest
 
 from pytest_jsbench.errors import RecordError
 from pytest_jsbench.generations import FaultKind
-from pytest_jsbench.records import AnsweredBy, AskedBy, Record, RunMetadata
+from pytest_jsbench.records import RECORDS_VERSION, AnsweredBy, AskedBy, Record, RunMetadata
 from tests import examples
 
 RECORDS = [
@@ -48,7 +48,7 @@ def test_a_line_conforms_to_the_published_schema(record: Record) -> None:
 
 
 def test_the_header_conforms_to_the_published_schema() -> None:
-    line_validator().validate({"type": "run", "records_version": "1.0", "run": examples.metadata().to_dict()})
+    line_validator().validate({"type": "run", "records_version": RECORDS_VERSION, "run": examples.metadata().to_dict()})
 
 
 @pytest.mark.parametrize(

@@ -118,9 +118,9 @@ class _Bundle:
         named = any(isinstance(_mapping(schema).get(name), str) for name in ("$id", "id"))
         return resolver.in_subresource(self._spec.create_resource(schema)) if named else resolver
 
-    def _rewrite(self, value: Any, resolver: Any, *, top: bool = False) -> Any:
+    def _rewrite(self, value: Any, resolver: Any, *, top: bool = False, foreign: bool = False) -> Any:
         if isinstance(value, list):
-            return [self._rewrite(element, resolver) for element in value]
+            return [self._rewrite(element, resolver, foreign=foreign) for element in value]
         if not isinstance(value, dict):
             return value
         if not top:
@@ -128,18 +128,22 @@ class _Bundle:
         copy: dict[str, Any] = {}
         for keyword, part in value.items():
             if keyword == "$ref" and isinstance(part, str):
-                copy[keyword] = self._pointer(part, resolver)
+                copy[keyword] = self._pointer(part, resolver, foreign=foreign)
             elif keyword in DATA:
                 copy[keyword] = part
             elif keyword in NAMED and isinstance(part, dict):
-                copy[keyword] = {name: self._rewrite(inner, resolver) for name, inner in part.items()}
+                copy[keyword] = {name: self._rewrite(inner, resolver, foreign=foreign) for name, inner in part.items()}
             elif top or keyword not in _NAMES or not isinstance(part, str):
-                copy[keyword] = self._rewrite(part, resolver)
+                copy[keyword] = self._rewrite(part, resolver, foreign=foreign or keyword.startswith("x-"))
         return copy
 
-    def _pointer(self, reference: str, resolver: Any) -> str:
-        """The reference as a pointer from the root; as it is where it leads nowhere."""
+    def _pointer(self, reference: str, resolver: Any, *, foreign: bool) -> str:
+        """The reference as a pointer from the root; as it is where it leads nowhere, and that is the judge's to say."""
         found = self._find(reference, resolver)
+        if found is None and self._opaque and reference.startswith("#") and not foreign:
+            # the judge does not see the document that the reference is about
+            message = f"refers to {printable(reference, 200)!r}, which is not there, or is no schema to be taken out"
+            raise Unreadable(message, reason="unresolvable_reference")
         if found is None:
             return reference
         contents, resolver = found

@@ -14,7 +14,7 @@ from pytest_jsbench.cases import BrokenCase, Case, CaseKey, safe_name
 from pytest_jsbench.datasets.base import Row, Selection, choose_tasks
 from pytest_jsbench.datasets.listing import free_key
 from pytest_jsbench.datasets.rows import case_of
-from pytest_jsbench.display import printable
+from pytest_jsbench.display import described
 from pytest_jsbench.errors import DatasetError, nearest
 
 _SPLITS_ALL = "all"
@@ -169,7 +169,7 @@ def _no_connection(source: str) -> str | None:
     except (HfHubHTTPError, OfflineModeIsEnabled):
         return None  # an answer; the library says what it means
     except Exception as error:  # noqa: BLE001  of whichever HTTP library the hub's client uses
-        return printable(" ".join(f"{type(error).__name__}: {error}".split()), limit=120)
+        return described(error, limit=120)
     return None
 
 

@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 from pytest_jsbench.datasets.base import Dataset, Selection
-from pytest_jsbench.display import printable
+from pytest_jsbench.display import described, printable
 from pytest_jsbench.errors import DatasetError, JSBenchError
 from pytest_jsbench.extensions import installed, load, origin
 from pytest_jsbench.imports import is_reference
@@ -28,6 +28,7 @@ def open_dataset(selection: Selection) -> Dataset:
     """The dataset of a selection; DatasetError says what else was found, and every kind that is accepted."""
     source = selection.source
     if source == _BUILTIN:
+        _refuse_split(selection)
         from pytest_jsbench.datasets.builtin import BuiltinDataset
 
         return BuiltinDataset.open(selection)
@@ -39,6 +40,7 @@ def open_dataset(selection: Selection) -> Dataset:
     if (point := _installed().get(source)) is not None:
         return _open_point(selection, point)
     if is_reference(source):
+        _refuse_split(selection)
         from pytest_jsbench.datasets.objects import open_object
 
         return open_object(selection)
@@ -88,7 +90,16 @@ def _open_glob(selection: Selection, pattern: Path) -> Dataset:
 def _open_files(selection: Selection, paths: list[Path], *, root: Path) -> Dataset:
     from pytest_jsbench.datasets.folder import open_files
 
+    _refuse_split(selection)
     return open_files(selection, paths, root=root)
+
+
+def _refuse_split(selection: Selection) -> None:
+    """A split that was asked for where there are none; whoever wants all of them gets all there is."""
+    if selection.split not in {Selection().split, "all"}:
+        source, split = printable(selection.source), printable(selection.split)
+        message = f"dataset '{source}' has no splits; leave --jsbench-split={split} out, it is for the hub's layout"
+        raise DatasetError(message)
 
 
 def _installed() -> dict[str, EntryPoint]:
@@ -109,8 +120,7 @@ def _open_point(selection: Selection, point: EntryPoint) -> Dataset:
     except JSBenchError:
         raise
     except Exception as error:
-        reason = printable(" ".join(f"{type(error).__name__}: {error}".split()))
-        message = f"dataset '{point.name}' cannot be opened by {origin(point)}: {reason}"
+        message = f"dataset '{point.name}' cannot be opened by {origin(point)}: {described(error)}"
         raise DatasetError(message) from error
     if missing := [part for part in ("keys", "case") if not callable(getattr(dataset, part, None))]:
         message = (

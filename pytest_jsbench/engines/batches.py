@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from pytest_jsbench.display import printable
 from pytest_jsbench.engines.bodies import LONGEST_BODY
 from pytest_jsbench.engines.calls import settle
 from pytest_jsbench.engines.deadlines import Deadline
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 RETRIES = 4
 #: seconds for one such request
 TIMEOUT = 120.0
+#: characters of a batch's id that are believed; both providers' have some forty
+_LONGEST_ID = 200
 #: characters of a request's name, in both APIs
 LONGEST_NAME = 64
 
@@ -99,9 +102,9 @@ def to_line(value: object) -> bytes:
 
 
 def read_id(batch: object) -> str:
-    """The id of a batch that an SDK has read; it builds its objects of whatever a server says."""
+    """The id of a batch that an SDK has read; it builds its objects of whatever a server says, and it will be shown."""
     found = getattr(batch, "id", None)
-    if isinstance(found, str) and found:
+    if isinstance(found, str) and found and printable(found, _LONGEST_ID) == found:
         return found
     raise CallError(FaultKind.BAD_RESPONSE, "the server did not say the batch's id")
 

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pytest_jsbench.errors import ExportError
 from pytest_jsbench.exports.every_eval_ever_rows import row
 from pytest_jsbench.journal import write_atomically
-from pytest_jsbench.summaries import RATES, Metrics, Summary
+from pytest_jsbench.metrics import RATES, Metrics
+from pytest_jsbench.summaries import Summary
 
 if TYPE_CHECKING:
     from pytest_jsbench.records import Run

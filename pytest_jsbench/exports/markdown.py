@@ -13,8 +13,9 @@ from pytest_jsbench.records import Record, Run
 if TYPE_CHECKING:
     from pytest_jsbench.comparisons import Comparison
     from pytest_jsbench.gates import GateResult
+    from pytest_jsbench.metrics import Metrics
     from pytest_jsbench.statistics import Proportion
-    from pytest_jsbench.summaries import Metrics, Summary
+    from pytest_jsbench.summaries import Summary
 
 _MOST_FAILURES = 50
 #: GitHub shows no more of a step

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_jsbench.display import printable
+from pytest_jsbench.display import described, printable
 from pytest_jsbench.errors import ExportError, ImportFailed, JSBenchError, nearest
 from pytest_jsbench.exports import every_eval_ever
 from pytest_jsbench.extensions import installed, load, origin
@@ -36,9 +36,10 @@ class Exporter:
             written = self.function(path, run, summary)
         except JSBenchError:
             raise
-        except Exception as error:
-            said = printable(" ".join(f"{type(error).__name__}: {error}".split()))
-            message = f"exporter '{self.name}', {self.origin}, could not write {path}: {said}"
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # pytest.fail and sys.exit too: what else the run writes is not to be lost
+            message = f"exporter '{self.name}', {self.origin}, could not write {path}: {described(error)}"
             raise ExportError(message) from error
         return written if isinstance(written, Path) else path
 

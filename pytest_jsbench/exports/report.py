@@ -16,7 +16,7 @@ from pytest_jsbench.errors import MissingRequirement
 from pytest_jsbench.exports.report_cases import chunks, index
 from pytest_jsbench.exports.report_charts import charts
 from pytest_jsbench.journal import write_atomically
-from pytest_jsbench.summaries import COUNTED_FAILURES
+from pytest_jsbench.metrics import COUNTED_FAILURES
 
 if TYPE_CHECKING:
     from pytest_jsbench.comparisons import Comparison

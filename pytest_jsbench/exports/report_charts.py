@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pytest_jsbench.metrics import Metrics
     from pytest_jsbench.statistics import Distribution
-    from pytest_jsbench.summaries import Metrics
 
 _BINS = 24
 _PITCH = 10

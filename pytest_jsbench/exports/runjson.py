@@ -14,7 +14,8 @@ from pytest_jsbench.journal import write_atomically
 from pytest_jsbench.records import Run
 from pytest_jsbench.summaries import Summary
 
-RUN_VERSION = "1.1"
+#: the version of `run.json`; raised when a field is added
+RUN_VERSION = "1.2"
 
 
 def run_to_dict(

@@ -11,10 +11,11 @@ from tabulate import tabulate
 
 from pytest_jsbench.display import printable
 from pytest_jsbench.generations import Failed
+from pytest_jsbench.metrics import COUNTED_FAILURES, Metrics
 from pytest_jsbench.missing import MissingReason
 from pytest_jsbench.records import Run
 from pytest_jsbench.statistics import Proportion
-from pytest_jsbench.summaries import COUNTED_FAILURES, Metrics, Summary
+from pytest_jsbench.summaries import Summary
 
 if TYPE_CHECKING:
     from pytest_jsbench.cases import CaseKey

@@ -117,7 +117,7 @@ def activate(config: pytest.Config) -> None:
         from pytest_jsbench.plugin.progress import Progress
         from pytest_jsbench.plugin.terminal import Terminal
 
-        controller = Controller(config, active)
+        controller = Controller(config, active, worker)
         config.pluginmanager.register(controller, "jsbench-controller")
         config.pluginmanager.register(Terminal(config, active, controller), "jsbench-terminal")
         config.pluginmanager.register(Progress(config, active, controller), "jsbench-progress")

@@ -91,7 +91,7 @@ class Batch:
                 reporter.write_line(f"jsbench: {doubt(path / journal.BATCHES, part)}", yellow=True)
 
     def _run(self, session: Any) -> None:
-        if self._handing is not None or not self._controller.planned or self._config.option.collectonly:
+        if self._handing is not None or not self._controller.reported.planned or self._config.option.collectonly:
             return
         if getattr(session, "testsfailed", 0) and not self._config.option.continue_on_collection_errors:
             return
@@ -119,7 +119,7 @@ class Batch:
             told=self._say_handed_in,
         )
         resources.callback(self._spend, handing)
-        attempts = [attempt for attempt in self._controller.planned if attempt not in active.recorded]
+        attempts = [attempt for attempt in self._controller.reported.planned if attempt not in active.recorded]
         handing.hand_in(gather(self._worker.suite_runner(), attempts, active.selected.dataset.case))
         handing.wait(self._progress(), leave=active.settings.batch == "leave")
 

@@ -35,6 +35,8 @@ class Handover:
     recorded: Path | None = None
     #: the cases, as the controller has written them down
     selected: Mapping[str, Any] = field(default_factory=dict)
+    #: whether what a worker was sent may be taken back, so that it must not begin with it
+    steals: bool = False
     #: the engine as xdist's controller has prepared it; None where this process prepares it itself
     prepared: EngineConfig | None = None
 
@@ -61,6 +63,7 @@ class Handover:
             limits=Limits(**data["limits"]),
             recorded=None if recorded is None else Path(recorded),
             selected=data["selected"],
+            steals=data["steals"],
             prepared=EngineConfig.from_dict(data["engine"]),
         )
 
@@ -77,6 +80,7 @@ class Handover:
             {
                 "engine": prepared.to_dict(),
                 "selected": selected,
+                "steals": node.config.getoption("dist") == "worksteal",
                 "metadata": self.metadata.to_dict(),
                 "folder": None if self.folder is None or remote else str(self.folder),
                 "shared": None if apart else str(self.shared),

@@ -57,7 +57,14 @@ class LookAhead(Generic[T]):
     `--maxfail` none beyond those in flight, so that little is paid for tests that will not run.
     """
 
-    def __init__(self, session: pytest.Session, call: Callable[[JSBenchCase, float], T], *, concurrency: int) -> None:
+    def __init__(
+        self,
+        session: pytest.Session,
+        call: Callable[[JSBenchCase, float], T],
+        *,
+        concurrency: int,
+        steals: bool = False,
+    ) -> None:
         self._session = session
         self._call = call
         self._depth = concurrency if session.config.option.maxfail else 4 * concurrency
@@ -65,12 +72,17 @@ class LookAhead(Generic[T]):
         #: by the item's own id, for a node id takes its time to be written
         self._futures: dict[int, Future[T]] = {}
         self._position = {id(item): position for position, item in enumerate(session.items)}
+        #: for which `advance` was last called
+        self._latest: pytest.Item | None = None
         #: the first place in the session's order that was not looked at yet
         self._next = 0
-        self._worker_queue = _worker_queue(session.config)
+        self._worker_queue = None if steals else _worker_queue(session.config)
 
     def advance(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         """Queue what will be needed from `item` on."""
+        if self._latest is not None:  # where its test was skipped or broke before it asked, nobody will
+            self._futures.pop(id(self._latest), None)
+        self._latest = item
         room = self._depth - len(self._futures)
         if room <= 0:
             return

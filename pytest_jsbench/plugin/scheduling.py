@@ -10,11 +10,16 @@ import pytest
 
 def scheduler(config: pytest.Config, log: Any, *, ahead: int) -> Any:
     """
-    An xdist scheduler that keeps `ahead` tests queued at each worker.
+    An xdist scheduler that keeps `ahead` tests queued at each worker; None where the user chose another.
 
     A worker can look ahead only over tests it was sent; what it was sent cannot be taken back, so it is sent no more
     than it looks ahead. Nothing is stolen, so nothing is paid twice.
     """
+    if config.getoption("dist") == "each":
+        message = "--dist=each would ask for every case once in each worker, and keep one answer; use --dist=load"
+        raise pytest.UsageError(message)
+    if config.getoption("dist") != "load" or config.getoption("maxschedchunk", None) is not None:
+        return None
     from xdist.scheduler import LoadScheduling
 
     class CreditScheduling(LoadScheduling):  # type: ignore[misc]  # xdist is not typed

@@ -18,7 +18,7 @@ from pytest_jsbench.engines.recorder import RecordingEngine
 from pytest_jsbench.engines.registry import require_acceptor
 from pytest_jsbench.errors import EngineError, JournalError
 from pytest_jsbench.generations import Failed
-from pytest_jsbench.journal import Journal
+from pytest_jsbench.journal import LATE, Journal
 from pytest_jsbench.limits import Admission, Refused
 from pytest_jsbench.missing import MissingReason
 from pytest_jsbench.plugin.activation import Active, prepare
@@ -28,7 +28,7 @@ from pytest_jsbench.plugin.lookahead import LookAhead
 from pytest_jsbench.plugin.outcomes import Outcome
 from pytest_jsbench.plugin.owntests import asks
 from pytest_jsbench.prices import price_of
-from pytest_jsbench.records import AnsweredBy, Record
+from pytest_jsbench.records import AnsweredBy, Attempt, Record
 from pytest_jsbench.runner import Runner
 from pytest_jsbench.verdicts import Judge
 
@@ -51,6 +51,8 @@ class Worker:
         self._make: Callable[[JSBenchCase, float], Record] | None = None
         self._journal: Journal | None = None
         self._lookahead: LookAhead[Outcome] | None = None
+        #: answers that did not pass: their tests may be run again by a plugin, which is no reason to ask again
+        self._answered: dict[Attempt, Outcome] = {}
         self._left_behind = LeftBehind(active.run.shared, active.folder)
         self._lock = threading.RLock()
         #: by whose prices they reckon
@@ -80,7 +82,9 @@ class Worker:
         elif cases:
             self._make = self._acceptance()
         if cases:
-            self._lookahead = LookAhead(session, self._attempt, concurrency=active.concurrency)
+            self._lookahead = LookAhead(
+                session, self._attempt, concurrency=active.concurrency, steals=active.run.steals
+            )
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
@@ -91,14 +95,23 @@ class Worker:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
         """Start nothing more, and let go of the engine and the judge."""
-        self._refuse(Refused(MissingReason.STOPPED, "the session ended first"))
-        if self._lookahead is not None:
-            self._lookahead.stop()
+        self._stop()
         self._resources.close()
         for admission in self._admissions.values():
             admission.close()
         if self._journal is not None:
             self._journal.close()
+
+    def leave_records(self) -> None:
+        """Start nothing more; what calls in flight still bring is written apart: the records are summed up."""
+        self._stop()
+        if self._journal is not None:
+            self._journal.go_on_in(self._journal.path.with_name(LATE))
+
+    def _stop(self) -> None:
+        self._refuse(Refused(MissingReason.STOPPED, "the session ended first"))
+        if self._lookahead is not None:
+            self._lookahead.stop()
 
     def outcome(self, item: JSBenchCase) -> Outcome:
         """What became of the item's attempt; waits for it."""
@@ -222,6 +235,8 @@ class Worker:
         """One attempt, in a thread of its own, written down by the thread that paid for it."""
         assert self._make is not None
         assert self._lookahead is not None
+        if (answered := self._answered.get((item.key, item.repeat))) is not None:
+            return answered
         if (recorded := self._active.recorded.get((item.key, item.repeat))) is not None:
             return self.resumed(self.suite_runner().judge_again(recorded))
         if (left := self._left_behind.record((item.key, item.repeat))) is not None:
@@ -230,5 +245,10 @@ class Worker:
             record = self._make(item, planned_at)
         except Refused as refused:
             return Outcome.of_refused(item.key, item.repeat, refused)
-        broken_by_us = self._lookahead.stopped and isinstance(record.generation, Failed)
-        return Outcome(result=record) if broken_by_us else self.write(record)
+        broken = isinstance(record.generation, Failed)
+        if broken and self._lookahead.stopped:  # by us
+            return Outcome(result=record)
+        outcome = self.write(record)
+        if not (broken or record.verdict.passed):
+            self._answered[record.attempt] = outcome
+        return outcome

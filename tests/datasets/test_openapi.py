@@ -236,14 +236,12 @@ def test_a_crooked_document_loses_nothing_else(tmp_path: Path, paths: Any) -> No
     assert keys(write(tmp_path, {"api.json": api("3.1.0", {"A": {}}, paths=paths)})) == ["api.schemas::A"]
 
 
-def test_a_reference_that_leads_nowhere_is_left_for_the_judge_to_name(tmp_path: Path, judge: Judge) -> None:
-    write(
-        tmp_path,
-        {"api.json": api("3.0.0", {"A": {"$ref": "#/components/schemas/B"}, "C": {"$ref": "#/components/schemas/C"}})},
-    )
+def test_a_reference_that_leads_nowhere_is_named_with_its_document(tmp_path: Path) -> None:
+    foreign = {"x-own": {"$ref": "#/nowhere"}, "example": {"$ref": "#/nowhere"}}
+    schemas = {"A": {"$ref": "#/components/schemas/B"}, "C": {"$ref": "#/components/schemas/C"}, "D": foreign}
+    write(tmp_path, {"api.json": api("3.0.0", schemas)})
 
-    found = judge.inspect(schema(tmp_path, "A"))
-
-    assert found is not None
-    assert found.reason == "unresolvable_reference"
+    said = "api.json /components/schemas/A: refers to '#/components/schemas/B', which is not there"
+    assert said in problem(tmp_path, "A")
     assert schema(tmp_path, "C")["$ref"] == "#"
+    assert schema(tmp_path, "D")["x-own"] == {"$ref": "#/nowhere"}

@@ -149,6 +149,18 @@ def test_a_name_that_is_nothing_is_one_line_with_every_kind_and_the_nearest(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("source", ["builtin", "{folder}", "collections:OrderedDict"])
+def test_a_split_of_what_has_none_is_refused_in_one_line(folder: Path, source: str) -> None:
+    source = source.format(folder=folder)
+
+    with pytest.raises(DatasetError, match=r"^dataset '.*' has no splits; leave --jsbench-split=nope out, "):
+        registry.open_dataset(Selection(source=source, split="nope"))
+
+
+def test_all_splits_of_what_has_none_are_all_of_it() -> None:
+    assert keys("builtin", split="all") == keys("builtin")
+
+
 def test_files_that_are_no_files_are_not_waited_for(tmp_path: Path) -> None:
     import os
 

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_jsbench.engines import anthropic_batches, openai_batches
-from pytest_jsbench.engines.batches import Batches, read_lines
+from pytest_jsbench.engines.batches import Batches, read_id, read_lines
 from pytest_jsbench.engines.bodies import LONGEST_BODY
 from pytest_jsbench.engines.registry import find, require_batches
 from pytest_jsbench.errors import EngineError
@@ -229,3 +230,10 @@ def test_results_that_are_none_are_a_fault(pieces: list[bytes], said: str) -> No
 def test_an_engine_without_batches_is_one_line() -> None:
     with pytest.raises(EngineError, match="engine 'scripted' has no batch API: expected anthropic, openai"):
         require_batches(find("scripted"), "scripted")
+
+
+@pytest.mark.parametrize("said", [None, "", 7, "batch_\x1b[31m", "batch\n##[error]", "x" * 201])
+def test_an_id_that_is_none_or_not_fit_to_be_shown_was_not_said(said: object) -> None:
+    with pytest.raises(CallError, match="did not say the batch's id"):
+        read_id(SimpleNamespace(id=said))
+    assert read_id(SimpleNamespace(id="batch_67f-A.1")) == "batch_67f-A.1"

@@ -21,6 +21,10 @@ def names(path, run, summary):
     path.write_text("\\n".join(f"{record.key} {record.verdict.passed}" for record in run.records))
 
 
+def leaves(path, run, summary):
+    raise SystemExit(3)
+
+
 def elsewhere(path, run, summary):
     return Path(path, "inner.txt")
 
@@ -68,6 +72,11 @@ def test_an_installed_package_or_a_function_brings_a_format(tmp_path: Path, name
 
 def test_an_exporter_may_say_what_it_has_written(tmp_path: Path) -> None:
     assert find("elsewhere").write(tmp_path, RUN, summarize(RUN)) == tmp_path / "inner.txt"
+
+
+def test_an_exporter_that_exits_does_not_end_the_run(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match=r"^exporter .* could not write .*: SystemExit: 3$"):
+        find("jsbench_own_exporter:leaves").write(tmp_path / "x", RUN, summarize(RUN))
 
 
 def test_an_exporter_that_breaks_is_one_line_that_names_it(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pytest_jsbench.journal import read, read_run
 from tests.plugin.conftest import Bench
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="ends a process the POSIX way")
@@ -140,3 +141,67 @@ def test_a_full_disk_stops_the_calls_and_loses_nothing_that_was_written(plain: B
 
     again = (plain.path / "calls.txt").read_text().split()
     assert set(again).isdisjoint(record["id"] for record in written)
+
+
+RUN_AGAIN = """
+from _pytest.runner import runtestprotocol
+
+def pytest_runtest_protocol(item, nextitem):
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for report in runtestprotocol(item, nextitem=nextitem, log=False):
+        if report.when == "call" and report.failed:
+            report.outcome = "rerun"
+        item.ihook.pytest_runtest_logreport(report=report)
+    runtestprotocol(item, nextitem=nextitem)
+    return True
+"""
+
+
+def test_an_answer_that_did_not_pass_stands_when_a_plugin_runs_its_test_again(bench: Bench) -> None:
+    bench.write({"conftest.py": RUN_AGAIN, "answering.py": ANSWERING})
+    bench.case("c01")
+    bench.case("c02")
+
+    bench.run(*ENGINE)
+
+    calls = (bench.path / "calls.txt").read_text().split()
+    assert calls.count("c02") == 1
+    assert [record["verdict"]["passed"] for record in bench.records()] == [True, False]
+
+
+LATE = """
+import threading, pytest
+
+ended = threading.Event()
+
+def answer(request):
+    if request.key.id == "late":
+        ended.wait(30)
+    return '{"n": 1}'
+"""
+ENDING = """
+import answering, pytest
+
+def pytest_runtest_logreport(report):
+    if report.when == "call":
+        pytest.exit("enough")
+
+def pytest_unconfigure():
+    answering.ended.set()
+"""
+
+
+def test_an_answer_that_comes_after_the_end_is_kept_apart_from_what_was_summed_up(plain: Bench) -> None:
+    plain.write({"conftest.py": ENDING, "answering.py": LATE})
+    plain.case("first")
+    plain.case("late")
+
+    plain.run(*ENGINE, "--jsbench-concurrency=2")
+
+    (run,) = (plain.path / "out").iterdir()
+    deadline = time.monotonic() + 30
+    while len(read_run(run).records) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert [record["id"] for record in plain.records()] == ["first"]
+    assert plain.run_json()["metrics"]["completions"] == 1
+    assert [record.key.id for record in read(run / "records.late.jsonl").records] == ["late"]

@@ -16,10 +16,12 @@ HERE, ELSEWHERE = SimpleNamespace(popen=True), SimpleNamespace(popen=None, ssh="
 PREPARED = EngineConfig(name="scripted", api_key="the local server's own")
 
 
-def node(spec: Any, *others: Any) -> Any:
+def node(spec: Any, *others: Any, dist: str = "load") -> Any:
     """One of xdist's workers, as the controller sees it."""
     specs = [spec, *others]
-    return SimpleNamespace(gateway=SimpleNamespace(spec=spec), nodemanager=SimpleNamespace(specs=specs), workerinput={})
+    gateway, nodes = SimpleNamespace(spec=spec), SimpleNamespace(specs=specs)
+    config = SimpleNamespace(getoption=lambda _name: dist)
+    return SimpleNamespace(gateway=gateway, nodemanager=nodes, workerinput={}, config=config)
 
 
 @pytest.fixture
@@ -44,6 +46,10 @@ def taken(handover: Handover, worker: Any) -> Handover:
 
 def test_a_worker_on_this_machine_shares_all_files(handover: Handover) -> None:
     assert taken(handover, node(HERE, HERE)) == replace(handover, prepared=PREPARED, selected=SELECTED)
+
+
+def test_a_worker_from_which_tests_are_stolen_knows(handover: Handover) -> None:
+    assert taken(handover, node(HERE, HERE, dist="worksteal")).steals
 
 
 def test_a_worker_on_another_machine_gets_the_records_and_writes_none(handover: Handover) -> None:

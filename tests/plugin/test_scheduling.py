@@ -32,7 +32,7 @@ class Node:
 
 
 def test_what_a_worker_that_has_just_died_cannot_take_goes_to_the_others(pytester: pytest.Pytester) -> None:
-    config = pytester.parseconfig("--tx=2*popen", "-p", "no:benchmark")
+    config = pytester.parseconfig("--tx=2*popen", "--dist=load", "-p", "no:benchmark")
     scheduling = scheduler(config, Producer("test"), ahead=2)
     dying, well = Node(), Node()
     tests = [f"jsbench::t::c{number}" for number in range(8)]
@@ -49,3 +49,16 @@ def test_what_a_worker_that_has_just_died_cannot_take_goes_to_the_others(pyteste
         scheduling.mark_test_complete(well, index)
 
     assert sorted(well.sent) == [2, 3, 4, 5, 6, 7]
+
+
+def test_what_would_be_paid_for_once_in_each_worker_is_refused(pytester: pytest.Pytester) -> None:
+    config = pytester.parseconfig("--tx=2*popen", "--dist=each", "-p", "no:benchmark")
+
+    with pytest.raises(pytest.UsageError, match=r"^--dist=each would ask .*; use --dist=load$"):
+        scheduler(config, Producer("test"), ahead=2)
+
+
+def test_another_way_of_handing_out_tests_is_xdists_own(pytester: pytest.Pytester) -> None:
+    config = pytester.parseconfig("--tx=2*popen", "--dist=worksteal", "-p", "no:benchmark")
+
+    assert scheduler(config, Producer("test"), ahead=2) is None
