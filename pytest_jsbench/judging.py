@@ -57,7 +57,7 @@ def judge_records(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_jso
     if not as_json:
         lines = [f"warning: {printable(warning)}" for warning in content.warnings]
         lines += _changed(content.records, records)
-        if verbose:
+        if verbose and summary.keywords:
             lines += [*keyword_table(summary), ""]
         lines += [*table(summary), "", *details(run, summary)]
         out.writelines(f"{line}\n" for line in lines)

@@ -100,6 +100,12 @@ def test_verbose_shows_the_breakdown_of_recorded_answers(tmp_path: Path) -> None
     assert "Keyword" not in judged(tmp_path)[1]
 
 
+def test_verbose_shows_no_breakdown_where_no_schema_has_a_keyword(tmp_path: Path) -> None:
+    journal.write(tmp_path / "records.jsonl", examples.metadata(), [record("a", schema=True)])
+
+    assert "Keyword" not in judged(tmp_path, "-v")[1]
+
+
 def test_recorded_answers_are_judged_again_and_changes_are_named(tmp_path: Path) -> None:
     wrong = Verdict(failure_type=FailureType.SYNTAX_ERROR, valid=None)
     journal.write(

@@ -3,7 +3,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+import signal
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -98,11 +99,19 @@ class Bench:
 
 @pytest.fixture(autouse=True)
 def not_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is run here is a run of its own, even where these tests are run by xdist."""
-    for name in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
+    """What is run here is a run of its own, even where these tests are run by xdist or on GitHub."""
+    for name in [name for name in os.environ if name.startswith(("PYTEST_XDIST_", "GITHUB_"))]:
         monkeypatch.delenv(name)
     # what a process has compiled, the next one need not compile again, as for a user
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C as in a terminal: what a script starts in the background ignores it, and hands that on."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -115,6 +115,7 @@ def test_a_batch_ends_as_calls_would_have(bench: Bench, server: OpenAIServer, mo
     assert without_batch(batched) == without_batch(live)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_leaves_the_batch_and_resume_picks_it_up_without_paying_again(
     bench: Bench, server: OpenAIServer
 ) -> None:

@@ -96,6 +96,7 @@ def test_the_case_whose_worker_died_is_named_missing(pytester: pytest.Pytester) 
 
 
 @posix
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_leaves_a_summary_and_all_that_was_paid_for(twelve: Bench) -> None:
     twelve.write({"slow": ""})
     command = [sys.executable, "-m", "pytest", *twelve.arguments(*ENGINE, "--jsbench-concurrency=2")]

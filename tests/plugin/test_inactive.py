@@ -88,4 +88,4 @@ def test_every_public_name_is_there() -> None:
     for name in pytest_jsbench.__all__:
         assert getattr(pytest_jsbench, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = pytest_jsbench.nonsense
+        _ = pytest_jsbench.nonsense  # type: ignore[attr-defined]
