@@ -111,10 +111,13 @@ def read_id(batch: object) -> str:
 
 def read_lines(pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """The objects in a body of JSON lines; CallError for anything else."""
-    rest = b""
+    rest = bytearray()  # a long line comes in thousands of pieces, and is not copied for each of them
     for piece in pieces:
-        # not str.splitlines, nor an SDK's iter_lines: JSON strings may hold what these take for the end of a line
-        *whole, rest = (rest + piece).split(b"\n") if b"\n" in piece else (rest + piece,)
+        rest += piece
+        whole: list[bytearray] = []
+        if b"\n" in piece:
+            # not str.splitlines, nor an SDK's iter_lines: JSON strings may hold what these take for the end of a line
+            *whole, rest = rest.split(b"\n")
         if len(rest) > LONGEST_BODY:
             raise CallError(FaultKind.BAD_RESPONSE, f"a result is longer than {LONGEST_BODY:,} bytes")
         for line in whole:
@@ -122,7 +125,7 @@ def read_lines(pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     yield from _objects(rest)
 
 
-def _objects(line: bytes) -> Iterator[dict[str, Any]]:
+def _objects(line: bytes | bytearray) -> Iterator[dict[str, Any]]:
     if not line.strip():
         return
     try:
