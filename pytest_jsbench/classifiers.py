@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_jsbench.display import described, printable
-from pytest_jsbench.errors import ClassifierError, ImportFailed, nearest
-from pytest_jsbench.extensions import installed, load, origin
-from pytest_jsbench.imports import import_object, is_reference
+from pytest_jsbench.errors import ClassifierError, nearest
+from pytest_jsbench.extensions import find_function, installed
 from pytest_jsbench.records import Record
 from pytest_jsbench.verdicts import FailureType
 
@@ -77,22 +76,12 @@ def classify(record: Record, classifiers: Sequence[Classifier]) -> Classified:
 def find(name: str) -> Classifier:
     """The classifier of that name; ClassifierError says what else was expected."""
     points = installed(ENTRY_POINTS, kind="classifier", error=ClassifierError)
-    if name in points:
-        found = load(points[name], kind="classifier", error=ClassifierError)
-        return _classifier(name, origin(points[name]), found)
-    if is_reference(name) and not name.endswith("*"):
-        return _classifier(name, "a function of your own", _imported(name))
+    if (found := find_function(name, points, kind="classifier", error=ClassifierError)) is not None:
+        return _classifier(name, *found)
     own = "package.module:function"
     known = f"{nearest(name, points)}, or {own}" if points else f"expected {own}, for no installed package brings any"
     message = f"unknown classifier '{printable(name)}': {known}"
     raise ClassifierError(message)
-
-
-def _imported(reference: str) -> object:
-    try:
-        return import_object(reference, purpose="classifier")
-    except ImportFailed as error:
-        raise ClassifierError(str(error)) from error
 
 
 def _classifier(name: str, source: str, found: object) -> Classifier:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import metadata
 
 from pytest_jsbench.display import described, printable
-from pytest_jsbench.errors import JSBenchError
+from pytest_jsbench.errors import ImportFailed, JSBenchError
+from pytest_jsbench.imports import import_object, is_reference
 
 _LONGEST = 160
 _MEND = "update that package, or uninstall it"
@@ -33,6 +35,20 @@ def load(point: metadata.EntryPoint, *, kind: str, error: type[JSBenchError]) ->
         said = described(reason, _LONGEST)
         message = f"{kind} '{point.name}': cannot import {origin(point)}: {said}; {_MEND}"
         raise error(message) from reason
+
+
+def find_function(
+    name: str, points: Mapping[str, metadata.EntryPoint], *, kind: str, error: type[JSBenchError]
+) -> tuple[str, object] | None:
+    """Where a name leads, for messages, and what stands there: an entry point's, or `package.module:function`'s."""
+    if name in points:
+        return origin(points[name]), load(points[name], kind=kind, error=error)
+    if not is_reference(name) or name.endswith("*"):
+        return None
+    try:
+        return "a function of your own", import_object(name, purpose=kind)
+    except ImportFailed as reason:
+        raise error(str(reason)) from reason
 
 
 def origin(point: metadata.EntryPoint) -> str:

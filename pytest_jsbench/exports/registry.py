@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_jsbench.display import described, printable
-from pytest_jsbench.errors import ExportError, ImportFailed, JSBenchError, nearest
+from pytest_jsbench.errors import ExportError, JSBenchError, nearest
 from pytest_jsbench.exports import every_eval_ever
-from pytest_jsbench.extensions import installed, load, origin
-from pytest_jsbench.imports import import_object, is_reference
+from pytest_jsbench.extensions import find_function, installed
 from pytest_jsbench.records import Run
 from pytest_jsbench.summaries import Summary
 
@@ -49,20 +48,11 @@ def find(name: str) -> Exporter:
     if name in _BUILT_IN:
         return Exporter(name=name, origin="built in", function=_BUILT_IN[name])
     points = installed(ENTRY_POINTS, kind="exporter", error=ExportError)
-    if name in points:
-        return _exporter(name, origin(points[name]), load(points[name], kind="exporter", error=ExportError))
-    if is_reference(name) and not name.endswith("*"):
-        return _exporter(name, "a function of your own", _imported(name))
+    if (found := find_function(name, points, kind="exporter", error=ExportError)) is not None:
+        return _exporter(name, *found)
     known = nearest(name, {*_BUILT_IN, *points})
     message = f"unknown exporter '{printable(name)}': {known}; one of your own is package.module:function"
     raise ExportError(message)
-
-
-def _imported(reference: str) -> object:
-    try:
-        return import_object(reference, purpose="exporter")
-    except ImportFailed as error:
-        raise ExportError(str(error)) from error
 
 
 def _exporter(name: str, source: str, found: object) -> Exporter:
