@@ -178,7 +178,8 @@ def write_atomically(path: Path, text: str | Iterable[str]) -> None:
     """Replace a file's content, given as a whole or in parts, in one step; JournalError when the disk will not."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        with part.open("w", encoding="utf-8") as file:
+        part.unlink(missing_ok=True)
+        with part.open("x", encoding="utf-8") as file:  # what stands there may be a link
             file.writelines([text] if isinstance(text, str) else text)
         part.replace(path)
     except OSError as error:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,10 @@ import pytest
 from pytest_jsbench.journal import BATCHES
 
 _CACHED_RUNS = 5
+#: what the name of a run, and of its folder, begins with
+_RUN_ID = re.compile(r"\d{8}T\d{6}Z-.")
+#: seconds after its last record in which a run that has not ended may still go on
+_LONGEST_PAUSE = 24 * 60 * 60.0
 
 
 def run_folder(config: pytest.Config, output: Path | None, run_id: str) -> Path | None:
@@ -20,12 +27,26 @@ def run_folder(config: pytest.Config, output: Path | None, run_id: str) -> Path 
     cache = getattr(config, "cache", None)
     if cache is None:
         return None
+    _refuse_links(config)
     try:
         parent = cache.mkdir("jsbench")
         _prune(parent, keep=_CACHED_RUNS - 1)
         return _new_folder(parent, run_id)
     except (OSError, pytest.UsageError):  # a cache that cannot be written is pytest's to report
         return None
+
+
+def _refuse_links(config: pytest.Config) -> None:
+    """Who writes a repository may put a link where pytest's cache is going to be; nobody has asked for its target."""
+    root = config.rootpath
+    given = Path(os.path.expandvars(config.getini("cache_dir"))).expanduser()
+    cache = Path(os.path.abspath(root / given))  # noqa: PTH100  resolve() follows the links that are looked for
+    kept = cache / "d" / "jsbench"
+    named = root if cache.is_relative_to(root) else cache
+    found = kept.resolve()
+    if found != named.resolve() / kept.relative_to(named):
+        message = f"{kept} leads to {found} by a link, through which no run is kept: remove it, or add --jsbench-output"
+        raise pytest.UsageError(message)
 
 
 def _new_folder(parent: Path, name: str) -> Path:
@@ -49,11 +70,26 @@ def _new_folder(parent: Path, name: str) -> Path:
 
 
 def _prune(parent: Path, *, keep: int) -> None:
-    runs = sorted(entry for entry in parent.iterdir() if entry.is_dir())
+    """Remove the oldest runs; what is no run stays, and so does one that may be under way or is paid for."""
+    runs = sorted(entry for entry in parent.iterdir() if _is_run(entry))
     for folder in runs[: max(0, len(runs) - keep)]:
-        if (folder / BATCHES).exists() and _is_unfinished(folder):  # it is paid for
+        if (folder / BATCHES).exists() and _is_unfinished(folder):
+            continue
+        if not (folder / "run.json").exists() and _is_recent(folder):
             continue
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_run(entry: Path) -> bool:
+    records = entry / "records.jsonl"
+    if not _RUN_ID.match(entry.name) or entry.resolve() != entry.parent.resolve() / entry.name:
+        return False
+    return entry.is_dir() and records.is_file() and not records.is_symlink()
+
+
+def _is_recent(folder: Path) -> bool:
+    newest = max(path.lstat().st_mtime for path in folder.glob("records*.jsonl"))
+    return datetime.now(UTC).timestamp() - newest < _LONGEST_PAUSE
 
 
 def _is_unfinished(folder: Path) -> bool:

@@ -80,7 +80,8 @@ def test_run_json_holds_the_metrics_of_the_table(ended: Ended) -> None:
 def test_without_an_output_folder_the_records_are_in_pytests_cache(bench: Bench) -> None:
     bench.case("a")
     for number in range(5):
-        bench.write({f".pytest_cache/d/jsbench/20200101T00000{number}Z-old/records.jsonl": ""})
+        folder = f".pytest_cache/d/jsbench/20200101T00000{number}Z-old"
+        bench.write({f"{folder}/records.jsonl": "", f"{folder}/run.json": "{}"})
 
     result = bench.run()
 

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.plugin.conftest import Bench
+
+CACHED = ".pytest_cache/d/jsbench"
+RUN = "20200101T00000{}Z-old"
+
+
+def link(path: Path, target: Path) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.symlink_to(target, target_is_directory=True)
+    except OSError:
+        pytest.skip("no symbolic links here")
+
+
+def ended(bench: Bench, name: str) -> None:
+    bench.write({f"{CACHED}/{name}/records.jsonl": "", f"{CACHED}/{name}/run.json": "{}"})
+
+
+def cached(bench: Bench) -> list[str]:
+    return sorted(path.name for path in (bench.path / CACHED).iterdir())
+
+
+@pytest.mark.parametrize("linked", [CACHED, ".pytest_cache/d", ".pytest_cache"])
+def test_a_link_where_pytests_cache_should_be_is_refused_and_nothing_behind_it_changes(
+    bench: Bench, linked: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    if bench.workers and linked != CACHED:
+        pytest.skip("where a run is started, it is started once")
+    target = tmp_path_factory.mktemp("precious")
+    kept = target / CACHED.removeprefix(linked).lstrip("/")
+    for number in range(9):
+        (kept / f"20200101T00000{number}Z-x").mkdir(parents=True)
+        (kept / f"20200101T00000{number}Z-x" / "records.jsonl").touch()
+    link(bench.path / linked, target)
+    before = sorted(kept.rglob("*"))
+    bench.case("a")
+
+    result = bench.run()
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: *jsbench leads to {kept} by a link, * remove it, or add --jsbench-output"])
+    assert sorted(kept.rglob("*")) == before
+
+
+def test_only_what_is_a_run_is_ever_removed_from_pytests_cache(plain: Bench, tmp_path: Path) -> None:
+    for number in range(6):
+        ended(plain, RUN.format(number))
+    for name in ("0-notes", "thesis", "20200101-old", "20200101T000000Z-"):
+        ended(plain, name)
+    plain.write({f"{CACHED}/{RUN.format(0)}-without-records/photo.png": ""})
+    link(plain.path / CACHED / f"{RUN.format(0)}-link", tmp_path / "precious")
+    (tmp_path / "precious" / "records.jsonl").touch()
+    (plain.path / CACHED / f"{RUN.format(0)}-linked-records").mkdir()
+    (plain.path / CACHED / f"{RUN.format(0)}-linked-records" / "records.jsonl").symlink_to(tmp_path / "precious")
+    others = [name for name in cached(plain) if name not in map(RUN.format, range(6))]
+    plain.case("a")
+
+    plain.run()
+
+    left = [name for name in cached(plain) if name not in others]
+    assert [*left[:-1], len(left)] == [RUN.format(2), RUN.format(3), RUN.format(4), RUN.format(5), 5]
+    assert set(others) < set(cached(plain))
+    assert (tmp_path / "precious" / "records.jsonl").exists()
+
+
+def test_a_run_that_may_still_go_on_is_not_removed_and_one_that_was_killed_long_ago_is(plain: Bench) -> None:
+    for number in range(7):
+        plain.write({f"{CACHED}/{RUN.format(number)}/records.gw0.jsonl": ""})
+        plain.write({f"{CACHED}/{RUN.format(number)}/records.jsonl": ""})
+    for path in (plain.path / CACHED / RUN.format(0)).iterdir():
+        os.utime(path, (0, 0))
+    plain.case("a")
+
+    plain.run()
+
+    assert cached(plain)[:-1] == [RUN.format(number) for number in range(1, 7)]
