@@ -16,8 +16,9 @@ from pytest_jsbench.errors import RecordError
 from pytest_jsbench.exports.table import details, keyword_table, table
 from pytest_jsbench.jsonvalues import verdict_to_dict
 from pytest_jsbench.records import Record, Run
+from pytest_jsbench.rejudging import judge_again
 from pytest_jsbench.summaries import summarize
-from pytest_jsbench.verdicts import Judge, JudgePolicy, Verdict, decide
+from pytest_jsbench.verdicts import Judge, JudgePolicy, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,7 @@ def judge_records(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_jso
         message = f"{path} has no header line; expected the records.jsonl of a run"
         raise RecordError(message)
     with Judge(_policy(content.metadata.policy, changes)) as judge:
-        records = tuple(_judged_again(record, judge) for record in content.records)
+        records = tuple(judge_again(record, judge) for record in content.records)
         if as_json:
             for record in records:
                 _write_json(
@@ -95,13 +96,6 @@ def _changed(before: tuple[Record, ...], after: tuple[Record, ...]) -> Iterator[
         if old.verdict.failure_type != new.verdict.failure_type:
             was, now = (record.verdict.failure_type or "passed" for record in (old, new))
             yield f"{printable(str(new.key))}: was {was}, now {now}"
-
-
-def _judged_again(record: Record, judge: Judge) -> Record:
-    if record.generation is None or record.schema is None:
-        return record
-    verdict = decide(record.generation, record.schema, judge)
-    return dataclasses.replace(record, verdict=verdict, codes=() if verdict.passed else record.codes)
 
 
 def _policy(data: Mapping[str, Any], changes: Mapping[str, Any]) -> JudgePolicy:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 import tenacity
 
-from pytest_jsbench.adaptation import Adapted, Change, Inexpressible
+from pytest_jsbench.adaptation import Adapted, Inexpressible
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey, Schema, copy_of
 from pytest_jsbench.engines.base import Engine, TokenCounter
 from pytest_jsbench.errors import JSBenchError
@@ -34,7 +34,8 @@ from pytest_jsbench.generations import (
 from pytest_jsbench.limits import Admission, Estimate, Permit, Refused
 from pytest_jsbench.prompts import Prompt, PromptLength, PromptTemplate, estimate
 from pytest_jsbench.records import Record
-from pytest_jsbench.verdicts import FailureType, Judge, Note, Verdict, decide
+from pytest_jsbench.rejudging import verdict_on
+from pytest_jsbench.verdicts import FailureType, Judge, Verdict
 
 #: faults that another try may mend
 RETRIED = frozenset(
@@ -128,7 +129,7 @@ class Runner:
             prompt=prompt,
             prompt_length=length,
             generation=generation,
-            verdict=_with_loss(decide(generation, case.schema, self.judge), changes),
+            verdict=verdict_on(generation, case.schema, changes, self.judge),
             started_at=started_at,
             queue_s=waits.add_to(queue_s),
             retries=retries,
@@ -178,13 +179,6 @@ class Runner:
             return adapted
         message = f"{adapted.keyword or 'schema'} at {adapted.path or '/'}: {adapted.message}; nothing was sent"
         return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message)
-
-    def judge_again(self, record: Record) -> Record:
-        """A record that was taken over, judged as this run judges."""
-        if record.generation is None or record.schema is None:
-            return record
-        verdict = decide(record.generation, record.schema, self.judge)
-        return replace(record, verdict=_with_loss(verdict, record.changes))
 
     def _generate(self, request: Request, waits: _Waits | None = None) -> tuple[Generation, int]:
         """What comes back of the last try, and the number of failed ones; Refused where a try was not let through."""
@@ -262,14 +256,6 @@ def _with_what_was_sent(generation: Generation, adapted: Adapted, original: Sche
     if adapted.schema == original:
         return generation
     return replace(generation, sent=replace(generation.sent, schema=adapted.schema))
-
-
-def _with_loss(verdict: Verdict, changes: tuple[Change, ...]) -> Verdict:
-    """The verdict, with a note where an answer breaks a keyword that the engine was never told of."""
-    dropped = {change.keyword for change in changes if change.kind == "widened"}
-    if dropped.isdisjoint(violation.keyword for violation in verdict.violations):
-        return verdict
-    return replace(verdict, notes=(*verdict.notes, Note.ADAPTATION_LOSS))
 
 
 def _is_retried(error: BaseException) -> bool:

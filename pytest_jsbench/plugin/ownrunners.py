@@ -14,6 +14,7 @@ from pytest_jsbench.engines.registry import find
 from pytest_jsbench.limits import Refused
 from pytest_jsbench.plugin.outcomes import Outcome
 from pytest_jsbench.records import AnsweredBy, AskedBy, Record
+from pytest_jsbench.rejudging import judge_again
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -43,7 +44,7 @@ class OwnRunners:
         answered_by = self._other(runner)
         recorded = self._active.recorded.get((question.case.key, question.repeat))
         if recorded is not None and _asked_the_same(recorded, question, runner, asked_by, answered_by):
-            return self._worker.resumed(runner.judge_again(recorded))
+            return self._worker.resumed(judge_again(recorded, runner.judge))
         try:
             with self._window:
                 record = runner.attempt(question.case, repeat=question.repeat)

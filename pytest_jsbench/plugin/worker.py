@@ -29,6 +29,7 @@ from pytest_jsbench.plugin.outcomes import Outcome
 from pytest_jsbench.plugin.owntests import asks
 from pytest_jsbench.prices import price_of
 from pytest_jsbench.records import AnsweredBy, Attempt, Record
+from pytest_jsbench.rejudging import judge_again
 from pytest_jsbench.runner import Runner
 from pytest_jsbench.verdicts import Judge
 
@@ -238,7 +239,7 @@ class Worker:
         if (answered := self._answered.get((item.key, item.repeat))) is not None:
             return answered
         if (recorded := self._active.recorded.get((item.key, item.repeat))) is not None:
-            return self.resumed(self.suite_runner().judge_again(recorded))
+            return self.resumed(judge_again(recorded, self.suite_runner().judge))
         if (left := self._left_behind.record((item.key, item.repeat))) is not None:
             return Outcome(result=left)
         try:
