@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_jsbench.display import described, printable
+from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.errors import ClassifierError, nearest
 from pytest_jsbench.extensions import find_function, installed
 from pytest_jsbench.records import Record

@@ -10,9 +10,9 @@ from typing import Any, TextIO
 
 from pytest_jsbench import __version__
 from pytest_jsbench.adaptation.subsets import SUBSETS
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
-from pytest_jsbench.display import printable
 from pytest_jsbench.errors import JSBenchError
 from pytest_jsbench.gates import Gate
 from pytest_jsbench.judging import is_records, judge_plain, judge_records

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.display import printable
+from pytest_jsbench.core.text import printable
 
 if TYPE_CHECKING:
     from pytest_jsbench.prompts import Prompt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import metadata
 
-from pytest_jsbench.display import described, printable
+from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.errors import ImportFailed, JSBenchError
 from pytest_jsbench.imports import import_object, is_reference
 

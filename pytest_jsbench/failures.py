@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_jsbench.display import printable
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.generations import Completion
 from pytest_jsbench.records import Record
 from pytest_jsbench.verdicts import Note, Verdict, Violation

@@ -7,7 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-from pytest_jsbench.display import described
+from pytest_jsbench.core.text import described
 from pytest_jsbench.errors import ImportFailed, nearest
 
 _NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"

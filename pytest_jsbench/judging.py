@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from pytest_jsbench import journal
 from pytest_jsbench.cases import Schema
-from pytest_jsbench.display import printable
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.errors import RecordError
 from pytest_jsbench.exports.table import details, keyword_table, table
 from pytest_jsbench.jsonvalues import verdict_to_dict

@@ -14,7 +14,7 @@ from pytest_jsbench.adaptation import Adapted, Inexpressible
 from pytest_jsbench.adaptation.adapting import adapt
 from pytest_jsbench.adaptation.subsets import SUBSETS
 from pytest_jsbench.cases import Case
-from pytest_jsbench.display import printable
+from pytest_jsbench.core.text import printable
 
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation import Mode

@@ -12,7 +12,7 @@ from typing import TextIO
 
 from pytest_jsbench import journal
 from pytest_jsbench.cases import CaseKey
-from pytest_jsbench.display import printable
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.errors import MergeError
 from pytest_jsbench.exports.runjson import run_to_dict, write_run
 from pytest_jsbench.exports.table import details, table

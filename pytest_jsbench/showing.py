@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from pytest_jsbench import evaluations
 from pytest_jsbench.comparisons import compare
-from pytest_jsbench.display import printable
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.errors import ExportError
 from pytest_jsbench.exports import every_eval_ever, report, versus
 from pytest_jsbench.exports.plot import plot

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey
-from pytest_jsbench.display import printable
+from pytest_jsbench.core.text import printable
 
 #: bytes of one schema; the largest of JSONSchemaBench has 938,058
 LARGEST_SCHEMA = 10_000_000

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey, safe_name
+from pytest_jsbench.core.text import described
 from pytest_jsbench.datasets.base import Row, Selection, choose_tasks
 from pytest_jsbench.datasets.listing import free_key
 from pytest_jsbench.datasets.rows import case_of
-from pytest_jsbench.display import described
 from pytest_jsbench.errors import DatasetError, nearest
 
 _SPLITS_ALL = "all"

@@ -8,8 +8,8 @@ import re
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.datasets.base import Dataset, Selection
-from pytest_jsbench.display import described, printable
 from pytest_jsbench.errors import DatasetError, JSBenchError
 from pytest_jsbench.extensions import installed, load, origin
 from pytest_jsbench.imports import is_reference

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, cast, get_args
 
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey, Message, Role
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.documents import Unreadable, as_schema, broken, json_type, parse_json
-from pytest_jsbench.display import printable
 
 #: what the column, or field, of each part may be called; the first that is there counts
 SCHEMA_NAMES = ("json_schema", "schema")

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.documents import Unreadable
-from pytest_jsbench.display import printable
 from pytest_jsbench.errors import DatasetError
 
 #: mappings and sequences within each other

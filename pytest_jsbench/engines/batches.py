@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from pytest_jsbench.display import printable
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.bodies import LONGEST_BODY
 from pytest_jsbench.engines.calls import settle
 from pytest_jsbench.engines.deadlines import Deadline

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.cases import CaseKey, Schema
+from pytest_jsbench.core.text import json_text
 from pytest_jsbench.errors import RecordError
 from pytest_jsbench.generations import Completion, Declined, EngineInfo, Request, ResponseFormat
 from pytest_jsbench.journal import write_atomically
@@ -147,7 +147,7 @@ class Recordings:
         except OSError as error:
             message = f"cannot write {path}: {error.strerror or error}"
             raise RecordError(message) from error
-        write_atomically(path, _readable(json.dumps(recording.to_dict(), indent=2, ensure_ascii=False)) + "\n")
+        write_atomically(path, json_text(recording.to_dict(), indent=2) + "\n")
 
     def all(self) -> Iterator[Recording]:
         """Every recording in the folder, in the order of their names."""
@@ -167,18 +167,6 @@ def _read(path: Path) -> Recording:
     except (ValueError, RecursionError, RecordError) as error:
         message = f"{path}: {error}"
         raise RecordError(message) from error
-
-
-def _readable(text: str) -> str:
-    """JSON text with all that is invisible as an escape, so that it can be shown and encoded."""
-    if text.isascii():
-        return text
-    return "".join(one if one.isascii() or not _is_hidden(one) else json.dumps(one)[1:-1] for one in text)
-
-
-def _is_hidden(character: str) -> bool:
-    category = unicodedata.category(character)
-    return category.startswith("C") or category in {"Zl", "Zp"}
 
 
 def _rounded(value: object) -> object:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.outcomes import UNDECIDED
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def suite_properties(run: Run, summary: Summary, gates: tuple[GateResult, ...], 
             known[name] = f"{value:.6g}" if isinstance(value, float) else str(value)
     for number, gate in enumerate(gates, start=1):
         known[f"gate.{number}"] = gate.message
-    return {f"jsbench.{name}": _legal(value) for name, value in known.items()}
+    return {f"jsbench.{name}": printable(value, _LONGEST) for name, value in known.items()}
 
 
 def complete(path: Path, properties: Mapping[str, str], costs: Mapping[str, float]) -> None:
@@ -76,8 +77,3 @@ def _add(element: Element, properties: Mapping[str, str]) -> None:
         element.insert(0, group)
     for name, value in properties.items():
         ElementTree.SubElement(group, "property", name=name, value=value)
-
-
-def _legal(text: str) -> str:
-    """The text without what XML cannot hold, as long as a dashboard shows."""
-    return "".join(c if c.isprintable() else f"#x{ord(c):02X}" for c in text[:_LONGEST])

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.display import printable
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.exports.table import NOT_APPLICABLE
 from pytest_jsbench.records import Record, Run
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_jsbench.display import described, printable
+from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.errors import ExportError, JSBenchError, nearest
 from pytest_jsbench.exports import every_eval_ever
 from pytest_jsbench.extensions import find_function, installed

@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.display import printable
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.errors import MissingRequirement
 from pytest_jsbench.exports.report_cases import chunks, index
 from pytest_jsbench.exports.report_charts import charts

@@ -5,12 +5,11 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.display import printable
+from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.generations import Completion, Declined
 
 if TYPE_CHECKING:
@@ -21,11 +20,6 @@ if TYPE_CHECKING:
 CHUNK = 100
 _LONGEST_TEXT = 10_000
 _LONGEST_MESSAGE = 200
-#: what cannot be seen, or makes other text be read in another order; line ends and tabs may stay
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
-)
 
 
 def index(run: Run, comparison: Comparison | None) -> str:
@@ -117,10 +111,10 @@ def _measured(record: Record) -> list[str]:
 
 def _json(value: object) -> str:
     """The value as JSON, whole or marked as cut; hidden characters stand in it as escapes."""
-    return _cut(json.dumps(value, ensure_ascii=True))
+    return _cut(json_text(value, indent=2))
 
 
 def _cut(text: str) -> str:
     more = len(text) - _LONGEST_TEXT
-    shown = _HIDDEN.sub(lambda found: f"\\u{ord(found.group()):04x}", text[:_LONGEST_TEXT])
+    shown = printable(text[:_LONGEST_TEXT], 10 * _LONGEST_TEXT, lines=True)
     return f"{shown}\n… and {more:,} characters more, in records.jsonl" if more > 0 else shown

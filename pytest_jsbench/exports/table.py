@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
-from pytest_jsbench.display import printable
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.generations import Failed
 from pytest_jsbench.metrics import COUNTED_FAILURES, Metrics
 from pytest_jsbench.missing import MissingReason
@@ -65,7 +65,7 @@ def _ruled(headers: list[str], rows: list[list[str]]) -> list[str]:
     align = ["left"] + ["right"] * (len(headers) - 1)
 
     def lay_out(longest: int) -> list[str]:
-        named = [[_cut(printable(task), longest), *figures] for task, *figures in rows]
+        named = [[printable(task, longest), *figures] for task, *figures in rows]
         text = tabulate(named, headers=headers, tablefmt="simple", disable_numparse=True, colalign=align)
         return text.splitlines()
 
@@ -74,10 +74,6 @@ def _ruled(headers: list[str], rows: list[list[str]]) -> list[str]:
         lines = lay_out(lines[2].index(" ") - excess)
     lines.insert(len(lines) - 1, lines[2])
     return lines
-
-
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def keyword_table(summary: Summary) -> list[str]:

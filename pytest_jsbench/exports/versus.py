@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tabulate import tabulate
 
 from pytest_jsbench.comparisons import SIGNIFICANCE, Comparison, compare
-from pytest_jsbench.display import printable
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.exports.changes import named, not_compared
 from pytest_jsbench.exports.table import NOT_APPLICABLE, detail
 from pytest_jsbench.significance import holm

@@ -18,7 +18,7 @@ import pytest
 
 from pytest_jsbench import __version__
 from pytest_jsbench.cases import CaseKey, digest, safe_name
-from pytest_jsbench.display import printable
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ParamsChecker
 from pytest_jsbench.engines.registry import find, require_acceptor, require_batches
 from pytest_jsbench.errors import EngineError, JSBenchError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.display import printable
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.exports.table import decision_table, detail, details, keyword_table, table
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.activation import Active

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.cases import Case, Message
+from pytest_jsbench.core.text import sentence
 from pytest_jsbench.errors import PromptError, nearest
 from pytest_jsbench.prompts.model import Prompt, Template
 from pytest_jsbench.prompts.presets import fields_of
@@ -64,7 +65,7 @@ def _compile(name: str, source: str) -> jinja2.Template:
         _check_blocks(name, tree)
         return environment.from_string(source)
     except jinja2.TemplateSyntaxError as error:
-        message = f"prompt {name}, line {error.lineno}: {_one_line(error.message or 'not a Jinja2 template')}"
+        message = f"prompt {name}, line {error.lineno}: {sentence(error.message or 'not a Jinja2 template')}"
         raise PromptError(message) from None
 
 
@@ -131,7 +132,7 @@ def _render(template: jinja2.Template, case: Case, *, name: str) -> Prompt:
             context = template.new_context(values)
             texts = {block: "".join(template.blocks[block](context)) for block in _BLOCKS if block in template.blocks}
     except Exception as error:  # a template computes: whatever Python can raise
-        message = f"prompt {name}: {type(error).__name__}: {_one_line(str(error))}"
+        message = f"prompt {name}: {type(error).__name__}: {sentence(str(error))}"
         raise PromptError(message) from error
     if not texts["user"].strip():
         message = f"prompt {name} asks nothing of {case.key}: its text is empty"
@@ -143,7 +144,3 @@ def _render(template: jinja2.Template, case: Case, *, name: str) -> Prompt:
             if text.strip()
         )
     )
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -15,9 +15,9 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.verdicts.alarms import make_alarm
 from pytest_jsbench.verdicts.model import FailureType, JudgePolicy, SchemaProblem, Verdict
-from pytest_jsbench.verdicts.paths import plain
 from pytest_jsbench.verdicts.wire import LAST, problem_to_dict, verdict_to_dict
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class Clerk:
 
 
 def _no_verdict(request: dict[str, Any], reason: str, error: BaseException) -> Reply:
-    message = plain(f"{type(error).__name__}: {error}")
+    message = printable(f"{type(error).__name__}: {error}", cut="middle")
     if request["op"] == "inspect":
         problem = SchemaProblem(failure_type=FailureType.UNJUDGED, reason=reason, message=message)
         return {"problem": problem_to_dict(problem)}

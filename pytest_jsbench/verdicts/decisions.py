@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.generations import Completion, Decided, Declined, DeclineReason, Failed, FinishReason
 from pytest_jsbench.verdicts.model import FailureType, Verdict
-from pytest_jsbench.verdicts.paths import plain
 
 if TYPE_CHECKING:
     from pytest_jsbench.cases import Schema
@@ -51,7 +51,7 @@ def _declined(reason: DeclineReason) -> tuple[FailureType, str | None]:
 
 
 def _no_instance(failure_type: FailureType, reason: str | None, message: str) -> Verdict:
-    return Verdict(failure_type=failure_type, valid=None, reason=reason, message=plain(message))
+    return Verdict(failure_type=failure_type, valid=None, reason=reason, message=printable(message, cut="middle"))
 
 
 def _judge_decisions(decided: Decided) -> Verdict:

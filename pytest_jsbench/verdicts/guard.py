@@ -106,6 +106,7 @@ class Guard:
             "path": [str(Path(entry).absolute()) for entry in sys.path],
             "packages": {
                 "pytest_jsbench": str(verdicts.parent),
+                "pytest_jsbench.core": str(verdicts.parent / "core"),
                 "pytest_jsbench.verdicts": str(verdicts),
             },
             "policy": self._policy,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.verdicts.dialects import DIALECTS, DRAFT_2020_12, Dialect, dialect_of, find_dialect
 from pytest_jsbench.verdicts.jsontext import encodable, too_deep
 from pytest_jsbench.verdicts.model import FailureType, SchemaProblem
-from pytest_jsbench.verdicts.paths import plain
 
 #: levels of arrays and objects in a schema; jsonschema-rs stops at 255
 DEEPEST_SCHEMA = 250
@@ -40,7 +40,8 @@ class ReadSchema:
 
 def invalid(reason: SchemaReason, message: str) -> SchemaProblem:
     """The problem of a schema that nothing can be judged by."""
-    return SchemaProblem(failure_type=FailureType.INVALID_SCHEMA, reason=reason.value, message=plain(message))
+    shown = printable(message, cut="middle")
+    return SchemaProblem(failure_type=FailureType.INVALID_SCHEMA, reason=reason.value, message=shown)
 
 
 def write_schema(schema: object) -> str | SchemaProblem:
@@ -70,7 +71,7 @@ def read_schema(text: str, default_dialect: str) -> ReadSchema | SchemaProblem:
     if (not text.isascii() or "\\ud" in text or "\\uD" in text) and not encodable(schema):
         return invalid(SchemaReason.NOT_JSON, "the schema holds a lone surrogate, which no JSON text can")
     if not isinstance(schema, (bool, dict)):
-        message = f"found {plain(text, 60)}; expected a JSON Schema: an object, true or false"
+        message = f"found {printable(text, 60)}; expected a JSON Schema: an object, true or false"
         return invalid(SchemaReason.NOT_A_SCHEMA, message)
     dialect = dialect_of(schema, find_dialect(default_dialect) or DRAFT_2020_12)
     if dialect is None:

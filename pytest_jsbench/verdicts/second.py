@@ -12,8 +12,9 @@ import jsonschema
 from jsonschema import validators
 from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.verdicts.model import SchemaProblem, SecondOpinion, Violation
-from pytest_jsbench.verdicts.paths import json_path, json_pointer, plain
+from pytest_jsbench.verdicts.paths import json_path, json_pointer
 from pytest_jsbench.verdicts.schemas import ReadSchema, SchemaReason, invalid
 from pytest_jsbench.verdicts.subschemas import children, last_keyword
 from pytest_jsbench.verdicts.validation import FORMATS, MOST_VIOLATIONS, RustValidator, compile_schema
@@ -109,7 +110,7 @@ class PythonValidator:
                 keyword=last_keyword(error.absolute_schema_path),
                 instance_path=json_path(error.absolute_path),
                 schema_path=json_pointer(error.absolute_schema_path),
-                message=plain(error.message),
+                message=printable(error.message, cut="middle"),
             )
 
 

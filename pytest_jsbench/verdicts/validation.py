@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import jsonschema_rs
 
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.verdicts.dialects import DRAFT_2020_12
 from pytest_jsbench.verdicts.model import SchemaProblem, Violation
-from pytest_jsbench.verdicts.paths import json_path, json_pointer, plain
+from pytest_jsbench.verdicts.paths import json_path, json_pointer
 from pytest_jsbench.verdicts.patterns import misread, rewrite_misread, rewrite_schema
 from pytest_jsbench.verdicts.schemas import ReadSchema, SchemaReason, invalid
 from pytest_jsbench.verdicts.subschemas import last_keyword
@@ -162,7 +163,7 @@ def _problem(error: Exception) -> SchemaProblem:
 def _violation(error: jsonschema_rs.ValidationError) -> Violation:
     kind = type(error.kind).__name__
     if kind in _ENGINE_GAVE_UP:
-        raise BacktrackingLimitError(plain(error.message))
+        raise BacktrackingLimitError(printable(error.message, cut="middle"))
     # below `propertyNames` the path begins anew at a reference
     keyword = "propertyNames" if kind == "PropertyNames" else last_keyword(error.evaluation_path)
     message = error.message
@@ -173,5 +174,5 @@ def _violation(error: jsonschema_rs.ValidationError) -> Violation:
         keyword=keyword,
         instance_path=json_path(error.instance_path),
         schema_path=json_pointer(error.schema_path),
-        message=plain(message),
+        message=printable(message, cut="middle"),
     )

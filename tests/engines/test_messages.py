@@ -4,15 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_jsbench.engines.messages import LONGEST, one_line
+from pytest_jsbench.core.text import LONGEST
+from pytest_jsbench.engines.messages import one_line
 
 
 def test_a_message_becomes_one_line() -> None:
-    assert one_line(" a\r\n\tb\x00c\u2028d ") == "a b c d"
+    assert one_line(" a\r\n\tb c\u2028d ") == "a b c d"
 
 
-def test_what_could_steer_a_terminal_is_gone() -> None:
-    assert one_line("\x1b[31mred\x1b[0m \u202eturned") == "[31mred [0m turned"
+def test_what_could_steer_a_terminal_is_visible() -> None:
+    assert one_line("\x1b[31mred\x1b[0m \u202eturned") == "\\x1b[31mred\\x1b[0m \\u202eturned"
 
 
 def test_a_long_message_is_cut_with_a_mark() -> None:

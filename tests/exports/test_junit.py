@@ -72,5 +72,5 @@ def test_what_xml_cannot_hold_is_named(tmp_path: Path) -> None:
     )
     complete(path, properties, {})
 
-    assert properties["jsbench.model"] == "#x00#x1B#xD800<m>"
+    assert properties["jsbench.model"] == "\\x00\\x1b\\ud800<m>"
     ET.parse(path)

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from pytest_jsbench.comparisons import compare
-from pytest_jsbench.display import printable
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.errors import JSBenchError
 from pytest_jsbench.exports.report import render
 from pytest_jsbench.gates import Gate, check

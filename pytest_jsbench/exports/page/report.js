@@ -38,13 +38,10 @@
   fill("outcome", cases.map((one) => one.outcome));
   fill("keyword", cases.flatMap((one) => one.keywords));
 
-  const pretty = (text) => {
-    try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return text; }
-  };
   const show = async (at, place) => {
     const detail = await detailOf(at);
-    const parts = [["Verdict", detail.verdict], ["Answer", detail.answer], ["Schema", detail.schema && pretty(detail.schema)],
-      ["Schema that was sent", detail.sent && pretty(detail.sent)], ["Prompt", detail.prompt], ["Measured", detail.measured]];
+    const parts = [["Verdict", detail.verdict], ["Answer", detail.answer], ["Schema", detail.schema],
+      ["Schema that was sent", detail.sent], ["Prompt", detail.prompt], ["Measured", detail.measured]];
     place.replaceChildren();
     for (const [title, text] of parts) {
       if (text) place.append(element("h3", "", title), element("pre", "", text));

@@ -1,0 +1,91 @@
+"""Foreign text made fit to be shown: the unseen is visible, nothing is executed, and all of it can be encoded."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: characters of a message that reach a report
+LONGEST = 300
+
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+#: letters, marks and symbols that no font draws
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+_NOT_ASCII = re.compile(r"[^ -~]+")
+#: what CI services execute: `##[…]` and `##vso[…]` anywhere in a line, `::…::` at its start
+_COMMAND = re.compile(r"##(?=\w*\[)|^([^\S\n]*)::", re.MULTILINE)
+
+
+def printable(text: str, limit: int = LONGEST, *, cut: Literal["end", "middle"] = "end", lines: bool = False) -> str:
+    """
+    The text with everything invisible as an escape, in at most `limit` characters, with `…` where it was cut.
+
+    It is one line; with `lines` its own line ends and tabs stay.
+    """
+    bounded = text if len(text) <= 2 * limit else text[:limit] + text[-limit:]
+    kept = "\n\t" if lines else ""
+    return shortened(_COMMAND.sub(_disarmed, _visible(bounded, _code, kept)), limit, cut=cut)
+
+
+def shortened(text: str, limit: int = LONGEST, *, cut: Literal["end", "middle"] = "middle") -> str:
+    """The text, its end or its middle left out where it is too long; no character of it is changed."""
+    if len(text) <= limit:
+        return text
+    tail = limit // 2 if cut == "middle" else 0
+    return f"{text[: max(limit - tail - 1, 0)]}…{text[len(text) - tail :]}"
+
+
+def sentence(text: str, limit: int = LONGEST) -> str:
+    """Somebody's message as a printable line, in which any white space is one space."""
+    return printable(" ".join(text[: 100 * limit].split()), limit)
+
+
+def described(error: BaseException, limit: int = LONGEST) -> str:
+    """What was raised, on one line; its name alone where the error cannot even be written."""
+    name = type(error).__name__
+    try:
+        text = f"{name}: {error}"
+    except Exception:  # noqa: BLE001  foreign code, and no reason to lose what was under way
+        text = name
+    return sentence(text, limit)
+
+
+def json_text(value: object, *, indent: int | None = None) -> str:
+    """The value as JSON that can be shown: the invisible, and commands, stand in it as JSON's own escapes."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    return _COMMAND.sub("#\\\\u0023", _visible(text, _json_code, "\n"))
+
+
+def _visible(text: str, code: Callable[[int], str], kept: str) -> str:
+    def escaped(run: re.Match[str]) -> str:
+        characters = run.group()
+        if characters.isprintable() and not _BLANK.search(characters):
+            return characters
+        return "".join(one if one in kept or not _is_hidden(one) else code(ord(one)) for one in characters)
+
+    return _NOT_ASCII.sub(escaped, text)
+
+
+def _is_hidden(character: str) -> bool:
+    return unicodedata.category(character) in _HIDDEN or _BLANK.match(character) is not None
+
+
+def _disarmed(command: re.Match[str]) -> str:
+    return "#\\x23" if command.group(1) is None else f"{command.group(1)}\\x3a:"
+
+
+def _code(point: int) -> str:
+    if point <= 0xFF:
+        return {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r"}.get(point) or f"\\x{point:02x}"
+    return f"\\u{point:04x}" if point <= 0xFFFF else f"\\U{point:08x}"
+
+
+def _json_code(point: int) -> str:
+    if point <= 0xFFFF:
+        return f"\\u{point:04x}"
+    return f"\\u{0xD7C0 + (point >> 10):04x}\\u{0xDC00 + (point & 0x3FF):04x}"

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_jsbench.core.text import described, json_text, printable, sentence, shortened
+
+HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+ANY = st.text(st.characters() | st.sampled_from("\n\t :#[\u202e\U000e0041\ufe0f"))
+
+
+def is_shown_as_it_is(text: str, kept: str = "") -> bool:
+    """Whether nothing in the text is invisible, a command, or cannot be encoded."""
+    text.encode()
+    lines = [line.lstrip() for line in text.split("\n")]
+    return (
+        not {one for one in set(text) - set(kept) if unicodedata.category(one) in HIDDEN}
+        and "##[" not in text
+        and not any(line.startswith("::") for line in lines)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain ünïcode ✓ 漢字\u3000\u00a0", "plain ünïcode ✓ 漢字\u3000\u00a0"),
+        ("\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m"),
+        ("a\nb\tc\rd", "a\\nb\\tc\\rd"),
+        ("\u202egnp.exe", "\\u202egnp.exe"),
+        ("\u061c\ufeff\u200b\xad", "\\u061c\\ufeff\\u200b\\xad"),
+        ("\ud800\x00\ue000\uffff", "\\ud800\\x00\\ue000\\uffff"),
+        ("\u2028\x9b", "\\u2028\\x9b"),
+        ("\U000e0041", "\\U000e0041"),
+        ("\u3164\u115f\ufe0f\U000e0100\u2800", "\\u3164\\u115f\\ufe0f\\U000e0100\\u2800"),
+        ("a ##[error]b ##vso[task.complete] ##", "a #\\x23[error]b #\\x23vso[task.complete] ##"),
+        ("::error::x", "\\x3a:error::x"),
+        (" \u00a0::stop-commands::x", " \u00a0\\x3a:stop-commands::x"),
+        ("task::id", "task::id"),
+    ],
+)
+def test_nothing_invisible_and_no_command_is_shown(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_lines_that_are_kept_hold_no_command_and_no_other_line_end() -> None:
+    assert printable("a\r\n\t::error::b\n##[group]\x0b::c", lines=True) == (
+        "a\\r\n\t\\x3a:error::b\n#\\x23[group]\\x0b::c"
+    )
+
+
+def test_a_long_text_is_cut_visibly() -> None:
+    assert printable("x" * 11, 10) == "x" * 9 + "…"
+    assert printable("x" * 10, 10) == "x" * 10
+    assert printable("\x1b" * 10, 10) == "\\x1b\\x1b\\…"
+
+
+def test_the_middle_of_a_long_text_can_be_left_out() -> None:
+    shown = printable("begin" + "x" * 10_000 + " is not of type 'string'", 60, cut="middle")
+
+    assert len(shown) == 60
+    assert shown.startswith("beginx")
+    assert shown.endswith("xx is not of type 'string'")
+    assert shortened("abcdef", 4) == "a…ef"
+    assert shortened("abcdef", 1) == "…"
+
+
+def test_a_message_of_several_lines_becomes_a_sentence() -> None:
+    assert sentence(" a\r\n\tb \x00c\u2028d ") == "a b \\x00c d"
+    assert described(ValueError("no\n::error::x")) == "ValueError: no ::error::x"
+
+
+@given(ANY, st.integers(1, 40), st.sampled_from(["end", "middle"]), st.booleans())
+def test_what_is_shown_is_bounded_and_stays_as_it_is_when_shown_again(
+    text: str, limit: int, cut: str, lines: bool
+) -> None:
+    shown = printable(text, limit, cut="end" if cut == "end" else "middle", lines=lines)
+
+    assert len(shown) <= limit
+    assert is_shown_as_it_is(shown, "\n\t" if lines else "")
+    assert printable(shown, limit, lines=lines) == shown
+
+
+@given(
+    st.recursive(
+        st.none() | ANY | st.floats(allow_nan=False), lambda inner: st.lists(inner) | st.dictionaries(ANY, inner)
+    )
+)
+def test_json_that_is_shown_is_still_the_same_value(value: object) -> None:
+    for indent in (None, 2):
+        text = json_text(value, indent=indent)
+
+        assert is_shown_as_it_is(text, "\n")
+        assert json.loads(text) == json.loads(json.dumps(value))
