@@ -2,6 +2,7 @@
 What can go wrong before or between calls, as one tree.
 
 JSBenchError                a message a user can act on: found, expected, next step
+├── Unreadable              (core/files.py) a file that is not as it should be
 ├── DatasetError            a source that cannot be read, or a task it does not hold
 ├── ImportFailed            `package.module:name` names nothing that can be had
 ├── ConditionError          a condition on cases that cannot be read

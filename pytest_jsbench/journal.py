@@ -13,6 +13,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.errors import JournalError, RecordError
 from pytest_jsbench.generations import Failed
 from pytest_jsbench.records import RECORDS_VERSION, Record, RunMetadata
@@ -172,21 +173,6 @@ def write(path: Path, metadata: RunMetadata, records: Iterable[Record]) -> None:
     """Write a whole records file at once: the old one stands until the new one is complete."""
     lines = (_line(record.to_dict()) for record in records)
     write_atomically(path, itertools.chain([_line(_header(metadata))], lines))
-
-
-def write_atomically(path: Path, text: str | Iterable[str]) -> None:
-    """Replace a file's content, given as a whole or in parts, in one step; JournalError when the disk will not."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        part.unlink(missing_ok=True)
-        with part.open("x", encoding="utf-8") as file:  # what stands there may be a link
-            file.writelines([text] if isinstance(text, str) else text)
-        part.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
-        message = f"cannot write {path}: {error}"
-        raise JournalError(message) from error
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str, bool]]:

@@ -9,12 +9,12 @@ from typing import Any, TextIO
 
 from pytest_jsbench import evaluations
 from pytest_jsbench.comparisons import compare
+from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.errors import ExportError
 from pytest_jsbench.exports import every_eval_ever, report, versus
 from pytest_jsbench.exports.plot import plot
 from pytest_jsbench.exports.registry import EVERY_EVAL_EVER, find
-from pytest_jsbench.journal import write_atomically
 from pytest_jsbench.summaries import summarize
 
 

@@ -96,16 +96,6 @@ def test_a_disk_that_takes_nothing_is_one_line(tmp_path: Path) -> None:
         book.append(examples.record())
 
 
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "run.json"
-    journal.write_atomically(path, json.dumps({"a": 1}))
-
-    with pytest.raises(JournalError, match="cannot write"):
-        journal.write_atomically(tmp_path / "missing" / "run.json", "{}")
-    assert json.loads(path.read_text()) == {"a": 1}
-    assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
-
-
 class TakesHalf(FileIO):
     """A file on a disk that fills up in the middle of a line, and has room again after that."""
 

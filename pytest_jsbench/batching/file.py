@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.errors import RecordError, ResumeError
 from pytest_jsbench.identity import difference
-from pytest_jsbench.journal import BATCHES, write_atomically
+from pytest_jsbench.journal import BATCHES
 from pytest_jsbench.records import RunMetadata
 
 #: the version of the file

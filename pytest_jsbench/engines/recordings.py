@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.cases import CaseKey, Schema
+from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import json_text
 from pytest_jsbench.errors import RecordError
 from pytest_jsbench.generations import Completion, Declined, EngineInfo, Request, ResponseFormat
-from pytest_jsbench.journal import write_atomically
 from pytest_jsbench.jsonvalues import generation_from_dict, generation_to_dict
 from pytest_jsbench.prompts import Message, Prompt
 

@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.errors import ExportError
 from pytest_jsbench.exports.every_eval_ever_rows import row
-from pytest_jsbench.journal import write_atomically
 from pytest_jsbench.metrics import RATES, Metrics
 from pytest_jsbench.summaries import Summary
 

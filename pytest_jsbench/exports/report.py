@@ -11,11 +11,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.errors import MissingRequirement
 from pytest_jsbench.exports.report_cases import chunks, index
 from pytest_jsbench.exports.report_charts import charts
-from pytest_jsbench.journal import write_atomically
 from pytest_jsbench.metrics import COUNTED_FAILURES
 
 if TYPE_CHECKING:

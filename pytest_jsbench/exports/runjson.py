@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_jsbench.cases import digest
+from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.gates import GateResult
-from pytest_jsbench.journal import write_atomically
 from pytest_jsbench.records import Run
 from pytest_jsbench.summaries import Summary
 

@@ -12,9 +12,9 @@ from xml.etree.ElementTree import ParseError
 import pytest
 
 from pytest_jsbench import prices
+from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.errors import JSBenchError
 from pytest_jsbench.exports.runjson import run_to_dict, write_run
-from pytest_jsbench.journal import write_atomically
 from pytest_jsbench.plugin.decision import Decision
 from pytest_jsbench.records import Run
 from pytest_jsbench.summaries import Summary

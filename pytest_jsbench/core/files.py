@@ -1,0 +1,286 @@
+"""
+The one door for foreign files: which may be read, how much of them, and how what is wrong with one is said.
+
+Whoever wrote a file, it is read from inside the folder that was named and from nowhere else, only if it is a plain
+file, and only up to a bound: in bytes (also after unpacking), in values and in depth.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import math
+import os
+import stat
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.errors import JournalError, JSBenchError
+
+#: bytes of a file that is read whole
+LARGEST = 100_000_000
+#: bytes of a line, which is one row, record or answer
+LONGEST_LINE = 10_000_000
+#: bytes of a file that is read line by line
+LARGEST_LINES = 10_000_000_000
+#: bytes that may come of a packed file
+LARGEST_UNPACKED = 200_000_000
+#: arrays and objects within each other
+DEEPEST = 500
+#: values of a document
+MOST_VALUES = 5_000_000
+
+_BOM = b"\xef\xbb\xbf"
+#: bytes that are passed over at a time where a line is too long to be read
+_CHUNK = 1 << 20
+#: all but what opens, closes and parts the values of a JSON text, and its strings
+_NO_STRUCTURE = bytes(sorted(set(range(256)) - set(b'[]{},"')))
+_DEPTH_CHANGE = dict.fromkeys(b"[{", 1) | dict.fromkeys(b"]}", -1)
+#: the folder of a hub's cache that holds a repository's files, to which the names in its snapshots are links
+_BLOBS, _SNAPSHOTS, _REPOSITORY = "blobs", "snapshots", "datasets--"
+
+
+class Unreadable(JSBenchError):
+    """Why a file, or a place in it, cannot be taken; in a sentence, and in a word for programs."""
+
+    def __init__(self, problem: str, *, reason: str = "not_json", path: object = None) -> None:
+        super().__init__(problem if path is None else printable(f"{path}: {problem}", limit=600))
+        self.problem = problem
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A line of a file; without its bytes where there are too many of them."""
+
+    #: from 1
+    number: int
+    #: bytes before it
+    start: int
+    #: bytes of it, without its end
+    size: int
+    data: bytes | None
+    #: whether an end of line follows; a process that was killed leaves a last line without one
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileReader:
+    """Reads foreign files within bounds; whatever is wrong with one is an error in one line that names the file."""
+
+    #: the folder that all of them must lie in; None for a file that the user named
+    root: Path | None = None
+    #: bytes of a file that is read whole
+    largest: int = LARGEST
+    longest_line: int = LONGEST_LINE
+    error: type[JSBenchError] = Unreadable
+
+    def read_bytes(self, path: Path) -> bytes:
+        """What the file holds."""
+        with self._naming(path), self._open(path) as file:
+            check_size(os.fstat(file.fileno()).st_size, self.largest)
+            data = file.read(self.largest + 1)
+            check_size(len(data), self.largest)
+            return data
+
+    def read_text(self, path: Path) -> str:
+        """The text that the file holds, in UTF-8, without its byte order mark."""
+        data = self.read_bytes(path)
+        with self._naming(path):
+            return decode(data)
+
+    def read_json(self, path: Path) -> Any:
+        """The JSON value that the file holds."""
+        data = self.read_bytes(path)
+        with self._naming(path):
+            return parse_json(data, largest=self.largest)
+
+    def read_lines(self, path: Path) -> Iterator[Line]:
+        """The lines of the file, unpacked where its name ends in `.gz`; those that are blank too."""
+        with self._naming(path), self._open(path) as file:
+            if path.suffix != ".gz":
+                yield from self._lines(file, LARGEST_LINES)
+                return
+            with gzip.GzipFile(fileobj=file, mode="rb") as unpacked:
+                yield from self._lines(unpacked, LARGEST_UNPACKED)
+
+    def read_json_lines(self, path: Path) -> Iterator[tuple[Line, Any]]:
+        """The JSON value of each line that is not blank."""
+        for line in self.read_lines(path):
+            with self._naming(f"{path}:{line.number}"):
+                if line.data is None:
+                    check_size(line.size, self.longest_line)
+                elif line.data.strip():
+                    yield line, parse_json(line.data, largest=self.longest_line)
+
+    def _open(self, path: Path) -> BinaryIO:
+        if self.root is not None and not inside(self.root, path):
+            raise Unreadable(f"leads out of {self.root}", reason="outside")
+        # neither a pipe nor a device keeps whoever opens it waiting
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+        descriptor = os.open(real(path), flags)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise Unreadable("cannot be read: not a file", reason="not_a_file")
+        return os.fdopen(descriptor, "rb")
+
+    def _lines(self, file: BinaryIO | gzip.GzipFile, largest: int) -> Iterator[Line]:
+        start = 0
+        for number, line in enumerate(iter(lambda: file.readline(self.longest_line + 2), b""), start=1):
+            size, end = len(line), line
+            while not end.endswith(b"\n") and (end := file.readline(_CHUNK)):
+                size += len(end)
+                check_size(start + size, largest)
+            check_size(start + size, largest)
+            text = line.rstrip(b"\r\n")
+            whole = size == len(line) and len(text) <= self.longest_line
+            yield Line(
+                number=number,
+                start=start,
+                size=len(text) if whole else size,
+                data=text if whole else None,
+                ended=(end or line).endswith(b"\n"),
+            )
+            start += size
+
+    @contextlib.contextmanager
+    def _naming(self, place: object) -> Iterator[None]:
+        try:
+            yield
+        except Unreadable as found:
+            raise self._error(place, found) from None
+        except OSError as error:
+            problem = f"cannot be read: {error.strerror or error}"
+            raise self._error(place, Unreadable(problem, reason="unreadable")) from error
+        except (EOFError, zlib.error) as error:
+            problem = f"cannot be unpacked: {error}"
+            raise self._error(place, Unreadable(problem, reason="unreadable")) from error
+
+    def _error(self, place: object, found: Unreadable) -> JSBenchError:
+        named = Unreadable(found.problem, reason=found.reason, path=place)
+        return named if self.error is Unreadable else self.error(str(named))
+
+
+def real(path: Path) -> Path:
+    """The path without links; as it is where they go in circles, over which `Path.resolve` raises in some Pythons."""
+    return Path(os.path.realpath(path))
+
+
+def inside(root: Path, path: Path) -> bool:
+    """Whether the path, with every link followed, lies in the folder; a hub cache's own store counts as such."""
+    try:
+        folder, place = real(root), real(path)
+    except ValueError:  # such as a null byte in what a foreign file calls a path
+        return False
+    return place.is_relative_to(folder) or any(place.is_relative_to(store) for store in _stores(folder))
+
+
+def _stores(folder: Path) -> Iterator[Path]:
+    for parent in (folder, *folder.parents):
+        repository = parent.parent.parent
+        if parent.parent.name == _SNAPSHOTS and repository.name.startswith(_REPOSITORY):
+            yield repository / _BLOBS
+
+
+def parse_json(data: bytes | str, *, largest: int = LARGEST) -> Any:
+    """The JSON value of a text, in which no object has a key twice and each number is one that JSON tools can hold."""
+    raw = data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass")
+    check_size(len(raw), largest)
+    text = decode(data) if isinstance(data, bytes) else data
+    _check_structure(raw)
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, parse_float=finite, object_pairs_hook=_unique)
+    except RecursionError:
+        raise _too_deep() from None
+    except json.JSONDecodeError as error:
+        line = f"line {error.lineno} " if "\n" in text.strip() else ""
+        message = f"not JSON: {error.msg.removesuffix(' at')} at {line}column {error.colno}"
+        raise Unreadable(message) from None
+    except ValueError as error:
+        reason = "a number of too many digits" if "integer string conversion" in str(error) else error
+        message = f"not JSON: {reason}"
+        raise Unreadable(message) from None
+
+
+def decode(data: bytes) -> str:
+    """The text of UTF-8 bytes, with or without a byte order mark."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        number = data.count(b"\n", 0, error.start) + 1
+        line = f"line {number} is " if b"\n" in data.strip() else ""
+        message = f"cannot be read: {line}not UTF-8"
+        raise Unreadable(message) from None
+
+
+def check_size(size: int, largest: int) -> None:
+    """Unreadable where that many bytes are too many."""
+    if size > largest:
+        message = f"cannot be read: {size:,} bytes; expected at most {largest:,}"
+        raise Unreadable(message, reason="too_large")
+
+
+def finite(digits: str) -> float:
+    """The number; ValueError where it is beyond double precision, so that no JSON could hold what would come of it."""
+    number = float(digits)
+    if math.isinf(number):
+        message = f"the number {digits[:20]} is beyond double precision"
+        raise ValueError(message)
+    return number
+
+
+def _check_structure(data: bytes) -> None:
+    """Unreadable where a JSON text nests too deeply or holds too many values, seen without parsing it."""
+    opened = data.count(b"[") + data.count(b"{")
+    if opened <= DEEPEST and opened + data.count(b",") <= MOST_VALUES:
+        return
+    # without escapes each quotation mark is the end of a string, and every other part is inside of one
+    marks = data.replace(rb"\\", b"").replace(rb"\"", b"").translate(None, _NO_STRUCTURE)
+    structure = b"".join(marks.split(b'"')[::2])
+    if len(structure) - structure.count(b"]") - structure.count(b"}") > MOST_VALUES:
+        message = f"holds more than {MOST_VALUES:,} values"
+        raise Unreadable(message, reason="too_large")
+    depths = accumulate(map(_DEPTH_CHANGE.__getitem__, structure.translate(None, b",")))
+    if any(depth > DEEPEST for depth in depths):
+        raise _too_deep()
+
+
+def _too_deep() -> Unreadable:
+    return Unreadable("nested too deeply to be read as JSON", reason="too_deep")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    message = f"{name} is not JSON"
+    raise ValueError(message)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        message = f"an object has the key {printable(twice, 60)!r} twice"
+        raise ValueError(message)
+    return found
+
+
+def write_atomically(path: Path, text: str | Iterable[str]) -> None:
+    """Replace a file's content, given as a whole or in parts, in one step; JournalError when the disk will not."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        part.unlink(missing_ok=True)  # whatever stands there, a link to elsewhere too, is not written into
+        with part.open("x", encoding="utf-8") as file:
+            file.writelines([text] if isinstance(text, str) else text)
+        part.replace(path)
+    except (OSError, ValueError) as error:
+        message = f"cannot write {path}: {error}"
+        raise JournalError(message) from error
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)

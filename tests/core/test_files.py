@@ -1,0 +1,251 @@
+"""The one door for foreign files: what is read through it, and what is refused in one line."""
+
+import gzip
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.core import files
+from pytest_jsbench.core.files import FileReader, Unreadable, inside, parse_json, write_atomically
+from pytest_jsbench.errors import JournalError, RecordError
+
+
+def refusal(path: Path, reader: FileReader | None = None) -> Unreadable:
+    with pytest.raises(Unreadable) as refused:
+        (reader or FileReader()).read_json(path)
+    assert str(refused.value).startswith(f"{path}: ")
+    assert "\n" not in str(refused.value)
+    return refused.value
+
+
+def test_a_file_is_read_as_bytes_text_and_json(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(b'\xef\xbb\xbf{"a": "\xc3\xa9"}')
+
+    assert FileReader().read_bytes(path).startswith(b"\xef\xbb\xbf")
+    assert FileReader().read_text(path) == '{"a": "é"}'
+    assert FileReader().read_json(path) == {"a": "é"}
+
+
+@pytest.mark.parametrize(
+    ("data", "problem", "reason"),
+    [
+        (b"{", "not JSON: Expecting property name enclosed in double quotes at column 2", "not_json"),
+        (b'[1,\n"a\xff"]', "cannot be read: line 2 is not UTF-8", "not_json"),
+        (b"[NaN]", "not JSON: NaN is not JSON", "not_json"),
+        (b'{"a": 1, "a": 2}', "not JSON: an object has the key 'a' twice", "not_json"),
+        (b"1e999", "not JSON: the number 1e999 is beyond double precision", "not_json"),
+        (b"9" * 5000, "not JSON: a number of too many digits", "not_json"),
+        (b"[" * 100_000, "nested too deeply to be read as JSON", "too_deep"),
+        (b'[{"a":' * 300 + b"1" + b"}]" * 300, "nested too deeply to be read as JSON", "too_deep"),
+    ],
+)
+def test_what_is_no_json_is_said_with_the_file(tmp_path: Path, data: bytes, problem: str, reason: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(data)
+
+    found = refusal(path)
+
+    assert (found.problem, found.reason) == (problem, reason)
+
+
+@pytest.mark.parametrize("text", ['"[[[["', r'"\\[[[["', r'"\"[[[["', r'"\n[[[["', '{"[[[[": "[[["}', "[[[]]]"])
+def test_brackets_inside_strings_do_not_nest(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(files, "DEEPEST", 3)
+    assert parse_json(text) == json.loads(text)
+
+
+def test_brackets_after_an_escape_do_nest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "DEEPEST", 3)
+    with pytest.raises(Unreadable, match="nested too deeply"):
+        parse_json(r'["\\", [[[]]]]')
+
+
+def test_more_values_than_memory_is_for_are_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MOST_VALUES", 1000)
+    assert len(parse_json(json.dumps([","] * 999))) == 999
+    with pytest.raises(Unreadable, match=r"holds more than 1,000 values") as refused:
+        parse_json("[" + "[]," * 1000 + "[]]")
+    assert refused.value.reason == "too_large"
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    with path.open("wb") as file:
+        file.truncate(10**12)
+
+    found = refusal(path)
+
+    assert found.problem == "cannot be read: 1,000,000,000,000 bytes; expected at most 100,000,000"
+    assert found.reason == "too_large"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes of that kind here")
+def test_a_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    assert refusal(tmp_path / "pipe.json").problem == "cannot be read: not a file"
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device here")
+def test_a_device_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "zero.json").symlink_to("/dev/zero")
+    assert refusal(tmp_path / "zero.json").problem == "cannot be read: not a file"
+
+
+def test_what_is_not_there_and_a_folder_are_said(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "none.json").problem == "cannot be read: No such file or directory"
+    assert refusal(tmp_path).problem.startswith("cannot be read: ")
+    (tmp_path / "loop.json").symlink_to(tmp_path / "loop.json")
+    assert "cannot be read: " in refusal(tmp_path / "loop.json").problem
+
+
+def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside.json"
+    root.mkdir()
+    outside.write_text("{}")
+    (root / "link.json").symlink_to(outside)
+    (root / "folder").symlink_to(tmp_path)
+    (root / "real.json").write_text("1")
+    (root / "within.json").symlink_to(root / "real.json")
+    reader = FileReader(root=root)
+
+    for path in (root / "link.json", root / "folder" / "outside.json", root / ".." / "outside.json", outside):
+        assert refusal(path, reader).reason == "outside"
+    assert reader.read_json(root / "within.json") == 1
+
+
+def test_a_folder_that_is_itself_a_link_holds_what_lies_where_it_leads(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "a.json").write_text("1")
+    (tmp_path / "root").symlink_to(tmp_path / "real")
+
+    assert FileReader(root=tmp_path / "root").read_json(tmp_path / "root" / "a.json") == 1
+
+
+def test_the_blobs_of_the_same_repository_in_a_hubs_cache_are_inside(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "datasets--a--ours", tmp_path / "datasets--b--theirs"
+    snapshot = ours / "snapshots" / "0123"
+    for folder in (snapshot / "data", ours / "blobs", theirs / "blobs"):
+        folder.mkdir(parents=True)
+
+    assert inside(snapshot, ours / "blobs" / "abc")
+    assert inside(snapshot / "data", ours / "blobs" / "abc")
+    assert not inside(snapshot, theirs / "blobs" / "abc")
+    assert not inside(snapshot, ours / "refs" / "main")
+    assert not inside(snapshot, Path("a\0b"))
+
+
+def test_blobs_that_are_a_link_to_elsewhere_are_outside(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("1")
+    snapshot = tmp_path / "datasets--a--b" / "snapshots" / "0"
+    snapshot.mkdir(parents=True)
+    (tmp_path / "datasets--a--b" / "blobs").symlink_to(tmp_path)
+
+    assert not inside(snapshot, tmp_path / "datasets--a--b" / "blobs" / "secret")
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_lines_come_with_number_place_and_end(tmp_path: Path, suffix: str) -> None:
+    data = b'{"a":1}\r\n\n[2]\nbroken off'
+    path = tmp_path / f"a.jsonl{suffix}"
+    path.write_bytes(gzip.compress(data) if suffix else data)
+
+    lines = list(FileReader().read_lines(path))
+
+    assert [(line.number, line.data, line.ended) for line in lines] == [
+        (1, b'{"a":1}', True),
+        (2, b"", True),
+        (3, b"[2]", True),
+        (4, b"broken off", False),
+    ]
+    for line in lines:
+        assert data[line.start : line.start + line.size] == line.data
+
+
+@pytest.mark.parametrize("size", [10, 11, 12, 13, 1000])
+def test_a_line_that_is_too_long_has_no_bytes_and_hides_none_after_it(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"x" * size + b"\nafter\n")
+
+    first, second = FileReader(longest_line=10).read_lines(path)
+
+    assert (first.data, first.ended) == (b"x" * 10 if size == 10 else None, True)
+    assert (second.start, second.data) == (size + 1, b"after")
+    if size > 10:
+        assert first.size in {size, size + 1}
+
+
+def test_json_lines_are_values_and_a_broken_one_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1}\n\n[2]\n{"b"\n')
+    reader = FileReader(error=RecordError).read_json_lines(path)
+
+    assert next(reader)[1] == {"a": 1}
+    assert (found := next(reader))[1] == [2]
+    assert found[0].number == 3
+    with pytest.raises(RecordError, match=rf"^{re.escape(str(path))}:4: not JSON: Expecting ':' delimiter"):
+        next(reader)
+
+
+def test_a_long_line_among_json_lines_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(f'["{"x" * 20}"]\n')
+    with pytest.raises(Unreadable, match=r"a\.jsonl:1: cannot be read: \d+ bytes; expected at most 10"):
+        list(FileReader(longest_line=10).read_json_lines(path))
+
+
+def test_a_packed_file_that_would_fill_the_memory_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LARGEST_UNPACKED", 10_000_000)
+    path = tmp_path / "a.jsonl.gz"
+    with gzip.open(path, "wb") as file:
+        for _ in range(50):
+            file.write(b"0" * 1_000_000)
+
+    with pytest.raises(Unreadable, match=r"bytes; expected at most 10,000,000"):
+        list(FileReader().read_lines(path))
+
+
+@pytest.mark.parametrize("data", [b"", b"no gzip", gzip.compress(b"{}\n" * 100)[:-12], b"\x1f\x8b\x08\0\0\0\0\0\0\0x"])
+def test_what_is_no_packed_file_is_one_line(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(data)
+    if not data:
+        assert list(FileReader().read_lines(path)) == []
+        return
+    with pytest.raises(Unreadable, match=r"a\.jsonl\.gz: cannot be (read|unpacked): "):
+        list(FileReader().read_lines(path))
+
+
+def test_a_name_that_would_steer_a_terminal_is_escaped(tmp_path: Path) -> None:
+    path = tmp_path / "a\x1b[31m\n::error::.json"
+    with pytest.raises(Unreadable) as refused:
+        FileReader().read_json(path)
+    assert str(refused.value).isprintable()
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    write_atomically(path, json.dumps({"a": 1}))
+
+    with pytest.raises(JournalError, match="cannot write"):
+        write_atomically(tmp_path / "missing" / "run.json", "{}")
+    with pytest.raises(JournalError, match="cannot write"):
+        write_atomically(path, ["half", "\ud800"])
+    assert json.loads(path.read_text()) == {"a": 1}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_a_link_in_the_place_of_a_file_is_replaced_and_not_written_through(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("theirs")
+    for name in ("run.json", f"run.json.{os.getpid()}.part"):
+        (tmp_path / name).symlink_to(outside)
+
+    write_atomically(tmp_path / "run.json", "ours")
+
+    assert outside.read_text() == "theirs"
+    assert (tmp_path / "run.json").read_text() == "ours"
+    assert not (tmp_path / "run.json").is_symlink()
