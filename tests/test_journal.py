@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import threading
 from io import FileIO
 from pathlib import Path
@@ -110,17 +109,6 @@ class TakesHalf(FileIO):
         return super().write(bytes(data)[:20])
 
     start = 0
-
-
-def test_what_is_written_does_not_go_through_a_link_where_its_part_should_be(tmp_path: Path) -> None:
-    precious, part = tmp_path / "precious", tmp_path / f"run.json.{os.getpid()}.part"
-    precious.write_text("mine")
-    part.symlink_to(precious)
-
-    journal.write_atomically(tmp_path / "run.json", "{}")
-
-    assert (precious.read_text(), (tmp_path / "run.json").read_text()) == ("mine", "{}")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["precious", "run.json"]
 
 
 def test_half_a_line_is_taken_back_so_that_the_next_one_is_whole(tmp_path: Path) -> None:
