@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_jsbench.cases import Case, CaseKey
 from pytest_jsbench.contracts import Contract
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.errors import ContractError, JSBenchError
-from pytest_jsbench.failures import CaseFailed
+from pytest_jsbench.failures import CaseFailed, headline
 from pytest_jsbench.generations import Completion, Declined, Usage
 from pytest_jsbench.placeholders import fill
 from pytest_jsbench.prompts import Message, Prompt
@@ -45,6 +46,11 @@ class Answer:
     record: Record
     contract: Contract
 
+    def __repr__(self) -> str:
+        """In a few words: an assertion that fails shows it, and a record is long."""
+        said = [str(self.record.key), headline(self.verdict), *([] if self.text is None else [self.text])]
+        return f"Answer({', '.join(printable(part, 200) for part in said)})"
+
     @property
     def text(self) -> str | None:
         """What the engine said, to the letter; None where it declined or the call broke."""
@@ -58,8 +64,17 @@ class Answer:
 
     @property
     def parsed(self) -> Any:
-        """The instance as an object of the contract's type; ContractError where the type refuses it."""
-        return self.contract.parse(self.instance)
+        """
+        The instance as an object of the contract's type.
+
+        ContractError where the answer holds no JSON value, or the type refuses it.
+        """
+        __tracebackhide__ = True
+        verdict = self.verdict
+        if verdict.instance is None and verdict.valid is None:
+            message = f"there is no JSON value to parse: {headline(verdict)}"
+            raise ContractError(message)
+        return self.contract.parse(verdict.instance, broken="" if verdict.valid else headline(verdict))
 
     @property
     def verdict(self) -> Verdict:
@@ -102,6 +117,7 @@ class Attempts:
 
     def ask(self, question: Question) -> Record:
         """Make the attempt; usable from any thread."""
+        __tracebackhide__ = True
         return self._ask(question)
 
 
@@ -130,8 +146,9 @@ class JSBench:
         """
         Make one attempt, and fail the test unless the answer passes.
 
-        The data fill the placeholders of the prompt, which is the marker's unless one is given (a text, or messages).
-        With `check=False` whatever came is returned, with the judge's verdict.
+        The data fill the placeholders of the prompt, which is the marker's unless one is given (a text, or messages);
+        one that is given without data is sent word for word. With `check=False` whatever came is returned, with the
+        judge's verdict.
         """
         __tracebackhide__ = True
         contract, question = self._question(prompt, data)
@@ -177,9 +194,13 @@ def _asked(
         raise ContractError("no schema: say @pytest.mark.jsbench(schema=…), or jsbench.using(schema=…)")
     contract = Contract.of(terms.schema, folder=folder)
     messages = _messages(terms, prompt)
-    if messages is None and data:
-        raise ContractError(f"no prompt for {', '.join(data)}: say @pytest.mark.jsbench(schema=…, prompt=…)")
-    return contract, None if messages is None else fill(messages, data, contract.schema)
+    if messages is None:
+        if data:
+            raise ContractError(f"no prompt for {', '.join(data)}: say @pytest.mark.jsbench(schema=…, prompt=…)")
+        return contract, None
+    if prompt is not None and not data:  # what a test has made itself may hold anyone's text, and any brace in it
+        return contract, Prompt(messages=messages)
+    return contract, fill(messages, data, contract.schema)
 
 
 def _messages(terms: Terms, prompt: str | list[Any] | None) -> tuple[Message, ...] | None:

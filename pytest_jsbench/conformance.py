@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_jsbench import typeschemas
-from pytest_jsbench.contracts import Contract
+from pytest_jsbench.contracts import Contract, SchemaSource
 from pytest_jsbench.errors import ContractError
 from pytest_jsbench.failures import verdict_text
 from pytest_jsbench.verdicts import JudgePolicy, judge
@@ -15,7 +15,7 @@ from pytest_jsbench.verdicts import JudgePolicy, judge
 _DEFAULT_POLICY = JudgePolicy()
 
 
-def assert_conforms(schema: object, answer: object, *, policy: JudgePolicy = _DEFAULT_POLICY) -> Any:
+def assert_conforms(schema: SchemaSource, answer: object, *, policy: JudgePolicy = _DEFAULT_POLICY) -> Any:
     """
     Fail with the judge's message unless the answer passes; returns its JSON value.
 

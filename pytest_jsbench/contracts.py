@@ -6,11 +6,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import GenericAlias, UnionType
 from typing import Any
 
 from pytest_jsbench import typeschemas
 from pytest_jsbench.cases import Schema
 from pytest_jsbench.errors import ContractError
+
+#: whatever a contract can be made of: a JSON Schema, a type, or the path of a schema file
+SchemaSource = Schema | type[Any] | GenericAlias | UnionType | str | Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +33,8 @@ class Contract:
         """
         if isinstance(source, bool | Mapping):
             return cls(schema=source)
+        if isinstance(source, str) and source.lstrip().startswith("{"):
+            raise ContractError("a text is the path of a schema file; of JSON text give what json.loads() makes of it")
         if isinstance(source, str | Path):
             return cls(schema=_read(folder / source))
         if typeschemas.is_described(source):
@@ -39,16 +45,27 @@ class Contract:
         )
         raise ContractError(message)
 
-    def parse(self, instance: object) -> object:
-        """The instance as an object of the type, or as it is; ContractError where the type refuses it."""
+    def parse(self, instance: object, *, broken: str = "") -> object:
+        """
+        The instance as an object of the type, or as it is; ContractError where the type refuses it.
+
+        `broken` says in which way the instance breaks the JSON Schema; empty where it conforms.
+        """
         if self.described is None:
             return instance
+        __tracebackhide__ = True
         try:
             return typeschemas.parse(self.described, instance)
         except ValueError as error:
             name, reasons = typeschemas.name_of(self.described), _reasons(error)
-            message = f"conforms to the JSON Schema of {name}, and {name} refuses it: {reasons}"
-            raise ContractError(message) from error
+        # outside of the handler: the type's own traceback is a hundred lines of a library's
+        conforms = (
+            f"does not conform to the JSON Schema of {name} ({broken})"
+            if broken
+            else (f"conforms to the JSON Schema of {name}")
+        )
+        message = f"{conforms}, and {name} refuses it: {reasons}"
+        raise ContractError(message)
 
 
 def _read(path: Path) -> Schema:

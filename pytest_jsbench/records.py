@@ -26,7 +26,7 @@ from pytest_jsbench.prompts import Message, Prompt, PromptLength
 from pytest_jsbench.verdicts import FailureType, Verdict
 
 #: the version of a line of `records.jsonl`; raised when a field is added
-RECORDS_VERSION = "1.1"
+RECORDS_VERSION = "1.2"
 
 #: what a run's header holds as such
 _TEXTS = ("run_id", "started_at", "engine", "model", "response_format")
@@ -44,6 +44,8 @@ class AskedBy:
     test: str
     #: digest of whom it asked, and with which sampling
     terms: str
+    #: of its file, from 1; None where it is not known
+    line: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,7 @@ class Terms:
             except (TypeError, ValueError) as error:
                 message = f"{of}: {name} is {error}, not {value!r:.80}"
                 raise ContractError(message) from None
-        if "prompt" in read and "messages" in read:
+        if read.get("prompt") is not None and read.get("messages") is not None:
             message = f"{of}: prompt and messages are two ways to say the same; give one"
             raise ContractError(message)
         if "prompt" in read or "messages" in read:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from pytest_jsbench.errors import ContractError, MissingRequirement
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from pydantic import TypeAdapter
 
     from pytest_jsbench.cases import Schema
@@ -47,8 +49,25 @@ def schema_of(described: Any) -> Schema:
 
 def parse(described: Any, instance: object) -> object:
     """The instance as an object of the type; ValueError says what the type refuses that its schema takes."""
-    # read as JSON: a strict model takes a date from JSON text, and from no Python string
-    return _adapter(described).validate_json(json.dumps(instance))
+    __tracebackhide__ = True
+    adapter = _adapter(described)
+    try:
+        # read as JSON: a strict model takes a date from JSON text, and from no Python string
+        return adapter.validate_json(json.dumps(instance))
+    except ValueError:
+        raise
+    except Exception as error:  # noqa: BLE001  a mistake in the type's own validator: from there on
+        raise error.with_traceback(_of_the_type(error.__traceback__)) from None
+
+
+def _of_the_type(traceback: TracebackType | None) -> TracebackType | None:
+    """The traceback from the first line that is neither here nor Pydantic's; None where there is no such line."""
+    while traceback is not None:
+        module = str(traceback.tb_frame.f_globals.get("__name__"))
+        if module != __name__ and module.partition(".")[0] != "pydantic":
+            return traceback
+        traceback = traceback.tb_next
+    return None
 
 
 def to_json(value: object) -> str:

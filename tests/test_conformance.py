@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_jsbench import JudgePolicy, assert_conforms
+from pytest_jsbench import JudgePolicy, assert_conforms, judge
 from pytest_jsbench.errors import ContractError
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}
@@ -86,3 +86,23 @@ def test_hostile_text_reaches_no_terminal() -> None:
         assert_conforms(NUMBER, {"n": "\x1b[2J\u202e", "\x07": 1})
 
     assert not {"\x1b", "\u202e", "\x07"} & set(str(failed.value))
+
+
+def test_judge_and_assert_conforms_take_what_the_marker_takes(tmp_path: Path) -> None:
+    path = tmp_path / "number.json"
+    path.write_text(json.dumps(NUMBER))
+
+    for schema in (NUMBER, path, str(path)):
+        assert judge(schema, '{"n": -1}').keyword == "minimum"
+        assert assert_conforms(schema, '{"n": 1}') == {"n": 1}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pydantic") is None, reason="needs the package pydantic")
+def test_judge_takes_a_type() -> None:
+    assert judge(Count, '{"n": 1}').passed
+    assert judge(list[Count], '[{"n": "one"}]').keyword == "type"
+
+
+def test_json_text_in_the_place_of_a_schema_is_told_from_a_path() -> None:
+    with pytest.raises(ContractError, match=r"^a text is the path of a schema file; of JSON text give"):
+        judge(' {"type": "object"}', "1")

@@ -89,3 +89,12 @@ def test_sampling_is_the_run_s_but_for_what_the_terms_say() -> None:
     found = terms({"temperature": 0, "timeout": 5}).params(run)
 
     assert found == GenerationParams(max_tokens=100, temperature=0, seed=3, timeout=5)
+
+
+def test_what_says_nothing_contradicts_nothing() -> None:
+    messages = [{"role": "user", "content": "Hi"}]
+
+    terms = Terms.of([((), {"prompt": None, "messages": messages})])
+
+    assert terms.messages == (Message(role="user", content="Hi"),)
+    assert terms.changed({"messages": None, "prompt": "Ho"}, of="using()").prompt == "Ho"

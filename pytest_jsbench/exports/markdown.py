@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -105,14 +106,26 @@ def _cell(text: str) -> str:
     return _code(text).replace("|", "\\|")
 
 
-def workflow_commands(run: Run, *, level: str) -> list[str]:
-    """A workflow command for each attempt that did not pass, as many as are shown; `level` is error or warning."""
+def workflow_commands(run: Run, *, level: str, folder: str = "") -> list[str]:
+    """
+    A workflow command for each attempt that did not pass, as many as are shown; `level` is error or warning.
+
+    An attempt of a project's own test names the test's file and line; `folder` is where files start in the repository.
+    """
     failing = [record for record in run.records if not record.verdict.passed and not record.excluded]
     return [
-        f"::{level} title={_property(f'jsbench {_name(record)}')}::"
+        f"::{level} {_place(record, folder)}title={_property(f'jsbench {_name(record)}')}::"
         f"{_data(f'{record.verdict.failure_type}: {printable(record.verdict.message)}')}"
         for record in failing[:_MOST_ANNOTATIONS]
     ]
+
+
+def _place(record: Record, folder: str) -> str:
+    if record.asked_by is None:
+        return ""
+    path = posixpath.normpath(posixpath.join(folder, record.asked_by.test.partition("::")[0]))
+    line = "" if record.asked_by.line is None else f"line={record.asked_by.line},"
+    return f"file={_property(path)},{line}"
 
 
 def _data(text: str) -> str:

@@ -102,13 +102,16 @@ class JSBenchCase(pytest.Item):
         raise CaseFailed(record, rerun=f"{active.rerun} {shlex.quote(self.nodeid)}")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """A few lines for a failed case; anything else is pytest's own business."""
-        if not isinstance(excinfo.value, CaseFailed):
+        """A few lines for a case that failed, or was ended from outside (pytest-timeout); else from here on."""
+        if not isinstance(excinfo.value, CaseFailed | pytest.fail.Exception):
+            excinfo.traceback = excinfo.traceback.cut(path=__file__)
             return super().repr_failure(excinfo, style)
+        failed = excinfo.value
         shown = excinfo.getrepr(style="value", chain=False)
         if (crash := shown.reprcrash) is not None:
             # what the short summary and JUnit's message say; in place, for it stands in the chain too
-            crash.path, crash.lineno, crash.message = self.nodeid, 0, excinfo.value.headline
+            crash.path, crash.lineno = self.nodeid, 0
+            crash.message = failed.headline if isinstance(failed, CaseFailed) else str(failed)
         return shown
 
     def reportinfo(self) -> tuple[Path, int, str]:

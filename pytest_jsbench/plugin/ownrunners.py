@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.adaptation.choosing import adapter
@@ -26,6 +27,16 @@ if TYPE_CHECKING:
     from pytest_jsbench.runner import Runner
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedFrom:
+    """Where a project's own test stands."""
+
+    #: its node id
+    test: str
+    #: of its file, from 1; None where pytest does not know
+    line: int | None
+
+
 class OwnRunners:
     """Makes the attempts that a project's own tests ask for, each under the terms of its test."""
 
@@ -37,10 +48,10 @@ class OwnRunners:
         self._lock = threading.Lock()
         self._resources: ExitStack = contextlib.ExitStack()
 
-    def ask(self, question: Question, *, test: str) -> Outcome:
+    def ask(self, question: Question, *, asked_from: AskedFrom) -> Outcome:
         """What becomes of one attempt, of which no more than the run's number are made at once; written down."""
         runner = self._runner(question)
-        asked_by = AskedBy(test=test, terms=self._terms(question, runner))
+        asked_by = AskedBy(test=asked_from.test, line=asked_from.line, terms=self._terms(question, runner))
         answered_by = self._other(runner)
         recorded = self._active.recorded.get((question.case.key, question.repeat))
         if recorded is not None and _asked_the_same(recorded, question, runner, asked_by, answered_by):

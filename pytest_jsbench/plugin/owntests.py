@@ -17,7 +17,7 @@ from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.activation import Active
 from pytest_jsbench.plugin.collection import properties
 from pytest_jsbench.plugin.marks import add_markers
-from pytest_jsbench.plugin.ownrunners import OwnRunners
+from pytest_jsbench.plugin.ownrunners import AskedFrom, OwnRunners
 from pytest_jsbench.records import Record
 from pytest_jsbench.terms import Terms
 
@@ -32,12 +32,12 @@ _FIXTURE = "jsbench"
 class OwnTest:
     """One test: its terms, and the attempts that it makes."""
 
-    def __init__(self, terms: Terms, nodeid: str, runners: OwnRunners) -> None:
+    def __init__(self, terms: Terms, asked_from: AskedFrom, runners: OwnRunners) -> None:
         self.terms = terms
-        self.attempts = Attempts(key_of(nodeid), self._ask)
+        self.attempts = Attempts(key_of(asked_from.test), self._ask)
         #: whether the runs of a repeated test are under way
         self.repeating = False
-        self._nodeid = nodeid
+        self._asked_from = asked_from
         self._runners = runners
         self._outcomes: list[Outcome] = []
 
@@ -48,7 +48,10 @@ class OwnTest:
 
     def _ask(self, question: Question) -> Record:
         __tracebackhide__ = True
-        outcome = self._runners.ask(question, test=self._nodeid)
+        try:
+            outcome = self._runners.ask(question, asked_from=self._asked_from)
+        except pytest.fail.Exception as ended:  # from outside, by pytest-timeout: where the call was says nothing
+            raise ended.with_traceback(None) from None
         self._outcomes.append(outcome)
         if isinstance(outcome.result, Missing):
             raise pytest.skip.Exception(f"not run: {outcome.result.message}", _use_item_location=True)
@@ -68,7 +71,9 @@ class OwnTests:
 
     def fixture(self, item: pytest.Item) -> JSBench:
         """What a test asks through."""
-        test = item.stash[_TEST] = OwnTest(read_terms(item), item.nodeid, self._runners)
+        line = item.location[1]
+        asked_from = AskedFrom(test=item.nodeid, line=None if line is None else line + 1)
+        test = item.stash[_TEST] = OwnTest(read_terms(item), asked_from, self._runners)
         rerun = f"{self._active.rerun} {shlex.quote(item.nodeid)}"
         return JSBench(test.terms, test.attempts, folder=item.path.parent, rerun=rerun)
 

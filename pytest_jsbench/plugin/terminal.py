@@ -118,7 +118,8 @@ class Terminal:
             from pytest_jsbench.exports.markdown import workflow_commands
 
             level = "error" if controller.exitstatus else "warning"
-            for line in workflow_commands(controller.run, level=level):
+            folder = _from_workspace(self._config.rootpath)
+            for line in workflow_commands(controller.run, level=level, folder=folder):
                 reporter.write_line(line)
         for gate in decision.gates:
             for line in detail("gate", gate.message):
@@ -160,6 +161,13 @@ class Terminal:
 def _from_here(folder: Path) -> Path:
     here = Path.cwd()
     return folder.relative_to(here) if folder.is_relative_to(here) else folder
+
+
+def _from_workspace(path: Path) -> str:
+    """The path as GitHub knows it: from the top of the repository that the workflow has checked out."""
+    workspace = os.environ.get("GITHUB_WORKSPACE")
+    inside = workspace is not None and path.is_relative_to(workspace)
+    return path.relative_to(workspace).as_posix() if inside and workspace is not None else ""
 
 
 def _source(active: Active) -> str:

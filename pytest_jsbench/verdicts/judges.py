@@ -6,8 +6,10 @@ import dataclasses
 import functools
 import platform
 import weakref
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from pytest_jsbench.contracts import Contract, SchemaSource
 from pytest_jsbench.errors import JudgeError, nearest
 from pytest_jsbench.verdicts.dialects import DIALECTS, find_dialect
 from pytest_jsbench.verdicts.guard import Answer, Guard
@@ -97,6 +99,13 @@ def _shared(policy: JudgePolicy) -> Judge:
     return Judge(policy)
 
 
-def judge(schema: Schema, text: str, *, policy: JudgePolicy = _DEFAULT_POLICY, truncated: bool = False) -> Verdict:
-    """The verdict on one answer, by a judge that this process keeps for the policy until it ends."""
-    return _shared(policy).judge(schema, text, truncated=truncated)
+def judge(
+    schema: SchemaSource, text: str, *, policy: JudgePolicy = _DEFAULT_POLICY, truncated: bool = False
+) -> Verdict:
+    """
+    The verdict on one answer, by a judge that this process keeps for the policy until it ends.
+
+    The schema is a JSON Schema, a Pydantic model, dataclass or TypedDict, or the path of a schema file.
+    """
+    contract = Contract.of(schema, folder=Path.cwd())
+    return _shared(policy).judge(contract.schema, text, truncated=truncated)

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from pytest_jsbench.comparisons import compare
 from pytest_jsbench.exports.markdown import summary_markdown, workflow_commands
 from pytest_jsbench.gates import Gate, check
-from pytest_jsbench.records import Run
+from pytest_jsbench.records import AskedBy, Run
 from pytest_jsbench.summaries import summarize
 from pytest_jsbench.verdicts import FailureType, Verdict
 from tests import examples
@@ -71,3 +72,12 @@ def test_failing_cases_are_workflow_commands_up_to_a_limit(level: str) -> None:
     assert len(commands) == 10
     assert commands[0].startswith(f"::{level} title=jsbench simple%3A%3Ac0::schema_violation: `</td>")
     assert all("\n" not in one and "\x1b" not in one and "%250A" in one for one in commands)
+
+
+def test_a_project_s_own_test_is_named_by_file_and_line() -> None:
+    asked_by = AskedBy(test="deep/test_a.py::test_it", terms="sha256:0", line=7)
+    run = examples.run(replace(record("c", verdict=hostile()), asked_by=asked_by))
+
+    (command,) = workflow_commands(run, level="error", folder="sub")
+
+    assert command.startswith("::error file=sub/deep/test_a.py,line=7,title=jsbench simple%3A%3Ac::")

@@ -350,3 +350,109 @@ def test_a_schema_s_folder_is_the_test_s_own(plain: Bench) -> None:
     )
 
     run(plain, "deep").assert_outcomes(passed=1)
+
+
+def test_what_a_test_has_made_itself_is_sent_word_for_word_unless_data_is_given(bench: Bench) -> None:
+    result = run_one(
+        bench,
+        "pytestmark = pytest.mark.jsbench(schema=True, prompt='of the marker {schema} {{name}}')\n"
+        "def test_texts(jsbench):\n"
+        "    heard = 'customer wrote: {schema} {name} {{name}}'\n"
+        "    ask = lambda prompt, **data: jsbench.generate(prompt, check=False, **data)\n"
+        "    for prompt in (heard, [{'role': 'user', 'content': heard}]):\n"
+        "        assert ask(prompt).record.prompt.messages[0].content == heard\n"
+        "        assert ask(prompt, name='x{schema}').record.prompt.messages[0].content == "
+        "'customer wrote: true x{schema} {name}'\n"
+        "    assert ask(None).record.prompt.messages[0].content == 'of the marker true {name}'\n"
+        "    again = jsbench.using(messages=[{'role': 'user', 'content': '{schema} {name}'}])\n"
+        "    assert again.generate(check=False, name='x').record.prompt.messages[0].content == 'true x'\n",
+    )
+
+    result.assert_outcomes(passed=1)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pydantic") is None, reason="needs the package pydantic")
+def test_what_a_type_refuses_is_said_in_the_test_s_own_line_and_no_library_s(bench: Bench) -> None:
+    result = run_one(
+        bench,
+        "from pydantic import BaseModel, field_validator\n"
+        "class Odd(BaseModel):\n"
+        "    n: int\n"
+        "    @field_validator('n')\n    @classmethod\n"
+        "    def is_odd(cls, n):\n"
+        "        if n == 4: raise KeyError('four')\n"
+        "        if n % 2 == 0: raise ValueError('not odd')\n"
+        "        return n\n"
+        "pytestmark = pytest.mark.jsbench(schema=Odd, prompt='say {text}')\n"
+        "@pytest.mark.parametrize('text', ['{\"n\": 2}', '{\"n\": 4}', 'so it is', '{\"n\": []}'])\n"
+        "def test_it(jsbench, text):\n"
+        "    answer = jsbench.generate(text=text, check=False)\n"
+        "    assert answer.parsed.n\n",
+    )
+
+    result.assert_outcomes(failed=4)
+    result.stdout.fnmatch_lines_random(
+        [
+            "E * conforms to the JSON Schema of Odd, and Odd refuses it: n: Value error, not odd",
+            "E * KeyError: 'four'",
+            ">       if n == 4: raise KeyError('four')",
+            "E * there is no JSON value to parse: syntax_error (prose): *",
+            "E * does not conform to the JSON Schema of Odd (schema_violation: $.n: *), and Odd refuses it: n: *",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*/pytest_jsbench/*.py:*")
+    result.stdout.no_fnmatch_line("*/pydantic/*.py:*")
+
+
+def test_an_answer_is_shown_in_a_line(plain: Bench) -> None:
+    result = run_one(
+        plain,
+        "@pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
+        "def test_it(jsbench):\n    assert jsbench.generate(text='{\"n\": -1}', check=False) == 1\n",
+    )
+
+    shown = 'Answer(test_one::test_it, schema_violation: $.n: -1 is less than the minimum of 0, {"n": -1})'
+    result.stdout.fnmatch_lines([f"E       assert {shown} == 1"])
+
+
+def test_a_test_that_is_ended_from_outside_shows_its_own_line(bench: Bench) -> None:
+    """As pytest-timeout does it, wherever the call is just then."""
+    bench.case("slow")
+    bench.write(
+        {
+            "ending.py": "import pytest\ndef answer(request): pytest.fail('Timeout (>1.0s)')\n",
+            "test_one.py": f"import pytest\n@pytest.mark.jsbench(schema={NUMBER!r}, prompt='any')\n"
+            "def test_it(jsbench):\n    jsbench.generate()\n",
+        }
+    )
+
+    result = bench.pytester.runpytest_inprocess(
+        *("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers),
+        "--jsbench-engine=scripted",
+        "--jsbench-engine-option=answers=ending:answer",
+        "--jsbench-dataset=schemas",
+        "test_one.py",
+    )
+
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines_random(
+        [
+            ">       jsbench.generate()",
+            "E       Failed: Timeout (>1.0s)",
+            "FAILED jsbench::orders::slow - Timeout (>1.0s)",
+            "FAILED test_one.py::test_it - Failed: Timeout (>1.0s)",
+        ]
+    )
+    assert len(result.outlines) < 70
+    result.stdout.no_fnmatch_line("*runner.py*")
+
+
+def test_an_annotation_leads_to_the_test_that_asked(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(bench.path.parent))
+    mark = "@pytest.mark.jsbench(schema=NUMBER, prompt='say -')\n"
+
+    result = run_one(bench, f"\n\n{mark}def test_it(jsbench):\n    jsbench.generate()\n")
+
+    place = f"file={bench.path.name}/test_one.py,line=5"
+    result.stdout.fnmatch_lines([f"::error {place},title=jsbench test_one%3A%3Atest_it::syntax_error: *"])
