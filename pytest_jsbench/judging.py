@@ -43,6 +43,9 @@ def judge_records(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_jso
     if content.metadata is None:
         message = f"{path} has no header line; expected the records.jsonl of a run"
         raise RecordError(message)
+    if content.metadata.redacted:
+        message = f"{path} was written with --jsbench-redact: it holds digests of the answers, which cannot be judged"
+        raise RecordError(message + " again; its verdicts stand, and jsbench report shows them")
     with Judge(_policy(content.metadata.policy, changes)) as judge:
         records = tuple(judge_again(record, judge) for record in content.records)
         if as_json:

@@ -70,7 +70,8 @@ def by_keyword(records: Iterable[Record]) -> dict[str, KeywordMetrics]:
         if record.excluded:
             continue
         if record.key not in used:
-            used[record.key] = used_keywords(record.schema)
+            kept = record.redacted
+            used[record.key] = used_keywords(record.schema) if kept is None else frozenset(kept.keywords)
         attempts[record.key] += 1
         passed[record.key] += record.verdict.passed
         failures.update({violation.keyword for violation in record.verdict.violations})

@@ -30,6 +30,7 @@ _ALIKE: dict[str, Callable[[RunMetadata], object]] = {
     "repeats": lambda metadata: metadata.repeats,
     "classifiers": lambda metadata: list(metadata.classifiers),
     "policy": lambda metadata: dict(metadata.policy),
+    "redacted": lambda metadata: metadata.redacted,
 }
 
 
@@ -126,7 +127,8 @@ def _choose(one: Record | None, other: Record) -> Record:
     """The record to keep of two of one attempt: an answer rather than a broken call, else the first."""
     if one is None:
         return other
-    if one.schema != other.schema or one.prompt != other.prompt:
+    # redacted prompts have a salt of their own in each run
+    if one.schema_digest != other.schema_digest or (one.redacted is None and one.prompt != other.prompt):
         message = f"{other.key} was asked in two ways: the runs are not of one dataset"
         raise MergeError(message)
     return other if isinstance(one.generation, Failed) else one

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.cases import digest
 from pytest_jsbench.errors import RecordError
 from pytest_jsbench.verdicts import FailureType
 
@@ -89,5 +88,5 @@ def outcomes(planned: Iterable[CaseKey], records: Iterable[Record]) -> dict[Case
 def _outcome(records: list[Record], *, planned: int) -> Outcome:
     ordered = sorted(records, key=lambda record: record.repeat)
     ends = [record.verdict.failure_type.value if record.verdict.failure_type else PASSED for record in ordered]
-    schema = digest(ordered[0].schema).removeprefix("sha256:")[:_DIGEST] if ordered else ""
+    schema = (ordered[0].schema_digest or "").removeprefix("sha256:")[:_DIGEST] if ordered else ""
     return Outcome(schema=schema, attempts=(*ends, *[MISSING] * (planned - len(ends))))

@@ -58,6 +58,16 @@ class AnsweredBy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RedactedSchema:
+    """What a redacted record keeps of its schema."""
+
+    #: as of the schema itself
+    digest: str | None
+    #: the keywords of JSON Schema that it uses
+    keywords: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One attempt."""
 
@@ -89,6 +99,8 @@ class Record:
     tags: tuple[str, ...] = ()
     #: what the project's own classifiers call the failure
     codes: tuple[str, ...] = ()
+    #: what stands for the schema where digests stand for prompt and answer; None: nothing is redacted
+    redacted: RedactedSchema | None = None
 
     @property
     def attempt(self) -> Attempt:
@@ -99,7 +111,14 @@ class Record:
     def identity(self) -> tuple[object, ...]:
         """Which attempt it is of, and what was asked; equal for two records of the very same question."""
         prompt = None if self.prompt is None else self.prompt.digest
-        return self.key, self.repeat, digest(self.schema), prompt
+        return self.key, self.repeat, self.schema_digest, prompt
+
+    @property
+    def schema_digest(self) -> str | None:
+        """Which schema it was; None for a row that holds no JSON."""
+        if self.redacted is not None:
+            return self.redacted.digest
+        return None if self.schema is None else digest(self.schema)
 
     @property
     def batch(self) -> str | None:
@@ -119,7 +138,7 @@ class Record:
             "task": self.key.task,
             "id": self.key.id,
             "repeat": self.repeat,
-            "schema_digest": None if self.schema is None else digest(self.schema),
+            "schema_digest": self.schema_digest,
             "schema": self.schema,
             "prompt": None
             if self.prompt is None
@@ -136,6 +155,7 @@ class Record:
             "reference": self.reference,
             "tags": list(self.tags),
             "codes": list(self.codes),
+            "redacted": None if self.redacted is None else {"keywords": list(self.redacted.keywords)},
         }
 
     @classmethod
@@ -162,10 +182,19 @@ class Record:
                 reference=data.get("reference"),
                 tags=tuple(data.get("tags", ())),
                 codes=tuple(data.get("codes", ())),
+                redacted=_redacted(data),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             message = f"not a record of pytest-jsbench: {type(error).__name__}: {error}"
             raise RecordError(message) from error
+
+
+def _redacted(data: Mapping[str, Any]) -> RedactedSchema | None:
+    kept = expect(data.get("redacted"), "redacted", Mapping, NoneType)
+    if kept is None:
+        return None
+    keywords = tuple(expect(name, "a keyword", str) for name in expect(kept["keywords"], "keywords", list))
+    return RedactedSchema(digest=expect(data["schema_digest"], "schema_digest", str, NoneType), keywords=keywords)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +225,8 @@ class RunMetadata:
     policy: Mapping[str, Any] = field(default_factory=dict)
     #: what gave failed attempts their codes, by name
     classifiers: Sequence[str] = field(default_factory=list)
+    #: whether digests stand for prompts, schemas and answers
+    redacted: bool = False
     #: the run of which answers were taken over
     resumed_from: str | None = None
     #: by task, the ids of the cases that were to be attempted, in order; None where that was not written down

@@ -12,8 +12,9 @@ from pytest_jsbench.cases import BrokenCase, Case, CaseKey, digest
 from pytest_jsbench.errors import ResumeError
 from pytest_jsbench.generations import Failed
 from pytest_jsbench.identity import difference
-from pytest_jsbench.prompts import PromptTemplate
+from pytest_jsbench.prompts import PromptTemplate, prompt_of
 from pytest_jsbench.records import Attempt, Record, RunMetadata
+from pytest_jsbench.redaction import Redaction, asked_the_same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,7 @@ def resume(
     *,
     load: Callable[[CaseKey], Case | BrokenCase],
     template: PromptTemplate,
+    redaction: Redaction | None = None,
 ) -> Resumption:
     """
     What a run of this metadata and plan can take over from the run at `path`.
@@ -81,20 +83,43 @@ def resume(
     if content.metadata is not None and (other := difference(content.metadata, metadata)):
         message = f"{path}: its run asked {other}; nothing of it can be taken over"
         raise ResumeError(message)
+    redacted = content.metadata is not None and _redacted(path, content.metadata, metadata)
     answered = [record for record in content.records if not (record.excluded or isinstance(record.generation, Failed))]
     expected = _Expected(planned=frozenset(planned), repeats=metadata.repeats, load=load, template=template)
     own = tuple(record for record in answered if record.asked_by is not None)
     records = tuple(record for record in answered if record.asked_by is None and expected.asks(record))
+    left_out, warnings = len(answered) - len(own) - len(records), content.warnings
+    if own and redacted:  # such a test needs the answer itself
+        warnings, own = (*warnings, f"{len(own)} answers to own tests are redacted: their tests ask again"), ()
     return Resumption(
         source=path,
         folder=journal.find_files(path)[0].parent,
         metadata=content.metadata,
-        records=records,
+        records=records if redaction is None else tuple(map(redaction.record, records)),
         own=own,
-        left_out=len(answered) - len(own) - len(records),
+        left_out=left_out,
         broken=sum(isinstance(record.generation, Failed) for record in content.records),
-        warnings=content.warnings,
+        warnings=warnings,
     )
+
+
+def _redacted(path: Path, theirs: RunMetadata, ours: RunMetadata) -> bool:
+    """Whether what is taken over is redacted; ResumeError where that leaves something to be desired."""
+    if theirs.redacted and not ours.redacted:
+        message = f"{path}: its run was redacted; add --jsbench-redact to go on with it"
+        raise ResumeError(message)
+    if not ours.redacted:
+        return False
+    for name in ("policy", "classifiers"):
+        # as JSON, for that is what the other has been
+        if (then := _json(getattr(theirs, name))) != (now := _json(getattr(ours, name))):
+            message = f"{path}: its run judged with {name} {then}, this one with {now}; redacted answers cannot be "
+            raise ResumeError(message + "judged again: ask for the same, or leave out --jsbench-resume")
+    return True
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +136,9 @@ class _Expected:
         if record.key not in self.planned or record.repeat >= self.repeats or record.prompt is None:
             return False
         case = self.load(record.key)
-        if isinstance(case, BrokenCase) or digest(case.schema) != digest(record.schema):
+        if isinstance(case, BrokenCase) or digest(case.schema) != record.schema_digest:
             return False
-        return self.template(case).digest == record.prompt.digest
+        return asked_the_same(record, prompt_of(case, self.template))
 
 
 def _places(path: Path) -> Iterator[tuple[Attempt, int]]:

@@ -32,7 +32,7 @@ from pytest_jsbench.generations import (
     Usage,
 )
 from pytest_jsbench.limits import Admission, Estimate, Permit, Refused
-from pytest_jsbench.prompts import Prompt, PromptLength, PromptTemplate, estimate
+from pytest_jsbench.prompts import Prompt, PromptLength, PromptTemplate, estimate, prompt_of
 from pytest_jsbench.records import Record
 from pytest_jsbench.rejudging import verdict_on
 from pytest_jsbench.verdicts import FailureType, Judge, Verdict
@@ -139,11 +139,9 @@ class Runner:
         )
 
     def _prompt(self, case: Case) -> Prompt | Failed:
-        """What the case itself says is to be asked, word for word, or else the template; a user's own may break."""
-        if case.messages:
-            return Prompt(messages=case.messages)
+        """What is to be asked; a template of a user's own may break."""
         try:
-            return self.template(case)
+            return prompt_of(case, self.template)
         except Exception as error:  # noqa: BLE001  not the model's, and one attempt's outcome
             said = str(error) if isinstance(error, JSBenchError) else f"{type(error).__name__}: {error}"
             return Failed(kind=FaultKind.BAD_REQUEST, message=f"nothing was sent: {said}")

@@ -10,6 +10,7 @@ import pytest
 from pytest_jsbench import journal
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.errors import JournalError, ResumeError
+from pytest_jsbench.prompts import Message, Prompt
 from pytest_jsbench.prompts.presets import schema_prompt
 from pytest_jsbench.records import AskedBy, Record
 from pytest_jsbench.resumption import Recorded, Resumption, resume
@@ -62,6 +63,17 @@ def test_an_answer_to_another_question_is_left_out(tmp_path: Path) -> None:
     assert ids(found) == ["same"]
     assert found.left_out == 4
     assert len(resumed(tmp_path, {"repeated": SCHEMA}, repeats=2).records) == 1
+
+
+def test_a_case_that_brings_its_own_words_is_asked_the_same_by_them(tmp_path: Path) -> None:
+    words = (Message(role="user", content="its own words"),)
+    record = replace(asked("a"), prompt=Prompt(messages=words))
+    journal.write(tmp_path / "records.jsonl", examples.metadata(), [record])
+    case = Case(key=key("a"), schema=SCHEMA, messages=words)
+
+    found = resume(tmp_path, examples.metadata(), [key("a")], load=lambda _: case, template=schema_prompt)
+
+    assert ids(found) == ["a"]
 
 
 @pytest.mark.parametrize(

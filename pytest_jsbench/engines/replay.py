@@ -58,7 +58,7 @@ class ReplayEngine:
         generation = None if record is None else record.generation
         if record is None or generation is None:
             raise CallError(FaultKind.ENGINE, f"no answer for {request.key} in {self._source}")
-        if digest(record.schema) != digest(request.schema):
+        if record.schema_digest != digest(request.schema):
             message = f"{request.key} was recorded with another schema; give the dataset of that run"
             raise CallError(FaultKind.ENGINE, message)
         if isinstance(generation, Failed):
@@ -80,8 +80,10 @@ class ReplayFactory:
     max_tokens = 2048
 
     def check(self, config: EngineConfig) -> None:
-        """See that the records are there."""
-        _metadata(config)
+        """See that the records are there, and hold answers."""
+        if _metadata(config).redacted:
+            message = f"engine '{config.name}': {_path(config)} was written with --jsbench-redact: it holds digests of "
+            raise EngineError(message + "the answers, which cannot be said again; record the run without it")
 
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Who answered then."""

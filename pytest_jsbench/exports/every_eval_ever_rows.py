@@ -62,7 +62,9 @@ def _as_text(record: Record) -> dict[str, Any]:
 
 
 def _asked(record: Record) -> str:
-    """The case itself: its schema."""
+    """The case itself: its schema, or which one it is."""
+    if record.redacted is not None:
+        return record.schema_digest or ""
     return json.dumps(record.schema, sort_keys=True, ensure_ascii=False)
 
 

@@ -66,11 +66,17 @@ def _details(record: Record) -> dict[str, Any]:
     return {
         "verdict": _cut("\n".join(_verdict(record))),
         "answer": _cut(generation.text) or "(empty)" if isinstance(generation, Completion) else "",
-        "schema": _json(record.schema),
+        "schema": _schema(record),
         "sent": "" if sent is None or sent.schema is None else _json(sent.schema),
         "prompt": _cut(_prompt(record)),
         "measured": ", ".join(_measured(record)),
     }
+
+
+def _schema(record: Record) -> str:
+    if record.redacted is None:
+        return _json(record.schema)
+    return _cut(f"{record.schema_digest}\nuses {', '.join(record.redacted.keywords) or 'no keyword'}")
 
 
 def _verdict(record: Record) -> list[str]:

@@ -54,6 +54,4 @@ def write_run(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def _dataset_digest(run: Run) -> str:
-    return digest(
-        sorted([str(record.key), None if record.schema is None else digest(record.schema)] for record in run.records)
-    )
+    return digest(sorted([str(record.key), record.schema_digest] for record in run.records))

@@ -129,6 +129,8 @@ def _details(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
         yield "excluded", f"{_count(total.excluded, 'case')} whose own schema is broken (skipped)"
     if total.unjudged:
         yield "unjudged", f"{_count(total.unjudged, 'answer')} that could not be judged: the figures are incomplete"
+    if run.metadata.redacted:
+        yield "redacted", "digests stand for prompts, schemas and answers: nothing can be judged again or replayed"
     if run.resumed:
         yield "resumed", f"{_count(run.resumed, 'answer')} of {run.metadata.resumed_from} taken over, not called again"
     if total.errors:

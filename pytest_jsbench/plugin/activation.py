@@ -28,6 +28,7 @@ from pytest_jsbench.plugin.arguments import take_arguments
 from pytest_jsbench.plugin.classifying import find_classifiers
 from pytest_jsbench.plugin.handover import Handover
 from pytest_jsbench.plugin.options import given_arguments
+from pytest_jsbench.plugin.redacting import quieten
 from pytest_jsbench.plugin.selection import Selected
 from pytest_jsbench.plugin.settings import Settings
 from pytest_jsbench.plugin.starting import start
@@ -100,6 +101,8 @@ def activate(config: pytest.Config) -> None:
     except JSBenchError as error:
         raise pytest.UsageError(str(error)) from None
     config.stash[ACTIVE] = active
+    if active.settings.redact:
+        quieten(config)
     _register_markers(config)
     marks.register(config, (key.task for key in active.keys))
 
@@ -251,6 +254,7 @@ def _metadata(
         prompt_digest=template.digest,
         shots=settings.shots,
         adapt=settings.adapt,
+        redacted=settings.redact,
         repeats=settings.repeats,
         concurrency=concurrency,
         policy=_builtins(dataclasses.asdict(settings.policy)),

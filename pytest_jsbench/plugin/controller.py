@@ -79,9 +79,10 @@ class Controller:
                 self._prepared = self._resources.enter_context(prepare(self._active))
             except EngineError as error:
                 raise pytest.UsageError(str(error)) from None
-            folder = self._active.run.shared / "selected"
-            folder.mkdir(exist_ok=True)
-            self._handed = self._active.selected.hand_over(folder)
+            if self._active.run.redaction is None:  # else the workers read the dataset themselves
+                folder = self._active.run.shared / "selected"
+                folder.mkdir(exist_ok=True)
+                self._handed = self._active.selected.hand_over(folder)
         self._active.run.hand_to(node, self._prepared, self._handed)
 
     @pytest.hookimpl(optionalhook=True)

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+from pytest_jsbench import redaction
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.errors import JSBenchError
 from pytest_jsbench.journal import RESUMED
 from pytest_jsbench.limits import Limits
 from pytest_jsbench.plugin.folders import shared_folder
 from pytest_jsbench.records import RunMetadata
+from pytest_jsbench.redaction import Redaction
 
 _KEY = "jsbench"
 
@@ -33,6 +35,8 @@ class Handover:
     limits: Limits
     #: the records of an earlier run; None: there are none
     recorded: Path | None = None
+    #: what takes out of records what may be private; None: they are written as they are
+    redaction: Redaction | None = None
     #: the cases, as the controller has written them down
     selected: Mapping[str, Any] = field(default_factory=dict)
     #: whether what a worker was sent may be taken back, so that it must not begin with it
@@ -62,6 +66,7 @@ class Handover:
             shared=shared,
             limits=Limits(**data["limits"]),
             recorded=None if recorded is None else Path(recorded),
+            redaction=redaction.from_dict(data["redaction"]),
             selected=data["selected"],
             steals=data["steals"],
             prepared=EngineConfig.from_dict(data["engine"]),
@@ -79,6 +84,7 @@ class Handover:
         node.workerinput[_KEY] = json.dumps(
             {
                 "engine": prepared.to_dict(),
+                "redaction": redaction.to_dict(self.redaction),
                 "selected": selected,
                 "steals": node.config.getoption("dist") == "worksteal",
                 "metadata": self.metadata.to_dict(),

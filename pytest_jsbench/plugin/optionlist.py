@@ -290,6 +290,14 @@ OPTIONS = (
         "pytest's cache, for the last five runs.",
     ),
     Option(
+        name="redact",
+        metavar="on|off",
+        choices=("on", "off"),
+        bare="on",
+        help="Write and show digests in place of prompts, schemas and answers, so that a run over private data can be "
+        "kept. Its answers can then not be judged again or replayed.",
+    ),
+    Option(
         name="export",
         metavar="NAME=PATH",
         parse=export,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.asking import Question
     from pytest_jsbench.engines.base import Engine, EngineConfig
+    from pytest_jsbench.missing import Missing
     from pytest_jsbench.plugin.activation import Active
     from pytest_jsbench.plugin.worker import Worker
     from pytest_jsbench.runner import Runner
@@ -48,20 +49,28 @@ class OwnRunners:
         self._lock = threading.Lock()
         self._resources: ExitStack = contextlib.ExitStack()
 
-    def ask(self, question: Question, *, asked_from: AskedFrom) -> Outcome:
-        """What becomes of one attempt, of which no more than the run's number are made at once; written down."""
+    def ask(self, question: Question, *, asked_from: AskedFrom) -> tuple[Outcome, Record | Missing]:
+        """
+        What becomes of one attempt, of which no more than the run's number are made at once; written down.
+
+        First as it is written and shown, then as the test is to see it.
+        """
         runner = self._runner(question)
         asked_by = AskedBy(test=asked_from.test, line=asked_from.line, terms=self._terms(question, runner))
         answered_by = self._other(runner)
         recorded = self._active.recorded.get((question.case.key, question.repeat))
         if recorded is not None and _asked_the_same(recorded, question, runner, asked_by, answered_by):
-            return self._worker.resumed(judge_again(recorded, runner.judge))
+            outcome = self._worker.resumed(judge_again(recorded, runner.judge))
+            return outcome, outcome.result
         try:
             with self._window:
                 record = runner.attempt(question.case, repeat=question.repeat)
         except Refused as refused:
-            return Outcome.of_refused(question.case.key, question.repeat, refused)
-        return self._worker.write(dataclasses.replace(record, asked_by=asked_by, answered_by=answered_by))
+            outcome = Outcome.of_refused(question.case.key, question.repeat, refused)
+            return outcome, outcome.result
+        record = dataclasses.replace(record, asked_by=asked_by, answered_by=answered_by)
+        outcome = self._worker.write(record)
+        return outcome, outcome.result if self._active.run.redaction is None else record
 
     def close(self) -> None:
         """Let go of the engines that only tests named."""
@@ -128,8 +137,10 @@ def _asked_the_same(
     """Whether a record of an earlier run answers this very question."""
     if record.asked_by is None or record.prompt is None or record.answered_by != answered_by:
         return False
+    if record.redacted is not None:  # its test needs the answer itself
+        return False
     return (
         record.asked_by.terms == asked_by.terms
-        and digest(record.schema) == digest(question.case.schema)
+        and record.schema_digest == digest(question.case.schema)
         and record.prompt.digest == runner.template(question.case).digest
     )

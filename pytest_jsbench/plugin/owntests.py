@@ -18,6 +18,7 @@ from pytest_jsbench.plugin.activation import Active
 from pytest_jsbench.plugin.collection import properties
 from pytest_jsbench.plugin.marks import add_markers
 from pytest_jsbench.plugin.ownrunners import AskedFrom, OwnRunners
+from pytest_jsbench.plugin.redacting import withhold
 from pytest_jsbench.records import Record
 from pytest_jsbench.terms import Terms
 
@@ -49,13 +50,13 @@ class OwnTest:
     def _ask(self, question: Question) -> Record:
         __tracebackhide__ = True
         try:
-            outcome = self._runners.ask(question, asked_from=self._asked_from)
+            outcome, result = self._runners.ask(question, asked_from=self._asked_from)
         except pytest.fail.Exception as ended:  # from outside, by pytest-timeout: where the call was says nothing
             raise ended.with_traceback(None) from None
         self._outcomes.append(outcome)
-        if isinstance(outcome.result, Missing):
-            raise pytest.skip.Exception(f"not run: {outcome.result.message}", _use_item_location=True)
-        return outcome.result
+        if isinstance(result, Missing):
+            raise pytest.skip.Exception(f"not run: {result.message}", _use_item_location=True)
+        return result
 
 
 _TEST = pytest.StashKey[OwnTest]()
@@ -67,15 +68,26 @@ class OwnTests:
     def __init__(self, config: pytest.Config, active: Active, worker: Worker) -> None:
         self._active = active
         self._runners = OwnRunners(active, worker)
+        #: the tests that have asked for the fixture
+        self._asking: set[str] = set()
         config.add_cleanup(self._runners.close)
 
     def fixture(self, item: pytest.Item) -> JSBench:
         """What a test asks through."""
+        self._asking.add(item.nodeid)
         line = item.location[1]
         asked_from = AskedFrom(test=item.nodeid, line=None if line is None else line + 1)
         test = item.stash[_TEST] = OwnTest(read_terms(item), asked_from, self._runners)
-        rerun = f"{self._active.rerun} {shlex.quote(item.nodeid)}"
-        return JSBench(test.terms, test.attempts, folder=item.path.parent, rerun=rerun)
+        return JSBench(test.terms, test.attempts, folder=item.path.parent, rerun=self._rerun(item))
+
+    def _rerun(self, item: pytest.Item) -> str:
+        return f"{self._active.rerun} {shlex.quote(item.nodeid)}"
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take captured output off the reports of subtests too, which put it there themselves."""
+        if self._active.run.redaction is not None and report.nodeid in self._asking:
+            report.sections.clear()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
@@ -124,8 +136,12 @@ class OwnTests:
             add_markers(item, failed.record)
         report = yield
         transport.attach_own(report, outcomes)
+        redaction = self._active.run.redaction
+        if redaction is not None:
+            withhold(report, item, call, redaction, rerun=self._rerun(item))
         if isinstance(failed, CaseFailed):
-            _say_it_first(report.longrepr, failed)
+            if redaction is None:
+                _say_it_first(report.longrepr, failed)
             if not failed.record.excluded:  # a schema of the project's own that is none is no engine's failure
                 transport.blame(report, failed.record)
         return report

@@ -41,8 +41,8 @@ class Selected:
     @classmethod
     def take(cls, handed: Mapping[str, Any], config: pytest.Config, selection: Selection) -> Selected:
         """What another process has handed over; selected again where its files are out of reach (on another host)."""
-        folder = Path(handed["folder"])
-        if selection.labelled or not folder.is_dir():
+        folder = Path(handed.get("folder", ""))
+        if selection.labelled or not handed or not folder.is_dir():
             return cls.open(config, selection)
         from pytest_jsbench.datasets.prepared import PreparedDataset
         from pytest_jsbench.datasets.registry import open_dataset

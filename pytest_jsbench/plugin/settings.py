@@ -58,6 +58,8 @@ class Settings:
     #: attempts per case
     repeats: int
     output: Path | None
+    #: whether digests stand for prompts, schemas and answers in all that is written and shown
+    redact: bool
     #: by name, what gives failed attempts codes of the project's own
     classify: tuple[str, ...]
     #: by an exporter's name, where it is to write
@@ -72,6 +74,7 @@ class Settings:
         values = {option.name: value_of(config, option.name) for option in OPTIONS}
         record, replay = read_recording(config)
         _refuse_beside_instances({**values, "record": record, "replay": replay})
+        _refuse_beside_redact({**values, "record": record})
         policy = _policy(values)
         return cls(
             engine=_engine(values) if replay is None else _replaying(replay),
@@ -98,6 +101,7 @@ class Settings:
             baseline=None if values["baseline"] is None else config.invocation_params.dir / values["baseline"],
             repeats=values["repeats"] or 1,
             output=None if values["output"] is None else config.invocation_params.dir / values["output"],
+            redact=values["redact"] == "on",
             classify=tuple(values["classify"] or ()),
             exports=tuple((name, config.invocation_params.dir / path) for name, path in values["export"] or ()),
             benchmark_rows=values["benchmark-rows"] or "task",
@@ -147,6 +151,18 @@ def _refuse_beside_instances(values: Mapping[str, Any]) -> None:
     for name, reason in reasons.items():
         if values[name] is not None:
             message = f"--jsbench-instances {reason}: leave out --jsbench-{name}"
+            raise pytest.UsageError(message)
+
+
+def _refuse_beside_redact(values: Mapping[str, Any]) -> None:
+    """What keeps answers as they are."""
+    reasons = {
+        "record": "writes no answer, and a recording is one",
+        "batch": "writes no answer, and those of a batch lie in a file until their tests run",
+    }
+    for name, reason in reasons.items():
+        if values["redact"] == "on" and values[name] is not None:
+            message = f"--jsbench-redact {reason}: leave out --jsbench-{name}"
             raise pytest.UsageError(message)
 
 

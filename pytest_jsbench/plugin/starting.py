@@ -13,6 +13,7 @@ from pytest_jsbench.cases import CaseKey
 from pytest_jsbench.plugin.folders import run_folder, shared_folder
 from pytest_jsbench.plugin.handover import Handover
 from pytest_jsbench.prices import price_of
+from pytest_jsbench.redaction import Redaction
 from pytest_jsbench.resumption import Resumption, resume
 
 if TYPE_CHECKING:
@@ -39,9 +40,10 @@ def start(
         return Handover(metadata=metadata, folder=None, shared=shared, limits=settings.limits), None
     if settings.limits.max_cost is not None:
         price_of(metadata)
+    redaction = Redaction.new() if settings.redact else None
     resumption = None
     if settings.resume is not None:
-        resumption = resume(settings.resume, metadata, keys, load=dataset.case, template=template)
+        resumption = resume(settings.resume, metadata, keys, load=dataset.case, template=template, redaction=redaction)
     earlier = _batches(resumption, metadata, batch=settings.batch is not None)
     folder = run_folder(config, settings.output, metadata.run_id)
     if folder is not None:
@@ -56,9 +58,17 @@ def start(
         metadata = dataclasses.replace(metadata, resumed_from=resumption.metadata.run_id)
         # kept beside the new records, so that this run can be gone on with in its turn
         recorded = (folder or shared) / journal.RESUMED
-        journal.write(recorded, resumption.metadata, (*resumption.records, *resumption.own))
+        earlier_run = dataclasses.replace(resumption.metadata, redacted=settings.redact)
+        journal.write(recorded, earlier_run, (*resumption.records, *resumption.own))
     return (
-        Handover(metadata=metadata, folder=folder, shared=shared, limits=settings.limits, recorded=recorded),
+        Handover(
+            metadata=metadata,
+            folder=folder,
+            shared=shared,
+            limits=settings.limits,
+            recorded=recorded,
+            redaction=redaction,
+        ),
         resumption,
     )
 

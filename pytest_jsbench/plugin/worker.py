@@ -27,6 +27,7 @@ from pytest_jsbench.plugin.leftbehind import LeftBehind
 from pytest_jsbench.plugin.lookahead import LookAhead
 from pytest_jsbench.plugin.outcomes import Outcome
 from pytest_jsbench.plugin.owntests import asks
+from pytest_jsbench.plugin.redacting import CLASSIFIER_BROKE
 from pytest_jsbench.prices import price_of
 from pytest_jsbench.records import AnsweredBy, Attempt, Record
 from pytest_jsbench.rejudging import judge_again
@@ -162,13 +163,23 @@ class Worker:
     def write(self, record: Record) -> Outcome:
         """Let it be classified, write it down, and say what went wrong with either."""
         classified = classify(record, self._active.classifiers)
-        outcome = self._write(classified.record)
-        return replace(outcome, classifier_errors=classified.errors)
+        errors = classified.errors
+        if errors and self._active.run.redaction is not None:
+            errors = (CLASSIFIER_BROKE,)
+        outcome = self._write(self._redacted(classified.record))
+        return replace(outcome, classifier_errors=errors)
 
     def resumed(self, record: Record) -> Outcome:
-        """A record that was taken over, classified as this run classifies."""
+        """A record that was taken over, classified as this run classifies, as far as there is anything to classify."""
+        if record.redacted is not None:
+            return Outcome(result=record, resumed=True)
         classified = classify(record, self._active.classifiers)
         return Outcome(result=classified.record, resumed=True, classifier_errors=classified.errors)
+
+    def _redacted(self, record: Record) -> Record:
+        """The record as it may be written and shown."""
+        redaction = self._active.run.redaction
+        return record if redaction is None else redaction.record(record)
 
     def _write(self, record: Record) -> Outcome:
         if self._journal is None:
@@ -248,7 +259,7 @@ class Worker:
             return Outcome.of_refused(item.key, item.repeat, refused)
         broken = isinstance(record.generation, Failed)
         if broken and self._lookahead.stopped:  # by us
-            return Outcome(result=record)
+            return Outcome(result=self._redacted(record))
         outcome = self.write(record)
         if not (broken or record.verdict.passed):
             self._answered[record.attempt] = outcome

@@ -3,7 +3,17 @@
 from pytest_jsbench.cases import Message
 from pytest_jsbench.prompts.choosing import find_template
 from pytest_jsbench.prompts.length import PromptLength, estimate
-from pytest_jsbench.prompts.model import Prompt, PromptTemplate, Template
+from pytest_jsbench.prompts.model import Prompt, PromptTemplate, Template, prompt_of
 from pytest_jsbench.prompts.presets import PRESETS
 
-__all__ = ["PRESETS", "Message", "Prompt", "PromptLength", "PromptTemplate", "Template", "estimate", "find_template"]
+__all__ = [
+    "PRESETS",
+    "Message",
+    "Prompt",
+    "PromptLength",
+    "PromptTemplate",
+    "Template",
+    "estimate",
+    "find_template",
+    "prompt_of",
+]

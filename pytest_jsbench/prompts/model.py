@@ -28,6 +28,11 @@ class Prompt:
 PromptTemplate = Callable[[Case], Prompt]
 
 
+def prompt_of(case: Case, template: PromptTemplate) -> Prompt:
+    """What the case itself says is to be asked, word for word, or else what the template makes of it."""
+    return Prompt(messages=case.messages) if case.messages else template(case)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
     """A prompt template, and which one it is."""

@@ -78,6 +78,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "max-regression": "0.02",
     },
     "What is written": {
+        "redact": "on",
         "output": "runs",
         "export": "every_eval_ever=exported",
         "benchmark-rows": "case",

@@ -1,0 +1,224 @@
+"""A redacted run shows and writes digests in place of prompts, schemas and answers, and the same figures."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from pytest_jsbench.cli import main
+from tests.plugin.conftest import Bench
+from tests.plugin.test_records import published
+
+#: begins every word that is private
+PRIVATE = "Zq7priv"
+
+
+def private(name: str) -> str:
+    return f"{PRIVATE}-{name}"
+
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "title": private("title"),
+    "description": private("description"),
+    "properties": {
+        "n": {"type": "integer", "minimum": 0, "examples": [private("example")]},
+        private("key"): {"const": private("const"), "default": private("default")},
+    },
+    "required": ["n"],
+}
+#: what becomes of each case
+ANSWERS: dict[str, Any] = {
+    "good": json.dumps({"n": 1, private("key"): private("const")}),
+    "violated": json.dumps({"n": private("value")}),
+    "invented": json.dumps({"n": 1, private("extra"): private("value")}),
+    "prose": private("prose"),
+    "refused": {"decline": "refusal", "message": private("refusal")},
+    "broke": {"fault": "bad_request", "message": private("fault")},
+    "badschema": "{}",
+    "test_asserts": '{"n": 4}',
+    "test_answer_fails": private("answer"),
+    "test_passes": json.dumps({"n": 5, private("key"): private("const")}),
+    "test_in_a_subtest": '{"n": 6}',
+}
+#: looks, whenever a test has run, at all that is on disk by then
+CONFTEST = """
+import os, pathlib
+def pytest_runtest_logreport(report):
+    for top in ("out", "tmp", ".pytest_cache"):
+        for path in pathlib.Path(__file__).parent.joinpath(top).rglob("*"):
+            try:
+                found = path.is_file() and b"Zq7priv" in path.read_bytes()
+            except FileNotFoundError:
+                continue
+            if found:
+                pathlib.Path(__file__).with_name("leaks").write_text(str(path))
+"""
+OWN_TESTS = f"""
+import logging, pytest
+def classify(record): raise ValueError(record.generation.text)
+mark = pytest.mark.jsbench(schema={SCHEMA!r}, prompt="{private("own prompt")} {{text}}")
+@mark
+def test_asserts(jsbench):
+    answer = jsbench.generate(text="{private("text")}")
+    print("{private("printed")}", answer)
+    logging.getLogger("own").warning("{private("logged")}")
+    assert answer.parsed == {{"n": "{private("expected")}"}}, "{private("said")}"
+@mark
+def test_answer_fails(jsbench): jsbench.generate(text="{private("text")}")
+@mark
+def test_passes(jsbench): assert jsbench.generate(text="x").parsed["{private("key")}"] == "{private("const")}"
+@mark
+def test_in_a_subtest(jsbench, subtests):
+    answer = jsbench.generate(text="x")
+    with subtests.test("inner"):
+        print("{private("printed")}")
+        assert answer.text == "{private("expected")}"
+"""
+
+
+@pytest.fixture
+def over_private_data(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    rows = [
+        {"id": name, "schema": SCHEMA, "messages": [{"role": "user", "content": private(f"prompt {name}")}]}
+        | {"reference": {"n": private("reference")}}
+        for name in ANSWERS
+        if not name.startswith("test_")
+    ]
+    rows[-1]["schema"] = {"type": private("type")}
+    bench.answers = ANSWERS
+    bench.write(
+        {
+            "rows.jsonl": "".join(json.dumps(row) + "\n" for row in rows),
+            "conftest.py": CONFTEST,
+            "test_own.py": OWN_TESTS,
+            "tmp/.keep": "",
+        }
+    )
+    monkeypatch.setenv("TMPDIR", str(bench.path / "tmp"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(bench.path / "step.md"))
+    monkeypatch.syspath_prepend(bench.path)
+    return bench
+
+
+def run(bench: Bench, *args: str) -> pytest.RunResult:
+    return bench.run(
+        *("--jsbench-dataset=rows.jsonl", "--jsbench-classify=test_own:classify", "--jsbench-output=out"),
+        *("--junitxml=junit.xml", "--jsbench-export=every_eval_ever=exported", "--jsbench-retries=0"),
+        *("-vv", "-rA", "--tb=long", "--showlocals", "--log-file=log.txt", "jsbench", "test_own.py", *args),
+    )
+
+
+def unpacked(page: str) -> str:
+    """All that a report says, with its packed cases."""
+    packed = re.findall(r'<script type="text/plain"[^>]*>([^<]*)', page)
+    return page + "".join(gzip.decompress(base64.b64decode(part)).decode() for part in packed)
+
+
+def written(bench: Bench) -> dict[str, str]:
+    """What the run has written, by path."""
+    given = {"rows.jsonl", "conftest.py", "test_own.py", "answers.json", "log.txt"}
+    texts = {
+        str(path.relative_to(bench.path)): path.read_bytes().decode("utf-8", "replace")
+        for path in bench.path.rglob("*")
+        if path.is_file() and path.name not in given and path.suffix != ".pyc"
+    }
+    return {name: unpacked(text) if name.endswith(".html") else text for name, text in texts.items()}
+
+
+def without_times(figures: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in figures.items() if not re.match("(ttft|tpot|tgt|gct|queue)_", name)}
+
+
+def test_nothing_private_is_shown_or_written_at_any_time_and_the_figures_are_the_same(over_private_data: Bench) -> None:
+    bench = over_private_data
+    result = run(bench, "--jsbench-redact")
+
+    result.assert_outcomes(passed=2, failed=9, skipped=1)
+    assert PRIVATE not in result.stdout.str() + result.stderr.str()
+    files = written(bench)
+    names = {Path(name).name for name in files}
+    assert {"records.jsonl", "run.json", "report.html", "summary.md", "junit.xml", "step.md"} <= names
+    assert [name for name, text in files.items() if PRIVATE in text] == []
+    assert not (bench.path / "leaks").exists()
+    result.stdout.fnmatch_lines(
+        [
+            "redacted   digests stand for prompts, schemas and answers:*",
+            "warning    a classifier broke; what it said is left out (--jsbench-redact)",
+        ],
+    )
+    for line in (
+        "schema_violation: breaks type",
+        "  type at (redacted) [[]schema (redacted)]",
+        "  answer: hmac-sha256:*",
+        "AssertionError at test_own.py:*: what it says is left out (--jsbench-redact)",
+    ):
+        result.stdout.fnmatch_lines([line])
+    validator = jsonschema.Draft202012Validator(published("records.schema.json"))
+    (folder,) = (bench.path / "out").iterdir()
+    for line in (folder / "records.jsonl").read_text().splitlines():
+        validator.validate(json.loads(line))
+    redacted = bench.run_json()
+    assert redacted["run"]["redacted"] is True
+
+    folder.rename(bench.path / "redacted")
+    openly = run(bench)
+
+    assert PRIVATE in openly.stdout.str()
+    files = written(bench)
+    told = {Path(name).name for name, text in files.items() if PRIVATE in text}
+    assert {"records.jsonl", "report.html", "summary.md", "junit.xml", "step.md"} <= told
+    assert (bench.path / "leaks").exists()
+    figures = bench.run_json()
+    assert without_times(figures["metrics"]) == without_times(redacted["metrics"])
+    assert [figures[name] for name in ("keywords", "cases")] == [redacted[name] for name in ("keywords", "cases")]
+    assert figures["run"]["dataset"]["digest"] == redacted["run"]["dataset"]["digest"]
+
+
+def test_a_redacted_run_is_gone_on_with_by_a_redacted_one(
+    over_private_data: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = over_private_data
+    run(bench, "--jsbench-redact")
+    (first,) = (bench.path / "out").iterdir()
+    first.rename(bench.path / "first")
+
+    again = run(bench, "--jsbench-redact", "--jsbench-resume=first")
+
+    again.stdout.fnmatch_lines(
+        [
+            "jsbench: going on with *: 5 answers taken over, 1 broken call made again",
+            "resumed    5 answers of *",
+            "warning    4 answers to own tests are redacted: their tests ask again",
+        ]
+    )
+    assert not (bench.path / "leaks").exists()
+    result = run(bench, "--jsbench-resume=first")
+    result.stderr.fnmatch_lines(["ERROR: *its run was redacted; add --jsbench-redact to go on with it"])
+    result = run(bench, "--jsbench-redact", "--jsbench-resume=first", "--jsbench-extra-fields=allow")
+    result.stderr.fnmatch_lines(["ERROR: *its run judged with policy *redacted answers cannot be judged again*"])
+    result = run(bench, "--jsbench-replay=first", "--jsbench-engine=scripted")
+    result = bench.pytester.runpytest_inprocess("--jsbench-replay=first", "--jsbench-dataset=rows.jsonl", "jsbench")
+    result.stderr.fnmatch_lines(["ERROR: *first was written with --jsbench-redact*cannot be said again*"])
+    capsys.readouterr()
+    assert main(["judge", "first"]) == 2
+    assert "first was written with --jsbench-redact" in capsys.readouterr().err
+    assert main(["compare", "first", "out", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["comparisons"][0]
+    assert (found["changed"], found["newly_failing"]) == ([], [])
+
+
+@pytest.mark.parametrize("other", ["--jsbench-record=answers", "--jsbench-batch=wait"])
+def test_what_keeps_answers_is_refused_beside_it(plain: Bench, other: str) -> None:
+    plain.case("one")
+    result = plain.run("--jsbench-redact", other)
+    result.stderr.fnmatch_lines([f"ERROR: --jsbench-redact writes no answer, *: leave out {other.partition('=')[0]}"])
