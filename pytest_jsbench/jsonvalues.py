@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from types import NoneType
 from typing import Any, assert_never
 
@@ -113,7 +113,8 @@ def generation_from_dict(data: Mapping[str, Any]) -> Generation:
 
 def _timing_from_dict(data: Mapping[str, Any]) -> Timing:
     expect(data["tgt"], "tgt", float, int)
-    return Timing(**{name: expect(seconds, name, float, int, NoneType) for name, seconds in data.items()})
+    timing = Timing(**{name: expect(seconds, name, float, int, NoneType) for name, seconds in data.items()})
+    return replace(timing, gct=timing.gct or None)  # 0.1.0 wrote 0 where nothing was measured
 
 
 def _timing_to_dict(timing: Timing) -> dict[str, float | None]:

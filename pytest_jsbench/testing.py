@@ -119,8 +119,7 @@ class EngineContract:
         assert timing.tgt > 0
         if engine.info.streaming:
             assert timing.ttft is not None
-            assert timing.gct is not None
-            assert 0 < timing.ttft <= timing.ttft + timing.gct <= timing.tgt
+            assert 0 < timing.ttft <= timing.ttft + (timing.gct or 0.0) <= timing.tgt
         else:
             assert timing.ttft is None
             assert timing.gct is None

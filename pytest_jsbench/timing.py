@@ -14,7 +14,7 @@ class Timing:
     tgt: float
     #: time to first token: request sent to first content token; None where the engine does not stream
     ttft: float | None = None
-    #: generation completion time: first content token to last; None where the engine does not stream
+    #: generation completion time: first content token to last; None where they did not come one after the other
     gct: float | None = None
     #: time to compile the schema's grammar, where the engine does that locally
     grammar_compilation: float | None = None
@@ -29,16 +29,19 @@ class Timing:
 class Stopwatch:
     """Started when it is made; told of each content token; stopped into a `Timing`."""
 
-    __slots__ = ("_first", "_last", "_start")
+    __slots__ = ("_first", "_last", "_piece", "_start")
 
     def __init__(self) -> None:
         self._start = time.perf_counter()
         self._first: float | None = None
         self._last: float | None = None
+        self._piece: object = None
 
-    def token(self) -> None:
-        """Note that content has arrived."""
-        self._last = time.perf_counter()
+    def token(self, *, piece: object = None) -> None:
+        """Note that content has arrived; content of one piece of a body has arrived at one time."""
+        if self._last is not None and piece is not None and piece == self._piece:
+            return
+        self._last, self._piece = time.perf_counter(), piece
         if self._first is None:
             self._first = self._last
 
@@ -49,6 +52,7 @@ class Stopwatch:
         return Timing(
             tgt=tgt,
             ttft=None if first is None else first - self._start,
-            gct=None if first is None or last is None else last - first,
+            # of a stream that came all at once nothing was measured
+            gct=None if first is None or last is None or last == first else last - first,
             grammar_compilation=grammar_compilation,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_jsbench.engines.bodies import pieces_of
 from pytest_jsbench.engines.messages import one_line
 from pytest_jsbench.engines.provider_errors import EnclosedError
 from pytest_jsbench.generations import (
@@ -26,11 +27,13 @@ if TYPE_CHECKING:
 class Answer:
     """Collects the pieces of one answer."""
 
-    __slots__ = ("_finish", "_pieces", "_refusal", "_streaming", "_watch", "usage")
+    __slots__ = ("_body", "_finish", "_pieces", "_refusal", "_streaming", "_watch", "usage")
 
-    def __init__(self, watch: Stopwatch, *, streaming: bool) -> None:
+    def __init__(self, watch: Stopwatch, *, streaming: bool, body: httpx2.Response | None = None) -> None:
         self._watch = watch
         self._streaming = streaming
+        #: what it is read out of, where it streams
+        self._body = body
         self._pieces: list[str] = []
         self._refusal: list[str] = []
         self._finish: FinishReason | None = None
@@ -40,7 +43,7 @@ class Answer:
         """A piece of content; what is empty or no text is not one, and starts no clock."""
         if isinstance(piece, str) and piece:
             if self._streaming:
-                self._watch.token()
+                self._watch.token(piece=None if self._body is None else pieces_of(self._body))
             self._pieces.append(piece)
 
     @property

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 #: bytes; a hundred thousand tokens, each in an event of its own, are less
 LONGEST_BODY = 64 * 1024 * 1024
 
+#: among a response's extensions: how many pieces of its body have been read
+_PIECES = "pytest_jsbench_pieces"
 _LAST_WORDS = b"data: [DONE]"
 #: seconds that a server has for the end of a body whose last words have come
 _GRACE = 0.5
@@ -27,6 +29,11 @@ def response_hooks() -> list[Callable[..., Any]]:
     return [scissors.cut_at_deadline, partial(_bound, scissors)]
 
 
+def pieces_of(response: httpx2.Response) -> int:
+    """How many pieces of the body have been read so far."""
+    return int(response.extensions.get(_PIECES, 0))
+
+
 def _bound(scissors: Scissors, response: httpx2.Response) -> None:
     """An answer that is too long is a fault, an error's words are cut short."""
     read = response.iter_bytes
@@ -36,6 +43,7 @@ def _bound(scissors: Scissors, response: httpx2.Response) -> None:
         pieces = read(chunk_size)
         for piece in pieces:
             left -= len(piece)
+            response.extensions[_PIECES] = pieces_of(response) + 1
             if left < 0 and response.is_error:
                 response.close()
                 return

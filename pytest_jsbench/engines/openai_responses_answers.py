@@ -11,6 +11,7 @@ from pytest_jsbench.generations import CallError, FaultKind, FinishReason, Usage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import httpx2
     from openai import APIResponse
 
     from pytest_jsbench.timing import Stopwatch
@@ -24,12 +25,12 @@ _INCOMPLETE = {
 def read(response: APIResponse[Any], watch: Stopwatch, *, streaming: bool) -> Answer:
     """Read the body to its end; a server that was asked for a stream may still answer in one piece."""
     if streaming and not is_one_piece(response.http_response):
-        return _read_stream(response.parse(), watch)
+        return _read_stream(response.parse(), watch, response.http_response)
     return read_whole(read_object(response.http_response), watch)
 
 
-def _read_stream(events: Any, watch: Stopwatch) -> Answer:
-    answer = Answer(watch, streaming=True)
+def _read_stream(events: Any, watch: Stopwatch, body: httpx2.Response) -> Answer:
+    answer = Answer(watch, streaming=True, body=body)
     for event in events:
         match getattr(event, "type", None):
             # reasoning has deltas of its own, which are no content

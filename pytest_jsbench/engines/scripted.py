@@ -125,7 +125,7 @@ def _spend(script: Script, timeout: float, watch: Stopwatch) -> None:
     time.sleep(max(0.0, min(script.delay, timeout) - first))
     if max(script.delay, script.ttft or 0.0) > timeout:
         raise CallError(FaultKind.TIMEOUT, f"no complete answer within {timeout:g} s")
-    if script.ttft is not None:
+    if script.ttft is not None and script.delay > script.ttft:
         watch.token()
 
 

@@ -68,6 +68,25 @@ def test_the_first_token_is_the_first_that_holds_text(provider: Provider, engine
     assert timing.tgt >= 0.59
 
 
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [chunk('{"a": 1}'), chunk(finish="stop", usage=USAGE), DONE],
+        [chunk('{"a"') + chunk(": 1}") + chunk(finish="stop", usage=USAGE) + DONE],
+    ],
+    ids=["one token", "one piece"],
+)
+def test_of_a_stream_that_comes_all_at_once_no_time_is_measured(
+    provider: Provider, engine: Engine, pieces: list[str]
+) -> None:
+    provider.stream(*pieces)
+    answer = complete(engine)
+    assert answer.text == '{"a": 1}'
+    assert answer.timing is not None
+    assert answer.timing.ttft is not None
+    assert (answer.timing.gct, answer.timing.tpot_ms(answer.usage.output_tokens)) == (None, None)
+
+
 def test_a_stream_without_usage_and_without_done_is_an_answer(provider: Provider, engine: Engine) -> None:
     provider.stream(chunk("{}"), chunk(finish="stop"))
     answer = complete(engine)
