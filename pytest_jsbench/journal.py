@@ -13,7 +13,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.core.files import write_atomically
+from pytest_jsbench.core.files import private, write_atomically
 from pytest_jsbench.errors import JournalError, RecordError
 from pytest_jsbench.generations import Failed
 from pytest_jsbench.records import RECORDS_VERSION, Record, RunMetadata
@@ -41,7 +41,7 @@ class Journal:
         try:
             with self._lock:
                 if self._file is None:
-                    self._file = self.path.open("ab", buffering=0)
+                    self._file = private(self.path).open("ab", buffering=0)
                 size = self._file.seek(0, os.SEEK_END)
                 text = line if size else _line(_header(self._metadata)) + line
                 _write_whole(self._file, text.encode("ascii"), size)

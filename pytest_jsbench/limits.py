@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_jsbench.core.files import private
 from pytest_jsbench.generations import Usage
 from pytest_jsbench.missing import MissingReason
 
@@ -267,7 +268,7 @@ def _reserve(state: sqlite3.Connection, cost: float, *, until: float) -> int | N
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=_BUSY, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(private(path), timeout=_BUSY, isolation_level=None, check_same_thread=False)
     # a process may be killed at any time, the machine need not be: what is in the system's hands is safe
     connection.execute("PRAGMA synchronous = OFF")
     connection.execute("PRAGMA journal_mode = TRUNCATE")

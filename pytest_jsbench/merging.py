@@ -12,6 +12,7 @@ from typing import TextIO
 
 from pytest_jsbench import journal
 from pytest_jsbench.cases import CaseKey
+from pytest_jsbench.core.files import make_private_folder
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.errors import MergeError
 from pytest_jsbench.exports.runjson import run_to_dict, write_run
@@ -59,7 +60,7 @@ def merge_runs(paths: Sequence[Path], output: Path, out: TextIO, *, gate: Gate |
     summary = summarize(merged.run)
     result = None if gate is None else check(gate, summary)
     try:
-        output.mkdir(parents=True, exist_ok=True)
+        make_private_folder(output)
     except OSError as error:
         message = f"cannot write to {output}: {error.strerror or error}; name a folder that can be written"
         raise MergeError(message) from error

@@ -123,7 +123,7 @@ def _add_report(commands: Any) -> None:
 def _baseline(options: argparse.Namespace, out: TextIO) -> bool:
     found, outcomes = evaluations.with_cases(options.run)
     data = evaluations.baseline_to_dict(found, outcomes)
-    write_atomically(options.output, evaluations.baseline_to_text(data))
+    write_atomically(options.output, evaluations.baseline_to_text(data), shared=True)
     cases = "1 case" if len(outcomes) == 1 else f"{len(outcomes)} cases"
     out.write(f"{options.output}: {cases} of {printable(found.backend)} {printable(found.label)}\n")
     return True
@@ -166,7 +166,7 @@ def _migrate(options: argparse.Namespace, out: TextIO) -> bool:
             continue
         target = path if options.in_place else options.output / path.name
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(target, text)
+        write_atomically(target, text, shared=True)
         out.write(f"{target}\n")
     return True
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.batching.gathering import name_of
+from pytest_jsbench.core.files import private
 from pytest_jsbench.generations import CallError, Completion, Declined, Failed, FaultKind
 from pytest_jsbench.jsonvalues import generation_from_dict, generation_to_dict
 from pytest_jsbench.limits import Refused
@@ -28,7 +29,7 @@ class Answers:
         self._path = path
 
     def __enter__(self) -> Self:
-        self._file = self._path.open("a", encoding="ascii")
+        self._file = private(self._path).open("a", encoding="ascii")
         return self
 
     def __exit__(self, _kind: type[BaseException] | None, _error: object, _traceback: TracebackType | None) -> None:

@@ -36,6 +36,9 @@ DEEPEST = 500
 #: values of a document
 MOST_VALUES = 5_000_000
 
+#: who may read what is written, whatever the umask allows beyond it
+_PRIVATE_FILE, _PRIVATE_FOLDER, _SHARED_FILE = 0o600, 0o700, 0o666
+
 _BOM = b"\xef\xbb\xbf"
 #: bytes that are passed over at a time where a line is too long to be read
 _CHUNK = 1 << 20
@@ -270,12 +273,31 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def write_atomically(path: Path, text: str | Iterable[str]) -> None:
-    """Replace a file's content, given as a whole or in parts, in one step; JournalError when the disk will not."""
+def private(path: Path) -> Path:
+    """The path, at which there is a file from now on; a new one is for its user alone, one that was there as it was."""
+    path.touch(mode=_PRIVATE_FILE)
+    return path
+
+
+def make_private_folder(folder: Path, *, exist_ok: bool = True) -> None:
+    """Make a folder, and what is missing above it, for its user alone; folders that were there stay as they were."""
+    for parent in reversed(folder.parents):
+        if not parent.exists():
+            parent.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
+    folder.mkdir(mode=_PRIVATE_FOLDER, exist_ok=exist_ok)
+
+
+def write_atomically(path: Path, text: str | Iterable[str], *, shared: bool = False) -> None:
+    """
+    Replace a file's content, given as a whole or in parts, in one step; JournalError when the disk will not.
+
+    The file is for its user alone, unless it is made to be shared, as what is committed to a repository is.
+    """
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         part.unlink(missing_ok=True)  # whatever stands there, a link to elsewhere too, is not written into
-        with part.open("x", encoding="utf-8") as file:
+        part.touch(mode=_SHARED_FILE if shared else _PRIVATE_FILE, exist_ok=False)
+        with part.open("w", encoding="utf-8") as file:
             file.writelines([text] if isinstance(text, str) else text)
         part.replace(path)
     except (OSError, ValueError) as error:

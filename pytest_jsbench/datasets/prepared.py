@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.files import private
 from pytest_jsbench.datasets.base import Dataset, Row, RowDataset
 from pytest_jsbench.datasets.rows import SCHEMA_NAMES, case_of
 from pytest_jsbench.datasets.selecting import whole
@@ -70,7 +71,7 @@ def prepare(dataset: Dataset, folder: Path) -> None:
     source = whole(dataset)
     tasks = {task: number for number, task in enumerate(dict.fromkeys(key.task for key in keys))}
     places: dict[CaseKey, tuple[int, int]] = {}
-    with (folder / _ROWS).open("wb") as file:
+    with private(folder / _ROWS).open("wb") as file:
         if isinstance(source, RowDataset):
             wanted = frozenset(keys)
             for key, row in source.all_rows():
@@ -80,7 +81,7 @@ def prepare(dataset: Dataset, folder: Path) -> None:
         "tasks": list(tasks),
         "keys": [(tasks[key.task], key.id, *places.get(key, (None, None))) for key in keys],
     }
-    (folder / _INDEX).write_text(json.dumps(index), "ascii")
+    private(folder / _INDEX).write_text(json.dumps(index), "ascii")
 
 
 def _write(file: BinaryIO, row: Row) -> tuple[int, int]:

@@ -147,7 +147,8 @@ class Recordings:
         except OSError as error:
             message = f"cannot write {path}: {error.strerror or error}"
             raise RecordError(message) from error
-        write_atomically(path, json_text(recording.to_dict(), indent=2) + "\n")
+        # it is there to be committed
+        write_atomically(path, json_text(recording.to_dict(), indent=2) + "\n", shared=True)
 
     def all(self) -> Iterator[Recording]:
         """Every recording in the folder, in the order of their names."""

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pytest_jsbench.core.files import write_atomically
+from pytest_jsbench.core.files import make_private_folder, write_atomically
 from pytest_jsbench.errors import ExportError
 from pytest_jsbench.exports.every_eval_ever_rows import row
 from pytest_jsbench.metrics import RATES, Metrics
@@ -86,7 +86,7 @@ def write(
         raise ExportError("no attempt was made, so there is nothing to export as every_eval_ever")
     aggregate = folder / f"{identity.path}.json"
     try:
-        aggregate.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(aggregate.parent)
     except OSError as error:
         message = f"cannot write {aggregate.parent}: {error.strerror or error}"
         raise ExportError(message) from error

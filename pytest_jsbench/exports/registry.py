@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_jsbench.core.files import make_private_folder
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.errors import ExportError, JSBenchError, nearest
 from pytest_jsbench.exports import every_eval_ever
@@ -31,7 +32,7 @@ class Exporter:
     def write(self, path: Path, run: Run, summary: Summary) -> Path:
         """Write the run, and say where; ExportError, in one line, when that breaks."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folder(path.parent)
             written = self.function(path, run, summary)
         except JSBenchError:
             raise

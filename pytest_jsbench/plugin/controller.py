@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_jsbench.core.files import make_private_folder
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.errors import EngineError
 from pytest_jsbench.missing import MissingReason
@@ -81,7 +82,7 @@ class Controller:
                 raise pytest.UsageError(str(error)) from None
             if self._active.run.redaction is None:  # else the workers read the dataset themselves
                 folder = self._active.run.shared / "selected"
-                folder.mkdir(exist_ok=True)
+                make_private_folder(folder)
                 self._handed = self._active.selected.hand_over(folder)
         self._active.run.hand_to(node, self._prepared, self._handed)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_jsbench.core.files import make_private_folder, private
 from pytest_jsbench.journal import BATCHES
 
 _CACHED_RUNS = 5
@@ -30,6 +31,8 @@ def run_folder(config: pytest.Config, output: Path | None, run_id: str) -> Path 
     _refuse_links(config)
     try:
         parent = cache.mkdir("jsbench")
+        if not any(parent.iterdir()):  # it is new, and ours
+            parent.chmod(0o700)
         _prune(parent, keep=_CACHED_RUNS - 1)
         return _new_folder(parent, run_id)
     except (OSError, pytest.UsageError):  # a cache that cannot be written is pytest's to report
@@ -54,8 +57,8 @@ def _new_folder(parent: Path, name: str) -> Path:
     while True:
         folder = parent / (name if number == 1 else f"{name}.{number}")
         try:
-            folder.mkdir(parents=True)
-            (folder / "records.jsonl").touch()
+            make_private_folder(folder, exist_ok=False)
+            private(folder / "records.jsonl")
         except FileExistsError:
             if parent.is_dir() and number < 1000:
                 number += 1

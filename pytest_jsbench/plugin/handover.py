@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench import redaction
+from pytest_jsbench.core.files import private
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.errors import JSBenchError
 from pytest_jsbench.journal import RESUMED
@@ -58,7 +59,7 @@ class Handover:
         data: Mapping[str, Any] = json.loads(text)
         shared = shared_folder(config) if data["shared"] is None else Path(data["shared"])
         if data["records"] is not None:
-            (shared / RESUMED).write_text(data["records"], encoding="utf-8")
+            private(shared / RESUMED).write_text(data["records"], encoding="utf-8")
         recorded = shared / RESUMED if data["records"] is not None else data["recorded"]
         return cls(
             metadata=RunMetadata.from_dict(data["metadata"]),

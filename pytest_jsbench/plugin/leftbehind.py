@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 from pytest_jsbench import journal
+from pytest_jsbench.core.files import private
 from pytest_jsbench.errors import JSBenchError
 from pytest_jsbench.records import Attempt, Record
 
@@ -15,7 +16,7 @@ _DEAD = "dead"
 
 def note_death(shared: Path, worker: str) -> None:
     """Say that a worker has died, before its tests are given to others."""
-    with (shared / _DEAD).open("a", encoding="utf-8") as file:
+    with private(shared / _DEAD).open("a", encoding="utf-8") as file:
         file.write(f"{worker}\n")
 
 
