@@ -1,23 +1,14 @@
-"""
-The local engine's model server: llama.cpp in a process of its own.
-
-`python -m pytest_jsbench.engines.local_server` reads one JSON line of `ServerSettings` from stdin, answers
-one JSON line, `{"address": …}` or `{"error": …}`, on stdout, and serves until stdin closes: it ends with the
-process that started it, however that ends.
-"""
+"""The local engine's model server: llama.cpp in a process of its own, which ends with the one that started it."""
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
-import signal
 import sys
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, TextIO
+from dataclasses import dataclass, field
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from pytest_jsbench.core.child_service import Service
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,42 +27,19 @@ class ServerSettings:
     context: int
     threads: int
 
-    def to_line(self) -> str:
-        """The settings as one line of JSON."""
-        return json.dumps(asdict(self)) + "\n"
 
-    @classmethod
-    def from_line(cls, line: str) -> ServerSettings:
-        """The inverse of `to_line`."""
-        return cls(**json.loads(line))
-
-
-def main() -> None:
-    """Serve until stdin closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the process that started this one
-    replies = _take_stdout()
-    settings = ServerSettings.from_line(sys.stdin.readline())
+def main(config: dict[str, Any]) -> None:
+    """Serve until the input ends."""
+    service = Service(config)
     try:
-        server = _start(settings)
+        server = _start(ServerSettings(**config["settings"]))
     except (ImportError, RuntimeError, OSError) as error:
-        _reply(replies, {"error": f"{type(error).__name__}: {error}"})
+        service.fail(error)
         os._exit(1)
-    _reply(replies, {"address": server.listening_address})
+    service.ready(address=server.listening_address)
     while sys.stdin.readline():
         pass
     os._exit(0)  # a server with a call in flight waits for its end when it is destroyed
-
-
-def _take_stdout() -> TextIO:
-    """A private copy of stdout; what native code prints there goes to stderr instead."""
-    private = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    return private
-
-
-def _reply(stream: TextIO, message: Mapping[str, str]) -> None:
-    stream.write(json.dumps(message) + "\n")
-    stream.flush()
 
 
 def _start(settings: ServerSettings) -> Any:
@@ -83,6 +51,10 @@ def _start(settings: ServerSettings) -> Any:
     params.model.path = settings.model
     params.model_alias = {settings.alias}
     params.api_keys = [settings.key]
+    # no page in a browser is told what is answered, nor that there is a server
+    params.cors_origins = params.cors_methods = params.cors_headers = ""
+    params.cors_credentials = False
+    params.cors_origins_explicit = True
     params.n_parallel = settings.slots
     params.n_ctx = settings.slots * settings.context
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings.threads
@@ -92,7 +64,3 @@ def _start(settings: ServerSettings) -> Any:
     params.verbosity = 0
     params.warmup = params.ui = params.fit_params = False
     return xllamacpp.Server(params)
-
-
-if __name__ == "__main__":
-    main()

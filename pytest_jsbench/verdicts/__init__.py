@@ -1,7 +1,7 @@
 """
 The judge: does this text conform to this schema, and if not, in what way does it not.
 
-`judges.Judge` passes schema and text to a child process (`guard`, `child`, `alarms`), where `inprocess` decides.
+`judges.Judge` passes schema and text to a child process (`guard`, `child`), where `inprocess` decides.
 `schemas` and `dialects` read the schema, `jsontext` the answer, `validation` holds one against the other with
 jsonschema-rs, `unnamed` finds the fields that the schema names nowhere, `second` asks jsonschema. `decisions`
 does the same for attempts that have no text. `model` holds what a verdict is made of.

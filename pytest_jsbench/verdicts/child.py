@@ -7,54 +7,41 @@ died), or by its own alarm when a step takes too long.
 
 from __future__ import annotations
 
-import gc
-import json
-import os
-import signal
-import sys
-import warnings
 from typing import TYPE_CHECKING, Any
 
+from pytest_jsbench.core.child_service import LAST, Service, encode
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.verdicts.alarms import make_alarm
 from pytest_jsbench.verdicts.model import FailureType, JudgePolicy, SchemaProblem, Verdict
-from pytest_jsbench.verdicts.wire import LAST, problem_to_dict, verdict_to_dict
+from pytest_jsbench.verdicts.wire import problem_to_dict, verdict_to_dict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_jsbench.verdicts.alarms import Alarm
+    from pytest_jsbench.core.alarms import Alarm
     from pytest_jsbench.verdicts.inprocess import InProcessJudge
 
 #: seconds for each step after the verdict itself: its violations, the second opinion
 _DETAILS = 1.0
-#: objects made, for each collection of cycles
-_COLLECT_EVERY = 50_000
 
 Reply = dict[str, Any]
 
 
 def main(config: dict[str, Any]) -> None:
     """Serve until the input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    warnings.simplefilter("ignore")
-    send = _sender()
-    _limit_memory(config["memory"])
-    policy = JudgePolicy(**{**config["policy"], "ignored_fields": tuple(config["policy"]["ignored_fields"])})
+    service = Service(config)
+    service.limit_memory()
+    settings = config["settings"]
+    policy = JudgePolicy(**{**settings, "ignored_fields": tuple(settings["ignored_fields"])})
     try:
         judge = _load(policy)
     except ImportError as error:
-        send(_encode({"error": str(error)}))
+        service.fail(error)
         return
-    _end_of_start()
-    # what was imported stays, and what judging makes is freed without the collector but for a few cycles
-    gc.freeze()
-    gc.set_threshold(_COLLECT_EVERY)
-    clerk = Clerk(judge, make_alarm(config["alarm"]), send, policy.timeout)
-    send(_encode({"ready": True}))
+    service.ready()
+    clerk = Clerk(judge, service.alarm, service.send, policy.timeout)
     schemas: dict[int, str] = {}
-    for line in sys.stdin.buffer:
-        clerk.serve(_with_schema(json.loads(line), schemas))
+    for request in service.requests():
+        clerk.serve(_with_schema(request, schemas))
 
 
 def _with_schema(request: dict[str, Any], schemas: dict[int, str]) -> dict[str, Any]:
@@ -72,42 +59,6 @@ def _load(policy: JudgePolicy) -> InProcessJudge:
     if policy.validator != "jsonschema-rs":
         import pytest_jsbench.verdicts.second  # noqa: F401 - imported now rather than in a request
     return InProcessJudge(policy)
-
-
-def _end_of_start() -> None:
-    """Call off the timer that the parent's program set, where there are such timers, for a start that hangs."""
-    if sys.platform != "win32":
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def _encode(reply: Reply) -> bytes:
-    return json.dumps(reply).encode("ascii") + b"\n"
-
-
-def _sender() -> Callable[[bytes], None]:
-    """What writes to the parent; anything else that writes to the standard output writes to nowhere."""
-    output = os.fdopen(os.dup(1), "wb")
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-
-    def send(line: bytes) -> None:
-        output.write(line)
-        output.flush()
-
-    return send
-
-
-def _limit_memory(most: int) -> None:
-    if sys.platform == "win32":
-        return
-    import resource
-
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    try:
-        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-    except (ValueError, OSError):
-        return  # some platforms know the limit and refuse to set it
 
 
 class Clerk:
@@ -137,17 +88,17 @@ class Clerk:
         sent = False
         try:
             for reply in self._work(request):
-                yield _encode(reply)
+                yield encode(reply)
                 sent = True
         except GeneratorExit:
             raise  # the parent is gone
         except MemoryError as error:
             if not sent:
-                yield _encode(_no_verdict(request, "memory", error))
+                yield encode(_no_verdict(request, "memory", error))
         except BaseException as error:  # noqa: BLE001 - a fault of the judge, panics of Rust too, is no one's failure
             # a verdict that is out already stays: only its details are lost
             if not sent:
-                yield _encode(_no_verdict(request, "crashed", error))
+                yield encode(_no_verdict(request, "crashed", error))
 
     def _work(self, request: dict[str, Any]) -> Iterator[Reply]:
         if request["op"] == "inspect":

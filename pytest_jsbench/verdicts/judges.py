@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from pytest_jsbench.contracts import Contract, SchemaSource
+from pytest_jsbench.core.child_process import ChildReply
 from pytest_jsbench.errors import JudgeError, nearest
 from pytest_jsbench.verdicts.dialects import DIALECTS, find_dialect
-from pytest_jsbench.verdicts.guard import Answer, Guard
+from pytest_jsbench.verdicts.guard import Guard
 from pytest_jsbench.verdicts.jsontext import LONGEST_TEXT
 from pytest_jsbench.verdicts.model import FailureType, JudgePolicy, SchemaProblem, Verdict
 from pytest_jsbench.verdicts.schemas import write_schema
@@ -66,7 +67,7 @@ class Judge:
         reason, message = self._why_not(answer)
         return Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason=reason, message=message)
 
-    def _why_not(self, answer: Answer) -> tuple[str, str]:
+    def _why_not(self, answer: ChildReply) -> tuple[str, str]:
         if answer.ending == "timeout":
             return "timeout", f"the judge had not decided after {self.policy.timeout:g} s"
         return str(answer.ending), f"the judge's process ended: {answer.detail}"

@@ -6,9 +6,6 @@ from typing import Any
 
 from pytest_jsbench.verdicts.model import FailureType, Note, SchemaProblem, SecondOpinion, Verdict, Violation
 
-#: the line that follows the last reply to a request
-LAST = b'{"last": true}\n'
-
 
 def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
     """All but the instance, as builtins."""

@@ -1,21 +1,14 @@
-"""
-A decoding library in a process of its own.
-
-`python -m pytest_jsbench.engines.decoding.child` reads one JSON line of `LibrarySettings` from stdin, answers
-`{"ready": true}` or `{"error": …}`, and then answers each line of `{"do": …}` with one line, until stdin closes.
-"""
+"""A decoding library in a process of its own, which answers each `{"do": …}` with one line."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import sys
+import functools
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
+from pytest_jsbench.core.child_service import Service
 from pytest_jsbench.engines.decoding.libraries import LIBRARIES, Unsupported
 from pytest_jsbench.engines.decoding.vocabulary import Tokenizer, Vocabulary
 from pytest_jsbench.engines.decoding.walks import Walk, accepts
@@ -35,15 +28,6 @@ class LibrarySettings:
     model: str
     #: bytes; where the system can hold a process to it
     memory: int
-
-    def to_line(self) -> str:
-        """The settings as one line of JSON."""
-        return json.dumps(asdict(self)) + "\n"
-
-    @classmethod
-    def from_line(cls, line: str) -> LibrarySettings:
-        """The inverse of `to_line`."""
-        return cls(**json.loads(line))
 
 
 class Session:
@@ -93,47 +77,17 @@ class Session:
         return {"taken": step.taken, "state": step.state.value}
 
 
-def main() -> None:
-    """Answer until stdin closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the process that started this one
-    replies = _take_stdout()
-    settings = LibrarySettings.from_line(sys.stdin.readline())
+def main(config: dict[str, Any]) -> None:
+    """Answer until the input ends."""
+    service = Service(config)
+    settings = LibrarySettings(**config["settings"])
     try:
         vocabulary = Vocabulary.from_gguf(Path(settings.model))
         session = Session(LIBRARIES[settings.library](vocabulary), vocabulary)
     except Exception as error:  # noqa: BLE001  whatever it is, it is the reply
-        _reply(replies, {"error": f"{type(error).__name__}: {error}"})
+        service.fail(error)
         return
-    _bound_memory(settings.memory)
-    _reply(replies, {"ready": True})
-    for line in sys.stdin:
-        try:
-            answer = session.answer(json.loads(line))
-        except BaseException as error:  # noqa: BLE001  a panic of Rust is no Exception
-            answer = {"broke": f"{type(error).__name__}: {error}"}
-        _reply(replies, answer)
-
-
-def _take_stdout() -> TextIO:
-    """A private copy of stdout; what native code prints there goes to stderr instead."""
-    private = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    return private
-
-
-def _reply(stream: TextIO, message: Mapping[str, Any]) -> None:
-    stream.write(json.dumps(message) + "\n")
-    stream.flush()
-
-
-def _bound_memory(size: int) -> None:
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
-    for limit in (resource.RLIMIT_DATA, resource.RLIMIT_CORE):
-        resource.setrlimit(limit, (size if limit == resource.RLIMIT_DATA else 0,) * 2)
-
-
-if __name__ == "__main__":
-    main()
+    service.limit_memory()
+    service.ready()
+    for request in service.requests():
+        service.answer(request.pop("seconds"), functools.partial(session.answer, request))

@@ -1,0 +1,334 @@
+"""
+A Python process of the package's own that does what could hang, crash or eat all memory, asked in lines of JSON.
+
+A request is one line; the reply to it is one line or more, and then `LAST`. The child ends itself when a step takes
+longer than it may (`alarms`), and when its input closes; the next request meets a fresh one. It is given no more of
+the environment than it needs. The child's side of this is `child_service`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pytest_jsbench.core.alarms import ALARM_STATUS, AlarmKind, best_alarm
+from pytest_jsbench.core.child_service import LAST
+
+#: how a child ended in the middle of a reply
+Ending = Literal["timeout", "memory", "crashed"]
+
+#: seconds for the interpreter and its imports, on a machine that is busy with other workers
+_START = 60.0
+#: seconds for a child to go by itself once its input is closed
+_GOODBYE = 2.0
+#: bytes of what it wrote as errors that are looked at
+_LAST_WORDS = 2000
+
+#: what a child is given of this process's environment, beside the families; anything else could be a secret
+PASSED = frozenset(
+    {
+        # where programs and libraries are found
+        "PATH", "HOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH",
+        # an interpreter that was moved, and where it may write its bytecode
+        "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX",
+        # the language, the time zone, a place for temporary files
+        "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP",
+        # without these nothing starts on Windows
+        "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "USERPROFILE", "NUMBER_OF_PROCESSORS",
+        "PROCESSOR_ARCHITECTURE",
+        # where a measurement of test coverage is to be kept
+        "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG",
+    }
+)  # fmt: skip
+#: beginnings of names: the locale, and what tells libraries of numbers how many threads and which devices to use
+PASSED_FAMILIES = ("LC_", "OMP_", "OPENBLAS_", "MKL_", "KMP_", "GOMP_", "GGML_", "CUDA_", "HIP_", "ROCR_", "HSA_")
+
+# The packages on the way to the module are entered by their folders, without running their `__init__`: the child
+# then has the parent's own version of them, and imports nothing that it does not need.
+_BOOT = """
+import importlib, json, os, sys, types
+try:
+    import signal
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, float(sys.argv[1]))
+except AttributeError:
+    import faulthandler
+    faulthandler.dump_traceback_later(float(sys.argv[1]), exit=True, file=open(os.devnull, "w"))
+config = json.loads(sys.stdin.buffer.readline())
+sys.path.extend(entry for entry in config["path"] if entry not in sys.path)
+for name, folder in config["packages"].items():
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__path__ = [folder]
+importlib.import_module(config["module"]).main(config)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What a child runs, and within which bounds."""
+
+    #: its `main` is called with what the child is told, of which `settings` are a part
+    module: str
+    settings: Mapping[str, Any]
+    #: bytes, where the platform can hold a process to it; None: no bound
+    memory: int | None
+    #: what of its memory counts: all that is mapped, or only what it has for itself
+    counted: Literal["mapped", "private"] = "mapped"
+    start_timeout: float | None = None
+    alarm: AlarmKind = field(default_factory=best_alarm)
+
+    def to_config(self) -> dict[str, Any]:
+        """All that the child is told."""
+        return {
+            "path": [str(Path(entry).absolute()) for entry in sys.path],
+            "packages": _packages(self.module),
+            "module": self.module,
+            "settings": dict(self.settings),
+            "alarm": self.alarm,
+            "memory": self.memory,
+            "counted": self.counted,
+        }
+
+
+def _packages(module: str) -> dict[str, str]:
+    """The folders of this package and of those inside it that hold the module, by their names."""
+    home = Path(__file__).resolve().parents[1]
+    inside = module.split(".")[1:-1] if module.startswith(f"{home.name}.") else []
+    return {".".join((home.name, *inside[:n])): str(home.joinpath(*inside[:n])) for n in range(len(inside) + 1)}
+
+
+def environment() -> dict[str, str]:
+    """What a child is given of this process's environment."""
+    return {name: value for name, value in os.environ.items() if name in PASSED or name.startswith(PASSED_FAMILIES)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildReply:
+    """What a child replied to one request."""
+
+    #: the first and, where there are more, the last, which repeats those between with more details
+    replies: tuple[dict[str, Any], ...]
+    #: None when the reply is complete
+    ending: Ending | None = None
+    #: the child's exit status, once it has ended
+    status: int | None = None
+    #: the last line that it wrote as errors; empty where there is none
+    said: str = ""
+
+    @property
+    def detail(self) -> str:
+        """How the child ended, for people."""
+        return self.said or f"exit status {self.status}"
+
+
+class ChildNotStarted(Exception):
+    """A child that was not there to be asked: why, and how that can be mended."""
+
+    def __init__(self, reason: str, *, advice: str = "", ending: Ending | None = None) -> None:
+        super().__init__(f"{reason}; {advice}" if advice else reason)
+        self.reason = reason
+        #: None where it said itself why it cannot work
+        self.ending = ending
+
+
+class ChildProcess:
+    """One running child; asked by one thread at a time."""
+
+    def __init__(self, program: Program) -> None:
+        self._alarm_status = ALARM_STATUS[program.alarm]
+        self._owner = os.getpid()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
+        try:
+            self._process = _spawn(self._errors.fileno(), program.start_timeout or _START)
+        except ChildNotStarted:
+            self._errors.close()
+            raise
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._input, self._output = self._process.stdin, self._process.stdout
+        try:
+            self._write(program.to_config())
+            #: what it said when it was ready
+            self.greeting = self._greeting()
+        except BaseException:
+            self.kill()
+            raise
+
+    def _greeting(self) -> dict[str, Any]:
+        line = self._output.readline()
+        advice = f"run '{sys.executable} -m pip check'"
+        if not line.endswith(b"\n"):
+            ended = self._ended([])
+            raise ChildNotStarted(ended.detail, advice=advice, ending=ended.ending)
+        greeting: dict[str, Any] = json.loads(line)
+        if "error" in greeting:
+            raise ChildNotStarted(greeting["error"], advice=advice)
+        return greeting
+
+    def alive(self) -> bool:
+        """Whether it runs, and is this process's own, not that of the process this one was forked from."""
+        if self._owner != os.getpid():
+            self._process.returncode = 0  # keeps Popen from minding a child that is not ours
+            return False
+        if self._process.poll() is None:
+            return True
+        self._release()
+        return False
+
+    def exchange(self, request: Mapping[str, Any]) -> ChildReply:
+        """Send a request and read all that is replied."""
+        self._write(request)
+        lines: list[bytes] = []
+        while (line := self._output.readline()).endswith(b"\n"):
+            if line == LAST:
+                return ChildReply(replies=_first_and_last(lines))
+            lines.append(line)
+        ended = self._ended(lines)
+        self._release()
+        return ended
+
+    def _write(self, message: Mapping[str, Any]) -> None:
+        line = json.dumps(message).encode("ascii") + b"\n"
+        # a pipe that nobody reads any more shows in the reply that does not come
+        with contextlib.suppress(OSError):
+            self._input.write(line)
+            self._input.flush()
+
+    def _ended(self, lines: list[bytes]) -> ChildReply:
+        """What it had replied, and how it came to an end."""
+        status = self._process.wait()
+        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _LAST_WORDS))
+        written = self._errors.read().decode("utf-8", "backslashreplace").split("\n")
+        said = next((line.strip() for line in reversed(written) if line.strip()), "")
+        ending: Ending = "crashed"
+        if status == self._alarm_status:
+            ending = "timeout"
+        elif "memory allocation of" in said or said.startswith("MemoryError"):
+            ending = "memory"
+        return ChildReply(replies=_first_and_last(lines), ending=ending, status=status, said=said)
+
+    def close(self, patience: float = _GOODBYE) -> None:
+        """End the process in good order: it goes when its input is closed."""
+        if self._owner != os.getpid():
+            return
+        with contextlib.suppress(OSError):
+            self._input.close()
+        try:
+            self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        self._release()
+
+    def kill(self) -> None:
+        """End the process now."""
+        self._process.kill()
+        self._release()
+
+    def _release(self) -> None:
+        self._process.wait()
+        with contextlib.suppress(OSError):
+            self._input.close()
+        self._output.close()
+        self._errors.close()
+
+
+def _first_and_last(lines: list[bytes]) -> tuple[dict[str, Any], ...]:
+    return tuple(map(json.loads, lines if len(lines) < 2 else (lines[0], lines[-1])))
+
+
+def _spawn(errors: int, start_timeout: float) -> subprocess.Popen[bytes]:
+    windows: dict[str, Any] = {}
+    if sys.platform == "win32":
+        windows["creationflags"] = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
+    try:
+        return subprocess.Popen(  # noqa: S603 - our own interpreter and our own program
+            [sys.executable, "-P", "-c", _BOOT, str(start_timeout)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=environment(),
+            # a session of its own: Ctrl-C in the terminal is the parent's to handle
+            start_new_session=True,
+            **windows,
+        )
+    except OSError as error:
+        raise ChildNotStarted(str(error), advice=f"expected a Python at '{sys.executable}'") from error
+
+
+class KeptChild:
+    """A child that is started when it is needed; asked one request at a time, from any thread, and after a fork."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._lock = threading.Lock()
+        self._child: ChildProcess | None = None
+        _kept.add(self)
+
+    def ask(self, request: Mapping[str, Any]) -> ChildReply:
+        """The child's reply; ChildNotStarted where there is none to be asked."""
+        with self._lock:
+            child = self._running()
+            try:
+                reply = child.exchange(request)
+            except BaseException:
+                # what is left of a reply that nobody waits for must not be taken for the next one
+                self._child = None
+                child.kill()
+                raise
+            if reply.ending is not None:
+                self._child = None
+            return reply
+
+    def start(self) -> None:
+        """Have a child running; ChildNotStarted where that fails."""
+        with self._lock:
+            self._running()
+
+    def renew_lock(self) -> None:
+        """Give up the lock, which a thread that this process does not have may hold since before the fork."""
+        self._lock = threading.Lock()
+
+    def _running(self) -> ChildProcess:
+        child = self._child
+        if child is not None and not child.alive():
+            self._child = child = None
+        if child is None:
+            self._child = child = self._start()
+        return child
+
+    def _start(self) -> ChildProcess:
+        return ChildProcess(self._program)
+
+    def close(self) -> None:
+        """Let the child go; a later request starts another."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.close()
+
+    def kill(self) -> None:
+        """End the child now; a later request starts another."""
+        child, self._child = self._child, None
+        if child is not None and child.alive():
+            child.kill()
+
+
+_kept: weakref.WeakSet[KeptChild] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for child in list(_kept):
+        child.renew_lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

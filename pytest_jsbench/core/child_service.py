@@ -1,0 +1,100 @@
+"""The child's side of `child_process`: requests are read, worked on under an alarm, and replied to, in JSON."""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import json
+import os
+import signal
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.core.alarms import make_alarm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+#: the line that follows the last of a reply
+LAST = b'{"last": true}\n'
+#: objects made, for each collection of cycles
+_COLLECT_EVERY = 50_000
+
+Message = dict[str, Any]
+
+
+def encode(message: Message) -> bytes:
+    """The message as one line."""
+    return json.dumps(message).encode("ascii") + b"\n"
+
+
+class Service:
+    """What a child does beside its work; it is made first, as nothing but replies may reach the standard output."""
+
+    def __init__(self, config: Message) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the process that started this one
+        warnings.simplefilter("ignore")
+        self._config = config
+        self._output = os.fdopen(os.dup(1), "wb")
+        # what a library prints there goes where errors go
+        os.dup2(2, 1)
+        #: ends the process when it is not called off in time
+        self.alarm = make_alarm(config["alarm"])
+
+    def limit_memory(self) -> None:
+        """Hold this process to its memory, where the platform can."""
+        if sys.platform == "win32":
+            return
+        import resource
+
+        counted = resource.RLIMIT_AS if self._config["counted"] == "mapped" else resource.RLIMIT_DATA
+        for kind, most in ((counted, self._config["memory"]), (resource.RLIMIT_CORE, 0)):
+            hard = resource.getrlimit(kind)[1]
+            limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            try:
+                resource.setrlimit(kind, (limit, hard))
+            except (ValueError, OSError):
+                continue  # some platforms know the limit and refuse to set it
+
+    def ready(self, **more: Any) -> None:
+        """Say that requests can come."""
+        _end_of_start()
+        # what was imported stays, and what the work makes is freed without the collector but for a few cycles
+        gc.freeze()
+        gc.set_threshold(_COLLECT_EVERY)
+        self.send(encode({"ready": True, **more}))
+
+    def fail(self, error: BaseException) -> None:
+        """Say why no request can be worked on."""
+        _end_of_start()
+        self.send(encode({"error": f"{type(error).__name__}: {error}"}))
+
+    def send(self, line: bytes) -> None:
+        """Write to the parent."""
+        self._output.write(line)
+        self._output.flush()
+
+    def requests(self) -> Iterator[Message]:
+        """The requests, until the input ends."""
+        return map(json.loads, sys.stdin.buffer)
+
+    def answer(self, seconds: float, work: Callable[[], Message], *, longest: int | None = None) -> None:
+        """Send the one reply that the work comes to in its time, or `broke` with what it came to instead."""
+        self.alarm.set(seconds)
+        try:
+            line = encode(work())
+            if longest is not None and len(line) > longest:
+                line = encode({"broke": "size", "detail": f"a reply of {len(line)} bytes"})
+        except BaseException as error:  # noqa: BLE001  a panic of Rust is no Exception
+            line = encode({"broke": type(error).__name__, "detail": str(error)[:1000]})
+        self.alarm.off()
+        self.send(line + LAST)
+
+
+def _end_of_start() -> None:
+    """Call off the alarm that the parent's program set, for a start that hangs."""
+    if sys.platform == "win32":
+        faulthandler.cancel_dump_traceback_later()
+    else:
+        signal.setitimer(signal.ITIMER_REAL, 0)

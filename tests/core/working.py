@@ -1,0 +1,56 @@
+"""What children are made to do."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+
+def echo(value: Any) -> Any:
+    return value
+
+
+def process() -> int:
+    return os.getpid()
+
+
+def hang() -> None:
+    time.sleep(60)
+
+
+def count_for_ever() -> None:
+    while True:
+        pass
+
+
+def fill() -> str:
+    return "x" * (3 << 30)
+
+
+def fill_slowly() -> list[str]:
+    kept: list[str] = []
+    while True:
+        kept.append("x" * 1_000_000)
+
+
+def long_text(size: int) -> str:
+    return "x" * size
+
+
+def nest() -> Any:
+    return nest()
+
+
+def break_it() -> None:
+    raise ZeroDivisionError("by zero")
+
+
+def die() -> None:
+    os._exit(3)
+
+
+def soft_limit(kind: int) -> int:
+    import resource
+
+    return resource.getrlimit(kind)[0]
