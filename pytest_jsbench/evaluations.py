@@ -6,17 +6,21 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from pytest_jsbench import journal
 from pytest_jsbench.cases import CaseKey
+from pytest_jsbench.core.files import FileReader
 from pytest_jsbench.errors import JSBenchError, RecordError
+from pytest_jsbench.formats import EVALUATION, METRICS, published
 from pytest_jsbench.outcomes import Outcome
 from pytest_jsbench.records import Run
 from pytest_jsbench.statistics import proportion
 from pytest_jsbench.summaries import summarize
 
 UNKNOWN = "unknown"
+#: a figure of every run of ours, and of none that others measure in their own way
+_OURS = "pass_rate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,23 +88,11 @@ def read(path: Path) -> Evaluation:
 
 def load(path: Path) -> dict[str, Any]:
     """The JSON object in a file; RecordError when there is none."""
-    try:
-        data = json.loads(path.read_text("utf-8"), parse_constant=_refuse)
-    except OSError as error:
-        message = f"cannot read {path}: {error.strerror or error}"
-        raise RecordError(message) from error
-    except (ValueError, RecursionError) as error:
-        message = f"{path} is not JSON: {error}"
-        raise RecordError(message) from error
+    data = FileReader(error=RecordError).read_json(path)
     if not isinstance(data, dict):
         message = f"{path} holds no JSON object; expected an evaluation, such as a run's run.json"
         raise RecordError(message)
     return data
-
-
-def _refuse(constant: str) -> NoReturn:
-    message = f"{constant} is no JSON"
-    raise ValueError(message)
 
 
 def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
@@ -109,30 +101,39 @@ def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
     if not isinstance(metrics, Mapping) or not any(map(_is_figure, metrics.values())):
         message = f"{source} holds no metrics; expected an evaluation, such as a run's run.json"
         raise RecordError(message)
+    metrics = {name: None if _is_retired(name, value) else value for name, value in metrics.items()}
     run = data.get("run")
-    model = run.get("model") if isinstance(run, Mapping) else None
+    try:
+        EVALUATION.check({**data, "metrics": metrics} if "metrics" in data else {"metrics": metrics})
+        if _OURS in metrics:
+            METRICS.check(metrics)
+        outcomes = _outcomes(data.get("cases"))
+    except (ValueError, RecordError) as error:
+        message = f"{source}: {error}"
+        raise RecordError(message) from error
     return Evaluation(
         source=source,
         config_path=_text(data.get("config_path")) or UNKNOWN,
         backend=_text(data.get("backend")) or UNKNOWN,
-        model=_text(model),
+        model=_text(run.get("model")) if isinstance(run, Mapping) else None,
         metrics=metrics,
-        outcomes=_outcomes(data.get("cases"), source),
+        outcomes=outcomes,
     )
+
+
+def _is_retired(name: str, value: object) -> bool:
+    """Whether another project still writes a figure that it no longer has, as its format wants: as -1."""
+    return value == -1 and name in published("evaluation")["properties"]["metrics"]["properties"]
 
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _outcomes(cases: object, source: str) -> dict[CaseKey, Outcome] | None:
+def _outcomes(cases: object) -> dict[CaseKey, Outcome] | None:
     if not isinstance(cases, Mapping):
         return None
-    try:
-        return {CaseKey.parse(name): Outcome.from_dict(case) for name, case in cases.items()}
-    except (ValueError, RecordError) as error:
-        message = f"{source}: {error}"
-        raise RecordError(message) from error
+    return {CaseKey.parse(name): Outcome.from_dict(case) for name, case in cases.items()}
 
 
 def _in_folder(folder: Path) -> Evaluation:

@@ -7,14 +7,15 @@ import itertools
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.core.files import private, write_atomically
+from pytest_jsbench.core.files import FileReader, Line, Unreadable, check_size, parse_json, private, write_atomically
 from pytest_jsbench.errors import JournalError, RecordError
+from pytest_jsbench.formats import HEADER, RECORD
 from pytest_jsbench.generations import Failed
 from pytest_jsbench.records import RECORDS_VERSION, Record, RunMetadata
 
@@ -24,6 +25,8 @@ RESUMED = "records.resumed.jsonl"
 LATE = "records.late.jsonl"
 #: the file of a run's folder that names the batches it handed in
 BATCHES = "batch.json"
+#: bytes of a line: a record holds the schema, the prompt and the answer, and that may not be lost by being long
+LONGEST_LINE = 100_000_000
 
 
 class Journal:
@@ -92,22 +95,40 @@ def read(path: Path) -> JournalContent:
     """Read a records file; a torn last line is skipped with a warning, any other broken line is a RecordError."""
     metadata: RunMetadata | None = None
     records: list[Record] = []
-    warnings: list[str] = []
-    for number, line, last in _lines(path):
+    torn: tuple[str, RecordError] | None = None
+    for line in FileReader(longest_line=LONGEST_LINE, error=JournalError).read_lines(path):
+        if line.data is not None and not line.data.strip():
+            continue
+        if torn is not None:
+            raise RecordError(torn[0]) from torn[1]
         try:
-            data = json.loads(line)
-            if not isinstance(data, dict):
-                raise RecordError("not an object")
-            if data.get("type") == "run":
-                metadata = RunMetadata.from_dict(data["run"])
-            else:
-                records.append(Record.from_dict(data))
-        except (ValueError, KeyError, RecursionError, RecordError) as error:
-            message = f"{path}:{number}: {error}"
-            if not last:
-                raise RecordError(message) from error
-            warnings.append(f"{message}; the line was torn and is skipped")
-    return JournalContent(metadata=metadata, records=tuple(records), warnings=tuple(warnings))
+            found = _parse(line)
+        except RecordError as error:
+            torn = f"{path}:{line.number}: {error}", error
+            continue
+        if isinstance(found, Record):
+            records.append(found)
+        else:
+            metadata = found
+    warnings = () if torn is None else (f"{torn[0]}; the line was torn and is skipped",)
+    return JournalContent(metadata=metadata, records=tuple(records), warnings=warnings)
+
+
+def _parse(line: Line) -> Record | RunMetadata:
+    """What a line holds; RecordError names the place in it that is not as it was published."""
+    try:
+        if line.data is None:
+            check_size(line.size, LONGEST_LINE)
+        data = parse_json(line.data or b"", largest=LONGEST_LINE)
+    except Unreadable as error:
+        raise RecordError(error.problem) from error
+    if not isinstance(data, dict):
+        raise RecordError("not an object")
+    if data.get("type") == "run":
+        HEADER.check(data)
+        return RunMetadata.from_dict(data.get("run", {}))
+    RECORD.check(data)
+    return Record.from_dict(data)
 
 
 def read_run(path: Path) -> JournalContent:
@@ -155,39 +176,21 @@ def _has_any(folder: Path) -> bool:
 
 def read_metadata(path: Path) -> RunMetadata:
     """The header line of a records file, without the records."""
+    first = next(FileReader(longest_line=LONGEST_LINE, error=JournalError).read_lines(path), None)
+    problem = "the file is empty" if first is None else "its first line is a record"
     try:
-        with path.open(encoding="utf-8") as lines:
-            data = json.loads(lines.readline() or "null")
-    except OSError as error:
-        message = f"cannot read {path}: {error.strerror or error}"
-        raise JournalError(message) from error
-    except ValueError:
-        data = None
-    if not isinstance(data, dict) or data.get("type") != "run" or not isinstance(data.get("run"), dict):
-        message = f"{path} has no header line; expected the records.jsonl of a run"
-        raise RecordError(message)
-    return RunMetadata.from_dict(data["run"])
+        if first is not None and isinstance(found := _parse(first), RunMetadata):
+            return found
+    except RecordError as error:
+        problem = str(error)
+    message = f"{path} has no header line: {problem}; expected the records.jsonl of a run"
+    raise RecordError(message)
 
 
 def write(path: Path, metadata: RunMetadata, records: Iterable[Record]) -> None:
     """Write a whole records file at once: the old one stands until the new one is complete."""
     lines = (_line(record.to_dict()) for record in records)
     write_atomically(path, itertools.chain([_line(_header(metadata))], lines))
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str, bool]]:
-    try:
-        with path.open(encoding="utf-8") as lines:
-            known: tuple[int, str] | None = None
-            for numbered in enumerate(lines, start=1):
-                if known is not None and known[1].strip():
-                    yield *known, False
-                known = numbered
-            if known is not None and known[1].strip():
-                yield *known, True
-    except (OSError, UnicodeDecodeError) as error:
-        message = f"cannot read {path}: {error}"
-        raise JournalError(message) from error
 
 
 def _header(metadata: RunMetadata) -> dict[str, Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from types import NoneType
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never
 
 from pytest_jsbench.generations import (
     Completion,
@@ -23,6 +23,8 @@ from pytest_jsbench.generations import (
 )
 from pytest_jsbench.timing import Timing
 from pytest_jsbench.verdicts import FailureType, Note, SecondOpinion, Verdict, Violation
+
+T = TypeVar("T")
 
 #: what JSON calls the types that values are expected to be of
 _NAMES: Mapping[type, str] = {
@@ -42,6 +44,12 @@ def expect(value: Any, name: str, *kinds: type) -> Any:
         return value
     message = f"{name} is not {' or '.join(_NAMES[kind] for kind in kinds)}"
     raise TypeError(message)
+
+
+def known(kind: type[T], data: Mapping[str, Any], *types: type) -> T:
+    """A value of that dataclass, of these types alone; fields that it does not have are of a later version."""
+    names = [one.name for one in fields(kind) if one.name in data]  # type: ignore[arg-type]
+    return kind(**{name: expect(data[name], name, *types) if types else data[name] for name in names})
 
 
 def generation_to_dict(generation: Generation) -> dict[str, Any]:
@@ -88,9 +96,9 @@ def generation_from_dict(data: Mapping[str, Any]) -> Generation:
         message, status = expect(data["message"], "message", str), expect(data["status"], "status", int, NoneType)
         return Failed(kind=FaultKind(data["kind"]), message=message, status=status)
     if data["type"] == "decided":
-        decisions = tuple(Decision(**decision) for decision in data["decisions"])
+        decisions = tuple(known(Decision, decision) for decision in data["decisions"])
         return Decided(decisions=decisions, timing=_timing_from_dict(data["timing"]))
-    usage = Usage(**{name: expect(count, name, int, NoneType) for name, count in data["usage"].items()})
+    usage = known(Usage, data["usage"], int, NoneType)
     timing = None if data["timing"] is None else _timing_from_dict(data["timing"])
     sent = None
     if data["sent"] is not None:
@@ -113,7 +121,7 @@ def generation_from_dict(data: Mapping[str, Any]) -> Generation:
 
 def _timing_from_dict(data: Mapping[str, Any]) -> Timing:
     expect(data["tgt"], "tgt", float, int)
-    timing = Timing(**{name: expect(seconds, name, float, int, NoneType) for name, seconds in data.items()})
+    timing = known(Timing, data, float, int, NoneType)
     return replace(timing, gct=timing.gct or None)  # 0.1.0 wrote 0 where nothing was measured
 
 
@@ -179,13 +187,9 @@ def verdict_from_dict(data: Mapping[str, Any]) -> Verdict:
         valid=data["valid"],
         reason=expect(data["reason"], "reason", str, NoneType),
         message=expect(data["message"], "message", str),
-        violations=tuple(Violation(**_texts(violation)) for violation in data["violations"]),
+        violations=tuple(known(Violation, violation, str) for violation in data["violations"]),
         extra_fields=tuple(expect(path, "a path in extra_fields", str) for path in data["extra_fields"]),
         notes=tuple(Note(note) for note in data["notes"]),
         dialect=data["dialect"],
         second_opinion=SecondOpinion(data["second_opinion"]),
     )
-
-
-def _texts(data: Mapping[str, Any]) -> dict[str, str]:
-    return {name: expect(text, name, str) for name, text in data.items()}

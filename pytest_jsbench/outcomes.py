@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.errors import RecordError
 from pytest_jsbench.verdicts import FailureType
 
@@ -66,8 +67,9 @@ class Outcome:
         if not isinstance(schema, str) or not isinstance(attempts, list) or not attempts:
             message = 'a case is not {"schema": digits, "attempts": [how each ended]}'
             raise RecordError(message)
-        if unknown := [end for end in attempts if end not in _ENDS]:
-            message = f"an attempt cannot end in {unknown[0]!r}; expected passed, missing or a failure type"
+        if unknown := [end for end in attempts if not isinstance(end, str) or end not in _ENDS]:
+            end = printable(repr(unknown[0]), 40)
+            message = f"an attempt cannot end in {end}; expected passed, missing or a failure type"
             raise RecordError(message)
         return cls(schema=schema, attempts=tuple(attempts))
 

@@ -90,6 +90,12 @@ def test_a_legacy_file_of_bare_metrics_is_read_and_migrated() -> None:
     assert migrate(migrated) == migrated
 
 
+def test_a_figure_that_another_project_has_retired_is_not_applicable() -> None:
+    found = parse({"metrics": {"num_steps": 3, "click_hit_rate": -1.0, "delta": -1}}, source="theirs.json")
+
+    assert found.figures == {"num_steps": 3, "click_hit_rate": None, "delta": -1}
+
+
 def test_what_a_file_holds_besides_is_left_as_it_is() -> None:
     data = {"metrics": {"x": 1, "x_ci": [0.5, 2]}, "dsl_mode": "som", "backend": "claude", "device": "cuda"}
 
@@ -118,10 +124,22 @@ def test_a_run_of_ours_is_an_evaluation(run: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "is not JSON"),
+        ("", "not JSON: Expecting value"),
         ("[1]", "holds no JSON object"),
-        ('{"a": NaN}', "NaN is no JSON"),
-        ("[" * 100_000, "is not JSON"),
+        ('{"a": NaN}', "not JSON: NaN is not JSON"),
+        ('{"a": 1e999}', "beyond double precision"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"metrics": {"num_episodes": -3}}', "metrics.num_episodes is -3, which is less than the minimum of 0"),
+        ('{"metrics": {"num_steps": "x"}}', "holds no metrics"),
+        ('{"metrics": {"num_steps": "x", "n": 1}}', 'num_steps is "x", which is not of types "null", "integer"'),
+        ('{"metrics": {"action_type_accuracy": 7}}', "which is greater than the maximum of 1"),
+        ('{"action_type_accuracy": 7}', "metrics.action_type_accuracy is 7, which is greater than the maximum of 1"),
+        ('{"metrics": {"pass_rate": 1.5}}', "pass_rate is 1.5, which is greater than the maximum of 1"),
+        ('{"metrics": {"pass_rate": 0.5, "tgt_mean": -1}}', "tgt_mean is -1, which is less than the minimum of 0"),
+        ('{"metrics": {"pass_rate": 0.5, "planned": "many"}}', 'planned is "many"'),
+        ('{"metrics": {"theirs": 1' + "0" * 400 + "}}", "metrics.theirs is 1000"),
+        ('{"metrics": {"n": 1}, "backend": 5}', 'backend is 5, which is not of type "string"'),
+        ('{"metrics": {"n": 1}, "cases": {"a::b": {"attempts": [["passed"]]}}}', "cannot end in ['passed']"),
         ('{"metrics": {}}', "holds no metrics"),
         ('{"metrics": [1]}', "holds no metrics"),
         ('{"name": "x"}', "holds no metrics"),

@@ -26,7 +26,7 @@ def write(
 ) -> Path:
     """A run's folder."""
     folder.mkdir(parents=True)
-    dataset = {"source": "builtin", "cases": len(NAMES), "cases_digest": "sha256:1", "shard": shard}
+    dataset = {"source": "builtin", "cases": len(NAMES), "cases_digest": f"sha256:{1:064}", "shard": shard}
     metadata = replace(examples.metadata(), **{"dataset": dataset, **changes})
     keys = [CaseKey(task="simple", id=name) for name in plan] + [CaseKey(task="test_it", id=name) for name in own]
     journal.write(folder / "records.jsonl", metadata.with_plan(keys), records)
@@ -91,7 +91,10 @@ def test_a_shard_that_is_not_there_is_named_and_the_run_is_not_whole(shards: lis
     [
         ({"model": "other"}, 'its run asked model "other", this one "m"'),
         ({"policy": {"fences": "forbid"}}, 'with policy {"fences": "forbid"}, that one with {}'),
-        ({"dataset": {"source": "builtin", "cases": 8, "cases_digest": "sha256:2", "shard": "2/3"}}, "with cases"),
+        (
+            {"dataset": {"source": "builtin", "cases": 8, "cases_digest": f"sha256:{2:064}", "shard": "2/3"}},
+            "with cases",
+        ),
     ],
 )
 def test_what_is_no_part_of_the_same_run_is_refused(

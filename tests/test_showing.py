@@ -158,7 +158,7 @@ def test_old_files_are_migrated_in_place_or_elsewhere_or_only_shown(tmp_path: Pa
 def test_what_cannot_be_shown_is_one_line_and_status_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = run(tmp_path / "a.json", "m", 18)
 
-    assert "cannot read" in failed(capsys, "compare", tmp_path / "none.json")
+    assert "cannot be read" in failed(capsys, "compare", tmp_path / "none.json")
     assert "--labels: found 2 for 1 files" in failed(capsys, "compare", first, "--labels", "a", "b")
     assert "cannot write" in failed(capsys, "baseline", first, "-o", tmp_path / "no" / "base.json")
     (tmp_path / "bad.json").write_text('{"metrics": 3}')

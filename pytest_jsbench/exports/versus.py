@@ -98,7 +98,7 @@ def _models(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[str
             _rate(found),
             _figure(found.metrics.get("tgt_mean"), "{:.2f} s"),
             _figure(cost_per_sample(found.metrics), "${:.4f}"),
-            _figure(found.metrics.get("planned"), "{:d}"),
+            _figure(found.metrics.get("planned"), "{:.0f}"),
         ]
         for name, found in zip(names, evaluations, strict=True)
     ]

@@ -1,0 +1,108 @@
+"""The published formats, and the one way in which what a foreign file holds is checked against them."""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.core.text import json_text, printable
+from pytest_jsbench.errors import RecordError
+
+if TYPE_CHECKING:
+    import jsonschema_rs
+
+#: stands for the value in what the validator says of it
+_VALUE = "the value"
+_LONGEST_VALUE = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A published JSON Schema, or a part of one; what it requires is left to whoever reads, who may know a default."""
+
+    name: str
+    part: tuple[str | int, ...] = ()
+
+    def check(self, data: object) -> None:
+        """RecordError names the first place that is not as it was published."""
+        validator = _validator(self)
+        try:
+            if validator.is_valid(data):
+                return
+            error = next(iter(validator.iter_errors(data)))
+        except (ValueError, TypeError, RecursionError) as problem:  # what no JSON validator takes
+            raise RecordError(printable(str(problem))) from problem
+        raise RecordError(_said(_inmost(error), data))
+
+
+#: the first line of a records file
+HEADER = Format("records", ("oneOf", 0))
+#: any other line
+RECORD = Format("records", ("oneOf", 1))
+#: what came back of an attempt
+GENERATION = Format("records", ("oneOf", 1, "properties", "generation"))
+EVALUATION = Format("evaluation")
+#: the figures of a run of ours
+METRICS = Format("run", ("$defs", "metrics"))
+
+
+@functools.cache
+def _validator(form: Format) -> jsonschema_rs.Validator:
+    import jsonschema_rs  # it takes its time, and most runs read nothing
+
+    whole = published(form.name)
+    schema: Any = whole
+    for step in form.part:
+        schema = schema[step]
+    return jsonschema_rs.Draft202012Validator(
+        _without_required({**schema, "$defs": whole.get("$defs", {})}), mask=_VALUE
+    )
+
+
+@functools.cache
+def published(name: str) -> dict[str, Any]:
+    """The JSON Schema of that name."""
+    schema: dict[str, Any] = json.loads(
+        files("pytest_jsbench.formats").joinpath(f"{name}.schema.json").read_text("utf-8")
+    )
+    return schema
+
+
+def _without_required(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_required(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _without_required(part)
+        for key, part in schema.items()
+        if not (key == "required" and isinstance(part, list))
+    }
+
+
+def _inmost(error: jsonschema_rs.ValidationError) -> jsonschema_rs.ValidationError:
+    """Where a value is none of several things: what is wrong with it as the one that it says it is."""
+    here = len(error.instance_path)
+    for branch in getattr(error.kind, "context", ()):
+        if not any(len(one.instance_path) == here or one.kind.name == "const" for one in branch):
+            return _inmost(branch[0])
+    return error
+
+
+def _said(error: jsonschema_rs.ValidationError, data: Any) -> str:
+    found: Any = data
+    for step in error.instance_path:
+        found = found[step]
+    place = ".".join(map(str, error.instance_path)) or "the whole"
+    text = json_text(found) if isinstance(found, str | int | float | bool | None) else f"an {_kind(found)}"
+    said = error.message.removeprefix(f"{_VALUE} ").replace(_VALUE, "it")
+    if error.kind.name in {"anyOf", "oneOf"}:
+        said = "is nothing that may stand there"
+    return f"{printable(place, 100, cut='middle')} is {printable(text, _LONGEST_VALUE)}, which {printable(said, 200)}"
+
+
+def _kind(value: object) -> str:
+    return "array" if isinstance(value, list) else "object"
