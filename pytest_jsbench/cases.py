@@ -9,21 +9,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pytest_jsbench.core.text import printable
+
 #: a JSON Schema: an object, or `true`/`false`
 Schema = bool | Mapping[str, Any]
 
 Role = Literal["system", "user", "assistant"]
 
-_UNSAFE = re.compile(r"[^\w.+=@-]")
+#: what no name of a case holds; four letters have no shape
+_UNSAFE = re.compile(r"[^\w.+=@-]|[\u115f\u1160\u3164\uffa0]")
+#: bytes of a name in UTF-8 that are kept as they are
 _LONGEST_NAME = 120
+#: what stands for a device on Windows, whatever follows the dot
+_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(?=\.|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class CaseKey:
-    """Where a case stands in its dataset; both parts are safe in a node id, a file name and a shell."""
+    """
+    Where a case stands in its dataset; both parts are safe in a node id, a file name, a shell and a line of a log.
+
+    ValueError where one is not: keys come from records, recordings and baselines of strangers too.
+    """
 
     task: str
     id: str
+
+    def __post_init__(self) -> None:
+        """Refuse what `safe_name` would not have written."""
+        for name in (self.task, self.id):
+            if _UNSAFE.search(name) or len(name) > 2 * _LONGEST_NAME or not name.strip("."):
+                message = f"'{printable(name, 60)}' is no name: expected letters, digits and any of . _ + = @ -"
+                raise ValueError(message)
 
     def __str__(self) -> str:
         return f"{self.task}::{self.id}"
@@ -33,7 +50,7 @@ class CaseKey:
         """Read `task::id`; ValueError when it is not that."""
         task, separator, case_id = text.partition("::")
         if not (task and separator and case_id):
-            message = f"not a case: {text!r}; expected task::id"
+            message = f"not a case: '{printable(text, 60)}'; expected task::id"
             raise ValueError(message)
         return cls(task=task, id=case_id)
 
@@ -89,7 +106,8 @@ def safe_name(name: str) -> str:
 
     A name that had to change ends in eight hex digits of its own hash, so that two of them stay two.
     """
-    safe = _UNSAFE.sub("_", name)[:_LONGEST_NAME]
-    if safe == name and safe.strip("."):
+    safe = _UNSAFE.sub("_", name).encode()[:_LONGEST_NAME].decode(errors="ignore")
+    safe = _DEVICE.sub(r"\1_", safe, count=1) if _DEVICE.match(safe) else safe
+    if safe == name and not safe.endswith(".") and safe:
         return name
     return f"{safe.strip('.') or 'case'}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

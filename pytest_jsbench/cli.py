@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,14 +32,25 @@ def main(arguments: Sequence[str] | None = None, *, out: TextIO | None = None) -
         return 2
     options = parser.parse_args(given)
     try:
-        passed: bool = options.command(options, out or sys.stdout)
+        passed: bool = options.command(options, _Printed(out or sys.stdout))
     except JSBenchError as error:
-        sys.stderr.write(f"jsbench: {printable(str(error), 2000)}\n")
+        sys.stderr.write(f"jsbench: {error}\n")
         return 2
     except BrokenPipeError:  # `jsbench judge … | head`
         sys.stderr.close()
         return 1
     return 0 if passed else 1
+
+
+class _Printed(io.TextIOBase):
+    """A stream on which nothing but text is written, whatever it quotes: no escape code and no command."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write whole lines."""
+        return self._stream.write(printable(text, None, lines=True))
 
 
 def _parser() -> argparse.ArgumentParser:

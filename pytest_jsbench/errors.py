@@ -29,12 +29,21 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
+from pytest_jsbench.core.text import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+#: characters of a message
+_LONGEST = 2000
+
 
 class JSBenchError(Exception):
-    """Something a user can mend; the message is one line."""
+    """Something a user can mend; the message is one line, fit to be shown."""
+
+    def __str__(self) -> str:
+        """What was found, what was expected and the next step, as far as there is room for it."""
+        return printable(super().__str__(), _LONGEST, cut="middle")
 
 
 class DatasetError(JSBenchError):

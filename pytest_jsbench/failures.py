@@ -61,9 +61,9 @@ def _details(verdict: Verdict) -> Iterator[str]:
 
 
 def _violation(violation: Violation, *, told: bool) -> str:
-    where = f"  {printable(violation.keyword, 60)} at {printable(violation.instance_path, 120)}"
+    where = f"  {printable(violation.keyword, 60)} at {printable(violation.instance_path, 120, cut='middle')}"
     message = "" if told else f": {printable(violation.message, 200)}"
-    return f"{where} [schema {printable(violation.schema_path, 120)}]{message}"
+    return f"{where} [schema {printable(violation.schema_path, 120, cut='middle')}]{message}"
 
 
 def _excerpt(text: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from pytest_jsbench import journal
 from pytest_jsbench.cases import Schema
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.errors import RecordError
 from pytest_jsbench.exports.table import details, keyword_table, table
 from pytest_jsbench.jsonvalues import verdict_to_dict
@@ -110,7 +110,7 @@ def _policy(data: Mapping[str, Any], changes: Mapping[str, Any]) -> JudgePolicy:
 
 
 def _write_json(out: TextIO, names: Mapping[str, str | int], verdict: Verdict) -> None:
-    out.write(json.dumps({**names, **verdict_to_dict(verdict)}, ensure_ascii=True) + "\n")
+    out.write(json_text({**names, **verdict_to_dict(verdict)}) + "\n")
 
 
 def _plain_lines(path: Path) -> Iterator[Plain]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
@@ -14,7 +13,7 @@ from pytest_jsbench.adaptation import Adapted, Inexpressible
 from pytest_jsbench.adaptation.adapting import adapt
 from pytest_jsbench.adaptation.subsets import SUBSETS
 from pytest_jsbench.cases import Case
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import json_text, printable
 
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation import Mode
@@ -71,7 +70,7 @@ def _json_line(case: Case, subset: str, outcome: Adapted | Inexpressible) -> str
         "outcome": _kind(outcome, case),
         **dataclasses.asdict(outcome),
     }
-    return json.dumps(data, ensure_ascii=True) + "\n"
+    return json_text(data) + "\n"
 
 
 def _lines(case: Case, subset: str, outcome: Adapted | Inexpressible) -> Iterator[str]:

@@ -268,7 +268,9 @@ class RunMetadata:
             for ids in (expect(data.get("plan"), "plan", Mapping, NoneType) or {}).values():
                 expect(ids, "a task of the plan", list)
             datetime.fromisoformat(data["started_at"])
-            return cls(**{name: data[name] for name in cls.__dataclass_fields__ if name in data})
+            metadata = cls(**{name: data[name] for name in cls.__dataclass_fields__ if name in data})
+            metadata.planned()  # every name in it is one
+            return metadata
         except KeyError as error:
             message = f"not the header of a run of pytest-jsbench: {error.args[0]} is missing"
             raise RecordError(message) from error

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any, TextIO
 
 from pytest_jsbench import evaluations
 from pytest_jsbench.comparisons import compare
 from pytest_jsbench.core.files import write_atomically
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.errors import ExportError
 from pytest_jsbench.exports import every_eval_ever, report, versus
 from pytest_jsbench.exports.plot import plot
@@ -132,7 +131,7 @@ def _baseline(options: argparse.Namespace, out: TextIO) -> bool:
 def _compare(options: argparse.Namespace, out: TextIO) -> bool:
     found, names = _labelled(options.runs, options.labels)
     if options.json:
-        out.write(json.dumps(versus.to_dict(found, names), indent=2, allow_nan=False) + "\n")
+        out.write(json_text(versus.to_dict(found, names), indent=2) + "\n")
     else:
         out.writelines(f"{line}\n" for line in versus.side_by_side(found, names, verbose=options.verbose))
     return True
@@ -160,7 +159,7 @@ def _migrate(options: argparse.Namespace, out: TextIO) -> bool:
     for path in options.files:
         migrated = evaluations.migrate(evaluations.load(path))
         evaluations.parse(migrated, source=str(path))
-        text = json.dumps(migrated, indent=2, allow_nan=False) + "\n"
+        text = json_text(migrated, indent=2) + "\n"
         if not options.in_place and options.output is None:
             out.write(text)
             continue

@@ -55,3 +55,32 @@ def test_a_copy_is_equal_and_shares_nothing_that_can_be_changed() -> None:
     copied["items"][0]["enum"].append(2)
     copied["$defs"]["a"]["type"] = "object"
     assert schema == {"items": [{"enum": [1, None, "a", True, 1.5]}], "$defs": {"a": {}}}
+
+
+@pytest.mark.parametrize("name", ["::error::x", "a b", "a/../b", "..", "", "\u202e", "\u3164", "x" * 300, "a\n"])
+def test_a_key_holds_only_what_is_safe_in_a_file_name_and_a_log(name: str) -> None:
+    with pytest.raises(ValueError, match="expected letters, digits"):
+        CaseKey(task=name, id="a")
+    with pytest.raises(ValueError, match="expected letters, digits"):
+        CaseKey(task="a", id=name)
+
+
+@given(st.text())
+def test_every_safe_name_is_a_part_of_a_key_and_of_a_path(name: str) -> None:
+    key = CaseKey(task=safe_name(name), id=safe_name(name))
+
+    assert CaseKey.parse(str(key)) == key
+    assert len(key.id.encode()) < 200
+
+
+@pytest.mark.parametrize("name", ["NUL", "con.json", "Com1", "lpt9.a.b", "order."])
+def test_a_name_that_windows_keeps_for_itself_is_changed(name: str) -> None:
+    safe = safe_name(name)
+
+    assert safe != name
+    assert not safe.endswith(".")
+    assert safe.partition(".")[0].lower() not in {"nul", "con", "com1", "lpt9"}
+
+
+def test_a_long_name_in_any_script_fits_into_a_folder() -> None:
+    assert len(safe_name("漢" * 120).encode()) < 140

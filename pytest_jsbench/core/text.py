@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import unicodedata
+from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 #: characters of a message that reach a report
 LONGEST = 300
@@ -21,23 +23,43 @@ _NOT_ASCII = re.compile(r"[^ -~]+")
 _COMMAND = re.compile(r"##(?=\w*\[)|^([^\S\n]*)::", re.MULTILINE)
 
 
-def printable(text: str, limit: int = LONGEST, *, cut: Literal["end", "middle"] = "end", lines: bool = False) -> str:
+def printable(
+    text: str, limit: int | None = LONGEST, *, cut: Literal["end", "middle"] = "end", lines: bool = False
+) -> str:
     """
     The text with everything invisible as an escape, in at most `limit` characters, with `…` where it was cut.
 
     It is one line; with `lines` its own line ends and tabs stay.
     """
-    bounded = text if len(text) <= 2 * limit else text[:limit] + text[-limit:]
+    if limit is not None and len(text) > 2 * limit:
+        text = text[:limit] + text[-limit:]
     kept = "\n\t" if lines else ""
-    return shortened(_COMMAND.sub(_disarmed, _visible(bounded, _code, kept)), limit, cut=cut)
+    return shortened(_COMMAND.sub(_disarmed, _visible(text, _code, kept)), limit, cut=cut)
 
 
-def shortened(text: str, limit: int = LONGEST, *, cut: Literal["end", "middle"] = "middle") -> str:
+def shortened(text: str, limit: int | None = LONGEST, *, cut: Literal["end", "middle"] = "middle") -> str:
     """The text, its end or its middle left out where it is too long; no character of it is changed."""
-    if len(text) <= limit:
+    if limit is None or len(text) <= limit:
         return text
     tail = limit // 2 if cut == "middle" else 0
     return f"{text[: max(limit - tail - 1, 0)]}…{text[len(text) - tail :]}"
+
+
+def distinct(names: Sequence[str], limit: int) -> list[str]:
+    """Different names as printable texts that differ: cut at the end, or in the middle, or else numbered."""
+    shown = [printable(name, limit) for name in names]
+    for cut in ("middle", "number"):
+        count = Counter(shown)
+        for at, name in enumerate(names):
+            if count[shown[at]] > 1:
+                shown[at] = printable(name, limit, cut="middle") if cut == "middle" else _numbered(shown, at, limit)
+    return shown
+
+
+def _numbered(shown: Sequence[str], at: int, limit: int) -> str:
+    """The text with the first number that makes it another than all the others."""
+    ends = (f"~{number}" for number in itertools.count(1))
+    return next(new for end in ends if (new := shown[at][: max(limit - len(end), 0)] + end) not in shown)
 
 
 def sentence(text: str, limit: int = LONGEST) -> str:

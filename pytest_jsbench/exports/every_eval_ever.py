@@ -60,7 +60,9 @@ def identify(run: Run, *, developer: str | None = None) -> Identity:
     metadata = run.metadata
     before, _, after = metadata.model.rpartition("/")
     named = developer or before or metadata.provider or "unknown"
-    digest = hashlib.sha256(f"{metadata.run_id} {metadata.started_at} {metadata.model}".encode()).digest()
+    digest = hashlib.sha256(
+        f"{metadata.run_id} {metadata.started_at} {metadata.model}".encode(errors="surrogatepass")
+    ).digest()
     developer, model = _portable(named), _portable(after)
     started = int(datetime.fromisoformat(metadata.started_at).timestamp())
     return Identity(

@@ -96,7 +96,7 @@ def _name(record: Record) -> str:
 
 def _code(text: str) -> str:
     """Untrusted text as a code span, which holds nothing but text."""
-    shown = printable(text, 200) or " "
+    shown = printable(text) or " "
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
     pad = " " if shown.startswith("`") or shown.endswith("`") else ""
     return f"{fence}{pad}{shown}{pad}{fence}"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import distinct, printable
 from pytest_jsbench.errors import ExportError, MissingRequirement
 
 if TYPE_CHECKING:
@@ -56,13 +56,14 @@ def picture(evaluations: Sequence[Evaluation], names: Sequence[str], metrics: Se
     columns = min(_COLUMNS, len(panels))
     figure = Figure(figsize=(max(6.0, 3.2 * columns), 2.9 * rows + 0.35 * len(names) + 0.4), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).flatten()
-    for axis, metric in zip(axes, panels, strict=False):
+    for axis, metric, title in zip(axes, panels, _plain(panels), strict=False):
         _draw(axis, metric, evaluations)
+        axis.set_title(f"{title}\n{_direction(metric)}", fontsize=9)
     for axis in axes[len(panels) :]:
         axis.set_axis_off()
     figure.legend(
         handles=[_patch(at) for at in range(len(names))],
-        labels=[_plain(name) for name in names],
+        labels=_plain(names),
         loc="outside lower center",
         ncols=2 if len(names) > 3 else 1,
         frameon=False,
@@ -108,7 +109,6 @@ def _draw(axis: Any, metric: str, evaluations: Sequence[Evaluation]) -> None:
         axis.annotate(
             _shown(value), (at, top), xytext=(0, 2), textcoords="offset points", ha="center", va="bottom", fontsize=size
         )
-    axis.set_title(f"{_plain(metric)}\n{_direction(metric)}", fontsize=9)
     axis.set_xlim(-0.6, len(evaluations) - 0.4)
     axis.set_xticks([])
     axis.set_ylabel(_UNITS.get(metric.rpartition("_")[0] or metric, _UNITS.get(metric, "")), fontsize=8)
@@ -152,9 +152,9 @@ def _patch(at: int) -> Any:
     return Patch(facecolor=style["color"], hatch=style["hatch"], edgecolor=style["edgecolor"])
 
 
-def _plain(text: str) -> str:
-    """Untrusted text as matplotlib should show it: `$` would begin a formula."""
-    return printable(text, _LONGEST_LABEL).replace("$", r"\$")
+def _plain(names: Sequence[str]) -> list[str]:
+    """Foreign names as matplotlib should show them: `$` would begin a formula."""
+    return [name.replace("$", r"\$") for name in distinct(names, _LONGEST_LABEL)]
 
 
 def _save(figure: Any, output: Path) -> None:

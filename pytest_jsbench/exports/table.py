@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import distinct, printable
 from pytest_jsbench.generations import Failed
 from pytest_jsbench.metrics import COUNTED_FAILURES, Metrics
 from pytest_jsbench.missing import MissingReason
@@ -64,8 +64,10 @@ def _ruled(headers: list[str], rows: list[list[str]]) -> list[str]:
     """The rows as a table, with a rule above the last; what is too wide is taken from the names of the tasks."""
     align = ["left"] + ["right"] * (len(headers) - 1)
 
+    tasks = [task for task, *_ in rows]
+
     def lay_out(longest: int) -> list[str]:
-        named = [[printable(task, longest), *figures] for task, *figures in rows]
+        named = [[name, *figures] for name, (_, *figures) in zip(distinct(tasks, longest), rows, strict=True)]
         text = tabulate(named, headers=headers, tablefmt="simple", disable_numparse=True, colalign=align)
         return text.splitlines()
 
@@ -79,8 +81,10 @@ def _ruled(headers: list[str], rows: list[list[str]]) -> list[str]:
 def keyword_table(summary: Summary) -> list[str]:
     """The breakdown by keyword, one row each, most failures first."""
     rows = [
-        [printable(name, _LONGEST_KEYWORD), figures.failures, figures.pass_rate.n, _rate(figures.pass_rate)]
-        for name, figures in summary.keywords.items()
+        [name, figures.failures, figures.pass_rate.n, _rate(figures.pass_rate)]
+        for name, figures in zip(
+            distinct(list(summary.keywords), _LONGEST_KEYWORD), summary.keywords.values(), strict=True
+        )
     ]
     headers = ["Keyword", "Answers that\nbroke it", "Attempts whose\nschema uses it", "Pass\nrate"]
     aligned = ("left", "right", "right", "right")
@@ -95,7 +99,7 @@ def details(run: Run, summary: Summary) -> list[str]:
 def detail(name: str, text: str) -> list[str]:
     """A word and what there is to say of it, wrapped."""
     indent = " " * _DETAIL_INDENT
-    return textwrap.wrap(
+    lines = textwrap.wrap(
         text,
         _WIDTH,
         initial_indent=name.ljust(_DETAIL_INDENT),
@@ -103,6 +107,7 @@ def detail(name: str, text: str) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,  # a path is to be copied
     )
+    return [printable(line, None) for line in lines]  # a line may begin where the text did not
 
 
 def _details(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from pytest_jsbench.cases import CaseKey
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.failures import CaseFailed, failure_text
 from pytest_jsbench.missing import Missing
 from pytest_jsbench.plugin import transport
@@ -219,10 +220,12 @@ def properties(record: Record) -> list[tuple[str, object]]:
         "input_tokens": usage and usage.input_tokens,
         "output_tokens": usage and usage.output_tokens,
     }
-    return [(f"jsbench.{name}", _rounded(value)) for name, value in values.items() if value is not None]
+    return [(f"jsbench.{name}", _shown(value)) for name, value in values.items() if value is not None]
 
 
-def _rounded(value: object) -> object:
+def _shown(value: object) -> object:
+    if isinstance(value, str):
+        return printable(value)
     return round(value, 6) if isinstance(value, float) else value
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from pytest_jsbench.cases import BrokenCase, Case
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.plugin.activation import ACTIVE
 from pytest_jsbench.plugin.owntests import NAME
 
@@ -33,5 +34,5 @@ def load_case(request: pytest.FixtureRequest) -> Case:
     """The case of the test's key; skips where its row holds no JSON Schema."""
     case = request.config.stash[ACTIVE].selected.dataset.case(request.param)
     if isinstance(case, BrokenCase):
-        pytest.skip(f"invalid_schema: {case.problem}")
+        pytest.skip(f"invalid_schema: {printable(case.problem)}")
     return case

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.errors import PriceError
 from pytest_jsbench.prices import price_of
 
@@ -104,7 +105,7 @@ def write_line(config: pytest.Config, line: str) -> None:
     reporter.ensure_newline()
     if config.get_terminal_writer().width_of_current_line:  # under xdist, where no path heads the line
         reporter.line("")
-    reporter.write_line(line)
+    reporter.write_line(printable(line, None))
 
 
 def is_watched(config: pytest.Config) -> bool:

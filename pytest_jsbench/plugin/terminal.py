@@ -62,7 +62,7 @@ class Terminal:
             lines.append(f"jsbench: {_resuming(active.resumption)}")
         if active.suite_only:
             lines.append("jsbench: only the schemas run; name a path to run a project's own tests too")
-        return lines
+        return [printable(line, None) for line in lines]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
@@ -96,7 +96,7 @@ class Terminal:
         if controller.run is None or controller.summary is None:
             return
         metadata = controller.run.metadata
-        reporter.section(f"jsbench: {metadata.engine} {printable(metadata.model, 60)}")
+        reporter.section(f"jsbench: {printable(metadata.engine, 60)} {printable(metadata.model, 60)}")
         if reporter.verbosity > 0 and controller.summary.keywords:
             for line in [*keyword_table(controller.summary), ""]:
                 reporter.write_line(line)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_jsbench.core.text import described, json_text, printable, sentence, shortened
+from pytest_jsbench.core.text import described, distinct, json_text, printable, sentence, shortened
 
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 ANY = st.text(st.characters() | st.sampled_from("\n\t :#[\u202e\U000e0041\ufe0f"))
@@ -95,3 +95,17 @@ def test_json_that_is_shown_is_still_the_same_value(value: object) -> None:
 
         assert is_shown_as_it_is(text, "\n")
         assert json.loads(text) == json.loads(json.dumps(value))
+
+
+@given(st.lists(ANY, unique=True, max_size=12), st.integers(4, 40))
+def test_different_names_stay_different_when_they_are_cut(names: list[str], limit: int) -> None:
+    shown = distinct(names, limit)
+
+    assert len(set(shown)) == len(names)
+    assert all(len(one) <= limit and is_shown_as_it_is(one) for one in shown)
+
+
+def test_names_are_cut_where_they_are_alike() -> None:
+    assert distinct(["short", "exclusiveMaximum"], 11) == ["short", "exclusiveM…"]
+    assert distinct(["exclusiveMaximum", "exclusiveMinimum"], 11) == ["exclu…ximum", "exclu…nimum"]
+    assert distinct(["\x1b", "\\x1b"], 11) == ["\\x1b~1", "\\x1b~2"]

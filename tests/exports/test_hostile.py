@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import base64
+import gzip
 import io
+import json
+import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -10,7 +14,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from pytest_jsbench import journal
+from pytest_jsbench.cases import safe_name
 from pytest_jsbench.cli import main
+from pytest_jsbench.errors import JSBenchError
 from pytest_jsbench.exports.junit import complete, suite_properties
 from pytest_jsbench.exports.markdown import summary_markdown, workflow_commands
 from pytest_jsbench.exports.report import render
@@ -30,13 +36,24 @@ KINDS = {
     "markup": "</script><script>alert(1)</script><img src=x onerror=alert(1)>`|*[a](javascript:alert(1))",
     "escape codes": "\x1b[31m\x1b]0;title\x07\x9b2J\r\x00\x08",
     "bidi": "\u202egpj.exe\u2066\u200f\u2028",
-    "commands": "\n::error::x\n##[stop-commands]x",
+    "commands": "\n::error::x\n##[stop-commands]x ##vso[task.complete]x",
+    "commands at once": "::stop-commands::x",
+    "commands at a line's end": " ".join(f"{'w' * length} ::error::{length}" for length in range(60)),
+    "zero width": "a\u200b\u200d\u2060\ufeff\u061c\xad\u180e\ufe0f\u3164\u115f",
+    "tags": "a\U000e0001\U000e0041\U000e0020\U000e0100",
+    "private": "\ue000\uf8ff\U0010fffd\uffff\ufdd0",
+    "half characters": "\ud800 \udfff",
     "path": "../../../../x/../..",
+    "device": "NUL",
     "huge": "x" * 200_000,
 }
 #: what no output may hold, but for the line breaks that are its own
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+#: and neither letters that have no shape
+BLANK = set("\u115f\u3164\ufe0f\U000e0100")
 ENOUGH = 120_000
+#: what is JSON for programs is not cut
+WHOLE = {"judge of lines", "adapt", "migrate"}
 
 
 def hostile(text: str) -> Run:
@@ -53,10 +70,11 @@ def hostile(text: str) -> Run:
     declined = Declined(reason=DeclineReason.REFUSAL, message=text)
     refused = Verdict(failure_type=FailureType.REFUSAL, valid=None, message=text)
     prompt = Prompt(messages=(Message(role="user", content=text),))
+    task = safe_name(text)
     said = [
-        record(text, task=text, verdict=verdict, generation=examples.completion(text), schema={text: text}),
-        record("declined", task=text, verdict=refused, generation=declined),
-        record("passed", task=text),
+        record(task, task=task, verdict=verdict, generation=examples.completion(text), schema={text: text}),
+        record("declined", task=task, verdict=refused, generation=declined),
+        record("passed", task=task),
     ]
     records = tuple(replace(one, prompt=prompt, reference={text: text}, tags=(text,)) for one in said)
     metadata = examples.metadata(model=text, provider=text, dataset={"source": text, "cases": 3})
@@ -102,7 +120,47 @@ def _page(folder: Path, run: Run) -> str:
     text = render(run, summarize(run))
     assert "<img" not in text
     assert "<script>alert" not in text
-    return text
+    packed = re.findall(r'id="(?:index|chunk\d+)">([A-Za-z0-9+/=]*)</script>', text)
+    assert len(packed) == 2
+    inner = [json.loads(gzip.decompress(base64.b64decode(one))) for one in packed]
+    return "\n".join([text, *_texts(inner)])
+
+
+def _texts(value: object) -> Iterator[str]:
+    """All that is shown of a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
+
+
+def _judged(folder: Path, run: Run) -> str:
+    """Lines of schema and text, whose ids nobody has checked."""
+    said = run.metadata.dataset["source"]
+    path = folder / "lines.jsonl"
+    one = {"id": said, "schema": {"enum": [said], "required": [said], "type": said}, "text": said}
+    other = {"id": said, "schema": {"const": said, "pattern": said, "additionalProperties": False}, "text": '{"a": 1}'}
+    path.write_text(f"{json.dumps(one)}\n{json.dumps(other)}\n")
+    return said_by("judge", path, "-v") + said_by("judge", path, "--json")
+
+
+def _adapted(folder: Path, run: Run) -> str:
+    said = run.metadata.dataset["source"]
+    schema = {"type": "object", "title": said, "properties": {said: {"not": {"const": said}}}, said: said}
+    path = folder / "lines.jsonl"
+    path.write_text(json.dumps({"id": said, "task": said, "schema": schema}) + "\n")
+    return said_by("adapt", path, "-v") + said_by("adapt", path, "--json", "--mode=relax")
+
+
+def _migrated(folder: Path, run: Run) -> str:
+    said = run.metadata.dataset["source"]
+    path = folder / "old.json"
+    path.write_text(json.dumps({"backend": said, "model": said, "metrics": {"accuracy": 1, said: 1}}))
+    return said_by("migrate", path) + said_by("compare", path, path, "-v") + said_by("compare", path, path, "--json")
 
 
 def _everywhere(folder: Path, run: Run) -> str:
@@ -127,6 +185,9 @@ OUTPUTS: dict[str, Callable[[Path, Run], str]] = {
     "compare": lambda folder, run: said_by("compare", saved(folder / "a", run), saved(folder / "b", run), "-v"),
     "baseline": lambda folder, run: said_by("baseline", saved(folder / "a", run), "-o", folder / "b.json"),
     "judge": lambda folder, run: said_by("judge", saved(folder / "a", run), "-v"),
+    "judge of lines": _judged,
+    "adapt": _adapted,
+    "migrate": _migrated,
     "plot": _plot,
     "export and merge": _everywhere,
 }
@@ -139,9 +200,12 @@ def test_whatever_is_said_is_text_in_every_output(tmp_path: Path, output: str, k
 
     assert shown
     assert not {c for c in set(shown) if unicodedata.category(c) in HIDDEN} - {"\n"}
-    assert output == "JUnit" or "##[" not in shown
+    assert "##[" not in shown
+    assert "##vso[" not in shown
+    assert not BLANK & set(shown)
+    shown.encode()
     assert output == "annotations" or not [line for line in shown.split("\n") if line.lstrip().startswith("::")]
-    assert len(shown) < ENOUGH
+    assert len(shown) < ENOUGH or output in WHOLE
 
 
 def test_nothing_hidden_is_written_as_it_is_into_a_file(tmp_path: Path) -> None:
@@ -165,3 +229,37 @@ def test_an_error_of_a_command_is_one_line_that_can_be_shown(
     error = capsys.readouterr().err
     assert len(error.splitlines()) == 1
     assert not {c for c in error if unicodedata.category(c) in HIDDEN} - {"\n"}
+
+
+@pytest.mark.parametrize("place", ["id", "task", "plan"])
+@pytest.mark.parametrize("command", ["judge", "merge", "report", "export", "baseline", "compare"])
+def test_a_record_whose_name_is_a_command_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, place: str
+) -> None:
+    name = "::stop-commands::x"
+    run = examples.run(record("a"), record("b"))
+    folder = saved(tmp_path / "a", run)
+    (folder / "run.json").unlink()
+    path = folder / "records.jsonl"
+    header, line, last = map(json.loads, path.read_text().splitlines())
+    if place == "plan":
+        header["run"]["plan"] = {name: [name]}
+    else:
+        line[place] = name
+    path.write_text(f"{json.dumps(header)}\n{json.dumps(line)}\n{json.dumps(last)}\n")
+    runs = [str(folder)] * (1 + (command == "compare"))
+    target = [] if command in {"judge", "compare"} else ["-o", str(tmp_path / "out")]
+
+    main([command, *runs, *target], out=(out := io.StringIO()))
+
+    printed = out.getvalue() + capsys.readouterr().err
+    assert not [line for line in printed.split("\n") if line.lstrip().startswith("::")]
+    assert "expected letters, digits and any of" in printed
+
+
+def test_a_message_of_any_error_is_one_line_that_can_be_shown() -> None:
+    error = JSBenchError("\n::error::x \x1b[31m ##[error]" + "x" * 5000 + "; the next step")
+
+    assert str(error).startswith("\\n::error::x \\x1b[31m #\\x23[error]x")
+    assert str(error).endswith("; the next step")
+    assert len(str(error)) == 2000

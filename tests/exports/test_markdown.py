@@ -44,7 +44,7 @@ def test_a_rate_over_nothing_is_not_applicable() -> None:
 
 
 def test_hostile_text_stays_in_its_code_span() -> None:
-    run = examples.run(record("a", task=HOSTILE, verdict=hostile()))
+    run = examples.run(record("a", verdict=hostile()))
     run = Run(metadata=examples.metadata(model=HOSTILE), planned=run.planned, records=run.records)
 
     lines = summary_markdown(run, summarize(run)).splitlines()

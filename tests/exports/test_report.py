@@ -51,7 +51,7 @@ def hostile_record() -> Record:
         violations=(violation,),
         extra_fields=(HOSTILE,),
     )
-    one = record("a", task=HOSTILE, verdict=verdict, generation=examples.completion(HOSTILE), schema={HOSTILE: HOSTILE})
+    one = record("a", verdict=verdict, generation=examples.completion(HOSTILE), schema={HOSTILE: HOSTILE})
     prompt = Prompt(messages=(Message(role="user", content=HOSTILE),))
     return type(one)(**{name: getattr(one, name) for name in one.__dataclass_fields__} | {"prompt": prompt})
 
@@ -121,6 +121,16 @@ def test_hostile_text_is_never_markup() -> None:
     assert "<img" not in text
     assert not re.findall("[\x00-\x08\x1b\u202a-\u202e]", text)
     assert "\\u202e" in unpacked(text, "chunk0")[0]["answer"]
+
+
+@needs_jinja2
+def test_a_schema_is_shown_as_it_was_packed_with_what_is_hidden_in_it_visible() -> None:
+    text = page(record("a", schema={"title": "\u202e\U000e0041\ufeff ##[error]x", "maximum": 12345678901234567890}))
+
+    assert unpacked(text, "chunk0")[0]["schema"] == (
+        '{\n  "title": "\\u202e\\udb40\\udc41\\ufeff #\\u0023[error]x",\n  "maximum": 12345678901234567890\n}'
+    )
+    assert "JSON.stringify" not in text
 
 
 @needs_jinja2

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_jsbench.exports.table import decision_table, details, keyword_table, table
+from pytest_jsbench.cases import safe_name
+from pytest_jsbench.exports.table import decision_table, detail, details, keyword_table, table
 from pytest_jsbench.generations import FaultKind
 from pytest_jsbench.records import Record
 from pytest_jsbench.summaries import summarize
@@ -24,10 +25,27 @@ def test_there_is_a_row_per_task_and_a_total() -> None:
     assert shown[-3].split() == ["hard", "1.00", "±0.40", "1.00", "±0.40", "0.20", "80.00", "1.00", "0.80"]
 
 
-def test_a_hostile_task_name_keeps_its_place() -> None:
-    shown = lines(record(task="\x1b[31m" + "x" * 500))
+def test_a_long_task_name_keeps_its_place() -> None:
+    shown = lines(record(task=safe_name("\x1b[31m" + "x" * 500)))
 
-    assert all(len(line) <= 80 and "\x1b" not in line for line in shown)
+    assert all(len(line) <= 80 for line in shown)
+
+
+def test_two_tasks_are_never_cut_to_the_same() -> None:
+    names = ["exclusiveMaximum.of.all.numbers.in.it", "exclusiveMinimum.of.all.numbers.in.it"]
+    broken = record("b", verdict=examples.BROKEN, generation=examples.failed())
+    numbered = [f"{'x' * 60}{number}{'y' * 60}" for number in range(12)]
+
+    for tasks in (names, [f"{name}.and.more" for name in names], numbered):
+        shown = table(summarize(examples.run(*(record(task=task) for task in tasks), broken)))[3:-2]
+        assert all(len(line) <= 80 for line in shown)
+        assert len({line.split()[0] for line in shown}) == len(tasks) + 1
+
+
+def test_a_word_that_wrapping_puts_at_a_line_s_start_is_no_command() -> None:
+    for width in range(80):
+        shown = detail("warning", f"{'w' * width} ::error::x")
+        assert not [line for line in shown if line.lstrip().startswith("::")]
 
 
 def test_a_task_s_name_is_whole_where_there_is_room_and_else_cut_by_what_is_too_much() -> None:
