@@ -157,7 +157,8 @@ def _adapted(folder: Path, run: Run) -> str:
 
 
 def _migrated(folder: Path, run: Run) -> str:
-    said = run.metadata.dataset["source"]
+    # half a character is refused when the file is read
+    said = run.metadata.dataset["source"].encode(errors="replace").decode()
     path = folder / "old.json"
     path.write_text(json.dumps({"backend": said, "model": said, "metrics": {"accuracy": 1, said: 1}}))
     return said_by("migrate", path) + said_by("compare", path, path, "-v") + said_by("compare", path, path, "--json")
