@@ -141,13 +141,13 @@ def _in_folder(folder: Path) -> Evaluation:
         found = parse(load(folder / "run.json"), source=str(folder))
         if found.outcomes is not None:
             return found
-    if (folder / "records.jsonl").is_file():
+    if any(folder.glob("records*.jsonl")):
         return _of_records(folder)
-    runs = sorted(entry.parent.name for entry in folder.glob("*/records.jsonl"))
+    runs = journal.find_runs(folder)
     if len(runs) == 1:
-        return _in_folder(folder / runs[0])
-    hint = f"name one of the runs in it, such as {folder / runs[-1]}" if runs else "expected a run's folder or a file"
-    message = f"no run.json and no records.jsonl in {folder}; {hint}"
+        return _in_folder(runs[0])
+    hint = f"name one of them, such as {runs[-1]}" if runs else "expected a run's folder or a file"
+    message = f"no run.json and no records.jsonl in {folder}, which is {journal.what_is_in(folder)}: {hint}"
     raise RecordError(message)
 
 

@@ -7,7 +7,7 @@ import itertools
 import json
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -27,6 +27,8 @@ LATE = "records.late.jsonl"
 BATCHES = "batch.json"
 #: bytes of a line: a record holds the schema, the prompt and the answer, and that may not be lost by being long
 LONGEST_LINE = 100_000_000
+#: bytes of a records file, which is read whole
+LARGEST = 4_000_000_000
 
 
 class Journal:
@@ -96,7 +98,7 @@ def read(path: Path) -> JournalContent:
     metadata: RunMetadata | None = None
     records: list[Record] = []
     torn: tuple[str, RecordError] | None = None
-    for line in FileReader(longest_line=LONGEST_LINE, error=JournalError).read_lines(path):
+    for line in _lines(path):
         if line.data is not None and not line.data.strip():
             continue
         if torn is not None:
@@ -112,6 +114,14 @@ def read(path: Path) -> JournalContent:
             metadata = found
     warnings = () if torn is None else (f"{torn[0]}; the line was torn and is skipped",)
     return JournalContent(metadata=metadata, records=tuple(records), warnings=warnings)
+
+
+def _lines(path: Path) -> Iterator[Line]:
+    """The lines of a file that is not too large for its records to be held at once."""
+    with contextlib.suppress(OSError):  # the reader says it
+        if (size := path.stat().st_size) > LARGEST:
+            raise JournalError(f"{path}: cannot be read: {size:,} bytes; expected at most {LARGEST:,}")
+    yield from FileReader(longest_line=LONGEST_LINE, error=JournalError).read_lines(path)
 
 
 def _parse(line: Line) -> Record | RunMetadata:
@@ -159,15 +169,32 @@ def find_files(path: Path) -> list[Path]:
         raise JournalError(message)
     if not path.is_dir():
         return [path]
-    files = sorted(path.glob("records*.jsonl"), key=lambda file: (file.name != RESUMED, file.name))
-    if not files:
-        # one that was killed before its first answer must not hide one with many
-        runs = [(_has_any(folder), folder) for folder in path.iterdir() if next(folder.glob("records*.jsonl"), None)]
-        files = find_files(max(runs)[1]) if runs else []
-    if not files:
-        message = f"no run in {path}: expected records.jsonl, or folders with one"
+    if not (runs := find_runs(path)):
+        message = f"no run in {path}, which is {what_is_in(path)}; expected records.jsonl, or folders with one"
         raise JournalError(message)
-    return files
+    return _files(runs[-1])
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """A run's folder itself, or those in it, the newest last; one that was killed before any answer hides no other."""
+    if _files(folder):
+        return [folder]
+    runs = [(_has_any(run), run.name, run) for run in folder.iterdir() if run.is_dir() and _files(run)]
+    return [run for _, _, run in sorted(runs)]
+
+
+def what_is_in(folder: Path) -> str:
+    """What somebody who expected something else has named."""
+    runs = find_runs(folder)
+    if runs == [folder]:
+        return "the folder of a run"
+    if runs:
+        return f"a folder of {len(runs)} run{'' if len(runs) == 1 else 's'}, the newest {runs[-1]}"
+    return "a folder without a run" if any(folder.iterdir()) else "an empty folder"
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("records*.jsonl"), key=lambda file: (file.name != RESUMED, file.name))
 
 
 def _has_any(folder: Path) -> bool:
@@ -176,7 +203,7 @@ def _has_any(folder: Path) -> bool:
 
 def read_metadata(path: Path) -> RunMetadata:
     """The header line of a records file, without the records."""
-    first = next(FileReader(longest_line=LONGEST_LINE, error=JournalError).read_lines(path), None)
+    first = next(_lines(path), None)
     problem = "the file is empty" if first is None else "its first line is a record"
     try:
         if first is not None and isinstance(found := _parse(first), RunMetadata):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, TextIO
 
 from pytest_jsbench import journal
 from pytest_jsbench.cases import Schema
+from pytest_jsbench.core.files import FileReader
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.errors import RecordError
 from pytest_jsbench.exports.table import details, keyword_table, table
@@ -19,6 +19,7 @@ from pytest_jsbench.records import Record, Run
 from pytest_jsbench.rejudging import judge_again
 from pytest_jsbench.summaries import summarize
 from pytest_jsbench.verdicts import Judge, JudgePolicy, Verdict
+from pytest_jsbench.verdicts.dialects import NAMES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ def judge_records(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_jso
     if content.metadata.redacted:
         message = f"{path} was written with --jsbench-redact: it holds digests of the answers, which cannot be judged"
         raise RecordError(message + " again; its verdicts stand, and jsbench report shows them")
-    with Judge(_policy(content.metadata.policy, changes)) as judge:
+    with Judge(policy_of(content.metadata.policy, changes)) as judge:
         records = tuple(judge_again(record, judge) for record in content.records)
         if as_json:
             for record in records:
@@ -71,7 +72,7 @@ def judge_records(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_jso
 def judge_plain(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_json: bool, verbose: bool) -> bool:
     """Judge each line as it is read, and say what did not pass; whether all passed."""
     passed = judged = 0
-    with Judge(_policy({}, changes)) as judge:
+    with Judge(policy_of({}, changes)) as judge:
         for plain in _plain_lines(path):
             verdict = judge.judge(plain.schema, plain.text, truncated=plain.truncated)
             judged, passed = judged + 1, passed + verdict.passed
@@ -101,12 +102,17 @@ def _changed(before: tuple[Record, ...], after: tuple[Record, ...]) -> Iterator[
             yield f"{printable(str(new.key))}: was {was}, now {now}"
 
 
-def _policy(data: Mapping[str, Any], changes: Mapping[str, Any]) -> JudgePolicy:
+def policy_of(data: Mapping[str, Any], changes: Mapping[str, Any]) -> JudgePolicy:
+    """The policy that a run's header says, with these changes."""
     known = {field.name for field in dataclasses.fields(JudgePolicy)}
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in known
     }
-    return JudgePolicy(**{**values, **changes})
+    policy = JudgePolicy(**{**values, **changes})
+    if policy.default_dialect not in NAMES.values():
+        dialect = printable(policy.default_dialect)
+        raise RecordError(f"the run was judged by the dialect {dialect}; expected one of {', '.join(NAMES.values())}")
+    return policy
 
 
 def _write_json(out: TextIO, names: Mapping[str, str | int], verdict: Verdict) -> None:
@@ -127,27 +133,19 @@ def _plain_lines(path: Path) -> Iterator[Plain]:
 
 def _objects(path: Path, *, lenient: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects of a JSONL file with their line numbers; a lenient reader ends where something else stands."""
-    try:
-        with path.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, start=1):
-                if not line.strip():
-                    continue
-                data = _object(line)
-                if data is None and lenient:
-                    return
-                if data is None:
-                    message = f"{path}:{number}: not a JSON object; expected one object with schema and text per line"
-                    raise RecordError(message)
-                yield number, data
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        message = f"cannot read {path}: {reason}"
-        raise RecordError(message) from error
-
-
-def _object(line: str) -> dict[str, Any] | None:
-    try:
-        data = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return data if isinstance(data, dict) else None
+    lines = FileReader(longest_line=journal.LONGEST_LINE, error=RecordError).read_json_lines(path)
+    while True:
+        try:
+            line, data = next(lines)
+        except StopIteration:
+            return
+        except RecordError:
+            if lenient and path.is_file():
+                return
+            raise
+        if not isinstance(data, dict):
+            if lenient:
+                return
+            message = f"{path}:{line.number}: not a JSON object; expected one object with schema and text per line"
+            raise RecordError(message)
+        yield line.number, data

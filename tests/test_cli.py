@@ -165,12 +165,12 @@ def test_answers_that_do_not_pass_are_status_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "cannot read"),
+        (None, "cannot be read"),
         ("", "is empty"),
         ('{"type": "run"}\n{}\n', "not a"),
         ('{"type": "record"}', 'expected {"schema": an object or a boolean, "text": a string}, found the fields type'),
         ('{"schema": "{}", "text": "1"}', "records.jsonl:1: expected"),
-        ('{"schema": {}, "text": "1"}\nnonsense', "records.jsonl:2: not a JSON object"),
+        ('{"schema": {}, "text": "1"}\nnonsense', "records.jsonl:2: not JSON"),
         ("[" * 100_000, "records.jsonl:1: not a JSON object"),
     ],
 )

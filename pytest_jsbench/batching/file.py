@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import NoneType
 
-from pytest_jsbench.core.files import write_atomically
+from pytest_jsbench.core.files import FileReader, write_atomically
 from pytest_jsbench.errors import RecordError, ResumeError
+from pytest_jsbench.formats import HEADER
 from pytest_jsbench.identity import difference
 from pytest_jsbench.journal import BATCHES
+from pytest_jsbench.jsonvalues import expect
 from pytest_jsbench.records import RunMetadata
 
 #: the version of the file
@@ -128,10 +131,22 @@ def is_unfinished(folder: Path) -> bool:
 
 
 def _read(path: Path) -> tuple[RunMetadata, tuple[Part, ...]]:
+    data = FileReader(error=RecordError).read_json(path)
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        parts = (Part(**{**part, "requests": tuple(part["requests"])}) for part in data["batches"])
-        return RunMetadata.from_dict(data["run"]), tuple(parts)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        found = expect(data, "it", Mapping)
+        parts = tuple(map(_part, expect(found["batches"], "batches", list)))
+        HEADER.check({"run": found["run"]})
+        return RunMetadata.from_dict(expect(found["run"], "run", Mapping)), parts
+    except (ValueError, KeyError, TypeError, RecordError) as error:
         message = f"{path} cannot be read: {type(error).__name__}: {error}; expected what --jsbench-batch wrote there"
         raise RecordError(message) from error
+
+
+def _part(data: object) -> Part:
+    part = expect(data, "a batch", Mapping)
+    return Part(
+        id=expect(part["id"], "id", str, NoneType),
+        handed_in_at=expect(part["handed_in_at"], "handed_in_at", str),
+        requests=tuple(expect(name, "a request's name", str) for name in expect(part["requests"], "requests", list)),
+        ended=expect(part.get("ended", False), "ended", bool),
+    )

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_jsbench import journal
 from pytest_jsbench.differences import json_change, prompt_change
 from pytest_jsbench.engines.options import Options
 from pytest_jsbench.engines.recordings import Recordings
@@ -99,6 +100,12 @@ def _recordings(config: EngineConfig) -> Recordings:
     if not folder.is_dir():
         message = f"no recorded answers: {folder} is no folder; fill it with --jsbench-record and an engine"
         raise EngineError(message)
+    if runs := journal.find_runs(folder):
+        message = (
+            f"no recorded answers in {folder}, which is {journal.what_is_in(folder)}: name what --jsbench-record "
+            f"filled, or say the run again with --jsbench-engine=replay --jsbench-engine-option=records={runs[-1]}"
+        )
+        raise EngineError(message)
     return Recordings(folder)
 
 
@@ -109,7 +116,10 @@ def _describe(config: EngineConfig) -> EngineInfo:
     except JSBenchError as error:
         raise EngineError(f"engine '{config.name}': {error}") from error
     if not engines:
-        message = f"no recorded answers in {recordings.folder}; fill it with --jsbench-record and an engine"
+        found = journal.what_is_in(recordings.folder)
+        message = (
+            f"no recorded answers in {recordings.folder}, which is {found}; fill it with --jsbench-record and an engine"
+        )
         raise EngineError(message)
     models = sorted({each["model"] for each in engines})
     return EngineInfo(

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.cases import CaseKey, Schema
-from pytest_jsbench.core.files import write_atomically
+from pytest_jsbench.core.files import FileReader, inside, write_atomically
 from pytest_jsbench.core.text import json_text
 from pytest_jsbench.errors import RecordError
+from pytest_jsbench.formats import GENERATION
 from pytest_jsbench.generations import Completion, Declined, EngineInfo, Request, ResponseFormat
-from pytest_jsbench.jsonvalues import generation_from_dict, generation_to_dict
+from pytest_jsbench.jsonvalues import expect, generation_from_dict, generation_to_dict
 from pytest_jsbench.prompts import Message, Prompt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 #: the version of a recording's file
 RECORDING_VERSION = 1
@@ -82,29 +83,24 @@ class Recording:
     def from_dict(cls, data: Mapping[str, Any]) -> Recording:
         """The inverse of `to_dict`; RecordError says what is missing."""
         try:
-            answer = dict(data["answer"])
+            answer = dict(expect(data["answer"], "answer", Mapping))
             if answer["type"] == "completion":
-                answer["text"] = "\n".join(answer["text"])
+                answer["text"] = _joined(answer["text"], "answer.text")
             answer = {"timing": None, "sent": None, **answer, "usage": dict(answer.get("usage", {}))}
+            GENERATION.check(answer)
             generation = generation_from_dict(answer)
             if not isinstance(generation, Completion | Declined):
                 raise TypeError("a broken call is no answer")
+            said = {name: expect(data[name], name, str) for name in ("engine", "model", "response_format")}
+            response_format = ResponseFormat(said["response_format"]).value
+            streaming = expect(data["streaming"], "streaming", bool)
             return cls(
-                key=CaseKey(task=data["task"], id=data["id"]),
-                repeat=data["repeat"],
-                engine={
-                    "engine": str(data["engine"]),
-                    "model": str(data["model"]),
-                    "response_format": ResponseFormat(data["response_format"]).value,
-                    "streaming": bool(data["streaming"]),
-                },
-                params=dict(data.get("params", {})),
-                prompt=Prompt(
-                    messages=tuple(
-                        Message(role=one["role"], content="\n".join(one["content"])) for one in data["messages"]
-                    )
-                ),
-                schema=data["schema"],
+                key=CaseKey(task=expect(data["task"], "task", str), id=expect(data["id"], "id", str)),
+                repeat=expect(data["repeat"], "repeat", int),
+                engine={**said, "response_format": response_format, "streaming": streaming},
+                params=dict(expect(data.get("params", {}), "params", Mapping)),
+                prompt=Prompt(messages=tuple(map(_message, expect(data["messages"], "messages", list)))),
+                schema=expect(data["schema"], "schema", Mapping, bool),
                 answer=generation,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -131,15 +127,18 @@ class Recordings:
     def read(self, key: CaseKey, repeat: int) -> Recording | None:
         """The recording of an attempt; None where there is none, RecordError where it cannot be read."""
         path = self.path(key, repeat)
-        return _read(path) if path.exists() else None
+        return self._read(path) if path.exists() else None
 
     def write(self, recording: Recording) -> None:
         """Write the recording, unless the same was said before: a file changes when an answer does."""
         path = self.path(recording.key, recording.repeat)
         try:
-            before = _read(path) if path.exists() else None
+            before = self._read(path) if path.exists() else None
         except RecordError:
             before = None
+        if not inside(self.folder, path.parent):
+            message = f"cannot write {path}: it leads out of {self.folder}, and no answer is recorded through a link"
+            raise RecordError(message)
         if before is not None and before.said() == recording.said():
             return
         try:
@@ -153,21 +152,25 @@ class Recordings:
     def all(self) -> Iterator[Recording]:
         """Every recording in the folder, in the order of their names."""
         for path in sorted(self.folder.glob("*/*.json")):
-            yield _read(path)
+            yield self._read(path)
+
+    def _read(self, path: Path) -> Recording:
+        data = FileReader(root=self.folder, error=RecordError).read_json(path)
+        try:
+            return Recording.from_dict(expect(data, "it", Mapping))
+        except (TypeError, RecordError) as error:
+            message = f"{path}: {error}"
+            raise RecordError(message) from error
 
 
-def _read(path: Path) -> Recording:
-    try:
-        data = json.loads(path.read_text("utf-8"))
-        if not isinstance(data, dict):
-            raise RecordError("expected an object")
-        return Recording.from_dict(data)
-    except OSError as error:
-        message = f"cannot read {path}: {error.strerror or error}"
-        raise RecordError(message) from error
-    except (ValueError, RecursionError, RecordError) as error:
-        message = f"{path}: {error}"
-        raise RecordError(message) from error
+def _message(data: object) -> Message:
+    said = expect(data, "a message", Mapping)
+    return Message(role=expect(said["role"], "role", str), content=_joined(said["content"], "content"))
+
+
+def _joined(lines: object, name: str) -> str:
+    """The text of which a recording holds the lines."""
+    return "\n".join(expect(line, f"a line of {name}", str) for line in expect(lines, name, list))
 
 
 def _rounded(value: object) -> object:

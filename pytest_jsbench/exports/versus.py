@@ -69,7 +69,7 @@ def pairs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Pair]
 
 def side_by_side(evaluations: Sequence[Evaluation], names: Sequence[str], *, verbose: bool) -> list[str]:
     """The table of seed 003 where there are pass rates, or else a row per metric; and what to say of each pair."""
-    ours = all("pass_rate" in found.metrics for found in evaluations)
+    ours = all("pass_rate" in found.figures for found in evaluations)
     alike = len({printable(name, _LONGEST_LABEL) for name in names}) < len(names)
     legend = [f"[{number}] {name}" for number, name in enumerate(names, start=1)]
     if alike:  # as far as there is room for them
@@ -96,9 +96,9 @@ def _models(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[str
         [
             printable(name, _LONGEST_LABEL),
             _rate(found),
-            _figure(found.metrics.get("tgt_mean"), "{:.2f} s"),
-            _figure(cost_per_sample(found.metrics), "${:.4f}"),
-            _figure(found.metrics.get("planned"), "{:.0f}"),
+            _figure(found.figures.get("tgt_mean"), "{:.2f} s"),
+            _figure(cost_per_sample(found.figures), "${:.4f}"),
+            _figure(found.figures.get("planned"), "{:.0f}"),
         ]
         for name, found in zip(names, evaluations, strict=True)
     ]
@@ -107,14 +107,14 @@ def _models(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[str
     return tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, colalign=aligned).splitlines()
 
 
-def cost_per_sample(metrics: Mapping[str, Any]) -> float | None:
+def cost_per_sample(figures: Mapping[str, float | None]) -> float | None:
     """What fifty answers cost, in US dollars; None where it is not known."""
-    cost, priced = metrics.get("cost"), metrics.get("priced")
+    cost, priced = figures.get("cost"), figures.get("priced")
     return cost / priced * _SAMPLE if cost is not None and priced else None
 
 
 def _rate(found: Evaluation) -> str:
-    value, interval = found.metrics.get("pass_rate"), found.interval("pass_rate")
+    value, interval = found.figures.get("pass_rate"), found.interval("pass_rate")
     if value is None:
         return NOT_APPLICABLE
     return f"{value:.3f}" + ("" if interval is None else f" ({interval[0]:.3f} to {interval[1]:.3f})")
@@ -165,7 +165,7 @@ def to_dict(evaluations: Sequence[Evaluation], names: Sequence[str]) -> dict[str
                 "source": found.source,
                 "backend": found.backend,
                 "model": found.model,
-                "cost_per_50": cost_per_sample(found.metrics),
+                "cost_per_50": cost_per_sample(found.figures),
                 "metrics": dict(found.figures),
             }
             for name, found in zip(names, evaluations, strict=True)

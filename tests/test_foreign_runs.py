@@ -1,0 +1,300 @@
+"""What run folders bring is never trusted: hostile variants of each file that is read back, for each reader."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_jsbench import evaluations, journal
+from pytest_jsbench.batching.file import BatchFile, Part, is_unfinished, read_parts
+from pytest_jsbench.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.cli import main
+from pytest_jsbench.comparisons import compare
+from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.recordings import Recording, Recordings
+from pytest_jsbench.engines.registry import find
+from pytest_jsbench.errors import JSBenchError
+from pytest_jsbench.exports import versus
+from pytest_jsbench.exports.runjson import run_to_dict, write_run
+from pytest_jsbench.generations import CallError, EngineInfo, GenerationParams, Request, ResponseFormat
+from pytest_jsbench.judging import is_records, policy_of
+from pytest_jsbench.prompts import Message, Prompt
+from pytest_jsbench.prompts.presets import schema_prompt
+from pytest_jsbench.resumption import resume
+from pytest_jsbench.summaries import summarize
+from tests import examples
+from tests.examples import record
+from tests.mutations import mutated_json, mutated_lines, survive
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}
+METADATA = replace(examples.metadata(provider="openai", model="gpt-4o"), repeats=2, policy={"timeout": 5.0})
+RECORDS = (
+    record("passed", schema=SCHEMA),
+    replace(record("passed", schema=SCHEMA), repeat=1, tags=("eu",), codes=("odd",)),
+    record("violated", schema=SCHEMA, verdict=examples.VIOLATED),
+    record("declined", verdict=examples.UNSUPPORTED, generation=examples.declined()),
+    record("broke", task="talk", verdict=examples.BROKEN, generation=examples.failed()),
+    record("decided", task="talk", verdict=examples.DECIDED_WRONGLY, generation=examples.decided("v0")),
+    record("excluded", task="talk", verdict=examples.EXCLUDED),
+    record("batched", generation=examples.batched()),
+)
+
+
+def write_run_folder(folder: Path) -> Path:
+    """The folder of a run with one attempt of each kind."""
+    found = replace(examples.run(*RECORDS), metadata=METADATA)
+    folder.mkdir(parents=True)
+    journal.write(folder / "records.jsonl", METADATA.with_plan([one.key for one in RECORDS]), RECORDS)
+    write_run(folder / "run.json", run_to_dict(found, summarize(found), config_path="pytest.ini"))
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return write_run_folder(tmp_path / "run")
+
+
+def test_hostile_records_are_read_resumed_and_judged_or_refused_in_one_line(run: Path, tmp_path: Path) -> None:
+    hostile, data = tmp_path / "hostile.jsonl", (run / "records.jsonl").read_bytes()
+
+    def load(key: CaseKey) -> Case | BrokenCase:
+        return Case(key=key, schema=SCHEMA)
+
+    def attempt(chance: random.Random) -> None:
+        hostile.write_bytes(mutated_lines(data, chance))
+        is_records(hostile)
+        found = journal.read_run(hostile)
+        if found.metadata is not None:
+            policy_of(found.metadata.policy, {})
+        resume(hostile, METADATA, [one.key for one in RECORDS], load=load, template=schema_prompt)
+
+    said(survive("records", attempt))
+
+
+def test_hostile_records_are_summed_up_compared_and_merged_or_refused_in_one_line(run: Path, tmp_path: Path) -> None:
+    hostile, data = tmp_path / "hostile.jsonl", (run / "records.jsonl").read_bytes()
+
+    def attempt(chance: random.Random) -> None:
+        hostile.write_bytes(mutated_lines(data, chance))
+        told("compare", run, hostile, "-v")
+        told("compare", hostile, run, "--json")
+        told("merge", run, hostile, "--output", tmp_path / "merged")
+        told("baseline", hostile, "-o", tmp_path / "b.json")
+
+    said(survive("shards", attempt))
+
+
+def test_hostile_records_are_exported_or_refused_in_one_line(run: Path, tmp_path: Path) -> None:
+    hostile, data = tmp_path / "hostile.jsonl", (run / "records.jsonl").read_bytes()
+
+    def attempt(chance: random.Random) -> None:
+        hostile.write_bytes(mutated_lines(data, chance))
+        told("export", hostile, "--format=every_eval_ever", "--output", tmp_path / "every")
+
+    said(survive("exports", attempt))
+
+
+def test_hostile_records_become_a_page_or_are_refused_in_one_line(run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("jinja2")
+    hostile, data = tmp_path / "hostile.jsonl", (run / "records.jsonl").read_bytes()
+
+    def attempt(chance: random.Random) -> None:
+        hostile.write_bytes(mutated_lines(data, chance))
+        told("report", hostile, "-o", tmp_path / "page.html")
+
+    said(survive("pages", attempt))
+
+
+def test_hostile_records_are_replayed_or_refused_in_one_line(run: Path, tmp_path: Path) -> None:
+    hostile, data = tmp_path / "hostile.jsonl", (run / "records.jsonl").read_bytes()
+    config = EngineConfig(name="replay", options={"records": str(hostile)})
+
+    def attempt(chance: random.Random) -> None:
+        hostile.write_bytes(mutated_lines(data, chance))
+        factory = find("replay")
+        factory.check(config)
+        factory.describe(config)
+        engine = factory.build(config)
+        for one in RECORDS:
+            answered(engine.generate, one.key, one.repeat)
+
+    said(survive("replays", attempt))
+
+
+@pytest.mark.parametrize("kind", ["run", "baseline", "theirs"])
+def test_hostile_evaluation_files_are_compared_and_migrated_or_refused_in_one_line(
+    run: Path, tmp_path: Path, kind: str
+) -> None:
+    hostile, source = tmp_path / "hostile.json", run / "run.json"
+    if kind == "baseline":
+        told("baseline", run, "-o", tmp_path / "b.json")
+        source = tmp_path / "b.json"
+    if kind == "theirs":
+        source = tmp_path / "theirs.json"
+        metrics = {"num_steps": 28, "action_type_accuracy": 0.25, "x": 1, "x_ci": [0.5, 2], "by": {"a": 1, "b": None}}
+        source.write_text(json.dumps({"config_path": "c", "backend": "qwen", "dsl_mode": "som", "metrics": metrics}))
+    data = source.read_bytes()
+    ours = evaluations.with_cases(run)[1]
+
+    def attempt(chance: random.Random) -> None:
+        hostile.write_bytes(mutated_json(data, chance))
+        told("compare", hostile, run)
+        told("compare", run, hostile, "--json")
+        told("migrate", hostile)
+        found = evaluations.read(hostile)
+        versus.side_by_side([found, found], ["a", "b"], verbose=True)
+        compare(evaluations.with_cases(hostile)[1], ours)
+
+    said(survive(f"evaluations of {kind}", attempt))
+
+
+def test_hostile_evaluation_files_are_drawn_or_refused_in_one_line(run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    hostile, data = tmp_path / "hostile.json", (run / "run.json").read_bytes()
+
+    def attempt(chance: random.Random) -> None:
+        hostile.write_bytes(mutated_json(data, chance))
+        evaluations.read(hostile)
+        if chance.random() < 0.05:  # a picture takes long, whatever is in it
+            told("plot", "--files", hostile, run / "run.json", "--output", tmp_path / "p.svg", "--metrics", "pass_rate")
+
+    said(survive("pictures", attempt))
+
+
+def test_hostile_recordings_are_said_again_or_refused_in_one_line(tmp_path: Path) -> None:
+    recordings = Recordings(tmp_path)
+    info = EngineInfo(engine="e", model="m", response_format=ResponseFormat.JSON_SCHEMA, streaming=True)
+    key = CaseKey(task="simple", id="a")
+    recordings.write(Recording.of(request(key, 0), SCHEMA, examples.completion(), info))
+    data = recordings.path(key, 0).read_bytes()
+    config = EngineConfig(name="recorded", options={"folder": str(tmp_path)})
+
+    def attempt(chance: random.Random) -> None:
+        recordings.path(key, 0).write_bytes(mutated_json(data, chance))
+        factory = find("recorded")
+        factory.check(config)
+        factory.describe(config)
+        answered(factory.build(config).generate, key, 0)
+
+    said(survive("recordings", attempt))
+
+
+def test_a_hostile_state_of_batches_is_gone_on_with_or_refused_in_one_line(tmp_path: Path) -> None:
+    part = Part(id="batch_1", handed_in_at="2026-11-21T10:00:00+00:00", requests=("a", "b"))
+    BatchFile(tmp_path / journal.BATCHES, METADATA, [part, replace(part, ended=True)])
+    data = (tmp_path / journal.BATCHES).read_bytes()
+
+    def attempt(chance: random.Random) -> None:
+        (tmp_path / journal.BATCHES).write_bytes(mutated_json(data, chance))
+        is_unfinished(tmp_path)
+        read_parts(tmp_path, METADATA)
+
+    said(survive("batches", attempt))
+
+
+def test_whoever_names_a_folder_of_runs_where_recordings_belong_is_told_what_it_is(tmp_path: Path) -> None:
+    write_run_folder(tmp_path / "20261121T100000Z-a")
+    write_run_folder(tmp_path / "20261121T100001Z-b")
+    config = EngineConfig(name="recorded", options={"folder": str(tmp_path)})
+
+    with pytest.raises(JSBenchError) as caught:
+        find("recorded").check(config)
+
+    newest = tmp_path / "20261121T100001Z-b"
+    assert f"which is a folder of 2 runs, the newest {newest}: " in str(caught.value)
+    assert str(caught.value).endswith(f"--jsbench-engine=replay --jsbench-engine-option=records={newest}")
+    with pytest.raises(JSBenchError, match="which is the folder of a run: "):
+        find("recorded").check(replace(config, options={"folder": str(newest)}))
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [((), "an empty folder"), (("notes.txt",), "a folder without a run"), (("a/run.json",), "a folder without a run")],
+)
+def test_a_folder_without_a_run_is_said_to_be_one_by_whoever_reads_runs(
+    tmp_path: Path, files: tuple[str, ...], found: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "given"
+    folder.mkdir()
+    for name in files:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
+
+    for command in (
+        ("compare", folder),
+        ("judge", folder),
+        ("merge", folder, "--output", tmp_path / "o"),
+        ("export", folder, "--format=every_eval_ever", "--output", tmp_path / "o"),
+        ("plot", "--files", folder, "--output", tmp_path / "p.svg"),
+        ("baseline", folder, "-o", tmp_path / "b.json"),
+    ):
+        assert told(*command) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"{folder}, which is {found}" in line
+
+
+def test_no_answer_is_recorded_through_a_link(tmp_path: Path) -> None:
+    recordings, elsewhere = Recordings(tmp_path / "kept"), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    recordings.folder.mkdir()
+    (recordings.folder / "simple").symlink_to(elsewhere, target_is_directory=True)
+    info = EngineInfo(engine="e", model="m", response_format=ResponseFormat.JSON_SCHEMA, streaming=True)
+    one = Recording.of(request(CaseKey(task="simple", id="a"), 0), SCHEMA, examples.completion(), info)
+
+    with pytest.raises(JSBenchError, match=r"it leads out of .*, and no answer is recorded through a link"):
+        recordings.write(one)
+    assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["records.jsonl", "run.json", journal.BATCHES, "simple/a.json"])
+def test_a_packed_or_endless_file_is_refused_unread(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    readers: dict[str, Callable[[], object]] = {
+        "records.jsonl": lambda: journal.read_run(path),
+        "run.json": lambda: evaluations.read(path),
+        journal.BATCHES: lambda: read_parts(tmp_path, METADATA),
+        "simple/a.json": lambda: Recordings(tmp_path).read(CaseKey(task="simple", id="a"), 0),
+    }
+    bomb = gzip.compress(b"[" * 10_000_000)
+    begun = {"records.jsonl": b"{}\n" + bomb + b"\n{}\n"}
+
+    path.write_bytes(begun.get(name, bomb))
+    with pytest.raises(JSBenchError, match=r"UTF-8|not JSON|not a record"):
+        readers[name]()
+    with path.open("wb") as file:
+        file.truncate(300_000_000_000)
+    with pytest.raises(JSBenchError, match="bytes; expected at most"):
+        readers[name]()
+
+
+def request(key: CaseKey, repeat: int) -> Request:
+    prompt = Prompt(messages=(Message(role="user", content="answer"),))
+    return Request(key=key, repeat=repeat, prompt=prompt, schema=SCHEMA, params=GenerationParams(max_tokens=9))
+
+
+def answered(generate: Callable[[Request], object], key: CaseKey, repeat: int) -> None:
+    with contextlib.suppress(CallError):  # one attempt's outcome
+        generate(request(key, repeat))
+
+
+def told(*arguments: object) -> int:
+    """A command that shows, or that says in one line why it cannot."""
+    out = io.StringIO()
+    status = main([str(one) for one in arguments], out=out)
+    assert status in {0, 1, 2}
+    return status
+
+
+def said(survived: Any) -> None:
+    assert not survived.broken, str(survived)
+    assert survived.grown < 1 << 30
