@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from tabulate import tabulate
 
 from pytest_jsbench.adaptation import Adapted, Inexpressible
-from pytest_jsbench.adaptation.adapting import adapt
-from pytest_jsbench.adaptation.subsets import SUBSETS
+from pytest_jsbench.adaptation.guarded import adapt_within
 from pytest_jsbench.cases import Case
 from pytest_jsbench.core.text import json_text, printable
 
@@ -34,10 +33,10 @@ def show_ledgers(
     for case in _cases(dataset, keys):
         cases += 1
         for name in subsets:
-            outcome = adapt(case.schema, SUBSETS[name], mode)
+            outcome = adapt_within(case.schema, name, mode)
             verdicts[name][_kind(outcome, case)] += 1
             if isinstance(outcome, Inexpressible):
-                obstacles[name][outcome.keyword or "(contradiction)"] += 1
+                obstacles[name][outcome.keyword or f"({outcome.message})"] += 1
             if as_json:
                 out.write(_json_line(case, name, outcome))
             elif verbose:

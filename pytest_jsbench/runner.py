@@ -171,8 +171,8 @@ class Runner:
         try:
             adapted = self.adapter(schema)
         except Exception as error:  # noqa: BLE001  ours, and one attempt's outcome all the same
-            message = f"the schema could not be adapted: {type(error).__name__}: {error}"
-            return Failed(kind=FaultKind.ENGINE, message=message)
+            said = str(error) if isinstance(error, JSBenchError) else f"{type(error).__name__}: {error}"
+            return Failed(kind=FaultKind.ENGINE, message=f"the schema could not be adapted: {said}")
         if isinstance(adapted, Adapted):
             return adapted
         message = f"{adapted.keyword or 'schema'} at {adapted.path or '/'}: {adapted.message}; nothing was sent"

@@ -16,10 +16,10 @@ def adapter(said: str) -> Callable[[Schema], Adapted | Inexpressible] | None:
     mode, _, subset = said.partition(":")
     if said == "verbatim":
         return None
-    from pytest_jsbench.adaptation.adapting import adapt
+    from pytest_jsbench.adaptation.guarded import adapt_within
     from pytest_jsbench.adaptation.subsets import SUBSETS
 
     if mode not in {"narrow", "relax"} or subset not in SUBSETS:
         message = f"expected verbatim, or narrow or relax and one of {', '.join(SUBSETS)}, found {said!r}"
         raise ValueError(message)
-    return partial(adapt, subset=SUBSETS[subset], mode=cast("Mode", mode))
+    return partial(adapt_within, subset=subset, mode=cast("Mode", mode))

@@ -65,9 +65,6 @@ class Narrowing:
 
     def place(self, parts: tuple[Part, ...], path: Path) -> Node:
         """What all of the parts ask for; Contradiction when nothing conforms."""
-        self._places += 1
-        if self._places > _MOST_PLACES or self._depth > _DEEPEST:
-            self._ledger.refuse("", path, "too deep or too large once its references and alternatives are written out")
         asking = tuple(part for part in parts if part.schema is not True)
         self._depth += 1
         try:
@@ -120,6 +117,9 @@ class Narrowing:
             self._open.pop()
 
     def _conjunction(self, parts: tuple[Part, ...], path: Path, *, only_one: bool = False) -> Node:
+        self._places += 1
+        if self._places > _MOST_PLACES or self._depth > _DEEPEST + 1:
+            self._ledger.refuse("", path, "too deep or too large once its references and alternatives are written out")
         flat = flatten(parts, self._document, self._ledger)
         self._limit_choices(flat)
         if not flat.choices:
@@ -158,7 +158,11 @@ class Narrowing:
     def _alternatives(self, combined: list[tuple[Part, ...]], path: Path, *, only_one: bool) -> list[Node]:
         """Those that something conforms to, each once."""
         said: dict[str, Node] = {}
+        asked: dict[str, tuple[Part, ...]] = {}
         for parts in combined:
+            # the same twice is said once; a chain of such choices would double with each
+            asked.setdefault(canonical([part.schema for part in parts]), parts)
+        for parts in asked.values():
             mark = self._ledger.mark()
             try:
                 node = self._conjunction(parts, path, only_one=True) if only_one else self.place(parts, path)

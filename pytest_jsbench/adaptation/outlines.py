@@ -67,7 +67,16 @@ def disjoint(one: Outline, other: Outline) -> bool:
 
 
 def outline(document: Document, part: Part, deepest: int = _DEEPEST) -> Outline:
-    """What holds for every instance of that part."""
+    """What holds for every instance of that part, looked at once however many references lead to it."""
+    key = (part.path, id(part.schema), deepest)
+    known = document.outlines.get(key)
+    if known is None:
+        # the part is kept, so that no other schema can come to have its identity
+        known = document.outlines[key] = (part, _outline(document, part, deepest))
+    return known[1]
+
+
+def _outline(document: Document, part: Part, deepest: int) -> Outline:
     schema = part.schema
     if schema is False:
         return Outline(kinds=frozenset(), values=frozenset())

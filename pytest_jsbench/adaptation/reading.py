@@ -12,6 +12,8 @@ from pytest_jsbench.verdicts.subschemas import DATA, NAMED
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pytest_jsbench.adaptation.outlines import Outline
+
 Path = tuple[str, ...]
 
 #: keywords that say nothing about validity; so do all that JSON Schema does not know
@@ -71,6 +73,8 @@ class Document:
         #: whether what stands beside `$ref` is not read
         self.lone_references = self.draft <= 7
         self._anchors: dict[str, list[Path]] | None = None
+        #: what is known already of its parts: by place, identity, and how deep was looked
+        self.outlines: dict[tuple[Path, int, int], tuple[Part, Outline]] = {}
 
     def only_refers(self, schema: Any) -> bool:
         """Whether the schema says nothing but `$ref`."""

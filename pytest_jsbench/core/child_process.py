@@ -198,7 +198,7 @@ class ChildProcess:
         return ended
 
     def _write(self, message: Mapping[str, Any]) -> None:
-        line = json.dumps(message).encode("ascii") + b"\n"
+        line = json.dumps(message, default=_as_dict).encode("ascii") + b"\n"
         # a pipe that nobody reads any more shows in the reply that does not come
         with contextlib.suppress(OSError):
             self._input.write(line)
@@ -240,6 +240,14 @@ class ChildProcess:
             self._input.close()
         self._output.close()
         self._errors.close()
+
+
+def _as_dict(value: object) -> object:
+    """A mapping that is no dict, such as a read-only view of one."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    message = f"found {type(value).__name__}, expected only JSON values"
+    raise TypeError(message)
 
 
 def _first_and_last(lines: list[bytes]) -> tuple[dict[str, Any], ...]:

@@ -16,6 +16,10 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from pytest_jsbench.core.child_process import ChildNotStarted
+from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, guarded_calls
+from pytest_jsbench.errors import EngineError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -32,7 +36,14 @@ _ABSURD = 10**9
 #: from here on `prefixItems` is a keyword
 _TUPLES_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
+#: for one schema
+SECONDS = 10.0
+
 _Path = tuple[str, ...]
+
+
+class CannotBound(EngineError):
+    """A schema that is too much to be narrowed; the message says for what."""
 
 
 class _Care(IntEnum):
@@ -61,6 +72,21 @@ _VALUE_SCHEMAS = frozenset(
 _SCHEMA_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions"})
 _DEPENDENT_MAPS = frozenset({"dependentSchemas", "dependencies"})
 _SCHEMA_LISTS = frozenset({"prefixItems", "items"})
+
+
+def bounded_within(schema: Schema, *, seconds: float = SECONDS) -> Schema:
+    """The narrowed schema, made in a child process; CannotBound where that takes more than it may."""
+    if not isinstance(schema, Mapping):
+        return schema
+    try:
+        narrowed: Schema = guarded_calls().call(f"{__name__}:bounded", schema, seconds=seconds)
+    except BoundExceeded as exceeded:
+        message = f"the schema cannot be bounded {exceeded}"
+        raise CannotBound(message) from None
+    except (CallBroke, ChildNotStarted) as error:
+        message = f"the schema could not be bounded: {error}"
+        raise EngineError(message) from None
+    return narrowed
 
 
 def bounded(schema: Schema) -> Schema:

@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.engines.bounded import bounded
+from pytest_jsbench.engines.bounded import CannotBound, bounded_within
 from pytest_jsbench.engines.local_process import serving
 from pytest_jsbench.engines.local_server import ServerSettings
 from pytest_jsbench.engines.openai import OpenAIEngine
@@ -130,8 +130,8 @@ class LocalEngine:
             return _unsupported("no value conforms to the schema false")
         try:
             schema = _to_send(request.schema, narrowing=self._narrowing)
-        except RecursionError:
-            return _unsupported("the schema is nested too deeply to be sent")
+        except CannotBound as error:
+            return _unsupported(str(error))
         outcome = self._chat.generate(at_temperature_zero(replace(request, schema=schema)))
         sent = Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=None if schema == request.schema else schema)
         return replace(outcome, sent=sent)
@@ -155,7 +155,7 @@ def at_temperature_zero(request: Request) -> Request:
 def _to_send(schema: Schema, *, narrowing: bool) -> Schema:
     if schema is True:
         return {}  # true itself the server would take for no schema at all
-    return bounded(schema) if narrowing else schema
+    return bounded_within(schema) if narrowing else schema
 
 
 def _unsupported(message: str) -> Declined:

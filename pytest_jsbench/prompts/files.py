@@ -3,29 +3,25 @@ A user's own template, in a file of Jinja2.
 
 It is given `schema`, `schema_json` (as the presets write it), `task`, `id` and `fields` (each with `name`, `type`,
 `required` and `description`), and the filter `tojson`, which escapes nothing. The text is the user's message; or there
-are blocks: `system`, if there is to be such a message, and `user`.
+are blocks: `system`, if there is to be such a message, and `user`. It runs in a child process (`jinja`), within bounds.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
+import importlib.util
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_jsbench.cases import Case, Message
+from pytest_jsbench.core.child_process import ChildNotStarted
+from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, guarded_calls
 from pytest_jsbench.core.text import sentence
-from pytest_jsbench.errors import PromptError, nearest
+from pytest_jsbench.errors import PromptError
 from pytest_jsbench.prompts.model import Prompt, Template
-from pytest_jsbench.prompts.presets import fields_of
 
-if TYPE_CHECKING:
-    import jinja2
-    from jinja2 import nodes
-    from jinja2.sandbox import SandboxedEnvironment
-
-VARIABLES = ("schema", "schema_json", "task", "id", "fields")
-_BLOCKS = ("system", "user")
+#: for a file, and for each case
+SECONDS = 5.0
 
 
 def open_template(name: str) -> Template:
@@ -40,100 +36,30 @@ def open_template(name: str) -> Template:
     except OSError as error:
         message = f"cannot read prompt {name}: {error.strerror}; expected a Jinja2 template"
         raise PromptError(message) from None
-    template = _compile(name, source)
+    _check(name, source)
     return Template(
         name=name,
         digest="sha256:" + hashlib.sha256(data).hexdigest(),
-        render=lambda case: _render(template, case, name=name),
+        render=lambda case: _render(name, source, case),
     )
 
 
-def _compile(name: str, source: str) -> jinja2.Template:
-    try:
-        import jinja2
-        from jinja2 import meta
-    except ImportError:
+def _check(name: str, source: str) -> None:
+    if importlib.util.find_spec("jinja2") is None:
         message = f"prompt {name} needs the package jinja2: pip install 'pytest-jsbench[prompts]'"
-        raise PromptError(message) from None
-    environment = _environment()
-    try:
-        tree = environment.parse(source)
-        if strangers := meta.find_undeclared_variables(tree) - environment.globals.keys() - set(VARIABLES):
-            stranger = min(strangers)
-            message = f"prompt {name}: unknown variable '{stranger}': {nearest(stranger, VARIABLES)}"
-            raise PromptError(message)
-        _check_blocks(name, tree)
-        return environment.from_string(source)
-    except jinja2.TemplateSyntaxError as error:
-        message = f"prompt {name}, line {error.lineno}: {sentence(error.message or 'not a Jinja2 template')}"
-        raise PromptError(message) from None
-
-
-def _environment() -> SandboxedEnvironment:
-    import jinja2
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    environment = ImmutableSandboxedEnvironment(
-        undefined=jinja2.StrictUndefined,
-        autoescape=False,  # a prompt is no markup
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["tojson"] = _to_json
-    return environment
-
-
-def _to_json(value: object, indent: int | None = None) -> str:
-    return json.dumps(value, indent=indent)
-
-
-def _check_blocks(name: str, tree: nodes.Template) -> None:
-    """A file with blocks holds nothing else that would be asked."""
-    from jinja2 import nodes
-
-    blocks = [node for node in tree.body if isinstance(node, nodes.Block)]
-    if not blocks:
-        return
-    for block in blocks:
-        if block.name not in _BLOCKS:
-            message = (
-                f"prompt {name}, line {block.lineno}: unknown block '{block.name}': {nearest(block.name, _BLOCKS)}"
-            )
-            raise PromptError(message)
-    if "user" not in {block.name for block in blocks}:
-        message = f"prompt {name} has a block system and no block user; expected both, or no block"
         raise PromptError(message)
-    for node in tree.body:
-        if not isinstance(node, nodes.Block) and not _is_blank(node):
-            message = f"prompt {name}, line {node.lineno}: text outside of the blocks system and user is never asked"
-            raise PromptError(message)
+    problem = _in_child("problem_of", name, source, doing="read")
+    if problem is not None:
+        raise PromptError(problem)
 
 
-def _is_blank(node: nodes.Node) -> bool:
-    from jinja2 import nodes
-
-    if not isinstance(node, nodes.Output):
-        return False
-    return all(isinstance(part, nodes.TemplateData) and not part.data.strip() for part in node.nodes)
-
-
-def _render(template: jinja2.Template, case: Case, *, name: str) -> Prompt:
-    values: dict[str, Any] = {
-        "schema": case.schema,
-        "schema_json": json.dumps(case.schema),
-        "task": case.key.task,
-        "id": case.key.id,
-        "fields": fields_of(case.schema),
-    }
-    try:
-        if not template.blocks:
-            texts = {"user": template.render(values)}
-        else:
-            context = template.new_context(values)
-            texts = {block: "".join(template.blocks[block](context)) for block in _BLOCKS if block in template.blocks}
-    except Exception as error:  # a template computes: whatever Python can raise
-        message = f"prompt {name}: {type(error).__name__}: {sentence(str(error))}"
-        raise PromptError(message) from error
+def _render(name: str, source: str, case: Case) -> Prompt:
+    made = _in_child(
+        "texts_of", name, source, case.schema, case.key.task, case.key.id, doing=f"rendered for {case.key}"
+    )
+    if "problem" in made:
+        raise PromptError(made["problem"])
+    texts: dict[str, str] = made["texts"]
     if not texts["user"].strip():
         message = f"prompt {name} asks nothing of {case.key}: its text is empty"
         raise PromptError(message)
@@ -144,3 +70,15 @@ def _render(template: jinja2.Template, case: Case, *, name: str) -> Prompt:
             if text.strip()
         )
     )
+
+
+def _in_child(function: str, name: str, *arguments: object, doing: str) -> Any:
+    """What the function of `jinja` returns; PromptError where that is beyond its bounds."""
+    try:
+        return guarded_calls().call(f"pytest_jsbench.prompts.jinja:{function}", name, *arguments, seconds=SECONDS)
+    except BoundExceeded as exceeded:
+        message = f"prompt {name} cannot be {doing} {exceeded}; expected a template that does less"
+        raise PromptError(message) from None
+    except (CallBroke, ChildNotStarted) as error:
+        message = f"prompt {name} cannot be {doing}: {sentence(str(error))}"
+        raise PromptError(message) from None

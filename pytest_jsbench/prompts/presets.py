@@ -67,7 +67,7 @@ def fields_of(schema: Schema) -> list[dict[str, Any]]:
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, Mapping):
         return []
-    needed = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+    needed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
     return [
         {
             "name": name,

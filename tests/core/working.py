@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import Any
 
@@ -54,3 +55,10 @@ def soft_limit(kind: int) -> int:
     import resource
 
     return resource.getrlimit(kind)[0]
+
+
+def peak() -> int:
+    """Bytes that the child has had at most."""
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

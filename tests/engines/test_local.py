@@ -184,7 +184,7 @@ def test_a_deep_schema_is_answered_or_declined(engine: Engine) -> None:
     deep: dict[str, Any] = {"type": "integer"}
     for _ in range(2000):
         deep = {"type": "array", "items": deep}
-    assert decline(engine, request(deep)).message == "the schema is nested too deeply to be sent"
+    assert decline(engine, request(deep)).message == "the schema cannot be bounded as it is nested too deeply"
 
 
 def test_the_server_outlives_all_that(engine: Engine) -> None:

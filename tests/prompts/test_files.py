@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 
 from pytest_jsbench.cases import Case, CaseKey
 from pytest_jsbench.errors import PromptError
-from pytest_jsbench.prompts import Template, find_template
+from pytest_jsbench.prompts import Template, files, find_template
+from pytest_jsbench.prompts.presets import PRESETS
 
 SCHEMA = {
     "properties": {"a": {"type": "integer", "description": "How many"}, "b": {}},
@@ -109,6 +111,46 @@ def test_a_template_that_breaks_on_a_case_says_so_in_one_line(path: Path, text: 
     with pytest.raises(PromptError, match=message) as error:
         made.render(CASE)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "bound"),
+    [
+        ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", 1, "within 1 s"),
+        ("{{ 'a' | center(3000000000) }}", 60, "within 1024 MB of memory"),
+        ("{% for a in range(20) %}{{ 'a' | center(1000000) }}{% endfor %}", 60, "within 16 MB of text"),
+    ],
+)
+def test_a_template_without_end_is_given_up_in_one_line_that_names_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch, text: str, seconds: int, bound: str
+) -> None:
+    made = template(path, text)
+    monkeypatch.setattr(files, "SECONDS", seconds)
+
+    with pytest.raises(PromptError) as error:
+        made.render(CASE)
+    said = f"prompt {path} cannot be rendered for orders::o1 {bound}; expected a template that does less"
+    assert str(error.value) == said
+    assert asked(path, "{{ id }}") == [("user", "o1")]
+
+
+def test_a_template_that_computes_without_end_before_it_is_rendered_is_given_up_too(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    template(path, "a")
+    monkeypatch.setattr(files, "SECONDS", 1)
+
+    with pytest.raises(PromptError, match=r"mine\.j2 cannot be read within 1 s; expected a template that does less"):
+        template(path, "{{ 9 ** (9 ** 9) }}")
+
+
+def test_fifty_thousand_required_fields_are_shown_in_no_time() -> None:
+    names = [f"field {number}" for number in range(50_000)]
+    case = Case(key=CASE.key, schema={"properties": {name: {} for name in names}, "required": names})
+    started = time.perf_counter()
+
+    assert PRESETS["fields"].render(case).messages[1].content.count("[REQUIRED]") == len(names)
+    assert time.perf_counter() - started < 10
 
 
 def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:

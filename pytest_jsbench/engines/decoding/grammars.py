@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.engines.base import Acceptance
-from pytest_jsbench.engines.bounded import bounded
+from pytest_jsbench.engines.bounded import CannotBound, bounded_within
 from pytest_jsbench.engines.decoding.pools import Pool
 from pytest_jsbench.engines.decoding.process import LibraryProcess
 from pytest_jsbench.engines.decoding.walks import State, Step
@@ -71,9 +71,11 @@ class Grammars:
         """The grammar, or the library's own words about why there is none; CallError for a hang or a crash."""
         settings = self._settings
         try:
-            narrowed = bounded(schema) if settings.bounded else schema
+            narrowed = bounded_within(schema) if settings.bounded else schema
             question = {"do": "compile", "schema": narrowed}
             reply = _within(process, question, settings.compile_timeout, deadline, doing="compile the grammar")
+        except CannotBound as error:
+            return unsupported(str(error))
         except RecursionError:
             return unsupported("the schema is nested too deeply to be compiled")
         if (reason := reply.get("unsupported")) is not None:
@@ -82,7 +84,7 @@ class Grammars:
 
     def to_sent(self, schema: Schema) -> Sent:
         """What the library was given of the schema."""
-        narrowed = bounded(schema) if self._settings.bounded else schema
+        narrowed = bounded_within(schema) if self._settings.bounded else schema
         return Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=None if narrowed == schema else narrowed)
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.engines import local
-from pytest_jsbench.engines.bounded import bounded
+from pytest_jsbench.engines.bounded import bounded_within
 from pytest_jsbench.engines.deadlines import Deadline
 from pytest_jsbench.engines.decoding.factories import DecodingFactory
 from pytest_jsbench.engines.decoding.grammars import Grammars, unsupported
@@ -52,7 +52,7 @@ class LLGuidanceEngine:
             grammar = self._grammars.compile(process, request.schema, deadline)
         if isinstance(grammar, Declined):
             return grammar
-        schema = bounded(request.schema) if self._narrowing else request.schema
+        schema = bounded_within(request.schema) if self._narrowing else request.schema
         outcome = self._chat.ask(
             _with_room_for_the_canary(local.at_temperature_zero(request)),
             sent=self._grammars.to_sent(request.schema),
