@@ -13,7 +13,7 @@ from tests.mutations import mutated, mutated_bytes, survive
 
 SCHEMA = {"properties": {"a": {"type": "integer", "description": "How many"}, "b": {}}, "required": ["a"], "title": "t"}
 TEMPLATES = (
-    "{{ task }}/{{ id }}\n{% for field in fields %}- {{ field.name }}: {{ field.type }}\n{% endfor %}\n{{ schema_json }}",
+    "{{ task }}/{{ id }}\n{% for field in fields %}- {{ field.name }}: {{ field.type }}{% endfor %} {{ schema_json }}",
     "{% block system %}Rules.{% endblock %}\n{% block user %}{{ schema | tojson(indent=2) }}{% endblock %}",
     "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{% endif %}{{ n }}{% endmacro %}{{ m(9) }}",
     "{% for a in range(99) %}{% for b in range(99) %}{{ a * b }}{% endfor %}{% endfor %}",
