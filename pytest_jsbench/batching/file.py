@@ -9,6 +9,7 @@ from pathlib import Path
 from types import NoneType
 
 from pytest_jsbench.core.files import FileReader, write_atomically
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.errors import RecordError, ResumeError
 from pytest_jsbench.formats import HEADER
 from pytest_jsbench.identity import difference
@@ -144,6 +145,10 @@ def _read(path: Path) -> tuple[RunMetadata, tuple[Part, ...]]:
 
 def _part(data: object) -> Part:
     part = expect(data, "a batch", Mapping)
+    for name in ("id", "handed_in_at"):  # they will be shown
+        if isinstance(said := part[name], str) and printable(said) != said:
+            message = f"{name} is '{printable(said, 60)}', which cannot be shown as it is"
+            raise ValueError(message)
     return Part(
         id=expect(part["id"], "id", str, NoneType),
         handed_in_at=expect(part["handed_in_at"], "handed_in_at", str),

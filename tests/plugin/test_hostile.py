@@ -12,6 +12,7 @@ from tests.plugin.conftest import Bench
 
 MARKUP = "</script><script>alert(1)</script>"
 HOSTILE = f"{MARKUP}\x1b[31m\x1b]0;t\x07\x9b2J\u202egpj.exe\u2028\r\n::error::x ##[error]x ../../../x"
+HOSTILE += "\u061c\ufeff\u200b\U000e0041\ue000 ::stop-commands::x ##vso[task.complete]x"
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
@@ -62,7 +63,7 @@ def test_hostile_text_stays_in_its_place_in_all_that_a_run_shows_and_writes(
     result.assert_outcomes(failed=7, skipped=1)
     text = result.stdout.str() + result.stderr.str()
     assert not hidden(text)
-    assert "##[" not in text
+    assert not any(command in text for command in ("##[", "##vso["))
     commands = [line for line in text.split("\n") if line.lstrip().startswith("::")]
     assert [line.partition(" title=jsbench ")[0] for line in commands] == ["::error"] * 7
     assert {"syntax_error (too_large): more than 10,000,000 characters"} <= set(result.outlines)
