@@ -84,6 +84,11 @@ class FileReader:
     longest_line: int = LONGEST_LINE
     error: type[JSBenchError] = Unreadable
 
+    def open(self, path: Path) -> BinaryIO:
+        """The file itself, for a library that reads its format."""
+        with self._naming(path):
+            return self._open(path)
+
     def read_bytes(self, path: Path) -> bytes:
         """What the file holds."""
         with self._naming(path), self._open(path) as file:
@@ -91,6 +96,13 @@ class FileReader:
             data = file.read(self.largest + 1)
             check_size(len(data), self.largest)
             return data
+
+    def read_part(self, path: Path, start: int, size: int) -> bytes:
+        """So many bytes of the file, from one of its lines' start."""
+        with self._naming(path), self._open(path) as file:
+            check_size(size, self.longest_line)
+            file.seek(start)
+            return file.read(size)
 
     def read_text(self, path: Path) -> str:
         """The text that the file holds, in UTF-8, without its byte order mark."""

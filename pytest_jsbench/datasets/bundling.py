@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.datasets.documents import Unreadable
 from pytest_jsbench.verdicts.subschemas import DATA, NAMED
 
 #: a document by its URI; None where whoever judges must know it; Unreadable where it is not to be had

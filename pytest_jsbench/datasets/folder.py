@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.bundling import Place, bundle, leaves
 from pytest_jsbench.datasets.documents import (
     JSON_SUFFIXES,
     LARGEST_DOCUMENT,
+    LARGEST_SCHEMA,
     YAML_SUFFIXES,
-    Unreadable,
     as_case,
     as_schema,
     follow,
@@ -53,11 +54,11 @@ def _find(shelf: Shelf, path: Path) -> Iterator[Found]:
         case ".jsonl":
             from pytest_jsbench.datasets import jsonl
 
-            return jsonl.find(path, task=own_task)
+            return jsonl.find(shelf.reader, path, task=own_task)
         case ".parquet":
             from pytest_jsbench.datasets import parquet
 
-            return parquet.find(path, task=own_task)
+            return parquet.find(shelf.reader, path, task=own_task)
         case _:
             return _find_in_document(shelf, path, task, own_task)
 
@@ -107,7 +108,7 @@ def _more_than_a_schema(shelf: Shelf, path: Path) -> object:
 
 def _read_schema(shelf: Shelf, path: Path, key: CaseKey) -> Case | BrokenCase:
     def read() -> object:
-        schema = as_schema(parse_document(shelf.data(path), path=path))
+        schema = as_schema(parse_document(shelf.data(path), path=path, largest=LARGEST_SCHEMA))
         if not leaves(schema):
             return schema
         return bundle(Place(document=schema, uri=shelf.uri(path), schema=schema), shelf.retrieve)

@@ -101,6 +101,7 @@ def _task_rows(selection: Selection, task: str) -> dict[CaseKey, tuple[Table, in
     except Exception as error:
         raise _unreachable(selection.source, error) from error
     rows: dict[CaseKey, tuple[Table, int]] = {}
+    tried: dict[CaseKey, int] = {}
     for split in choose_splits(selection, task, list(loaded)):
         table = loaded[split]
         missing = {"json_schema", "unique_id"} - set(table.column_names)
@@ -113,7 +114,7 @@ def _task_rows(selection: Selection, task: str) -> dict[CaseKey, tuple[Table, in
         for index, name in enumerate(table["unique_id"]):
             if selection.limit is not None and len(rows) >= selection.limit:
                 return rows
-            rows[free_key(rows, safe_name(task), str(name))] = (table, index)
+            rows[free_key(rows, safe_name(task), str(name), tried)] = (table, index)
     return rows
 
 

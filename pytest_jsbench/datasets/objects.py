@@ -10,8 +10,9 @@ from typing import Any, get_origin
 
 from pytest_jsbench import typeschemas
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.files import Unreadable, parse_json
 from pytest_jsbench.datasets.base import Selection
-from pytest_jsbench.datasets.documents import Unreadable, as_case, parse_json
+from pytest_jsbench.datasets.documents import as_case
 from pytest_jsbench.datasets.listing import Found, Listing
 from pytest_jsbench.errors import ContractError, DatasetError, ImportFailed, MissingRequirement
 from pytest_jsbench.imports import import_object

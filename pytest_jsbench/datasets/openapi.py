@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, cast
 
+from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets import openapi30
 from pytest_jsbench.datasets.bundling import Place, Retrieve, bundle
-from pytest_jsbench.datasets.documents import Unreadable, as_schema, follow
+from pytest_jsbench.datasets.documents import as_schema, follow
 
 #: the dialect of a schema that names none
 _DEFAULT = "https://json-schema.org/draft/2020-12/schema"

@@ -21,7 +21,7 @@ def convert(schema: Any, *, unused: str | None) -> Any:
     try:
         return rebuild(schema, lambda part: _converted(part, unused))
     except RecursionError:
-        from pytest_jsbench.datasets.documents import Unreadable
+        from pytest_jsbench.core.files import Unreadable
 
         raise Unreadable("nested too deeply to be converted", reason="too_deep") from None
 

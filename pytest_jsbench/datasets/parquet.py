@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.files import FileReader, Unreadable
+from pytest_jsbench.core.text import described
 from pytest_jsbench.datasets import rows
-from pytest_jsbench.datasets.documents import Unreadable, broken
-from pytest_jsbench.datasets.listing import Found
+from pytest_jsbench.datasets.documents import broken
+from pytest_jsbench.datasets.listing import MOST_CASES, Found
 from pytest_jsbench.errors import DatasetError
 
+#: bytes of the rows that are unpacked together
+LARGEST_GROUP = 400_000_000
 
-def find(path: Path, *, task: str) -> Iterator[Found]:
+
+def find(reader: FileReader, path: Path, *, task: str) -> Iterator[Found]:
     """The rows of the file; the task, where a row names none of its own, is the given one."""
     if importlib.util.find_spec("pyarrow") is None:
         message = f"dataset '{path}' needs the package pyarrow: pip install 'pytest-jsbench[datasets]'"
         raise DatasetError(message)
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        file = parquet.ParquetFile(path)
-        table = _Table(file, _columns(path, file.schema_arrow))
+    with reading(path):
+        with open_table(reader, path) as file:
+            table = _Table(reader, path, _columns(path, file.metadata.schema.to_arrow_schema()))
+            groups = file.num_row_groups
         number = 0
-        for group in range(file.num_row_groups):
+        for group in range(groups):
             for index, row in enumerate(table.names(group)):
                 yield Found(
                     task=rows.task_of(row) or task,
@@ -36,27 +40,68 @@ def find(path: Path, *, task: str) -> Iterator[Found]:
                     read=partial(_read, path, table, group, index, number),
                 )
                 number += 1
-    except (OSError, pyarrow.ArrowException) as error:
-        message = f"cannot read {path}: {' '.join(str(error).split())[:200]}; expected a Parquet file"
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """DatasetError in one line for whatever a damaged Parquet file makes its library raise."""
+    import pyarrow
+
+    try:
+        yield
+    except Unreadable as error:
+        raise DatasetError(str(error)) from None
+    except (OSError, ValueError, pyarrow.ArrowException) as error:
+        message = f"cannot read {path}: {described(error, 200)}; expected a Parquet file"
         raise DatasetError(message) from None
+
+
+@contextlib.contextmanager
+def open_table(reader: FileReader, path: Path) -> Iterator[Any]:
+    """
+    The table of a Parquet file; Unreadable where it holds more than memory is for.
+
+    Its texts are read as references into their dictionary, so that one long text in every row is there once.
+    """
+    from pyarrow import parquet
+
+    with reader.open(path) as file:
+        metadata = parquet.read_metadata(file)
+        _check_size(path, metadata)
+        columns = map(metadata.schema.column, range(metadata.num_columns))
+        texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+        yield parquet.ParquetFile(file, metadata=metadata, read_dictionary=texts, pre_buffer=False)
+
+
+def _check_size(path: Path, metadata: Any) -> None:
+    if metadata.num_rows > MOST_CASES:
+        message = f"holds {metadata.num_rows:,} rows; expected at most {MOST_CASES:,}"
+        raise Unreadable(message, reason="too_large", path=path)
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        size = sum(group.column(index).total_uncompressed_size for index in range(group.num_columns))
+        if not 0 <= size <= LARGEST_GROUP:
+            message = f"holds a row group of {size:,} bytes, unpacked; expected at most {LARGEST_GROUP:,}"
+            raise Unreadable(message, reason="too_large", path=path)
 
 
 class _Table:
     """The table on disk, of which the row groups read last stay in memory."""
 
-    def __init__(self, file: Any, columns: list[str]) -> None:
-        self._file = file
+    def __init__(self, reader: FileReader, path: Path, columns: list[str]) -> None:
+        self._reader = reader
+        self._path = path
         self._columns = columns
         self._group = lru_cache(maxsize=2)(self._load)
         self._one_at_a_time = threading.Lock()
 
-    def names(self, group: int) -> list[dict[str, Any]]:
+    def names(self, group: int) -> Iterable[dict[str, Any]]:
         """What the rows of a group are called, and their tasks."""
         wanted = [name for name in (*rows.ID_NAMES, "task") if name in self._columns]
         if not wanted:
-            return [{}] * int(self._file.metadata.row_group(group).num_rows)
-        named: list[dict[str, Any]] = self._file.read_row_group(group, columns=wanted).to_pylist()
-        return named
+            with open_table(self._reader, self._path) as file:
+                return [{}] * int(file.metadata.row_group(group).num_rows)
+        named = self._read(group, wanted)
+        return (named.slice(index, 1).to_pylist()[0] for index in range(named.num_rows))
 
     def row(self, group: int, index: int) -> dict[str, Any]:
         """One row."""
@@ -66,7 +111,11 @@ class _Table:
         return found
 
     def _load(self, group: int) -> Any:
-        return self._file.read_row_group(group, columns=self._columns)
+        return self._read(group, self._columns)
+
+    def _read(self, group: int, columns: list[str]) -> Any:
+        with open_table(self._reader, self._path) as file:
+            return file.read_row_group(group, columns=columns)
 
 
 def _columns(path: Path, schema: Any) -> list[str]:
@@ -86,7 +135,8 @@ def _columns(path: Path, schema: Any) -> list[str]:
 def _read(path: Path, table: _Table, group: int, index: int, number: int, key: CaseKey) -> Case | BrokenCase:
     where = f"{path} row {number}"
     try:
-        row = table.row(group, index)
-    except OSError as error:  # Arrow's own among them
-        return broken(key, where, Unreadable(f"cannot be read: {error}"))
+        with reading(path):
+            row = table.row(group, index)
+    except DatasetError as error:
+        return broken(key, where, Unreadable(str(error)))
     return rows.case_of(key, row, where=where)

@@ -7,41 +7,45 @@ folder that is laid out in any other way is left to that library (`hub`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey, safe_name
+from pytest_jsbench.core.files import FileReader, Unreadable
 from pytest_jsbench.datasets.base import Row, Selection
 from pytest_jsbench.datasets.hub import WHOLE, choose_parts, choose_splits
 from pytest_jsbench.datasets.listing import free_key
+from pytest_jsbench.datasets.parquet import open_table, reading
 from pytest_jsbench.datasets.rows import case_of
 
 _SCHEMA, _ID = "json_schema", "unique_id"
-#: the lines of a dataset card that say which files are which
-_CARD_LINE = re.compile(r"^\s*-?\s*(config_name|split|path): (\S+)$", re.MULTILINE)
+#: bytes of a dataset card
+_LARGEST_CARD = 1_000_000
 
 #: task to split to files
 Layout = Mapping[str, Mapping[str, Sequence[Path]]]
+_Rows = dict[CaseKey, tuple[Path, int]]
 
 
 def find_layout(folder: Path) -> Layout | None:
     """Which files are which, by the folder's card; None where it is laid out otherwise or has other columns."""
+    reader = FileReader(root=folder)
     try:
-        card = (folder / "README.md").read_text("utf-8")
+        card = replace(reader, largest=_LARGEST_CARD).read_text(folder / "README.md")
         import pyarrow  # noqa: F401  what to do without it is the library's to say
-    except (OSError, UnicodeDecodeError, ImportError):
+    except (Unreadable, ImportError):
         return None
     layout: dict[str, dict[str, list[Path]]] = {}
     task = split = ""
-    for name, value in _CARD_LINE.findall(card):
+    for line in card.splitlines():
+        name, _, value = line.strip().removeprefix("-").strip().partition(": ")
         if name == "config_name":
             task = value
         elif name == "split":
             split = value
-        elif task == WHOLE:
+        elif name != "path" or task == WHOLE:
             continue
         elif not task or value != f"{task}/{split}-*":
             return None
@@ -50,7 +54,7 @@ def find_layout(folder: Path) -> Layout | None:
     splits = [paths for by_split in layout.values() for paths in by_split.values()]
     files = sorted(path for paths in splits for path in paths)
     whole = bool(splits) and all(splits) and files == sorted(folder.rglob("*.parquet"))
-    return layout if whole and all(_columns(path) == {_SCHEMA, _ID} for path in files) else None
+    return layout if whole and all(_columns(reader, path) == {_SCHEMA, _ID} for path in files) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +62,7 @@ class ParquetFolder:
     """Cases that are rows of Parquet files; a file's schemas are read when the first of them is asked for."""
 
     source: str
+    reader: FileReader
     rows: Mapping[CaseKey, tuple[Path, int]]
     #: the texts of the files that were read so far, as pyarrow holds them
     texts: dict[Path, Any] = field(default_factory=dict)
@@ -65,10 +70,11 @@ class ParquetFolder:
     @classmethod
     def open(cls, selection: Selection, layout: Layout) -> ParquetFolder:
         """The selection's part of these files."""
-        rows: dict[CaseKey, tuple[Path, int]] = {}
+        reader = FileReader(root=Path(selection.source).expanduser())
+        rows: _Rows = {}
         for task in choose_parts(selection, [*layout, WHOLE]):
-            rows |= _task_rows(selection, task, layout[task])
-        return cls(source=selection.source, rows=rows)
+            rows |= _task_rows(reader, selection, task, layout[task])
+        return cls(source=selection.source, reader=reader, rows=rows)
 
     def keys(self) -> Sequence[CaseKey]:
         """The selected cases."""
@@ -78,7 +84,7 @@ class ParquetFolder:
         """One of them; broken where its row holds no JSON Schema."""
         path, number = self.rows[key]
         if path not in self.texts:
-            self.texts[path] = _read(path, _SCHEMA)
+            self.texts[path] = _read(self.reader, path, _SCHEMA)
         row = {_SCHEMA: self.texts[path][number].as_py(), _ID: key.id}
         return case_of(key, row, where=self._where(key, number))
 
@@ -88,7 +94,7 @@ class ParquetFolder:
         for key, (path, number) in self.rows.items():
             by_file.setdefault(path, {})[number] = key
         for path, keys in by_file.items():
-            for number, text in enumerate(_texts(path)):
+            for number, text in enumerate(_texts(self.reader, path)):
                 if number in keys and text is not None:
                     yield keys[number], Row(text=text, where=self._where(keys[number], number))
 
@@ -96,34 +102,36 @@ class ParquetFolder:
         return f"{self.source} {key.task} row {number}"
 
 
-def _task_rows(selection: Selection, task: str, files: Mapping[str, Sequence[Path]]) -> dict[CaseKey, tuple[Path, int]]:
-    rows: dict[CaseKey, tuple[Path, int]] = {}
+def _task_rows(reader: FileReader, selection: Selection, task: str, files: Mapping[str, Sequence[Path]]) -> _Rows:
+    rows: _Rows = {}
+    tried: dict[CaseKey, int] = {}
     for split in choose_splits(selection, task, list(files)):
         for path in files[split]:
-            for number, name in enumerate(_read(path, _ID).to_pylist()):
+            for number, name in enumerate(_names(reader, path)):
                 if selection.limit is not None and len(rows) >= selection.limit:
                     return rows
-                rows[free_key(rows, safe_name(task), str(name))] = (path, number)
+                rows[free_key(rows, safe_name(task), str(name), tried)] = (path, number)
     return rows
 
 
-def _columns(path: Path) -> set[str]:
-    import pyarrow.parquet
-
-    return set(pyarrow.parquet.read_schema(path).names)
+def _names(reader: FileReader, path: Path) -> Iterator[object]:
+    yield from (name.as_py() for name in _read(reader, path, _ID))
 
 
-def _read(path: Path, column: str) -> Any:
-    import pyarrow.parquet
+def _columns(reader: FileReader, path: Path) -> set[str]:
+    with reading(path), open_table(reader, path) as file:
+        return set(file.schema_arrow.names)
 
-    with pyarrow.parquet.ParquetFile(path, pre_buffer=False) as file:
+
+def _read(reader: FileReader, path: Path, column: str) -> Any:
+    with reading(path), open_table(reader, path) as file:
         return file.read(columns=[column], use_threads=False)[column]
 
 
-def _texts(path: Path) -> Iterator[str | None]:
-    import pyarrow.parquet
+def _texts(reader: FileReader, path: Path) -> Iterator[str | None]:
+    import pyarrow
 
-    with pyarrow.parquet.ParquetFile(path, pre_buffer=False) as file:
+    with reading(path), open_table(reader, path) as file:
         for batch in file.iter_batches(batch_size=64, columns=[_SCHEMA], use_threads=False):
-            yield from batch.column(0).to_pylist()
+            yield from (text.as_py() for text in batch.column(0))
     pyarrow.default_memory_pool().release_unused()  # it would keep what the largest file took

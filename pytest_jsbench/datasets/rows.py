@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any, cast, get_args
 
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey, Message, Role
+from pytest_jsbench.core.files import Unreadable, parse_json
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.datasets.documents import Unreadable, as_schema, broken, json_type, parse_json
+from pytest_jsbench.datasets.documents import LARGEST_SCHEMA, as_schema, broken, json_type
 
 #: what the column, or field, of each part may be called; the first that is there counts
 SCHEMA_NAMES = ("json_schema", "schema")
@@ -31,7 +32,7 @@ def case_of(key: CaseKey, row: object, *, where: str) -> Case | BrokenCase:
     try:
         if isinstance(row, Mapping) and (held := _schema_name(row)) is not None:
             value = row[held]
-            schema = parse_json(value) if isinstance(value, str) else value
+            schema = parse_json(value, largest=LARGEST_SCHEMA) if isinstance(value, str) else value
             return Case(
                 key=key,
                 schema=as_schema(schema),

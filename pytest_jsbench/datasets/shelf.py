@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 from urllib.request import url2pathname
 
-from pytest_jsbench.datasets.documents import (
-    LARGEST_DOCUMENT,
-    LARGEST_SCHEMA,
-    Unreadable,
-    check_size,
-    parse_document,
-)
+from pytest_jsbench.core.files import FileReader, Unreadable, real
+from pytest_jsbench.datasets.documents import LARGEST_DOCUMENT, LARGEST_SCHEMA, parse_document
 
 #: parsed documents that stay in memory, for the cases that share one
 _KEPT = 4
@@ -26,24 +21,14 @@ class Shelf:
 
     def __init__(self, root: Path, files: Sequence[Path]) -> None:
         self.root = root
-        self._real = root.resolve()
+        self._real = real(root)
+        self.reader = FileReader(root=root, longest_line=LARGEST_SCHEMA)
         self._files = files
         self._document = lru_cache(maxsize=_KEPT)(self._parse)
 
     def data(self, path: Path, *, largest: int = LARGEST_SCHEMA) -> bytes:
         """What a file holds; Unreadable where it lies outside, is no file, or holds too much."""
-        try:
-            real = _real(path)
-            if not real.is_relative_to(self._real):
-                message = f"leads out of {self.root}"
-                raise Unreadable(message, reason="outside")
-            check_size(real.stat().st_size, largest)
-            if not real.is_file():
-                raise Unreadable("cannot be read: not a file")
-            return real.read_bytes()
-        except OSError as error:
-            message = f"cannot be read: {error.strerror}"
-            raise Unreadable(message) from None
+        return replace(self.reader, largest=largest).read_bytes(path)
 
     def document(self, path: Path) -> object:
         """What a file holds, parsed, and kept for the next who asks."""
@@ -61,7 +46,7 @@ class Shelf:
         of the folder, or empty.
         """
         parts = urlsplit(uri)
-        path = _real(Path(url2pathname(parts.path))) if parts.scheme == "file" and not parts.netloc else None
+        path = real(Path(url2pathname(parts.path))) if parts.scheme == "file" and not parts.netloc else None
         if path is not None and path.is_relative_to(self._real) and path.is_file():
             return self.document(path)
         if (named := self._by_uri.get(uri)) is not None:
@@ -91,11 +76,6 @@ class Shelf:
 
     def _parse(self, path: Path) -> object:
         return parse_document(self.data(path, largest=LARGEST_DOCUMENT), path=path)
-
-
-def _real(path: Path) -> Path:
-    """The path without links; as it is where they go in circles, over which `Path.resolve` raises in some Pythons."""
-    return Path(os.path.realpath(path))
 
 
 def _join(base: str, uri: str) -> str:

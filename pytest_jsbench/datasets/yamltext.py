@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from pytest_jsbench.core.files import LARGEST, Unreadable, finite
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.datasets.documents import Unreadable
 from pytest_jsbench.errors import DatasetError
 
 #: mappings and sequences within each other
@@ -25,6 +25,8 @@ _WORDS = {"": None, "~": None, "null": None, "Null": None, "NULL": None} | {
 }
 _NO_KEY = object()
 
+_Size = tuple[int, int]
+
 
 def require_yaml(source: str) -> None:
     """DatasetError where YAML cannot be read, with the command that changes that."""
@@ -33,13 +35,13 @@ def require_yaml(source: str) -> None:
         raise DatasetError(message)
 
 
-def parse_yaml(text: str) -> object:
+def parse_yaml(text: str, *, largest: int = LARGEST) -> object:
     """The JSON value of the only document in the text; Unreadable says what else was found, and in which line."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return _Builder().build(yaml.parse(text, Loader=loader))
+        return _Builder(largest).build(yaml.parse(text, Loader=loader))
     except yaml.YAMLError as error:
         message = f"not YAML: {' '.join(str(error).split())}"
         raise Unreadable(message) from None
@@ -48,14 +50,15 @@ def parse_yaml(text: str) -> object:
 class _Builder:
     """Puts values together as events come; containers that are still open stand on a stack."""
 
-    def __init__(self) -> None:
+    def __init__(self, largest: int) -> None:
+        self._largest = largest
         self._open: list[Any] = []
         #: the key that waits for its value, for each open container
         self._keys: list[Any] = []
-        #: values below each open container, itself included
-        self._counts: list[int] = []
+        #: values below each open container, itself included, and characters of them
+        self._sizes: list[_Size] = []
         self._names: list[str | None] = []
-        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._anchors: dict[str, tuple[Any, _Size]] = {}
         self._found: list[Any] = []
 
     def build(self, events: Iterator[Any]) -> object:
@@ -64,15 +67,15 @@ class _Builder:
         for event in events:
             match event:
                 case yaml.ScalarEvent():
-                    self._add(event, self._scalar(event), 1, anchor=event.anchor)
+                    self._add(event, self._scalar(event), (1, len(event.value)), anchor=event.anchor)
                 case yaml.AliasEvent():
                     self._add(event, *self._aliased(event))
                 case yaml.SequenceStartEvent() | yaml.MappingStartEvent():
                     self._enter(event, [] if isinstance(event, yaml.SequenceStartEvent) else {})
                 case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
-                    value, count = self._open.pop(), self._counts.pop()
+                    value, size = self._open.pop(), self._sizes.pop()
                     self._keys.pop()
-                    self._add(event, value, count, anchor=self._names.pop())
+                    self._add(event, value, size, anchor=self._names.pop())
                 case yaml.DocumentStartEvent() if self._found:
                     raise _refused(event, "a second document begins; expected one")
         if not self._found:
@@ -87,14 +90,14 @@ class _Builder:
         self._refuse_as_key(event)
         self._open.append(container)
         self._keys.append(_NO_KEY)
-        self._counts.append(1)
+        self._sizes.append((1, 2))
         self._names.append(event.anchor)
 
     def _refuse_as_key(self, event: Any) -> None:
         if self._open and isinstance(self._open[-1], dict) and self._keys[-1] is _NO_KEY:
             raise _refused(event, "a key that is no text")
 
-    def _aliased(self, event: Any) -> tuple[Any, int]:
+    def _aliased(self, event: Any) -> tuple[Any, _Size]:
         self._refuse_as_key(event)
         if event.anchor not in self._anchors:
             raise _refused(event, f"*{printable(event.anchor, 60)} stands before, or inside, what it stands for")
@@ -108,17 +111,23 @@ class _Builder:
         if event.tag is not None:
             raise _refused(event, f"the tag {printable(event.tag, 60)} is no JSON")
         plain = event.implicit[0]  # and not in quotes
-        return _plain(event.value) if plain else event.value
+        try:
+            return _plain(event.value) if plain else event.value
+        except ValueError as error:
+            raise _refused(event, str(error)) from None
 
-    def _add(self, event: Any, value: Any, count: int, *, anchor: str | None = None) -> None:
+    def _add(self, event: Any, value: Any, size: _Size, *, anchor: str | None = None) -> None:
         if anchor is not None:
-            self._anchors[anchor] = (value, count)
+            self._anchors[anchor] = (value, size)
         if not self._open:
             self._found.append(value)
             return
-        self._counts[-1] += count
-        if self._counts[-1] > MOST_VALUES:
+        values, characters = self._sizes[-1][0] + size[0], self._sizes[-1][1] + size[1]
+        if values > MOST_VALUES:
             raise _refused(event, f"more than {MOST_VALUES:,} values, aliases written out", reason="too_large")
+        if characters > self._largest:
+            raise _refused(event, f"more than {self._largest:,} characters, aliases written out", reason="too_large")
+        self._sizes[-1] = values, characters
         container = self._open[-1]
         if isinstance(container, list):
             container.append(value)
@@ -138,7 +147,7 @@ def _plain(text: str) -> object:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
         return int(text)
-    return float(text) if _FLOAT.fullmatch(text) else text
+    return finite(text) if _FLOAT.fullmatch(text) else text
 
 
 def _refused(event: Any, problem: str, *, reason: str = "not_json") -> Unreadable:

@@ -76,7 +76,10 @@ def test_tasks_and_a_limit_are_chosen_as_of_any_dataset(folder: Path) -> None:
     [
         (None, r"no schemas\.jsonl or schemas\.jsonl\.gz in "),
         ('{"schema_id": "a"}\n', r"schemas\.jsonl:1: .*expected an object with schema_id, task, schema"),
-        ("\n", r"schemas\.jsonl:1: JSONDecodeError"),
+        ("{\n", r"schemas\.jsonl:1: not JSON: Expecting property name"),
+        ('{"schema_id": [], "task": "a", "schema": {}}\n', r"schemas\.jsonl:1: schema_id is a JSON array"),
+        ('{"schema_id": "a", "task": "a", "schema": {"a": 1, "a": 1}}\n', r"an object has the key 'a' twice"),
+        ("\n", r"no schema in .* has an answer: expected a line of schemas\.jsonl"),
     ],
 )
 def test_a_folder_that_is_not_such_a_one_is_said(tmp_path: Path, schemas: str | None, message: str) -> None:
@@ -89,7 +92,7 @@ def test_a_folder_that_is_not_such_a_one_is_said(tmp_path: Path, schemas: str | 
 
 def test_a_file_that_is_not_gzipped_though_it_says_so_is_said(tmp_path: Path) -> None:
     (tmp_path / "instances.jsonl.gz").write_text("{}")
-    with pytest.raises(DatasetError, match=r"instances\.jsonl\.gz:0: BadGzipFile"):
+    with pytest.raises(DatasetError, match=r"instances\.jsonl\.gz: cannot be read: Not a gzipped file"):
         opened(tmp_path)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.datasets.documents import Unreadable
+from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.datasets.yamltext import DEEPEST, parse_yaml, require_yaml
 from pytest_jsbench.errors import DatasetError
 
