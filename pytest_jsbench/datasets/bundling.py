@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urljoin
 
 from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.text import printable
@@ -17,6 +18,8 @@ Retrieve = Callable[[str], object]
 
 _UNNAMED = re.compile(r"[^\w.-]+")
 _DYNAMIC = frozenset({"$dynamicRef", "$recursiveRef"})
+#: objects and arrays of a schema with all that it refers to
+_MOST_PARTS = 1_000_000
 #: what a schema inside another may not keep once all references are pointers from the root
 _NAMES = ("$id", "id", "$anchor")
 _OLD = ("draft-04", "draft-06", "draft-07")
@@ -77,6 +80,9 @@ class _Bundle:
         self._taken = set(_mapping(_mapping(place.schema).get(self._container)))
         #: identity of what was brought in to its name; what has an identity is kept alive beside it
         self._brought: dict[object, tuple[str, Any]] = {}
+        #: where references led, by what they name in full: to look one up takes a millisecond
+        self._led: dict[str, tuple[Any, Any] | None] = {}
+        self._parts = 0
         self._pending: deque[tuple[str, Any, Any]] = deque()
 
     def schema(self) -> Any:
@@ -123,6 +129,10 @@ class _Bundle:
             return [self._rewrite(element, resolver, foreign=foreign) for element in value]
         if not isinstance(value, dict):
             return value
+        self._parts += 1
+        if self._parts > _MOST_PARTS:
+            message = f"holds more than {_MOST_PARTS:,} objects together with what it refers to"
+            raise Unreadable(message, reason="too_large")
         if not top:
             resolver = self._inside(value, resolver)
         copy: dict[str, Any] = {}
@@ -157,6 +167,16 @@ class _Bundle:
         return f"#/{self._container}/{self._brought[identity][0]}"
 
     def _find(self, reference: str, resolver: Any) -> tuple[Any, Any] | None:
+        try:
+            # no other part of a resolver says from where it resolves
+            full = urljoin(resolver._base_uri, reference)  # noqa: SLF001
+        except ValueError:  # such as "Invalid IPv6 URL"
+            return None
+        if full not in self._led:
+            self._led[full] = self._lead(reference, resolver)
+        return self._led[full]
+
+    def _lead(self, reference: str, resolver: Any) -> tuple[Any, Any] | None:
         import referencing.exceptions
 
         whole, _, fragment = reference.partition("#")

@@ -44,12 +44,13 @@ _WORDS: Mapping[str, frozenset[str]] = {
 }
 FIELDS = (*_NAMES, "tag", *_WORDS, *_NUMBERS)
 _DEEPEST = 100
+_LONGEST = 50_000
 
 _SPACE = re.compile(r"\s*")
 _NAME = re.compile(r"[^\W\d]\w*")
 _VALUE = re.compile(r"""'(?P<single>[^']*)'|"(?P<double>[^"]*)"|(?P<bare>[^\s()'"][^\s()]*)""")
 _COMPARISON = re.compile("|".join(_COMPARISONS))
-_NUMBER = re.compile(r"\d+(?![\w.])")
+_NUMBER = re.compile(r"\d{1,18}(?![\w.])")
 
 
 class Subject(Protocol):
@@ -168,6 +169,9 @@ class _Reader:
         self._depth = 0
 
     def whole(self) -> Condition:
+        if len(self._text) > _LONGEST:
+            message = f"a condition of {len(self._text):,} characters; expected at most {_LONGEST:,}"
+            raise ConditionError(message)
         condition = self._any_of()
         if self._rest():
             raise self._error("expected 'and', 'or' or the end")

@@ -126,6 +126,7 @@ def _columns(path: Path, schema: Any) -> list[str]:
         message = f"{path} has no column {' or '.join(rows.SCHEMA_NAMES)}; its columns are {', '.join(schema.names)}"
         raise DatasetError(message)
     kind = schema.field(held).type
+    kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
     if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
         message = f"{path}: column {held} is {str(kind)[:60]}; expected text, each a JSON Schema"
         raise DatasetError(message)

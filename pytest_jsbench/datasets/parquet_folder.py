@@ -8,21 +8,20 @@ folder that is laid out in any other way is left to that library (`hub`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey, safe_name
 from pytest_jsbench.core.files import FileReader, Unreadable
 from pytest_jsbench.datasets.base import Row, Selection
+from pytest_jsbench.datasets.card import read_card
 from pytest_jsbench.datasets.hub import WHOLE, choose_parts, choose_splits
 from pytest_jsbench.datasets.listing import free_key
 from pytest_jsbench.datasets.parquet import open_table, reading
 from pytest_jsbench.datasets.rows import case_of
 
 _SCHEMA, _ID = "json_schema", "unique_id"
-#: bytes of a dataset card
-_LARGEST_CARD = 1_000_000
 
 #: task to split to files
 Layout = Mapping[str, Mapping[str, Sequence[Path]]]
@@ -33,7 +32,7 @@ def find_layout(folder: Path) -> Layout | None:
     """Which files are which, by the folder's card; None where it is laid out otherwise or has other columns."""
     reader = FileReader(root=folder)
     try:
-        card = replace(reader, largest=_LARGEST_CARD).read_text(folder / "README.md")
+        card = read_card(folder)
         import pyarrow  # noqa: F401  what to do without it is the library's to say
     except (Unreadable, ImportError):
         return None

@@ -59,8 +59,10 @@ def _open_folder(selection: Selection, folder: Path) -> Dataset:
 
         if (layout := find_layout(folder)) is not None:
             return ParquetFolder.open(selection, layout)
+        from pytest_jsbench.datasets.card import check_folder
         from pytest_jsbench.datasets.hub import HubDataset
 
+        check_folder(folder)
         return HubDataset.open(selection)
     from pytest_jsbench.datasets.folder import SUFFIXES
 

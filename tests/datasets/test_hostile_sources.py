@@ -1,0 +1,142 @@
+"""What a hostile source of cases cannot do: lead out of its folder, fill the memory, or take for ever."""
+
+import gzip
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.datasets.base import Selection
+from pytest_jsbench.datasets.labelled import open_labelled
+from pytest_jsbench.datasets.parquet_folder import find_layout
+from pytest_jsbench.errors import DatasetError
+from tests.datasets.reading import keys, opened, problem, schema, write
+
+#: seconds that nothing here comes near, on a machine that does other things too
+PATIENCE = 20.0
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "root").mkdir()
+    return tmp_path / "root"
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.parquet", "schema.json", "schema.yaml"])
+@pytest.mark.parametrize("source", ["{root}", "{root}/*", "{root}/{name}"])
+def test_a_file_that_is_a_link_to_elsewhere_is_not_read(root: Path, name: str, source: str) -> None:
+    if name.endswith(".parquet"):
+        import pyarrow.parquet
+
+        table = pyarrow.table({"json_schema": ["{}"], "unique_id": ["secret"]})
+        pyarrow.parquet.write_table(table, root.parent / name)
+    else:
+        (root.parent / name).write_text('{"title": "secret"}\n')
+    (root / name).symlink_to(root.parent / name)
+
+    try:
+        said = problem(source.format(root=root, name=name))
+    except DatasetError as error:
+        said = str(error)
+
+    assert f"leads out of {root}" in said
+    assert "secret" not in said
+
+
+def test_a_card_of_blank_lines_is_read_at_once(root: Path) -> None:
+    (root / "README.md").write_text("---\n" + "\n" * 100_000 + " " * 100_000 + "- " * 100_000)
+    begin = time.perf_counter()
+    assert find_layout(root) is None
+    assert time.perf_counter() - begin < PATIENCE
+
+
+def test_aliases_to_a_long_text_are_counted_written_out(root: Path) -> None:
+    write(root, {"a.yaml": "a: &a " + "x" * 1_000_000 + "\nb:\n" + "- *a\n" * 20_000})
+    assert "line 12: more than 10,000,000 characters, aliases written out" in problem(root)
+
+
+@pytest.mark.parametrize("text", ["a: 1e999", "a: -1" + "0" * 400 + ".5"])
+def test_a_number_that_no_json_holds_is_no_yaml_value(root: Path, text: str) -> None:
+    write(root, {"a.yaml": text})
+    assert "line 1: the number" in problem(root)
+
+
+def test_two_hundred_schemas_that_each_refer_to_all_are_put_together_in_seconds(root: Path) -> None:
+    names = range(200)
+    each = {"properties": {f"p{n}": {"$ref": f"#/components/schemas/s{n}"} for n in names}}
+    document = {"openapi": "3.1.0", "info": {}, "paths": {}, "components": {"schemas": {f"s{n}": each for n in names}}}
+    write(root, {"api.json": document})
+    begin = time.perf_counter()
+    assert len(schema(root, "s7")["$defs"]) == 199
+    assert time.perf_counter() - begin < PATIENCE
+
+
+def test_files_that_each_refer_to_all_are_put_together_in_seconds(root: Path) -> None:
+    names = range(60)
+    write(root, {f"s{n}.json": {"properties": {f"p{m}": {"$ref": f"s{m}.json"} for m in names}} for n in names})
+    begin = time.perf_counter()
+    assert len(schema(root, "s7")["$defs"]) == 59
+    assert time.perf_counter() - begin < PATIENCE
+
+
+def test_rows_of_one_name_are_told_apart_in_seconds(root: Path) -> None:
+    write(root, {"rows.jsonl": '{"id": "a", "schema": {}}\n' * 20_000})
+    begin = time.perf_counter()
+    found = keys(root)
+    assert (found[1], found[-1]) == ("rows::a.2", "rows::a.20000")
+    assert time.perf_counter() - begin < PATIENCE
+
+
+def test_more_cases_than_can_be_tests_are_one_line(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_jsbench.datasets.listing.MOST_CASES", 100)
+    write(root, {"rows.jsonl": "{}\n" * 101})
+    with pytest.raises(DatasetError, match="more than 100 cases; --jsbench-limit takes fewer"):
+        opened(root)
+    assert len(keys(root, limit=5)) == 5
+
+
+def test_a_packed_file_of_labelled_answers_that_would_fill_the_memory_is_one_line(root: Path) -> None:
+    with gzip.open(root / "instances.jsonl.gz", "wb", compresslevel=1) as file:
+        for _ in range(60):
+            file.write(b" " * 9_000_000 + b"\n")
+    (root / "schemas.jsonl").write_text("")
+    with pytest.raises(DatasetError, match=r"instances\.jsonl\.gz: cannot be read: [\d,]+ bytes; expected at most"):
+        open_labelled(Selection(source=str(root), labelled=True))
+
+
+@pytest.mark.parametrize("rows", [1_000, 600_000])
+def test_one_long_text_in_every_row_of_a_table_is_in_memory_once(root: Path, rows: int) -> None:
+    import pyarrow.parquet
+
+    text = json.dumps({"title": "x" * 5_000_000})
+    table = pyarrow.table({"schema": pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * rows, "int32"), [text])})
+    pyarrow.parquet.write_table(table, root / "rows.parquet")
+    assert (root / "rows.parquet").stat().st_size < 10_000_000
+
+    if rows > 500_000:
+        with pytest.raises(DatasetError, match=re.escape("holds 600,000 rows; expected at most 500,000")):
+            opened(root / "*.parquet")
+        return
+    before = pyarrow.default_memory_pool().max_memory()
+    assert len(schema(root / "*.parquet", "row-7")["title"]) == 5_000_000
+    assert pyarrow.default_memory_pool().max_memory() - before < 200_000_000
+
+
+@pytest.mark.parametrize(
+    "named",
+    ["/etc/x.parquet", "../x.parquet", "a/../../x.parquet", "http://127.0.0.1:9/x.parquet", "~/x.parquet", "C:\\x"],
+)
+@pytest.mark.parametrize("card", ["README.md", ".huggingface.yaml"])
+def test_a_card_that_names_a_file_elsewhere_is_refused_before_a_library_opens_it(
+    root: Path, named: str, card: str
+) -> None:
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), root / "a.parquet")
+    names = f"configs:\n- config_name: a\n  data_files:\n  - split: test\n    path: '{named}'\n"
+    (root / card).write_text(f"---\n{names}---\n" if card == "README.md" else names)
+
+    with pytest.raises(DatasetError, match=f"{card} names the file .*; expected a relative path inside"):
+        opened(root)
