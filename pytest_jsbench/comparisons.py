@@ -55,9 +55,7 @@ class Comparison:
         if found.value == 0:
             said = f"as many of {cases} pass"
         interval = f"({found.value:+.3f}, 95 % interval {found.ci_low:+.3f} to {found.ci_high:+.3f})"
-        if not self.real:
-            return f"{said} {interval}: not distinguishable from no change (exact test: p = {found.p_value:.2g})"
-        return f"{said} {interval}: a real difference (exact test: p = {found.p_value:.2g})"
+        return f"{said} {interval}: {conclusion(found, found.p_value)}"
 
     def to_dict(self, *, source: str) -> dict[str, Any]:
         """The comparison as JSON values; `source` says what was compared with."""
@@ -75,6 +73,15 @@ class Comparison:
             "changed": [str(key) for key in self.changed],
             "sentence": self.sentence,
         }
+
+
+def conclusion(found: PairedDifference, p_value: float) -> str:
+    """Whether it is more than chance, by the exact test; and why, where the interval alone would say otherwise."""
+    real = p_value < SIGNIFICANCE
+    said = "a real difference" if real else "not distinguishable from no change"
+    zero = found.ci_low is None or found.ci_high is None or found.ci_low <= 0 <= found.ci_high
+    why = "" if real is not zero else f"; the interval {'holds' if zero else 'leaves out'} 0, but is approximate"
+    return f"{said} (exact test: p = {p_value:.2g}{why})"
 
 
 def compare(first: Mapping[CaseKey, Outcome], second: Mapping[CaseKey, Outcome]) -> Comparison:

@@ -15,6 +15,7 @@ from pytest_jsbench.errors import JSBenchError, RecordError
 from pytest_jsbench.formats import EVALUATION, METRICS, published
 from pytest_jsbench.outcomes import Outcome
 from pytest_jsbench.records import Run
+from pytest_jsbench.run_verdict import RunVerdict
 from pytest_jsbench.statistics import proportion
 from pytest_jsbench.summaries import summarize
 
@@ -173,7 +174,16 @@ def read_run(path: Path) -> Run:
     planned = content.metadata.planned()
     if planned is None:
         planned = tuple(record.key for record in content.records)
-    return Run(metadata=content.metadata, planned=planned, records=content.records)
+    verdict = _verdict(journal.find_files(path)[0].with_name("run.json"), content.metadata.run_id)
+    return Run(metadata=content.metadata, planned=planned, records=content.records, verdict=verdict)
+
+
+def _verdict(path: Path, run_id: str) -> RunVerdict | None:
+    """What was decided of that run, as the run.json beside its records says; RecordError where that cannot be read."""
+    data = load(path) if path.is_file() else {}
+    run = data.get("run")
+    ours = isinstance(run, Mapping) and run.get("run_id") == run_id
+    return RunVerdict.from_run_json(data) if ours else None
 
 
 def with_cases(path: Path) -> tuple[Evaluation, Mapping[CaseKey, Outcome]]:

@@ -93,6 +93,8 @@ class GateResult:
     gate: Gate
     met: bool
     message: str
+    #: whether it is not met for want of what is missing alone
+    undecided: bool = False
 
 
 def check(gate: Gate, summary: Summary, comparison: Comparison | None = None) -> GateResult:
@@ -104,16 +106,18 @@ def check(gate: Gate, summary: Summary, comparison: Comparison | None = None) ->
     found = figure(gate.name, summary, comparison)
     condition = f"gate {gate.sign} {gate.value:g}"
     if found.value is None:
-        return _result(gate, met=False, message=f"{gate.name.text} n/a, {condition}: NOT MET, {found.shown}")
+        message = f"{gate.name.text} n/a, {condition}: NOT MET, {found.shown}"
+        return GateResult(gate=gate, met=False, message=message, undecided=True)
     said = f"{gate.name.text} {found.shown}, {condition}"
     holds = _HOLDS[gate.sign]
     if not holds(found.value, gate.value):
-        return _result(gate, met=False, message=f"{said}: NOT MET")
+        open_end = any(holds(end, gate.value) for end in (found.low, found.high) if end is not None)
+        return GateResult(gate=gate, met=False, message=f"{said}: NOT MET", undecided=open_end)
     if not all(holds(end, gate.value) for end in _ends(gate, found)):
         problem = "the run is incomplete, and broken or missing attempts may have changed it"
-        return _result(gate, met=False, message=f"{said}: NOT MET, {problem}")
+        return GateResult(gate=gate, met=False, message=f"{said}: NOT MET, {problem}", undecided=True)
     certain = "" if found.certain else " whatever the broken or missing attempts would have been"
-    return _result(gate, met=True, message=f"{said}: met{certain}")
+    return GateResult(gate=gate, met=True, message=f"{said}: met{certain}")
 
 
 def _ends(gate: Gate, found: Figure) -> tuple[float, ...]:
@@ -122,7 +126,3 @@ def _ends(gate: Gate, found: Figure) -> tuple[float, ...]:
     assert low is not None
     assert high is not None
     return {">": (low,), "<": (high,), "=": (low, high)}[gate.sign[0]]
-
-
-def _result(gate: Gate, *, met: bool, message: str) -> GateResult:
-    return GateResult(gate=gate, met=met, message=message)

@@ -14,14 +14,15 @@ from pytest_jsbench import journal
 from pytest_jsbench.cases import CaseKey
 from pytest_jsbench.core.files import make_private_folder
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.deciding import Ending, decide
 from pytest_jsbench.errors import MergeError
 from pytest_jsbench.exports.runjson import run_to_dict, write_run
-from pytest_jsbench.exports.table import details, table
+from pytest_jsbench.exports.table import detail, details, table
 from pytest_jsbench.gates import Gate, check
 from pytest_jsbench.generations import Failed
 from pytest_jsbench.identity import difference
 from pytest_jsbench.records import Attempt, Record, Run, RunMetadata
-from pytest_jsbench.summaries import summarize
+from pytest_jsbench.summaries import Summary, summarize
 
 #: what else the parts of one run have in common, besides what they ask of whom
 _ALIKE: dict[str, Callable[[RunMetadata], object]] = {
@@ -42,8 +43,13 @@ class Merged:
     run: Run
     #: one line each
     notes: tuple[str, ...]
-    #: whether every shard is there
-    whole: bool
+    #: shards that are not there: 2/5
+    absent: tuple[str, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether every shard is there."""
+        return not self.absent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,22 +64,29 @@ def merge_runs(paths: Sequence[Path], output: Path, out: TextIO, *, gate: Gate |
     """Write the merged run to a folder, and show it; whether it is whole, complete, and passed (or met its gate)."""
     merged = merge(paths)
     summary = summarize(merged.run)
-    result = None if gate is None else check(gate, summary)
+    gates = [] if gate is None else [check(gate, summary)]
+    verdict = decide(_ending(merged, summary), summary.total, gates)
+    run = replace(merged.run, verdict=verdict)
     try:
         make_private_folder(output)
     except OSError as error:
         message = f"cannot write to {output}: {error.strerror or error}; name a folder that can be written"
         raise MergeError(message) from error
-    journal.write(output / "records.jsonl", merged.run.metadata, merged.run.records)
-    gates = [] if result is None else [result]
-    write_run(output / "run.json", run_to_dict(merged.run, summary, config_path="unknown", gates=gates))
+    journal.write(output / "records.jsonl", run.metadata, run.records)
+    write_run(output / "run.json", run_to_dict(run, summary, config_path="unknown", gates=gates))
     lines = [printable(note) for note in merged.notes]
-    lines += ["", *table(summary), "", *details(merged.run, summary), f"records    {output}"]
-    lines += [] if result is None else [f"gate       {result.message}"]
+    lines += ["", *table(summary), "", *details(run, summary), f"records    {output}"]
+    lines += [f"gate       {result.message}" for result in gates] + detail("verdict", verdict.text)
     out.writelines(f"{line}\n" for line in lines)
-    if result is not None:
-        return result.met and merged.whole
-    return merged.whole and summary.total.complete and summary.total.pass_rate.successes == summary.total.planned
+    return verdict.passed
+
+
+def _ending(merged: Merged, summary: Summary) -> Ending:
+    """As a session of all shards would have ended: with a failing test for each case that did not pass."""
+    failing = tuple(str(key) for key, outcome in summary.outcomes.items() if not outcome.passed and outcome.decided)
+    lacking = [f"shard {shard} is not among them" for shard in merged.absent]
+    lacking += [] if summary.total.planned else ["nothing was measured"]
+    return Ending(exit_status=int(bool(failing or lacking)), answers=failing, lacking=tuple(lacking))
 
 
 def merge(paths: Sequence[Path]) -> Merged:
@@ -98,7 +111,7 @@ def merge(paths: Sequence[Path]) -> Merged:
         planned=every,
         records=tuple(records[attempt] for attempt in attempts if attempt in records),
     )
-    return Merged(run=run, notes=tuple(notes), whole=not absent)
+    return Merged(run=run, notes=tuple(notes), absent=tuple(absent))
 
 
 def _read(path: Path) -> _Part:

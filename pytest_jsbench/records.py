@@ -24,6 +24,7 @@ from pytest_jsbench.jsonvalues import (
 )
 from pytest_jsbench.missing import Missing
 from pytest_jsbench.prompts import Message, Prompt, PromptLength
+from pytest_jsbench.run_verdict import RunVerdict
 from pytest_jsbench.verdicts import FailureType, Verdict
 
 #: the version of a line of `records.jsonl`; raised when a field is added
@@ -291,3 +292,5 @@ class Run:
     missing: tuple[Missing, ...] = ()
     #: how many of the records were taken over from an earlier run
     resumed: int = 0
+    #: what was decided of it; None where nobody has yet
+    verdict: RunVerdict | None = None

@@ -150,7 +150,7 @@ def _aggregate(run: Run, summary: Summary, identity: Identity, samples: _Samples
             "source_type": "evaluation_run",
             "source_organization_name": "unknown",
             "evaluator_relationship": "other",
-            "additional_details": {"run_id": metadata.run_id, "engine": metadata.engine},
+            "additional_details": {"run_id": metadata.run_id, "engine": metadata.engine, **_verdict(run)},
         },
         "eval_library": {"name": "pytest-jsbench", "version": metadata.versions.get("pytest-jsbench", "unknown")},
         "model_info": {
@@ -172,6 +172,16 @@ def _aggregate(run: Run, summary: Summary, identity: Identity, samples: _Samples
             "checksum": samples.checksum,
             "total_rows": samples.count,
         },
+    }
+
+
+def _verdict(run: Run) -> dict[str, str]:
+    """What was decided of the run; that project has texts for whatever it does not know."""
+    if run.verdict is None:
+        return {}
+    verdict = run.verdict.to_dict()
+    return {"verdict": verdict["status"]} | {
+        f"verdict_{name}": json.dumps(verdict[name]) for name in ("exit_status", "because")
     }
 
 

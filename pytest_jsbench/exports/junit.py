@@ -22,10 +22,13 @@ _FAILURE_TYPE = "jsbench.failure_type"
 _LONGEST = 1000
 
 
-def suite_properties(run: Run, summary: Summary, gates: tuple[GateResult, ...], *, verdict: str) -> dict[str, str]:
+def suite_properties(run: Run, summary: Summary, gates: tuple[GateResult, ...]) -> dict[str, str]:
     """What is said of the run as a whole; a figure that is not applicable is left out."""
     metadata = run.metadata
-    known = {"engine": metadata.engine, "model": metadata.model, "run_id": metadata.run_id, "verdict": verdict}
+    known = {"engine": metadata.engine, "model": metadata.model, "run_id": metadata.run_id}
+    if run.verdict is not None:
+        known |= {"verdict": run.verdict.status.value, "exit_status": str(run.verdict.exit_status)}
+        known |= {f"because.{number}": reason for number, reason in enumerate(run.verdict.because, start=1)}
     for name, value in summary.total.to_dict().items():
         if isinstance(value, int | float):
             known[name] = f"{value:.6g}" if isinstance(value, float) else str(value)
@@ -39,8 +42,8 @@ def complete(path: Path, properties: Mapping[str, str], costs: Mapping[str, floa
     tree = ElementTree.parse(path)  # noqa: S314  pytest wrote it a moment ago
     for suite in tree.iter("testsuite"):
         ours = [case for case in suite.iter("testcase") if _property(case, "jsbench.task") is not None]
-        if not ours:
-            continue
+        for case in suite.iter("testcase"):
+            _once(case)
         moved = sum(map(_mark, ours))
         for counter, change in (("failures", -moved), ("errors", moved)):
             suite.set(counter, str(int(suite.get(counter, "0")) + change))
@@ -61,6 +64,16 @@ def _mark(case: Element) -> int:
         return 0
     failure.tag = "error"
     return 1
+
+
+def _once(case: Element) -> None:
+    """Keep the last of each property of ours, which pytest writes as often as the test was run."""
+    group = case.find("properties")
+    last = {one.get("name", ""): one for one in case.iterfind("properties/property")}
+    for one in case.findall("properties/property"):
+        name = one.get("name", "")
+        if group is not None and name.startswith("jsbench.") and one is not last[name]:
+            group.remove(one)
 
 
 def _property(element: Element, name: str) -> str | None:

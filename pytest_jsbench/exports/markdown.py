@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.comparisons import Comparison
     from pytest_jsbench.gates import GateResult
     from pytest_jsbench.metrics import Metrics
+    from pytest_jsbench.run_verdict import RunVerdict
     from pytest_jsbench.statistics import Proportion
     from pytest_jsbench.summaries import Summary
 
@@ -28,6 +29,8 @@ def summary_markdown(
 ) -> str:
     """The summary as a section of Markdown; whatever a model or a file said stands in code spans."""
     lines = [f"### jsbench: {_code(run.metadata.engine)} {_code(run.metadata.model)}", ""]
+    if run.verdict is not None:
+        lines += [f"**{run.verdict.status.upper()}**: {'; '.join(map(_code, run.verdict.because))}", ""]
     lines += _table(summary)
     lines += ["", *(f"- {line}" for line in _facts(summary, comparison))]
     lines += [f"- gate {'met' if gate.met else '**NOT MET**'}: {_code(gate.message)}" for gate in gates]
@@ -106,17 +109,20 @@ def _cell(text: str) -> str:
     return _code(text).replace("|", "\\|")
 
 
-def workflow_commands(run: Run, *, level: str, folder: str = "") -> list[str]:
+def workflow_commands(run: Run, *, folder: str = "") -> list[str]:
     """
-    A workflow command for each attempt that did not pass, as many as are shown; `level` is error or warning.
+    A workflow command for the verdict, and one for each attempt that did not pass, as many as are shown.
 
     An attempt of a project's own test names the test's file and line; `folder` is where files start in the repository.
     """
+    passed = run.verdict is None or run.verdict.passed
+    said = [] if run.verdict is None else [_said(run.verdict)]
+    level, room = ("warning", _MOST_ANNOTATIONS) if passed else ("error", _MOST_ANNOTATIONS - len(said))
     failing = [record for record in run.records if not record.verdict.passed and not record.excluded]
-    return [
+    return said + [
         f"::{level} {_place(record, folder)}title={_property(f'jsbench {_name(record)}')}::"
         f"{_data(f'{record.verdict.failure_type}: {printable(record.verdict.message)}')}"
-        for record in failing[:_MOST_ANNOTATIONS]
+        for record in failing[:room]
     ]
 
 
@@ -126,6 +132,10 @@ def _place(record: Record, folder: str) -> str:
     path = posixpath.normpath(posixpath.join(folder, record.asked_by.test.partition("::")[0]))
     line = "" if record.asked_by.line is None else f"line={record.asked_by.line},"
     return f"file={_property(path)},{line}"
+
+
+def _said(verdict: RunVerdict) -> str:
+    return f"::{'notice' if verdict.passed else 'error'} title=jsbench::{_data(verdict.text)}"
 
 
 def _data(text: str) -> str:

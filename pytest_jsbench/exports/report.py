@@ -53,6 +53,7 @@ def render(run: Run, summary: Summary, gates: Sequence[GateResult] = (), compari
         script=Markup(script),  # noqa: S704  our own file
         version=version("pytest-jsbench"),
         run=run.metadata,
+        run_verdict=run.verdict,
         dataset=run.metadata.dataset.get("source"),
         total=summary.total,
         rows=[*summary.tasks.items(), ("total", summary.total)],

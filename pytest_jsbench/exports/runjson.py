@@ -15,7 +15,7 @@ from pytest_jsbench.records import Run
 from pytest_jsbench.summaries import Summary
 
 #: the version of `run.json`; raised when a field is added
-RUN_VERSION = "1.2"
+RUN_VERSION = "1.3"
 
 
 def run_to_dict(
@@ -43,6 +43,7 @@ def run_to_dict(
             "dataset": {**run.metadata.dataset, "digest": _dataset_digest(run)},
         },
         "cases": {str(key): outcome.to_dict() for key, outcome in summary.outcomes.items()},
+        "verdict": None if run.verdict is None else run.verdict.to_dict(),
         "gates": [{"gate": one.gate.text, "met": one.met, "message": one.message} for one in gates],
         "baseline": baseline,
     }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tabulate import tabulate
 
-from pytest_jsbench.comparisons import SIGNIFICANCE, Comparison, compare
+from pytest_jsbench.comparisons import SIGNIFICANCE, Comparison, compare, conclusion
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.exports.changes import named, not_compared
 from pytest_jsbench.exports.table import NOT_APPLICABLE, detail
@@ -144,9 +144,8 @@ def _numbers(names: Sequence[str]) -> list[str]:
 def _said(pair: Pair, *, verbose: bool) -> list[str]:
     found, most = pair.comparison, 1000 if verbose else 5
     said = f"against {printable(pair.first, _LONGEST_LABEL)}: {found.sentence.partition(': ')[0]}"
-    verdict = "a real difference" if pair.real else "not distinguishable from no change"
     if found.difference.value is not None and (found.difference.first_only or found.difference.second_only):
-        said = f"{said}: {verdict} (exact test: p = {pair.p_value:.2g})"
+        said = f"{said}: {conclusion(found.difference, pair.p_value)}"
     lines = detail(printable(pair.second, _LONGEST_LABEL) + " ", said)
     for word, keys in (("broke", found.newly_failing), ("mended", found.newly_passing)):
         if keys:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pytest
@@ -47,6 +48,17 @@ def take_arguments(config: pytest.Config) -> Asked:
         config.args[:] = []
         return Asked(suite=True, suite_only=True, own=False)
     return Asked(suite=any(value_of(config, name) is not None for name in ("dataset", "instances")))
+
+
+def only_looks(config: pytest.Config) -> bool:
+    """Whether no test is to run: --collect-only, --setup-only and --setup-plan measure nothing, and decide nothing."""
+    return bool(config.option.collectonly or getattr(config.option, "setuponly", False))
+
+
+def is_typed(config: pytest.Config, flags: Iterable[str]) -> bool:
+    """Whether one of the options was given for this very run, and neither in the ini file nor in its `addopts`."""
+    given = tuple(map(str, config.invocation_params.args))
+    return any(argument == flag or argument.startswith(f"{flag}=") for flag in flags for argument in given)
 
 
 def _typed(config: pytest.Config, name: str) -> bool:

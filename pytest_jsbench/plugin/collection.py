@@ -70,8 +70,9 @@ class JSBenchCase(pytest.Item):
     repeat: int = 0
     #: what became of it, from the call to its report
     outcome: Outcome | None = None
-    #: whether it has run
+    #: whether it has run, and whether it has passed
     has_run: bool = False
+    has_passed: bool = False
 
     @property
     def fixturenames(self) -> list[str]:
@@ -82,6 +83,8 @@ class JSBenchCase(pytest.Item):
 
     def runtest(self) -> None:
         """Wait for the case's record and hold it against what a test must be: passed."""
+        if self.has_passed:  # run again by a plugin: its answer stands, and was reported
+            return
         worker = self.config.pluginmanager.get_plugin("jsbench-worker")
         self.outcome = outcome = cast("Worker", worker).outcome(self)
         self.has_run = True
@@ -89,11 +92,10 @@ class JSBenchCase(pytest.Item):
             message = f"{self.nodeid}: not run: {outcome.result.message}"
             raise pytest.skip.Exception(message, _use_item_location=True)
         record = outcome.result
-        self.user_properties += properties(record)
-        if outcome.resumed:
-            self.user_properties.append(("jsbench.resumed", True))
+        say(self, [*properties(record), *([("jsbench.resumed", True)] if outcome.resumed else [])])
         failure_type = record.verdict.failure_type
         if failure_type is None:
+            self.has_passed = True
             return
         add_markers(self, record)
         if record.excluded:
@@ -202,6 +204,12 @@ class Suite:
         if data is not None:
             transport.write_out(data)
         return data
+
+
+def say(item: pytest.Item, said: Iterable[tuple[str, object]]) -> None:
+    """Let reports say this of a test, and nothing of what was said of an earlier run of it."""
+    kept = [(name, value) for name, value in item.user_properties if not name.startswith("jsbench.")]
+    item.user_properties[:] = [*kept, *said]
 
 
 def properties(record: Record) -> list[tuple[str, object]]:

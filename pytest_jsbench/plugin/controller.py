@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_jsbench.core.files import make_private_folder
+from pytest_jsbench.core.text import described
+from pytest_jsbench.deciding import decide
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.errors import EngineError
 from pytest_jsbench.missing import MissingReason
 from pytest_jsbench.plugin import files, transport
 from pytest_jsbench.plugin.activation import Active, prepare
+from pytest_jsbench.plugin.arguments import only_looks
 from pytest_jsbench.plugin.benchmark import add_rows
+from pytest_jsbench.plugin.collected import Collected
 from pytest_jsbench.plugin.collection import JSBenchCase
 from pytest_jsbench.plugin.decision import Decision, Expectations
+from pytest_jsbench.plugin.ending import SessionEnding
 from pytest_jsbench.plugin.handover import is_remote
 from pytest_jsbench.plugin.leftbehind import note_death
+from pytest_jsbench.plugin.owntests import key_of
 from pytest_jsbench.plugin.reported import Reported, attempt_of
 from pytest_jsbench.plugin.runfolder import RunFolder
 from pytest_jsbench.plugin.scheduling import scheduler
@@ -30,6 +37,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.plugin.outcomes import Outcome
     from pytest_jsbench.plugin.worker import Worker
+    from pytest_jsbench.run_verdict import RunVerdict
 
 
 class Controller:
@@ -41,12 +49,11 @@ class Controller:
         self._worker = worker
         self.reported = Reported(active.keys)
         self._folder = None if active.folder is None else RunFolder(active.folder)
-        #: failures that are not an answer's: a project's own tests, errors, crashed workers
-        self._other_failures = 0
-        #: whether one of xdist's workers has
-        self._died = False
-        #: whether a classifier broke, so that codes are lacking
-        self._misclassified = False
+        #: None where nothing can be decided yet
+        self._session: pytest.Session | None = None
+        self._ending = SessionEnding()
+        #: of one of xdist's workers
+        self._collected: Collected | None = None
         self._prepared: EngineConfig | None = None
         self._handed: Mapping[str, Any] = {}
         self._resources: ExitStack = contextlib.ExitStack()
@@ -55,8 +62,6 @@ class Controller:
         self.summary: Summary | None = None
         self._expectations = Expectations.of(active)
         self.decision: Decision | None = None
-        #: as this run's cases and gates have it
-        self.exitstatus: int = pytest.ExitCode.OK
         #: one line each: what could not be written or read
         self.warnings: list[str] = list(active.resumption.warnings) if active.resumption else []
 
@@ -88,7 +93,8 @@ class Controller:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
-        """Let the others know whose tests they will be given, if any of them."""
+        """Let the others know whose tests they will be given, if any of them; and learn what it had collected."""
+        self._collected = Collected.from_worker_output(getattr(node, "workeroutput", {})) or self._collected
         if error and not is_remote(node):
             note_death(self._active.run.shared, node.gateway.id)
 
@@ -105,10 +111,9 @@ class Controller:
             self._take(outcome, node=node)
         for own in transport.take_own(report):
             self._take(own, node=node, own=True)
+        self._ending.add(report)
         if report.failed and not transport.failure_type_of(report):
-            self._other_failures += 1
-            died = report.when not in {"setup", "call", "teardown"}  # xdist's word for it is "???"
-            self._died |= died
+            died = report.nodeid in self._ending.crashed
             self.reported.miss(report.nodeid, MissingReason.WORKER_DIED if died else MissingReason.ERROR)
 
     def _take(self, outcome: Outcome, *, node: Any, own: bool = False) -> None:
@@ -117,7 +122,8 @@ class Controller:
             return
         self._warn(outcome.journal_error)
         for error in outcome.classifier_errors:
-            self._misclassified = True
+            if error not in self.warnings:
+                self._ending.fail(error)
             self._warn(error)
         if self._folder is not None and node is not None and not outcome.resumed and is_remote(node):
             metadata = self._active.metadata.with_plan(self.reported.keys)
@@ -126,22 +132,56 @@ class Controller:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A project whose tests cannot be collected has failed, whatever the gate says."""
-        self._other_failures += report.failed
+        self._ending.add(report)
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Know why the session ends before its time: Ctrl-C, `pytest.exit`, or -x in one of xdist's workers."""
+        self._ending.stop(str(excinfo.value) or "Ctrl-C")
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
         """Summarise, decide, and write, before any other plugin shows or saves anything."""
-        if not session.config.option.collectonly and self.reported.count:
+        if not only_looks(self._config) and self._has_a_say(session):
             self._finish(session)
         self._resources.close()
-        passed = False
         try:
             result = yield
-            passed = session.exitstatus == pytest.ExitCode.OK
+            if (overruled := self.settle()) is not None:  # the summary has been shown by now
+                self._config.get_terminal_writer().line(f"jsbench: the verdict is {overruled.text}", red=True)
         finally:  # another plugin may end the run by raising, as pytest-benchmark's comparison does
             if self.run is not None and self.summary is not None:
-                files.complete_junit(self._config, self.run, self.summary, self.decision or Decision(), passed=passed)
+                files.complete_junit(self._config, self.run, self.summary, self.decision or Decision())
         return result
+
+    def settle(self, raised: Exception | None = None) -> RunVerdict | None:
+        """The verdict as another plugin has had the last word on it; None where none has."""
+        verdict = None if self.run is None else self.run.verdict
+        if self.run is None or self.summary is None or self._session is None or verdict is None:
+            return None
+        status = pytest.ExitCode.TESTS_FAILED if raised is not None else int(self._session.exitstatus)
+        if raised is None and status == verdict.exit_status:
+            return None
+        reason = f"another plugin has set the exit status to {int(status)}"
+        overruled = verdict.overruled(int(status), reason if raised is None else f"another plugin: {described(raised)}")
+        before, self.run = self.run, replace(self.run, verdict=overruled)
+        if self._folder is not None:
+            for problem in self._write_files(self._folder, self.run, self.summary):
+                self._warn(problem)
+        self._warn(files.append_step_summary(self.run, self.summary, self.decision or Decision(), instead_of=before))
+        self._session.exitstatus = overruled.exit_status
+        return overruled
+
+    def _has_a_say(self, session: pytest.Session) -> bool:
+        """Whether there is anything to decide: attempts, or gates for which there should have been some."""
+        if self.reported.count:
+            return True
+        ends = {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED}
+        settings = self._active.settings
+        return bool(settings.gates) and session.exitstatus in ends and (settings.gates_typed or self._known.any)
+
+    @property
+    def _known(self) -> Collected:
+        return self._worker.collected or self._collected or Collected()
 
     def _finish(self, session: pytest.Session) -> None:
         self._worker.leave_records()
@@ -150,20 +190,15 @@ class Controller:
             if self._folder is not None:
                 for problem in self._folder.add_to(self.reported):
                     self._warn(problem)
+        self._miss_own(session)
         run = self.reported.to_run(self._active.metadata)
-        self.run, self.summary = run, summarize(run)
+        self.summary = summarize(run)
         self._config.hook.pytest_jsbench_summary(config=self._config, run=run, summary=self.summary)
         self.decision = self._expectations.decide(self.summary)
-        if self.decision.gates:
-            self._decide(session, met=self.decision.met)
-        elif session.exitstatus == pytest.ExitCode.OK:
-            if self.summary.total.planned == 0:
-                session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
-            elif self.summary.total.missing:
-                session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if self._misclassified and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        self.exitstatus = session.exitstatus
+        ending = self._ending.to_ending(session, self._known)
+        verdict = decide(ending, self.summary.total, self.decision.gates)
+        self.run = run = replace(run, verdict=verdict)
+        self._session, session.exitstatus = session, verdict.exit_status
         self._write(run, self.summary)
         for problem in files.export(self._active.exporters, run, self.summary):
             self._warn(problem)
@@ -175,7 +210,7 @@ class Controller:
 
     def _may_lack_records(self, session: pytest.Session) -> bool:
         """Whether there may be attempts that were made, and that nobody has reported."""
-        stopped = session.shouldstop or session.shouldfail or self._died
+        stopped = session.shouldstop or session.shouldfail or self._ending.crashed
         ended = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
         return bool(stopped) or not ended or not self.reported.complete
 
@@ -185,37 +220,36 @@ class Controller:
         if xdist is not None:
             xdist.pytest_sessionfinish()
 
-    def _decide(self, session: pytest.Session, *, met: bool) -> None:
-        """The gate decides about answers, and about nothing else: any other failure, and -x, keep their say."""
-        if not met and session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        elif (
-            met
-            and session.exitstatus == pytest.ExitCode.TESTS_FAILED
-            and not self._other_failures
-            and not session.shouldfail
-        ):
-            session.exitstatus = pytest.ExitCode.OK
+    def _miss_own(self, session: pytest.Session) -> None:
+        """Count a project's own tests that would have asked, where the session or their process ended first."""
+        for nodeid in self._known.own:
+            if nodeid in self._ending.crashed:
+                self.reported.miss_own(key_of(nodeid), MissingReason.WORKER_DIED)
+            elif nodeid not in self._ending.ended and session.exitstatus != pytest.ExitCode.OK:
+                self.reported.miss_own(key_of(nodeid), MissingReason.STOPPED)
 
     def _write(self, run: Run, summary: Summary) -> None:
         if self._folder is None:
             return
         resumption = self._active.resumption
         resumed = () if resumption is None else (*resumption.records, *resumption.own)
-        for problem in self._folder.write(
+        # what was taken over need not be kept apart
+        if problem := self._folder.write(run, resumed_all=self.reported.has_all(resumed)):
+            self._warn(problem)
+            return
+        for problem in self._write_files(self._folder, run, summary):
+            self._warn(problem)
+
+    def _write_files(self, folder: RunFolder, run: Run, summary: Summary) -> list[str]:
+        path, everything = self._config.inipath, self._active.settings.output is not None
+        return files.write(
+            folder.path,
             run,
             summary,
             self.decision or Decision(),
-            config_path=self._config_path(),
-            # what was taken over need not be kept apart
-            resumed_all=self.reported.has_all(resumed),
-            everything=self._active.settings.output is not None,
-        ):
-            self._warn(problem)
-
-    def _config_path(self) -> str:
-        path = self._config.inipath
-        return "unknown" if path is None else path.name
+            config_path="unknown" if path is None else path.name,
+            everything=everything,
+        )
 
     def _warn(self, message: str) -> None:
         if message and message not in self.warnings:

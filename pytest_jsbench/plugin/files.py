@@ -58,22 +58,31 @@ def _problem(writer: Callable[[], object]) -> str:
     return ""
 
 
-def append_step_summary(run: Run, summary: Summary, decision: Decision) -> str:
-    """Append the summary to the page of a GitHub workflow's step, where there is one; what went wrong, or nothing."""
+def append_step_summary(run: Run, summary: Summary, decision: Decision, *, instead_of: Run | None = None) -> str:
+    """
+    Append the summary to the page of a GitHub workflow's step, where there is one; what went wrong, or nothing.
+
+    What was appended before of the same run, under another verdict, is taken away again.
+    """
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if not path:
         return ""
     from pytest_jsbench.exports.markdown import summary_markdown
 
+    text = summary_markdown(run, summary, decision.gates, decision.comparison)
     try:
-        with Path(path).open("a", encoding="utf-8") as page:
-            page.write(summary_markdown(run, summary, decision.gates, decision.comparison))
-    except OSError as error:
+        if instead_of is not None:
+            before = summary_markdown(instead_of, summary, decision.gates, decision.comparison)
+            page = Path(path)
+            page.write_text(page.read_text("utf-8").removesuffix(before), "utf-8")
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(text)
+    except (OSError, ValueError) as error:
         return f"cannot write GITHUB_STEP_SUMMARY: {error}"
     return ""
 
 
-def complete_junit(config: pytest.Config, run: Run, summary: Summary, decision: Decision, *, passed: bool) -> None:
+def complete_junit(config: pytest.Config, run: Run, summary: Summary, decision: Decision) -> None:
     """Add to pytest's JUnit file what it leaves out."""
     given = config.getoption("xmlpath", None)
     if not given:
@@ -81,7 +90,7 @@ def complete_junit(config: pytest.Config, run: Run, summary: Summary, decision: 
     from pytest_jsbench.exports import junit
 
     path = Path(os.path.expandvars(given)).expanduser()
-    properties = junit.suite_properties(run, summary, decision.gates, verdict="passed" if passed else "failed")
+    properties = junit.suite_properties(run, summary, decision.gates)
     costs = {f"{key}[{repeat + 1}]": cost for (key, repeat), cost in prices.costs(run).attempts.items()}
     try:
         junit.complete(path, properties, costs)

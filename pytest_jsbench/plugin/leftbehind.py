@@ -46,4 +46,4 @@ class LeftBehind:
             content = journal.read(path)
         except JSBenchError:  # it has written nothing, or nothing that can be read: the controller says so in the end
             return
-        self._records.update((record.attempt, record) for record in content.records if record.asked_by is None)
+        self._records.update((record.attempt, record) for record in content.records)

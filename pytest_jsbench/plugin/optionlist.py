@@ -275,7 +275,8 @@ OPTIONS = (
     Option(
         name="max-regression",
         metavar="RATE",
-        help="The run passes if no more than this part (0 to 1) of the baseline's cases were lost on balance.",
+        help="The run fails if the pass rate, over the cases of both, fell by more than this (0 to 1) below the "
+        "baseline's.",
     ),
     Option(
         name="repeats",

@@ -6,14 +6,18 @@ import contextlib
 import dataclasses
 import json
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.adaptation.choosing import adapter
 from pytest_jsbench.cases import digest
 from pytest_jsbench.engines.registry import find
+from pytest_jsbench.generations import Failed
 from pytest_jsbench.limits import Refused
 from pytest_jsbench.plugin.outcomes import Outcome
+from pytest_jsbench.plugin.standing import Heard
 from pytest_jsbench.records import AnsweredBy, AskedBy, Record
 from pytest_jsbench.rejudging import judge_again
 
@@ -22,8 +26,8 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.asking import Question
     from pytest_jsbench.engines.base import Engine, EngineConfig
-    from pytest_jsbench.missing import Missing
     from pytest_jsbench.plugin.activation import Active
+    from pytest_jsbench.plugin.standing import Standing
     from pytest_jsbench.plugin.worker import Worker
     from pytest_jsbench.runner import Runner
 
@@ -49,28 +53,38 @@ class OwnRunners:
         self._lock = threading.Lock()
         self._resources: ExitStack = contextlib.ExitStack()
 
-    def ask(self, question: Question, *, asked_from: AskedFrom) -> tuple[Outcome, Record | Missing]:
-        """
-        What becomes of one attempt, of which no more than the run's number are made at once; written down.
-
-        First as it is written and shown, then as the test is to see it.
-        """
+    def ask(self, question: Question, *, asked_from: AskedFrom, standing: Standing) -> Heard:
+        """What becomes of one attempt, or what became of it when the test was run before."""
         runner = self._runner(question)
         asked_by = AskedBy(test=asked_from.test, line=asked_from.line, terms=self._terms(question, runner))
-        answered_by = self._other(runner)
-        recorded = self._active.recorded.get((question.case.key, question.repeat))
-        if recorded is not None and _asked_the_same(recorded, question, runner, asked_by, answered_by):
-            outcome = self._worker.resumed(judge_again(recorded, runner.judge))
-            return outcome, outcome.result
+        same = partial(
+            _asked_the_same, question=question, runner=runner, asked_by=asked_by, answered_by=self._other(runner)
+        )
+        if (heard := standing.take(question, same)) is not None:
+            return heard
+        heard = self._new(standing.number(question), runner, asked_by, same)
+        standing.keep(heard)
+        return heard
+
+    def _new(self, question: Question, runner: Runner, asked_by: AskedBy, same: Callable[[Record], bool]) -> Heard:
+        """One attempt, of which no more than the run's number are made at once; written down."""
+        attempt = question.case.key, question.repeat
+        recorded = self._active.recorded.get(attempt)
+        if recorded is not None and same(recorded):
+            return Heard.of(self._worker.resumed(judge_again(recorded, runner.judge)))
+        redacted = self._active.run.redaction is not None
+        # what was written without its texts answers nobody
+        left = None if redacted else self._worker.left_behind.record(attempt)
+        if left is not None and same(left) and not isinstance(left.generation, Failed):
+            return Heard.of(Outcome(result=left))
         try:
             with self._window:
                 record = runner.attempt(question.case, repeat=question.repeat)
         except Refused as refused:
-            outcome = Outcome.of_refused(question.case.key, question.repeat, refused)
-            return outcome, outcome.result
-        record = dataclasses.replace(record, asked_by=asked_by, answered_by=answered_by)
+            return Heard.of(Outcome.of_refused(question.case.key, question.repeat, refused))
+        record = dataclasses.replace(record, asked_by=asked_by, answered_by=self._other(runner))
         outcome = self._worker.write(record)
-        return outcome, outcome.result if self._active.run.redaction is None else record
+        return Heard(outcome=outcome, result=record) if redacted else Heard.of(outcome)
 
     def close(self) -> None:
         """Let go of the engines that only tests named."""

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_jsbench.asking import Attempts, JSBench, Question
 from pytest_jsbench.cases import CaseKey, safe_name
+from pytest_jsbench.core.text import described
 from pytest_jsbench.errors import JSBenchError
 from pytest_jsbench.failures import CaseFailed
-from pytest_jsbench.missing import Missing
+from pytest_jsbench.missing import Missing, MissingReason
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.activation import Active
-from pytest_jsbench.plugin.collection import properties
+from pytest_jsbench.plugin.collection import properties, say
 from pytest_jsbench.plugin.marks import add_markers
+from pytest_jsbench.plugin.outcomes import Outcome
 from pytest_jsbench.plugin.ownrunners import AskedFrom, OwnRunners
 from pytest_jsbench.plugin.redacting import withhold
+from pytest_jsbench.plugin.standing import Standing
 from pytest_jsbench.records import Record
 from pytest_jsbench.terms import Terms
 
 if TYPE_CHECKING:
-    from pytest_jsbench.plugin.outcomes import Outcome
     from pytest_jsbench.plugin.worker import Worker
 
 NAME = "jsbench-own-tests"
@@ -33,33 +35,44 @@ _FIXTURE = "jsbench"
 class OwnTest:
     """One test: its terms, and the attempts that it makes."""
 
-    def __init__(self, terms: Terms, asked_from: AskedFrom, runners: OwnRunners) -> None:
+    def __init__(self, terms: Terms, asked_from: AskedFrom, runners: OwnRunners, standing: Standing) -> None:
         self.terms = terms
         self.attempts = Attempts(key_of(asked_from.test), self._ask)
         #: whether the runs of a repeated test are under way
         self.repeating = False
         self._asked_from = asked_from
         self._runners = runners
-        self._outcomes: list[Outcome] = []
+        self._standing = standing
+        standing.begin()
+        #: what became of its attempts, and how many of them were taken off
+        self.outcomes: list[Outcome] = []
+        self._taken = 0
 
     def taken(self) -> tuple[Outcome, ...]:
         """What became of the attempts since this was last asked."""
-        taken, self._outcomes = tuple(self._outcomes), []
+        taken = tuple(self.outcomes[self._taken :])
+        self._taken += len(taken)
         return taken
 
     def _ask(self, question: Question) -> Record:
         __tracebackhide__ = True
         try:
-            outcome, result = self._runners.ask(question, asked_from=self._asked_from)
-        except pytest.fail.Exception as ended:  # from outside, by pytest-timeout: where the call was says nothing
-            raise ended.with_traceback(None) from None
-        self._outcomes.append(outcome)
-        if isinstance(result, Missing):
-            raise pytest.skip.Exception(f"not run: {result.message}", _use_item_location=True)
-        return result
+            heard = self._runners.ask(question, asked_from=self._asked_from, standing=self._standing)
+        except JSBenchError:
+            raise
+        except BaseException as ended:  # a time limit of another plugin, or Ctrl-C: the call was under way
+            self.outcomes.append(_cut_off(question, ended))
+            if isinstance(ended, pytest.fail.Exception):  # where the call was says nothing
+                raise ended.with_traceback(None) from None
+            raise
+        self.outcomes.append(heard.outcome)
+        if isinstance(heard.result, Missing):
+            raise pytest.skip.Exception(f"not run: {heard.result.message}", _use_item_location=True)
+        return heard.result
 
 
 _TEST = pytest.StashKey[OwnTest]()
+_STANDING = pytest.StashKey[Standing]()
 
 
 class OwnTests:
@@ -77,7 +90,8 @@ class OwnTests:
         self._asking.add(item.nodeid)
         line = item.location[1]
         asked_from = AskedFrom(test=item.nodeid, line=None if line is None else line + 1)
-        test = item.stash[_TEST] = OwnTest(read_terms(item), asked_from, self._runners)
+        standing = item.stash.setdefault(_STANDING, Standing(key_of(item.nodeid)))
+        test = item.stash[_TEST] = OwnTest(read_terms(item), asked_from, self._runners, standing)
         return JSBench(test.terms, test.attempts, folder=item.path.parent, rerun=self._rerun(item))
 
     def _rerun(self, item: pytest.Item) -> str:
@@ -130,7 +144,7 @@ class OwnTests:
         if test is None:
             return (yield)
         outcomes = test.taken()
-        item.user_properties += _properties(outcomes)
+        say(item, _properties(test.outcomes))
         failed = call.excinfo.value if call.excinfo is not None else None
         if isinstance(failed, CaseFailed) and failed.record.verdict.failure_type is not None:
             add_markers(item, failed.record)
@@ -210,7 +224,15 @@ def key_of(nodeid: str) -> CaseKey:
     return CaseKey(task=safe_name(path.removesuffix(".py").replace("/", ".")), id=safe_name(name))
 
 
-def _properties(outcomes: tuple[Outcome, ...]) -> list[tuple[str, object]]:
+def _cut_off(question: Question, error: BaseException) -> Outcome:
+    stopped = isinstance(error, KeyboardInterrupt | pytest.exit.Exception)
+    reason = MissingReason.STOPPED if stopped else MissingReason.ERROR
+    return Outcome(
+        result=Missing(key=question.case.key, repeat=question.repeat, reason=reason, message=described(error))
+    )
+
+
+def _properties(outcomes: Sequence[Outcome]) -> list[tuple[str, object]]:
     """What JUnit says of a test: of its only attempt, or how many there were and how many passed."""
     records = [outcome.result for outcome in outcomes if isinstance(outcome.result, Record)]
     passed = sum(record.verdict.passed for record in records)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.cases import CaseKey
+from pytest_jsbench.generations import Failed
 from pytest_jsbench.missing import Missing, MissingReason
 from pytest_jsbench.plugin.arguments import ROOT
 from pytest_jsbench.records import Attempt, Record, Run, RunMetadata
@@ -64,11 +65,18 @@ class Reported:
         if isinstance(result, Missing):
             self._missing[attempt] = result
             return None
-        if self._records.get(attempt) == result:  # a test that was run again and not asked again
-            return None
+        known = self._records.get(attempt)
+        if known is not None and (known == result or not isinstance(known.generation, Failed)):
+            return None  # a test was run again: the first answer stands, and only a broken call does not
         self._records[attempt] = result
         (self._resumed.add if outcome.resumed else self._resumed.discard)(attempt)
         return result
+
+    def miss_own(self, key: CaseKey, reason: MissingReason) -> None:
+        """A project's own test was to ask, and came to no answer."""
+        if not any(known == key for known, _ in self._own):
+            self._own.add((key, 0))
+            self._missing[key, 0] = Missing(key=key, repeat=0, reason=reason)
 
     def miss(self, nodeid: str, reason: MissingReason) -> None:
         """A test broke; where it is one of the suite's, that is why its attempt is missing."""

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 from pytest_jsbench import journal
 from pytest_jsbench.errors import JournalError, JSBenchError
 from pytest_jsbench.journal import Journal
-from pytest_jsbench.plugin import files
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_jsbench.plugin.decision import Decision
     from pytest_jsbench.plugin.reported import Reported
     from pytest_jsbench.records import Record, Run, RunMetadata
-    from pytest_jsbench.summaries import Summary
 
 
 class RunFolder:
@@ -50,18 +47,16 @@ class RunFolder:
             yield from content.warnings
             reported.add(content.records)
 
-    def write(
-        self, run: Run, summary: Summary, decision: Decision, *, config_path: str, resumed_all: bool, everything: bool
-    ) -> list[str]:
-        """Write the records and what is made of them; one line for each thing that could not be written."""
+    def write(self, run: Run, *, resumed_all: bool) -> str:
+        """Write the records of all processes as one file; what went wrong, or nothing."""
         try:
             journal.write(self.path / "records.jsonl", run.metadata, run.records)
             for path in self.path.glob("records.*.jsonl"):
                 if path.name != journal.LATE and (path.name != journal.RESUMED or resumed_all):
                     path.unlink()
         except (JSBenchError, OSError) as error:
-            return [str(error)]
-        return files.write(self.path, run, summary, decision, config_path=config_path, everything=everything)
+            return str(error)
+        return ""
 
 
 def _put_aside(path: Path) -> str:

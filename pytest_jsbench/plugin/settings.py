@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+from pytest_jsbench.plugin.arguments import is_typed
 from pytest_jsbench.plugin.optionlist import OPTIONS
 from pytest_jsbench.plugin.options import value_of
 from pytest_jsbench.plugin.recording import read_recording
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from pytest_jsbench.generations import ResponseFormat
     from pytest_jsbench.limits import Limits
     from pytest_jsbench.verdicts import JudgePolicy
+
+#: the options that set a gate
+_GATES = ("min-pass-rate", "gate", "max-regression")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,8 @@ class Settings:
     shard: Shard | None
     policy: JudgePolicy
     gates: tuple[Gate, ...]
+    #: whether one of them was asked of this very run, on its command line
+    gates_typed: bool
     #: an evaluation file or a run's folder
     baseline: Path | None
     #: attempts per case
@@ -98,6 +104,7 @@ class Settings:
             shard=values["shard"],
             policy=policy,
             gates=_gates(values),
+            gates_typed=is_typed(config, [f"--jsbench-{name}" for name in _GATES]),
             baseline=None if values["baseline"] is None else config.invocation_params.dir / values["baseline"],
             repeats=values["repeats"] or 1,
             output=None if values["output"] is None else config.invocation_params.dir / values["output"],
@@ -186,7 +193,7 @@ def _gates(values: Mapping[str, Any]) -> tuple[Gate, ...]:
     from pytest_jsbench.errors import JSBenchError
     from pytest_jsbench.gates import Gate
 
-    readers = (("min-pass-rate", Gate.least_pass_rate), ("gate", Gate.parse), ("max-regression", Gate.most_regression))
+    readers = zip(_GATES, (Gate.least_pass_rate, Gate.parse, Gate.most_regression), strict=True)
     gates: list[Gate] = []
     for option, read in readers:
         given = values[option]

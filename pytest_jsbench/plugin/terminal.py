@@ -84,9 +84,10 @@ class Terminal:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None, None, None]:
         """Show the summary last, even where another plugin's summary raises."""
         try:
+            self._controller.settle()
             return (yield)
-        except Exception:
-            self._controller.exitstatus = pytest.ExitCode.TESTS_FAILED
+        except Exception as error:
+            self._controller.settle(error)
             raise
         finally:
             self._show(terminalreporter)
@@ -117,17 +118,14 @@ class Terminal:
         if os.environ.get("GITHUB_ACTIONS") == "true":
             from pytest_jsbench.exports.markdown import workflow_commands
 
-            level = "error" if controller.exitstatus else "warning"
-            folder = _from_workspace(self._config.rootpath)
-            for line in workflow_commands(controller.run, level=level, folder=folder):
+            for line in workflow_commands(controller.run, folder=_from_workspace(self._config.rootpath)):
                 reporter.write_line(line)
         for gate in decision.gates:
             for line in detail("gate", gate.message):
                 reporter.write_line(line, green=gate.met, red=not gate.met, bold=True)
-        if decision.gates:
-            passed = controller.exitstatus == pytest.ExitCode.OK
-            for line in detail("verdict", _verdict(decision, passed=passed)):
-                reporter.write_line(line, green=passed, red=not passed, bold=True)
+        if (verdict := controller.run.verdict) is not None:
+            for line in detail("verdict", verdict.text):
+                reporter.write_line(line, green=verdict.passed, red=not verdict.passed, bold=True)
 
     def _asked(self) -> str:
         return f"{_source(self._active)}, {self._cases()}" if self._active.suite else "a project's own tests"
@@ -206,12 +204,3 @@ def _resuming(resumption: Resumption) -> str:
     if resumption.left_out:
         parts.append(f"{_count(resumption.left_out, 'answer')} to other questions left out")
     return f"going on with {resumption.metadata.run_id}: {', '.join(parts)}"
-
-
-def _verdict(decision: Decision, *, passed: bool) -> str:
-    met, gates = sum(gate.met for gate in decision.gates), len(decision.gates)
-    if passed:
-        return "PASSED: the gate is met" if gates == 1 else f"PASSED: all {gates} gates are met"
-    if met < gates:
-        return "FAILED: the gate is not met" if gates == 1 else f"FAILED: {gates - met} of {gates} gates are not met"
-    return "FAILED: what failed, or stopped the run, is not for a gate to decide"

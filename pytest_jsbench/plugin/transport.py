@@ -39,7 +39,7 @@ def attach(report: pytest.TestReport, outcome: Outcome) -> None:
     report.__dict__[_OUTCOME] = outcome
 
 
-def failure_type_of(report: pytest.TestReport) -> str:
+def failure_type_of(report: pytest.TestReport | pytest.CollectReport) -> str:
     """The failure type of a case's call; empty for a passed one, and for any other report."""
     return str(getattr(report, _FAILURE_TYPE, ""))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -22,6 +22,8 @@ from pytest_jsbench.journal import LATE, Journal
 from pytest_jsbench.limits import Admission, Refused
 from pytest_jsbench.missing import MissingReason
 from pytest_jsbench.plugin.activation import Active, prepare
+from pytest_jsbench.plugin.arguments import only_looks
+from pytest_jsbench.plugin.collected import Collected, would_ask
 from pytest_jsbench.plugin.collection import JSBenchCase
 from pytest_jsbench.plugin.leftbehind import LeftBehind
 from pytest_jsbench.plugin.lookahead import LookAhead
@@ -55,7 +57,9 @@ class Worker:
         self._lookahead: LookAhead[Outcome] | None = None
         #: answers that did not pass: their tests may be run again by a plugin, which is no reason to ask again
         self._answered: dict[Attempt, Outcome] = {}
-        self._left_behind = LeftBehind(active.run.shared, active.folder)
+        self.left_behind = LeftBehind(active.run.shared, active.folder)
+        #: None before the collection, and where xdist's workers collect
+        self.collected: Collected | None = None
         self._lock = threading.RLock()
         #: by whose prices they reckon
         self._admissions: dict[AnsweredBy, Admission] = {}
@@ -63,6 +67,16 @@ class Worker:
         self._refusal: Refused | None = None
         self._resources: ExitStack = contextlib.ExitStack()
         config.add_cleanup(self._resources.close)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> Generator[None, None, None]:
+        """Find out what would ask, and what of it is left to run."""
+        before = sum(map(would_ask, items))
+        yield
+        self.collected = Collected.of(items, before=before)
+        self.collected.hand_back(config)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
@@ -73,7 +87,7 @@ class Worker:
         if active.folder is not None:
             name = "records.jsonl" if active.worker is None else f"records.{active.worker}.jsonl"
             self._journal = Journal(active.folder / name, active.metadata.with_plan([item.key for item in cases]))
-        if self._config.option.collectonly or not (cases or own):
+        if only_looks(self._config) or not (cases or own):
             return
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
             return
@@ -251,7 +265,8 @@ class Worker:
             return answered
         if (recorded := self._active.recorded.get((item.key, item.repeat))) is not None:
             return self.resumed(judge_again(recorded, self.suite_runner().judge))
-        if (left := self._left_behind.record((item.key, item.repeat))) is not None:
+        left = self.left_behind.record((item.key, item.repeat))
+        if left is not None and left.asked_by is None:
             return Outcome(result=left)
         try:
             record = self._make(item, planned_at)

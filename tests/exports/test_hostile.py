@@ -106,7 +106,7 @@ def _junit(folder: Path, run: Run) -> str:
         '<testsuites><testsuite failures="0" errors="0"><testcase name="a"><properties>'
         '<property name="jsbench.task" value="t"/></properties></testcase></testsuite></testsuites>'
     )
-    complete(path, suite_properties(run, summarize(run), (), verdict="failed"), {})
+    complete(path, suite_properties(run, summarize(run), ()), {})
     return "".join(ET.parse(path).getroot().itertext()) + path.read_text("utf-8")
 
 
@@ -181,7 +181,7 @@ OUTPUTS: dict[str, Callable[[Path, Run], str]] = {
     "terminal": _terminal,
     "JUnit": _junit,
     "summary.md": lambda _, run: summary_markdown(run, summarize(run)),
-    "annotations": lambda _, run: "\n".join(workflow_commands(run, level="error")),
+    "annotations": lambda _, run: "\n".join(workflow_commands(run)),
     "report.html": _page,
     "compare": lambda folder, run: said_by("compare", saved(folder / "a", run), saved(folder / "b", run), "-v"),
     "baseline": lambda folder, run: said_by("baseline", saved(folder / "a", run), "-o", folder / "b.json"),

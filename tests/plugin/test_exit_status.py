@@ -37,7 +37,7 @@ def test_a_gate_that_is_not_met_fails_the_run(three_of_four: Bench) -> None:
     result.stdout.fnmatch_lines(
         [
             "gate       pass_rate 3/4 = 0.75, gate >= 0.8: NOT MET",
-            "verdict    FAILED: the gate is not met",
+            "verdict    FAILED: the gate is not met: pass_rate>=0.8",
         ]
     )
 
