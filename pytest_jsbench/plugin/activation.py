@@ -145,7 +145,8 @@ def _active(config: pytest.Config) -> Active:
         selected = Selected.take(run.selected, config, settings.selection)
     template = find_template(settings.prompt, shots=settings.shots)
     classifiers = find_classifiers(config, settings.classify)
-    asked_only = bool(config.option.collectonly)
+    # no fixture runs either, and so no test can ask
+    asked_only = bool(config.option.collectonly or getattr(config.option, "setupplan", False))
     if run is None and not asked_only:
         factory.check(settings.engine)
     params = GenerationParams(

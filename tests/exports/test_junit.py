@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from pytest_jsbench.exports.junit import complete, suite_properties
 from pytest_jsbench.gates import Gate, check
+from pytest_jsbench.run_verdict import RunStatus, RunVerdict
 from pytest_jsbench.summaries import summarize
 from tests import examples
 from tests.examples import record
@@ -40,20 +42,41 @@ def test_failures_have_their_type_and_infrastructure_faults_are_errors(tmp_path:
     assert cases["a"].findall("properties/property")[-1].get("value") == "0.25"
 
 
-def test_a_file_without_a_case_of_ours_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_without_a_case_of_ours_has_the_verdict_all_the_same(tmp_path: Path) -> None:
     path = tmp_path / "junit.xml"
     path.write_text('<testsuites><testsuite failures="1"><testcase name="d" /></testsuite></testsuites>')
 
-    complete(path, {"jsbench.model": "m"}, {})
+    complete(path, {"jsbench.verdict": "failed"}, {})
 
-    assert "jsbench" not in path.read_text()
+    suite = ET.parse(path).getroot()[0]
+    assert [(one.get("name"), one.get("value")) for one in suite.iter("property")] == [("jsbench.verdict", "failed")]
+    assert suite.get("failures") == "1"
+
+
+def test_what_was_said_of_each_run_of_a_test_is_said_once_as_of_the_last(tmp_path: Path) -> None:
+    path = tmp_path / "junit.xml"
+    again = "".join(
+        f'<property name="{name}" value="{run}" />'
+        for run in (1, 2, 3)
+        for name in ("jsbench.task", "jsbench.tgt_s", "mine")
+    )
+    path.write_text(
+        f'<testsuites><testsuite failures="0" errors="0"><testcase name="a"><properties>{again}</properties></testcase>'
+        "</testsuite></testsuites>"
+    )
+
+    complete(path, {}, {})
+
+    found = [(one.get("name"), one.get("value")) for one in ET.parse(path).getroot().iterfind(".//testcase//property")]
+    assert found == [("mine", "1"), ("mine", "2"), ("jsbench.task", "3"), ("jsbench.tgt_s", "3"), ("mine", "3")]
 
 
 def test_the_suites_properties_are_figures_and_gates_and_leave_out_what_is_not_applicable(tmp_path: Path) -> None:
-    run = examples.run(record(generation=examples.completion(ttft=None)))
+    verdict = RunVerdict.of(RunStatus.PASSED, 0, ["the gate is met"])
+    run = replace(examples.run(record(generation=examples.completion(ttft=None))), verdict=verdict)
     summary = summarize(run)
 
-    found = suite_properties(run, summary, (check(Gate.parse("n>=1"), summary),), verdict="passed")
+    found = suite_properties(run, summary, (check(Gate.parse("n>=1"), summary),))
 
     assert found["jsbench.pass_rate"] == "1"
     assert found["jsbench.gate.1"] == "n 1, gate >= 1: met"
@@ -68,7 +91,7 @@ def test_what_xml_cannot_hold_is_named(tmp_path: Path) -> None:
     hostile = examples.metadata(model="\x00\x1b\ud800<m>")
 
     properties = suite_properties(
-        type(run)(metadata=hostile, planned=run.planned, records=run.records), summarize(run), (), verdict="passed"
+        type(run)(metadata=hostile, planned=run.planned, records=run.records), summarize(run), ()
     )
     complete(path, properties, {})
 

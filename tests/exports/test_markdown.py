@@ -9,6 +9,7 @@ from pytest_jsbench.comparisons import compare
 from pytest_jsbench.exports.markdown import summary_markdown, workflow_commands
 from pytest_jsbench.gates import Gate, check
 from pytest_jsbench.records import AskedBy, Run
+from pytest_jsbench.run_verdict import RunStatus, RunVerdict
 from pytest_jsbench.summaries import summarize
 from pytest_jsbench.verdicts import FailureType, Verdict
 from tests import examples
@@ -59,17 +60,25 @@ def test_hostile_text_stays_in_its_code_span() -> None:
             assert len(re.findall(r"(?<!\\)\|", line)) in {4, 9}
 
 
-@pytest.mark.parametrize("level", ["error", "warning"])
-def test_failing_cases_are_workflow_commands_up_to_a_limit(level: str) -> None:
+@pytest.mark.parametrize(
+    ("verdict", "first", "level", "room"),
+    [
+        (RunVerdict.of(RunStatus.FAILED, 1, ["50% of it"]), "::error title=jsbench::FAILED: 50%25 of it", "error", 9),
+        (RunVerdict.of(RunStatus.PASSED, 0, ["met"]), "::notice title=jsbench::PASSED: met", "warning", 10),
+    ],
+)
+def test_the_verdict_and_failing_cases_are_workflow_commands_up_to_a_limit(
+    verdict: RunVerdict, first: str, level: str, room: int
+) -> None:
     run = examples.run(
         record("passed"),
         record("excluded", verdict=examples.EXCLUDED),
         *(record(f"c{at}", verdict=hostile()) for at in range(12)),
     )
 
-    commands = workflow_commands(run, level=level)
+    said, *commands = workflow_commands(replace(run, verdict=verdict))
 
-    assert len(commands) == 10
+    assert (said, len(commands)) == (first, room)
     assert commands[0].startswith(f"::{level} title=jsbench simple%3A%3Ac0::schema_violation: `</td>")
     assert all("\n" not in one and "\x1b" not in one and "%250A" in one for one in commands)
 
@@ -78,6 +87,6 @@ def test_a_project_s_own_test_is_named_by_file_and_line() -> None:
     asked_by = AskedBy(test="deep/test_a.py::test_it", terms="sha256:0", line=7)
     run = examples.run(replace(record("c", verdict=hostile()), asked_by=asked_by))
 
-    (command,) = workflow_commands(run, level="error", folder="sub")
+    (command,) = workflow_commands(run, folder="sub")
 
-    assert command.startswith("::error file=sub/deep/test_a.py,line=7,title=jsbench simple%3A%3Ac::")
+    assert command.startswith("::warning file=sub/deep/test_a.py,line=7,title=jsbench simple%3A%3Ac::")

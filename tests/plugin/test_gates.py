@@ -48,7 +48,9 @@ def test_a_gate_fails_a_run_in_which_every_case_passed(plain: Bench) -> None:
     result = plain.run("--jsbench-gate=n>=50")
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["gate       n 1, gate >= 50: NOT MET", "verdict    FAILED: the gate is not met: n>=50"])
+    result.stdout.fnmatch_lines(
+        ["gate       n 1, gate >= 50: NOT MET", "verdict    FAILED: the gate is not met: n>=50"]
+    )
 
 
 def test_the_verdict_says_failed_where_another_test_did(plain: Bench) -> None:

@@ -1,0 +1,309 @@
+"""What was decided of a run is one value: each output, and the exit status, are held against it."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.plugin.conftest import Bench
+from tests.plugin.test_endings import RUN_AGAIN
+from tests.plugin.test_own_tests import run_one
+
+KEPT = ("--jsbench-output=out", "--junitxml=junit.xml")
+ASKS = "@pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
+GOOD = "jsbench.generate(text='{\"n\": 1}')"
+BAD = "jsbench.generate(text='prose')"
+
+
+def verdict(bench: Bench, result: pytest.RunResult) -> tuple[str, list[str]]:
+    """The verdict's status and reasons, which every output says alike."""
+    (folder,) = (bench.path / "out").iterdir()
+    found: dict[str, Any] = json.loads((folder / "run.json").read_text())["verdict"]
+    status, because = found["status"], found["because"]
+    said = f"{status.upper()}: {'; '.join(because)}"
+    assert result.ret == found["exit_status"]
+    assert "".join(f"verdict    {said}".split()) in "".join("".join(result.outlines).split())
+    properties = suite_properties(bench)
+    assert (properties["jsbench.verdict"], properties["jsbench.exit_status"]) == (status, str(int(result.ret)))
+    assert [value for name, value in properties.items() if name.startswith("jsbench.because.")] == because
+    assert f"**{status.upper()}**: `{'`; `'.join(because)}`" in (folder / "summary.md").read_text()
+    page = html.unescape((folder / "report.html").read_text())
+    assert re.findall("<strong>(PASSED|FAILED|INCOMPLETE)</strong>", page) == [status.upper()]
+    assert all(f"<li>{reason}</li>" in page for reason in because)
+    return status, because
+
+
+def suite_properties(bench: Bench) -> dict[str | None, str | None]:
+    suite = ET.parse(bench.path / "junit.xml").getroot()[0]
+    return {one.get("name"): one.get("value") for one in suite.findall("properties/property")}
+
+
+def calls(bench: Bench) -> int:
+    return len((bench.path / "calls.log").read_text().splitlines())
+
+
+def test_a_test_that_fails_beside_its_answer_is_named_and_no_gate_forgives_it(bench: Bench) -> None:
+    code = f"{ASKS}def test_total(jsbench):\n    assert {GOOD}.instance['n'] == 2\n{ASKS}def test_bad(jsbench): {BAD}\n"
+
+    result = run_one(bench, code, *KEPT, "--jsbench-gate=pass_rate>=0.5")
+
+    assert verdict(bench, result) == ("failed", ["test_one.py::test_total failed"])
+
+
+def test_without_a_gate_the_tests_that_failed_of_an_answer_are_named(bench: Bench) -> None:
+    bench.case("good")
+    bench.case("bad", '{"n": -1}')
+    bench.case("broke", {"fault": "bad_request", "message": "no"})
+
+    result = bench.run(*KEPT)
+
+    assert verdict(bench, result) == (
+        "failed",
+        ["1 test failed of what was answered: jsbench::orders::bad", "1 attempt of 3 broken or missing"],
+    )
+
+
+def test_a_run_of_which_calls_broke_and_nothing_else_is_incomplete(plain: Bench) -> None:
+    plain.case("good")
+    plain.case("broke", {"fault": "bad_request", "message": "no"})
+
+    result = plain.run(*KEPT)
+
+    assert verdict(plain, result) == ("incomplete", ["1 attempt of 2 broken or missing"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+CHANGING = """
+import itertools
+asked = itertools.count()
+def answer(request):
+    with open("calls.log", "a") as log:
+        log.write(str(request.key) + "\\n")
+    return "prose" if next(asked) == 0 else '{"n": 1}'
+"""
+
+
+def run_changing(bench: Bench, code: str, *args: str) -> pytest.RunResult:
+    """An engine whose first answer is prose, and every other good."""
+    head = "import pytest\nNUMBER = {'type': 'object', 'required': ['n']}\n"
+    bench.write({"test_one.py": head + code, "changing.py": CHANGING})
+    return bench.pytester.runpytest_inprocess(
+        *("-p", "no:randomly", "-p", "no:hypothesispytest", "-p", "no:anyio", "-p", "no:benchmark", *bench.workers),
+        *("--jsbench-engine=scripted", "--jsbench-engine-option=answers=changing:answer", "test_one.py", *KEPT, *args),
+    )
+
+
+@pytest.mark.parametrize("rerunning", ["conftest", "rerunfailures"])
+def test_running_a_test_again_buys_no_pass(bench: Bench, rerunning: str) -> None:
+    args: Sequence[str] = ()
+    if rerunning == "rerunfailures":
+        pytest.importorskip("pytest_rerunfailures", reason="needs pytest-rerunfailures")
+        args = ("--reruns=2",)
+    else:
+        bench.write({"conftest.py": RUN_AGAIN})
+
+    result = run_changing(bench, f"{ASKS}def test_it(jsbench): {GOOD}\n", *args, "--jsbench-gate=pass_rate>=1")
+
+    assert verdict(bench, result) == ("failed", ["the gate is not met: pass_rate>=1"])
+    assert calls(bench) == 1
+    assert [record["verdict"]["passed"] for record in bench.records()] == [False]
+    tests = ET.parse(bench.path / "junit.xml").getroot().iterfind(".//testcase")
+    for names in ([one.get("name") for one in test.iterfind("properties/property")] for test in tests):
+        assert len(names) == len(set(names))
+
+
+def test_a_test_that_asks_otherwise_when_it_runs_again_has_made_one_more_attempt(plain: Bench) -> None:
+    plain.write({"conftest.py": RUN_AGAIN})
+    code = f"times = []\n{ASKS}def test_it(jsbench):\n    times.append(1)\n    jsbench.generate(text=str(times))\n"
+
+    result = run_changing(plain, code, "--jsbench-gate=pass_rate>=1")
+
+    assert verdict(plain, result)[0] == "failed"
+    assert [(one["id"], one["verdict"]["passed"]) for one in plain.records()] == [
+        ("test_it", False),
+        ("test_it@2", True),
+    ]
+
+
+def test_bad_answers_in_subtests_are_forgiven_by_a_gate_and_other_failures_are_not(bench: Bench) -> None:
+    if not hasattr(pytest, "Subtests"):
+        pytest.skip("needs pytest 9")
+    code = (
+        f"{ASKS}def test_it(jsbench, subtests):\n"
+        "    for text in ('{\"n\": 1}', 'prose', 'more'):\n"
+        "        with subtests.test(text=text):\n            jsbench.generate(text=text)\n"
+    )
+    other = f"{ASKS}def test_other(jsbench, subtests):\n    {GOOD}\n    with subtests.test('mine'):\n        assert 0\n"
+
+    result = run_one(bench, code, *KEPT, "--jsbench-gate=pass_rate>=0.3")
+    assert verdict(bench, result) == ("passed", ["the gate is met"])
+    result = run_one(bench, code + other, "--jsbench-gate=pass_rate>=0.3")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["verdict    FAILED: test_one.py::test_other failed"])
+
+
+UNIT = "def test_unit(): pass\n"
+SKIPPED = f"{ASKS}@pytest.mark.skip\ndef test_skipped(jsbench): {GOOD}\n"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("-k", "unit"), ("--deselect=test_one.py::test_it",), ("-m", "not jsbench"), ("--jsbench-min-pass-rate=0",)],
+)
+def test_a_gate_for_which_nothing_was_left_to_measure_is_not_met(plain: Bench, args: tuple[str, ...]) -> None:
+    tests = SKIPPED if args[0].startswith("--jsbench") else f"{ASKS}def test_it(jsbench): {GOOD}\n"
+    gate = "" if args[0].startswith("--jsbench") else "jsbench_gate = pass_rate>=0\n"
+    plain.write({"pytest.ini": f"[pytest]\n{gate}"})
+
+    result = run_one(plain, tests + UNIT, *KEPT, *args)
+
+    assert verdict(plain, result) == (
+        "incomplete",
+        ["the gate is not met, for too little was measured: pass_rate>=0"],
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_gate_for_which_workers_had_nothing_left_to_measure_is_not_met(bench: Bench) -> None:
+    bench.write({"pytest.ini": "[pytest]\njsbench_gate = pass_rate>=0\n"})
+
+    result = run_one(bench, SKIPPED + UNIT, *KEPT)
+
+    assert verdict(bench, result)[0] == "incomplete"
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.mark.parametrize("place", ["ini", "addopts", "command line"])
+def test_a_gate_asks_for_attempts_where_it_was_given_for_this_very_run(plain: Bench, place: str) -> None:
+    written = {"ini": "jsbench_gate = n>=0", "addopts": "addopts = --jsbench-gate=n>=0", "command line": ""}
+    plain.write({"pytest.ini": f"[pytest]\n{written[place]}\n"})
+
+    result = run_one(plain, UNIT, *(["--jsbench-gate=n>=0"] if place == "command line" else []))
+
+    assert result.ret == (pytest.ExitCode.TESTS_FAILED if place == "command line" else pytest.ExitCode.OK)
+    assert ("verdict    INCOMPLETE" in result.stdout.str()) is (place == "command line")
+
+
+@pytest.mark.parametrize("option", ["--collect-only", "--setup-only", "--setup-plan"])
+def test_looking_at_what_would_run_asks_nothing_and_decides_nothing(plain: Bench, option: str) -> None:
+    plain.case("a", {"fault": "engine", "message": "must not be asked"})
+
+    result = plain.run(option, "--jsbench-gate=n>=1", "--jsbench-output=out")
+
+    assert result.ret == pytest.ExitCode.OK
+    assert "verdict" not in result.stdout.str()
+    assert not any(path.read_text() for path in plain.path.glob("out/*/records.jsonl"))
+
+
+def test_what_was_deselected_is_said_beside_a_gate_that_is_met(plain: Bench) -> None:
+    for name in ("a", "b", "c"):
+        plain.case(name)
+
+    result = plain.run(*KEPT, *(f"--deselect=jsbench::orders::{name}" for name in "bc"), "--jsbench-min-pass-rate=1")
+
+    assert verdict(plain, result) == ("passed", ["the gate is met", "2 more tests were deselected"])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="ends a test the POSIX way")
+def test_a_test_that_a_time_limit_ends_is_named_and_its_call_is_missing(bench: Bench) -> None:
+    pytest.importorskip("pytest_timeout", reason="needs pytest-timeout")
+    # its alarm, without the wait
+    code = (
+        "import signal\nlate = pytest.mark.timeout(60, method='signal')\n"
+        f"{ASKS}@late\ndef test_after(jsbench):\n    {GOOD}\n    signal.raise_signal(signal.SIGALRM)\n"
+        f"{ASKS}@late\ndef test_within(jsbench): jsbench.generate(text='late')\n"
+    )
+    head = "import signal\ndef answer(request):\n    if 'late' in request.prompt.messages[-1].content:\n"
+    late = "        signal.raise_signal(signal.SIGALRM)\n    return '{\"n\": 1}'\n"
+    bench.write({"test_one.py": f"import pytest\nNUMBER = {{}}\n{code}", "late.py": head + late})
+
+    result = bench.pytester.runpytest_inprocess(
+        *("-p", "no:randomly", "-p", "no:hypothesispytest", "-p", "no:anyio", *bench.workers, "test_one.py", *KEPT),
+        *("--jsbench-engine=scripted", "--jsbench-engine-option=answers=late:answer", "--jsbench-gate=n>=1"),
+    )
+
+    status, because = verdict(bench, result)
+    assert (status, sorted(because)) == ("failed", [f"test_one.py::test_{one} failed" for one in ("after", "within")])
+    metrics = bench.run_json()["metrics"]
+    assert (metrics["passed"], metrics["planned"], metrics["missing_reasons"]["error"]) == (1, 2, 1)
+
+
+def test_a_session_that_a_test_ends_is_incomplete_and_says_why(plain: Bench) -> None:
+    code = (
+        f"{ASKS}def test_a(jsbench): {GOOD}\ndef test_b(): pytest.exit('enough')\n{ASKS}def test_c(jsbench): {GOOD}\n"
+    )
+
+    result = run_one(plain, code, *KEPT, "--jsbench-gate=pass_rate>=0.5")
+
+    assert verdict(plain, result) == ("incomplete", ["the session was stopped: enough"])
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert plain.run_json()["metrics"]["missing"] == 1
+
+
+def test_a_worker_that_a_test_ends_is_named_and_its_attempt_missing(pytester: pytest.Pytester) -> None:
+    pytest.importorskip("xdist", reason="needs pytest-xdist")
+    bench = Bench(pytester=pytester, workers=("-n", "1"))
+    code = f"import os\n{ASKS}def test_a(jsbench): {GOOD}\n{ASKS}def test_b(jsbench): os._exit(3)\n"
+
+    result = run_one(bench, code, *KEPT, "--jsbench-gate=pass_rate>=0.5")
+
+    assert verdict(bench, result) == ("failed", ["test_one.py::test_b ended its process"])
+    assert bench.run_json()["metrics"]["missing_reasons"]["worker_died"] == 1
+
+
+COUNTING = """
+import pytest
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session):
+    result = yield
+    session.testsfailed += 1
+    return result
+"""
+LAST_WORD = "def pytest_sessionfinish(session): session.exitstatus = 7\n"
+RAISING = "def pytest_terminal_summary(): raise ValueError('too slow')\n"
+AT_LAST = """
+import pytest
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_sessionfinish(session):
+    yield
+    session.exitstatus = 6
+"""
+
+
+@pytest.mark.parametrize(
+    ("conftest", "exit_status", "reason"),
+    [
+        (COUNTING, 1, "1 more failures than tests failed, such as --cov-fail-under counts"),
+        (LAST_WORD, 7, "another plugin has set the exit status to 7"),
+        (AT_LAST, 6, "another plugin has set the exit status to 6"),
+    ],
+)
+def test_what_other_plugins_make_of_the_exit_status_is_the_verdict(
+    plain: Bench, conftest: str, exit_status: int, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain.case("a")
+    plain.write({"conftest.py": conftest, "step.md": ""})
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(plain.path / "step.md"))
+
+    result = plain.run(*KEPT, "--jsbench-gate=pass_rate>=0.5", ".")
+
+    assert (result.ret, verdict(plain, result)) == (exit_status, ("failed", [reason]))
+    (folder,) = (plain.path / "out").iterdir()
+    assert (plain.path / "step.md").read_text() == (folder / "summary.md").read_text()
+
+
+def test_a_summary_of_another_plugin_that_breaks_is_in_the_verdict(plain: Bench) -> None:
+    plain.case("a")
+    plain.write({"conftest.py": RAISING})
+
+    result = plain.run_subprocess(*KEPT, "--jsbench-gate=pass_rate>=0.5", ".")
+
+    assert verdict(plain, result) == ("failed", ["another plugin: ValueError: too slow"])
