@@ -99,3 +99,16 @@ def test_an_end_that_is_none_is_refused_by_name() -> None:
     with pytest.raises(RecordError, match=r"cannot end in 'won'; expected passed, missing or a failure type"):
         Outcome.from_dict({"attempts": ["won"]})
     assert Outcome.from_dict(ended("passed", "unjudged").to_dict()) == ended("passed", "unjudged")
+
+
+def test_where_the_interval_and_the_test_do_not_agree_the_sentence_says_which_decides() -> None:
+    before = {key(f"c{number}"): ended("truncated") for number in range(12)}
+    now = {name: ended("passed" if number < 5 else "truncated") for number, name in enumerate(before)}
+
+    found = compare(before, now)
+
+    assert found.difference.ci_low is not None
+    assert found.difference.ci_low > 0
+    assert found.sentence.endswith(
+        "not distinguishable from no change (exact test: p = 0.062; the interval leaves out 0, but is approximate)"
+    )

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench import journal
+from pytest_jsbench import evaluations, journal
 from pytest_jsbench.cases import CaseKey
 from pytest_jsbench.errors import MergeError
 from pytest_jsbench.gates import Gate
 from pytest_jsbench.merging import merge, merge_runs
 from pytest_jsbench.records import AskedBy, Record
+from pytest_jsbench.run_verdict import RunVerdict
 from pytest_jsbench.summaries import summarize
 from tests import examples
 
@@ -161,3 +162,17 @@ def test_own_tests_are_in_each_shard_whole_and_count_once(tmp_path: Path) -> Non
     assert [key.id for key in run.planned] == [*"abcd", "test_one", "test_one", "test_two", "test_two"]
     assert [record.key.id for record in run.records] == [*"abcd", "test_one", "test_one", "test_two"]
     assert summarize(run).total.missing == 1
+
+
+def test_the_merged_run_has_a_verdict_which_is_shown_and_written(tmp_path: Path) -> None:
+    output = io.StringIO()
+    part = write(tmp_path / "1", "1/2", [examples.record("a"), examples.record("c", verdict=examples.VIOLATED)], "ac")
+
+    passed = merge_runs([part], tmp_path / "out", output, gate=None)
+
+    found = json.loads((tmp_path / "out" / "run.json").read_text())["verdict"]
+    assert not passed
+    assert (found["status"], found["exit_status"]) == ("failed", 1)
+    assert found["because"] == ["1 test failed of what was answered: simple::c", "shard 2/2 is not among them"]
+    assert "verdict    FAILED: 1 test failed of what was answered: simple::c; shard 2/2 is\n" in output.getvalue()
+    assert evaluations.read_run(tmp_path / "out").verdict == RunVerdict.from_dict(found)

@@ -40,9 +40,9 @@ def verdict(bench: Bench, result: pytest.RunResult) -> tuple[str, list[str]]:
     return status, because
 
 
-def suite_properties(bench: Bench) -> dict[str | None, str | None]:
+def suite_properties(bench: Bench) -> dict[str, str]:
     suite = ET.parse(bench.path / "junit.xml").getroot()[0]
-    return {one.get("name"): one.get("value") for one in suite.findall("properties/property")}
+    return {one.get("name", ""): one.get("value", "") for one in suite.findall("properties/property")}
 
 
 def calls(bench: Bench) -> int:
