@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
+from uuid import NAMESPACE_OID, uuid5
 
 from pytest_jsbench import journal
 from pytest_jsbench.cases import CaseKey
@@ -107,11 +108,17 @@ def merge(paths: Sequence[Path]) -> Merged:
     attempts = _attempts(parts, records)
     every = tuple(key for key, _ in attempts)
     run = Run(
-        metadata=replace(metadata, dataset=whole_dataset, resumed_from=None).with_plan(every),
+        metadata=replace(metadata, uuid=_uuid(parts), dataset=whole_dataset, resumed_from=None).with_plan(every),
         planned=every,
         records=tuple(records[attempt] for attempt in attempts if attempt in records),
     )
     return Merged(run=run, notes=tuple(notes), absent=tuple(absent))
+
+
+def _uuid(parts: Sequence[_Part]) -> str:
+    """The same for the same parts, in whatever order they are given, and another one than each of theirs."""
+    names = sorted(part.metadata.uuid or part.metadata.run_id for part in parts)
+    return str(uuid5(NAMESPACE_OID, json.dumps(["pytest-jsbench", *names])))
 
 
 def _read(path: Path) -> _Part:

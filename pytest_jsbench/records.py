@@ -204,6 +204,8 @@ class RunMetadata:
     """What produced a run; JSON values, no key, no environment."""
 
     run_id: str
+    #: tells it from every other run, also one of the same second elsewhere; None where that was not written down
+    uuid: str | None = None
     #: ISO 8601, UTC
     started_at: str
     engine: str

@@ -57,6 +57,7 @@ def test_shards_become_the_run_that_they_are_parts_of(shards: list[Path], order:
     assert merged.whole
     assert merged.notes == ("merged 3 runs: 6 attempts, of which 0 were in more than one",)
     assert merged.run.metadata.dataset["shard"] is None
+    assert merged.run.metadata.uuid == merge(shards).run.metadata.uuid != merge(shards[:2]).run.metadata.uuid
 
 
 def test_what_was_run_twice_counts_once_and_an_answer_more_than_a_broken_call(

@@ -60,16 +60,16 @@ def identify(run: Run, *, developer: str | None = None) -> Identity:
     metadata = run.metadata
     before, _, after = metadata.model.rpartition("/")
     named = developer or before or metadata.provider or "unknown"
-    digest = hashlib.sha256(
-        f"{metadata.run_id} {metadata.started_at} {metadata.model}".encode(errors="surrogatepass")
-    ).digest()
+    known = filter(None, [metadata.run_id, metadata.started_at, metadata.model, metadata.uuid])
+    digest = hashlib.sha256(" ".join(known).encode(errors="surrogatepass")).digest()
+    name = str(uuid.UUID(bytes=digest[:16], version=4))
     developer, model = _portable(named), _portable(after)
     started = int(datetime.fromisoformat(metadata.started_at).timestamp())
     return Identity(
         developer=developer,
         model=model,
-        evaluation_id=f"{COLLECTION}/{developer}/{model}/{started}",
-        name=str(uuid.UUID(bytes=digest[:16], version=4)),
+        evaluation_id=f"{COLLECTION}/{developer}/{model}/{started}-{name[:8]}",
+        name=name,
     )
 
 

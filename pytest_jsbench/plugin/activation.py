@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 
@@ -243,6 +244,7 @@ def _metadata(
     now = datetime.now(UTC)
     return RunMetadata(
         run_id=safe_name(f"{now:%Y%m%dT%H%M%SZ}-{safe_name(info.engine)}-{safe_name(info.model)}"),
+        uuid=str(uuid4()),
         started_at=now.isoformat(timespec="seconds"),
         engine=info.engine,
         model=info.model,

@@ -87,6 +87,15 @@ def test_the_pair_is_laid_out_and_joined_as_that_project_asks(tmp_path: Path) ->
     assert len({row["sample_id"] for row in rows}) == 6
 
 
+def test_runs_of_one_second_have_different_names_and_one_run_has_the_same_each_time(tmp_path: Path) -> None:
+    names = ["8b5ed9a0-0000-4000-8000-00000000000a", "8b5ed9a0-0000-4000-8000-00000000000b", None]
+
+    first, second, old = ([exported(tmp_path, uuid=name)[1]["evaluation_id"] for _ in range(2)] for name in names)
+
+    assert [len(set(ids)) for ids in (first, second, old)] == [1, 1, 1]
+    assert len({*first, *second, *old}) == 3
+
+
 def test_what_is_not_applicable_has_no_result_and_what_was_not_reported_is_null(tmp_path: Path) -> None:
     _, data, rows = exported(tmp_path, record(generation=examples.completion(ttft=None, tokens=None)))
 
