@@ -13,6 +13,7 @@ from pytest_jsbench.cases import CaseKey
 from pytest_jsbench.core.files import FileReader
 from pytest_jsbench.errors import JSBenchError, RecordError
 from pytest_jsbench.formats import EVALUATION, METRICS, published
+from pytest_jsbench.metrics import RATES
 from pytest_jsbench.outcomes import Outcome
 from pytest_jsbench.records import Run
 from pytest_jsbench.run_verdict import RunVerdict
@@ -197,9 +198,9 @@ def with_cases(path: Path) -> tuple[Evaluation, Mapping[CaseKey, Outcome]]:
 
 def baseline_to_dict(found: Evaluation, outcomes: Mapping[CaseKey, Outcome]) -> dict[str, Any]:
     """A small evaluation file to be committed, with what a later run is compared by."""
-    rates = ("declared_coverage", "empirical_coverage", "pass_rate")
-    bounded = [f"{rate}{end}" for rate in rates for end in ("", "_ci_low", "_ci_high")]
-    kept = ["planned", "completions", "priced", "passed", *bounded, "tgt_mean", "cost"]
+    bounded = [f"{rate}{end}" for rate in RATES for end in ("", "_ci_low", "_ci_high")]
+    counts = ["planned", "completions", "priced", "passed", "valid_instances", "invalid_instances"]
+    kept = [*counts, *bounded, "tgt_mean", "grammar_compilation_p50", "cost"]
     return {
         "schema_version": "1.1",
         "config_path": found.config_path,

@@ -22,7 +22,7 @@ _TIMINGS = tuple(f"{time}_{part}" for time in TIMES for part in SPREAD)
 _FAILURES = tuple(f"{group}.{kind}" for group in ("failure_rates", "failure_counts") for kind in COUNTED_FAILURES)
 #: what there is of a run and of each task
 METRICS = frozenset({*RATES, *COUNTS, *_TIMINGS, *_FAILURES, *TOKENS, "cost", "n"})
-_OF_KEYWORD = frozenset({"pass_rate", "failures", "attempts"})
+_OF_KEYWORD = frozenset({"pass_rate", "failures", "attempts", "decisions", "wrong_decisions"})
 _OF_BASELINE = frozenset({"difference", "p_value", "newly_failing", "newly_passing", "n"})
 _BOUND = re.compile(r"[._](ci_low|ci_high)$")
 _NEVER = float("inf")
@@ -204,7 +204,7 @@ def _sum(value: float | None, *, complete: bool) -> Figure:
     return Figure(value=value, low=value, high=value if complete else _NEVER, shown=f"{value:.6g}")
 
 
-def _count(value: int, *, more: int = 0) -> Figure:
+def _count(value: int, *, more: float = 0) -> Figure:
     return Figure(value=value, low=value, high=value + more, shown=str(value))
 
 
@@ -218,7 +218,15 @@ def _of_keyword(name: FigureName, metrics: KeywordMetrics | None, total: Metrics
     if name.metric == "pass_rate":
         # a broken call is among the attempts already; one that never ran may have been of any case
         return _range(name, metrics.pass_rate, more=total.failed + total.unjudged, unseen=total.missing)
+    if name.metric == "decisions":
+        return _count(metrics.wrong_decisions.n)
+    if name.metric == "wrong_decisions":
+        if metrics.wrong_decisions.n == 0:
+            return _nothing("nothing decided")
+        return _count(metrics.wrong_decisions.successes, more=_NEVER if total.errors else 0)
     if name.metric == "failures":
+        if metrics.failures is None:
+            return _nothing("decisions do not say of which keyword they are")
         return _count(metrics.failures, more=total.errors + total.unjudged)
     return _count(metrics.pass_rate.n)
 

@@ -13,7 +13,7 @@ from pytest_jsbench.cases import Schema
 from pytest_jsbench.core.files import FileReader
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.errors import RecordError
-from pytest_jsbench.exports.table import details, keyword_table, table
+from pytest_jsbench.exports.table import details, keyword_table, tables
 from pytest_jsbench.jsonvalues import verdict_to_dict
 from pytest_jsbench.records import Record, Run
 from pytest_jsbench.rejudging import judge_again
@@ -64,7 +64,7 @@ def judge_records(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_jso
         lines += _changed(content.records, records)
         if verbose and summary.keywords:
             lines += [*keyword_table(summary), ""]
-        lines += [*table(summary), "", *details(run, summary)]
+        lines += [*tables(run, summary), "", *details(run, summary)]
         out.writelines(f"{line}\n" for line in lines)
     return summary.total.pass_rate.successes == summary.total.planned
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.statistics import Proportion, clustered
+from pytest_jsbench.generations import Decided
+from pytest_jsbench.statistics import Proportion, clustered, proportion
 from pytest_jsbench.verdicts.subschemas import children
 
 if TYPE_CHECKING:
@@ -31,16 +32,26 @@ KEYWORDS = frozenset(
 class KeywordMetrics:
     """What became of the attempts that one keyword has to do with."""
 
-    #: answers that broke it; an answer that breaks several counts once for each
-    failures: int
+    #: answers that broke it, which counts once for each that it breaks; None where decisions were asked for, which
+    #: do not say of which keyword they are
+    failures: int | None
+    #: wrong decisions / decisions about labelled answers whose schema uses it
+    wrong_decisions: Proportion
     #: passed attempts / attempts whose schema uses it; attempts that never ran are in neither
     pass_rate: Proportion
+
+    @property
+    def faults(self) -> int:
+        """What speaks against the engine: answers that broke it, or wrong decisions."""
+        return self.wrong_decisions.successes if self.failures is None else self.failures
 
     def to_dict(self) -> dict[str, Any]:
         """The metrics as JSON values; a rate over nothing is None."""
         rate = self.pass_rate
         return {
             "failures": self.failures,
+            "decisions": self.wrong_decisions.n,
+            "wrong_decisions": self.wrong_decisions.successes,
             "attempts": rate.n,
             "passed": rate.successes,
             "pass_rate": rate.value,
@@ -66,6 +77,8 @@ def by_keyword(records: Iterable[Record]) -> dict[str, KeywordMetrics]:
     attempts: Counter[CaseKey] = Counter()
     passed: Counter[CaseKey] = Counter()
     failures: Counter[str] = Counter()
+    wrong: Counter[CaseKey] = Counter()
+    decisions: Counter[CaseKey] = Counter()
     for record in records:
         if record.excluded:
             continue
@@ -74,14 +87,22 @@ def by_keyword(records: Iterable[Record]) -> dict[str, KeywordMetrics]:
             used[record.key] = used_keywords(record.schema) if kept is None else frozenset(kept.keywords)
         attempts[record.key] += 1
         passed[record.key] += record.verdict.passed
+        if isinstance(record.generation, Decided):
+            made = [decision for decision in record.generation.decisions if decision.accepted is not None]
+            wrong[record.key] += sum(decision.wrong for decision in made)
+            decisions[record.key] += len(made)
         failures.update({violation.keyword for violation in record.verdict.violations})
     users: dict[str, list[CaseKey]] = {name: [] for name in failures}
     for key, names in used.items():
         for name in names:
             users.setdefault(name, []).append(key)
     found = {
-        name: KeywordMetrics(failures=failures[name], pass_rate=clustered((passed[key], attempts[key]) for key in keys))
+        name: KeywordMetrics(
+            failures=None if decisions else failures[name],
+            wrong_decisions=proportion(sum(wrong[key] for key in keys), sum(decisions[key] for key in keys)),
+            pass_rate=clustered((passed[key], attempts[key]) for key in keys),
+        )
         for name, keys in users.items()
     }
-    ranked = sorted(found.items(), key=lambda pair: (-pair[1].failures, -pair[1].pass_rate.n, pair[0]))
+    ranked = sorted(found.items(), key=lambda pair: (-pair[1].faults, -pair[1].pass_rate.n, pair[0]))
     return dict(ranked)

@@ -18,7 +18,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.deciding import Ending, decide
 from pytest_jsbench.errors import MergeError
 from pytest_jsbench.exports.runjson import run_to_dict, write_run
-from pytest_jsbench.exports.table import detail, details, table
+from pytest_jsbench.exports.table import detail, details, tables
 from pytest_jsbench.gates import Gate, check
 from pytest_jsbench.generations import Failed
 from pytest_jsbench.identity import difference
@@ -76,7 +76,7 @@ def merge_runs(paths: Sequence[Path], output: Path, out: TextIO, *, gate: Gate |
     journal.write(output / "records.jsonl", run.metadata, run.records)
     write_run(output / "run.json", run_to_dict(run, summary, config_path="unknown", gates=gates))
     lines = [printable(note) for note in merged.notes]
-    lines += ["", *table(summary), "", *details(run, summary), f"records    {output}"]
+    lines += ["", *tables(run, summary), "", *details(run, summary), f"records    {output}"]
     lines += [f"gate       {result.message}" for result in gates] + detail("verdict", verdict.text)
     out.writelines(f"{line}\n" for line in lines)
     return verdict.passed

@@ -9,7 +9,7 @@ from typing import Any
 from pytest_jsbench.generations import FaultKind
 from pytest_jsbench.missing import MissingReason
 from pytest_jsbench.statistics import Distribution, Proportion, proportion
-from pytest_jsbench.verdicts import FailureType
+from pytest_jsbench.verdicts import FailureType, Note
 
 #: the failure types that can be held against an attempt; a broken schema excludes its case instead
 COUNTED_FAILURES = tuple(kind for kind in FailureType if kind is not FailureType.INVALID_SCHEMA)
@@ -38,11 +38,12 @@ COUNTS = (
     "disputed",
     "errors",
     "judged",
+    "retries",
     "priced",
     "passed",
     "valid",
 )
-TIMES = ("ttft", "tpot", "tgt", "gct", "grammar_compilation")
+TIMES = ("ttft", "tpot", "tgt", "gct", "grammar_compilation", "queue")
 SPREAD = ("count", "mean", "p50", "p90", "p95", "p99", "max")
 TOKENS = ("input_tokens", "output_tokens", "total_tokens", "cached_tokens", "reasoning_tokens")
 
@@ -92,6 +93,10 @@ class Metrics:
     failure_counts: Mapping[FailureType, int]
     #: attempts by the codes that the project's own classifiers gave them, most first; only codes that occurred
     code_counts: Mapping[str, int]
+    #: what was seen on the way to verdicts and did not decide them
+    note_counts: Mapping[Note, int]
+    #: failed tries before the outcomes
+    retries: int
     #: broken calls, by whose fault they were
     fault_counts: Mapping[FaultKind, int]
     #: valid labelled answers that the grammar rejects, of those it was asked about
@@ -103,6 +108,8 @@ class Metrics:
     tgt: Distribution
     gct: Distribution
     grammar_compilation: Distribution
+    #: from being planned to being sent
+    queue: Distribution
     tokens: Tokens
     #: US dollars, over the attempts whose cost is known; None where none is
     cost: float | None
@@ -159,6 +166,7 @@ class Metrics:
         figures["failure_rates"] = {
             kind.value: proportion(self.failure_counts[kind], self.planned).value for kind in COUNTED_FAILURES
         }
+        figures["note_counts"] = {note.value: self.note_counts[note] for note in Note}
         figures["code_counts"] = dict(self.code_counts)
         for name in TIMES:
             spread: Distribution = getattr(self, name)

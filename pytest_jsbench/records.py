@@ -256,6 +256,11 @@ class RunMetadata:
         return tuple(CaseKey(task=task, id=name) for task, names in self.plan.items() for name in names)
 
     @property
+    def labelled(self) -> bool:
+        """Whether an engine's grammar was asked about labelled answers, and no model for one."""
+        return self.dataset.get("labelled") is True
+
+    @property
     def engine_asked(self) -> AnsweredBy:
         """Who answers, where an attempt names nobody else."""
         return AnsweredBy(engine=self.engine, model=self.model, provider=self.provider)

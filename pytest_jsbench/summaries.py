@@ -16,7 +16,7 @@ from pytest_jsbench.outcomes import Outcome, outcomes
 from pytest_jsbench.prices import Costs
 from pytest_jsbench.records import Record, Run
 from pytest_jsbench.statistics import Distribution, Proportion, clustered, proportion
-from pytest_jsbench.verdicts import FailureType
+from pytest_jsbench.verdicts import FailureType, Note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +95,8 @@ def metrics(
         pass_hat_k=proportion(sum(passed[key] == n for key, n in plan.items()), len(plan)),
         failure_counts={kind: kinds[kind] for kind in COUNTED_FAILURES},
         code_counts=dict(Counter(code for record in counted for code in record.codes).most_common()),
+        note_counts=_notes(counted),
+        retries=sum(record.retries for record in counted),
         fault_counts={kind: faults[kind] for kind in FaultKind},
         over_constraint=_wrong(answered, valid=True),
         under_constraint=_wrong(answered, valid=False),
@@ -108,10 +110,16 @@ def metrics(
         tgt=_spread(completions, "tgt"),
         gct=_spread(completions, "gct"),
         grammar_compilation=_spread(answered, "grammar_compilation"),
+        queue=Distribution.of(record.queue_s for record in counted if record.queue_s is not None),
         tokens=_tokens(counted),
         cost=_cost(counted, costs),
         priced=sum((record.key, record.repeat) in costs.attempts for record in counted),
     )
+
+
+def _notes(records: Iterable[Record]) -> dict[Note, int]:
+    found = Counter(note for record in records for note in record.verdict.notes)
+    return {note: found[note] for note in Note}
 
 
 def _by_case(records: Iterable[Record]) -> Counter[CaseKey]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_jsbench.core.files import make_private_folder, write_atomically
 from pytest_jsbench.errors import ExportError
-from pytest_jsbench.exports.every_eval_ever_rows import row
+from pytest_jsbench.exports.every_eval_ever_rows import row, was_made
 from pytest_jsbench.metrics import RATES, Metrics
 from pytest_jsbench.summaries import Summary
 
@@ -30,9 +30,9 @@ VERSIONS = ("0.3.0", "0.2.0")
 Version = Literal["0.3.0", "0.2.0"]
 COLLECTION = "pytest-jsbench"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
-_TIMES = {"ttft": "s", "tpot": "ms", "tgt": "s"}
-_OF_A_TASK = ("pass_rate",)
-_LOWER = frozenset({"error_rate"})
+_TIMES = {"ttft": "s", "tpot": "ms", "tgt": "s", "gct": "s", "grammar_compilation": "s", "queue": "s"}
+_OF_A_TASK = ("pass_rate", "over_constraint", "under_constraint")
+_LOWER = frozenset({"error_rate", "over_constraint", "under_constraint"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ def write(
 ) -> Path:
     """Write both files below `folder`, and return the aggregate's path; JSBenchError when that cannot be done."""
     identity = identify(run, developer=developer)
-    if all(record.prompt is None for record in run.records):
+    if not any(map(was_made, run.records)):
         raise ExportError("no attempt was made, so there is nothing to export as every_eval_ever")
     aggregate = folder / f"{identity.path}.json"
     try:
@@ -121,7 +121,7 @@ class _Samples:
 
 def _rows(run: Run, identity: Identity, version: Version) -> Iterator[dict[str, Any]]:
     for record in run.records:
-        if record.prompt is not None:
+        if was_made(record):
             yield row(
                 record,
                 evaluation_id=identity.evaluation_id,
@@ -150,7 +150,13 @@ def _aggregate(run: Run, summary: Summary, identity: Identity, samples: _Samples
             "source_type": "evaluation_run",
             "source_organization_name": "unknown",
             "evaluator_relationship": "other",
-            "additional_details": {"run_id": metadata.run_id, "engine": metadata.engine, **_verdict(run)},
+            "additional_details": {
+                "run_id": metadata.run_id,
+                "engine": metadata.engine,
+                "classifiers": json.dumps(list(metadata.classifiers)),
+                **_figures(summary),
+                **_verdict(run),
+            },
         },
         "eval_library": {"name": "pytest-jsbench", "version": metadata.versions.get("pytest-jsbench", "unknown")},
         "model_info": {
@@ -183,6 +189,14 @@ def _verdict(run: Run) -> dict[str, str]:
     return {"verdict": verdict["status"]} | {
         f"verdict_{name}": json.dumps(verdict[name]) for name in ("exit_status", "because")
     }
+
+
+def _figures(summary: Summary) -> dict[str, str]:
+    """All other figures of the run, as texts, which is what this format holds them as."""
+    figures = summary.total.to_dict()
+    keywords = {name: found.to_dict() for name, found in summary.keywords.items()}
+    told = {name: json.dumps(value) for name, value in figures.items() if value is not None}
+    return {**told, "keywords": json.dumps(keywords)}
 
 
 def _results(

@@ -6,11 +6,16 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
-from pytest_jsbench.generations import Completion, Declined, Failed
+from pytest_jsbench.generations import Completion, Decided, Declined, Failed
 
 if TYPE_CHECKING:
     from pytest_jsbench.generations import Usage
     from pytest_jsbench.records import Record
+
+
+def was_made(record: Record) -> bool:
+    """Whether there was an attempt: a model was asked, or a grammar about labelled answers."""
+    return record.prompt is not None or isinstance(record.generation, Decided | Declined)
 
 
 def row(
@@ -136,7 +141,13 @@ def _error(record: Record) -> str | None:
 
 def _metadata(record: Record) -> dict[str, str]:
     verdict = record.verdict
+    decisions = record.generation.decisions if isinstance(record.generation, Decided) else None
     known = {
+        "decisions": None if decisions is None else str(len(decisions)),
+        "wrong_decisions": None if decisions is None else str(sum(decision.wrong for decision in decisions)),
+        "codes": ", ".join(record.codes) or None,
+        "notes": ", ".join(note.value for note in verdict.notes) or None,
+        "retries": str(record.retries) if record.retries else None,
         "task": record.key.task,
         "repeat": str(record.repeat + 1),
         "failure_type": verdict.failure_type and verdict.failure_type.value,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.exports.table import NOT_APPLICABLE
+from pytest_jsbench.exports.table import NOT_APPLICABLE, facts
 from pytest_jsbench.records import Record, Run
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.summaries import Summary
 
 _MOST_FAILURES = 50
+_LONGEST_FACT = 2000
 #: GitHub shows no more of a step
 _MOST_ANNOTATIONS = 10
 
@@ -31,9 +32,11 @@ def summary_markdown(
     lines = [f"### jsbench: {_code(run.metadata.engine)} {_code(run.metadata.model)}", ""]
     if run.verdict is not None:
         lines += [f"**{run.verdict.status.upper()}**: {'; '.join(map(_code, run.verdict.because))}", ""]
-    lines += _table(summary)
-    lines += ["", *(f"- {line}" for line in _facts(summary, comparison))]
+    lines += _decision_table(summary) if run.metadata.labelled else _table(summary)
+    lines += ["", *(f"- {line}" for line in _facts(run, summary, comparison))]
     lines += [f"- gate {'met' if gate.met else '**NOT MET**'}: {_code(gate.message)}" for gate in gates]
+    if summary.keywords:
+        lines += ["", *_keywords(summary)]
     failing = [record for record in run.records if not record.verdict.passed and not record.excluded]
     if failing:
         lines += ["", *_failures(failing)]
@@ -48,6 +51,31 @@ def _table(summary: Summary) -> Iterator[str]:
     yield _row("**total**", summary.total)
 
 
+def _decision_table(summary: Summary) -> Iterator[str]:
+    yield "| Task | Declared coverage | Valid, rejected | Invalid, accepted | Pass rate | Compilation (ms) | Errors |"
+    yield "|---|---|---|---|---|---|---|"
+    for name, metrics in [(_cell(task), one) for task, one in summary.tasks.items()] + [("**total**", summary.total)]:
+        rates = (metrics.declared_coverage, metrics.over_constraint, metrics.under_constraint, metrics.pass_rate)
+        seconds = metrics.grammar_compilation.p50
+        compiled = NOT_APPLICABLE if seconds is None else f"{seconds * 1000:.2f}"
+        yield f"| {' | '.join([name, *map(_rate, rates), compiled, str(metrics.errors)])} |"
+
+
+def _keywords(summary: Summary) -> Iterator[str]:
+    """The keywords that answers broke, or about whose schemas a grammar decided wrongly."""
+    yield "<details><summary>By keyword of the schema</summary>"
+    yield ""
+    yield "| Keyword | Broken by | Wrong decisions | Used in | Pass rate where used |"
+    yield "|---|---|---|---|---|"
+    for name, found in list(summary.keywords.items())[:_MOST_FAILURES]:
+        wrong = f"{found.wrong_decisions.successes} of {found.wrong_decisions.n}"
+        broken = NOT_APPLICABLE if found.failures is None else str(found.failures)
+        decided = wrong if found.wrong_decisions.n else NOT_APPLICABLE
+        yield f"| {_cell(name)} | {broken} | {decided} | {found.pass_rate.n} | {_rate(found.pass_rate)} |"
+    yield ""
+    yield "</details>"
+
+
 def _row(name: str, metrics: Metrics) -> str:
     rates = (metrics.declared_coverage, metrics.empirical_coverage, metrics.pass_rate)
     times = (metrics.ttft.p50, metrics.tpot.p50, metrics.tgt.p50)
@@ -59,15 +87,13 @@ def _rate(rate: Proportion) -> str:
     return NOT_APPLICABLE if rate.value is None else f"{rate.value:.3f} ({rate.ci_low:.3f} to {rate.ci_high:.3f})"
 
 
-def _facts(summary: Summary, comparison: Comparison | None) -> Iterator[str]:
+def _facts(run: Run, summary: Summary, comparison: Comparison | None) -> Iterator[str]:
     total = summary.total
     yield f"passed {total.passed} of {total.planned}; rates with their 95 % intervals, times as medians"
     if not total.complete:
         yield f"**incomplete**: {_attempts(total.errors)} broken or missing, {total.unjudged} unjudged"
-    if total.code_counts:
-        yield f"codes: {', '.join(f'{_code(code)} {count}' for code, count in total.code_counts.items())}"
-    if total.cost is not None:
-        yield f"cost ${total.cost:,.4f}"
+    for name, text in facts(run, summary):
+        yield f"{name}: {_code(text, _LONGEST_FACT)}"
     if comparison is not None:
         yield f"against the baseline: {comparison.sentence}"
         for word, keys in (("broke", comparison.newly_failing), ("mended", comparison.newly_passing)):
@@ -97,9 +123,9 @@ def _name(record: Record) -> str:
     return str(record.key) + (f"[{record.repeat + 1}]" if record.repeat else "")
 
 
-def _code(text: str) -> str:
+def _code(text: str, longest: int = 200) -> str:
     """Untrusted text as a code span, which holds nothing but text."""
-    shown = printable(text) or " "
+    shown = printable(text, longest) or " "
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
     pad = " " if shown.startswith("`") or shown.endswith("`") else ""
     return f"{fence}{pad}{shown}{pad}{fence}"

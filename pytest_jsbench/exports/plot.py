@@ -20,19 +20,35 @@ _OURS = (
     "pass_rate",
     "declared_coverage",
     "empirical_coverage",
+    "over_constraint",
+    "under_constraint",
+    "grammar_compilation_p50",
     "ttft_p50",
     "tpot_p50",
     "tgt_p50",
     "output_tokens",
     "cost",
 )
-_UNITS = {"ttft": "s", "tpot": "ms", "tgt": "s", "gct": "s", "grammar_compilation": "s", "cost": "US dollars"}
-_COUNT = re.compile(r"^(num|n)_|_count$|_counts\.|^(cases|planned|completions|judged|priced|passed|valid)$|_?tokens$")
+_UNITS = {
+    "ttft": "s",
+    "tpot": "ms",
+    "tgt": "s",
+    "gct": "s",
+    "grammar_compilation": "s",
+    "queue": "s",
+    "cost": "US dollars",
+}
+_COUNT = re.compile(
+    r"^(num|n)_|_count$|_counts\.|_?tokens$|^(in)?valid_(instances|rejected|accepted)$"
+    r"|^(cases|planned|completions|judged|priced|passed|valid)$"
+)
 _LOWER = re.compile(
     r"(^|[_.])(errors?|err|loss|latency|cost|ttft|tpot|tgt|gct|failures?|failed|missing|unjudged|rmse|mae)([_.]|$)"
-    r"|^failure_(rates|counts)\.|^grammar_compilation"
+    r"|^failure_(rates|counts)\.|^grammar_compilation|^queue_|^(over|under)_constraint|^(wrong_decisions|retries)"
 )
-_HIGHER = re.compile(r"(rate|accuracy|score|progress|coverage|success|pass_at_k|pass_hat_k|precision|recall|f1)")
+_HIGHER = re.compile(
+    r"(rate|constraint|accuracy|score|progress|coverage|success|pass_at_k|pass_hat_k|precision|recall|f1)"
+)
 #: Okabe and Ito, colours that are told apart by (almost) everyone
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 _HATCHES = ("", "//", "..", "xx")

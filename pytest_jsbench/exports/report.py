@@ -16,6 +16,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.errors import MissingRequirement
 from pytest_jsbench.exports.report_cases import chunks, index
 from pytest_jsbench.exports.report_charts import charts
+from pytest_jsbench.exports.table import facts
 from pytest_jsbench.metrics import COUNTED_FAILURES
 
 if TYPE_CHECKING:
@@ -60,10 +61,11 @@ def render(run: Run, summary: Summary, gates: Sequence[GateResult] = (), compari
         gates=gates,
         comparison=comparison,
         failures=sorted(((name, count) for name, count in failures if count), key=lambda pair: -pair[1]),
-        broken_keywords=[pair for pair in summary.keywords.items() if pair[1].failures],
-        kept_keywords=[pair for pair in summary.keywords.items() if not pair[1].failures],
+        labelled=run.metadata.labelled,
+        facts=facts(run, summary),
+        broken_keywords=[pair for pair in summary.keywords.items() if pair[1].faults],
+        kept_keywords=[pair for pair in summary.keywords.items() if not pair[1].faults],
         charts=charts(summary.total),
-        tokens=_tokens,
         index=index(run, comparison),
         chunks=chunks(run),
     )
@@ -85,9 +87,5 @@ def _source(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _visible(text: Any) -> str:
-    return printable(str(text))
-
-
-def _tokens(count: int | None) -> str:
-    return "n/a" if count is None else f"{count:,}"
+def _visible(text: Any, limit: int = 300) -> str:
+    return printable(str(text), limit)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.text import json_text, printable
-from pytest_jsbench.generations import Completion, Declined
+from pytest_jsbench.generations import Completion, Decided, Decision, Declined
 
 if TYPE_CHECKING:
     from pytest_jsbench.comparisons import Comparison
@@ -65,12 +65,25 @@ def _details(record: Record) -> dict[str, Any]:
     sent = getattr(generation, "sent", None)
     return {
         "verdict": _cut("\n".join(_verdict(record))),
-        "answer": _cut(generation.text) or "(empty)" if isinstance(generation, Completion) else "",
+        "answer": _answer(record),
         "schema": _schema(record),
         "sent": "" if sent is None or sent.schema is None else _json(sent.schema),
         "prompt": _cut(_prompt(record)),
         "measured": ", ".join(_measured(record)),
     }
+
+
+def _answer(record: Record) -> str:
+    generation = record.generation
+    if isinstance(generation, Decided):
+        return _cut("\n".join(map(_decision, generation.decisions)))
+    return _cut(generation.text) or "(empty)" if isinstance(generation, Completion) else ""
+
+
+def _decision(decision: Decision) -> str:
+    said = {True: "accepted", False: "rejected", None: "undecided"}[decision.accepted]
+    wrong = ", wrongly" if decision.wrong else ""
+    return f"{'valid' if decision.valid else 'invalid'} {decision.id}: {said}{wrong}"
 
 
 def _schema(record: Record) -> str:
@@ -103,13 +116,22 @@ def _prompt(record: Record) -> str:
 
 def _measured(record: Record) -> list[str]:
     generation = record.generation
+    if isinstance(generation, Decided):
+        compiled = generation.timing.grammar_compilation
+        return [] if compiled is None else [f"grammar compiled in {compiled * 1000:.2f} ms"]
     if not isinstance(generation, Completion | Declined):
         return []
     timing, usage = generation.timing, generation.usage
     times = {} if timing is None else {"TTFT": timing.ttft, "TGT": timing.tgt, "GCT": timing.gct}
-    counts = {"input tokens": usage.input_tokens, "output tokens": usage.output_tokens}
+    counts = {
+        "input tokens": usage.input_tokens,
+        "cached tokens": usage.cached_tokens,
+        "output tokens": usage.output_tokens,
+        "reasoning tokens": usage.reasoning_tokens,
+    }
     return [
         *(f"{name} {value:.3f} s" for name, value in times.items() if value is not None),
+        *([f"waited {record.queue_s:.3f} s to be sent"] if record.queue_s else []),
         *(f"{value:,} {name}" for name, value in counts.items() if value is not None),
         *([f"{record.retries} failed tries before"] if record.retries else []),
     ]

@@ -14,7 +14,12 @@ _PITCH = 10
 _HEIGHT = 55
 #: how far beyond the 95th percentile each bar still is as wide as the others
 _REACH = 2
-_TITLES = (("ttft", "Time to first token", "s"), ("tpot", "Time per output token", "ms"), ("tgt", "Total time", "s"))
+_TITLES = (
+    ("ttft", "Time to first token", "s"),
+    ("tpot", "Time per output token", "ms"),
+    ("tgt", "Total time", "s"),
+    ("grammar_compilation", "Grammar compilation", "s"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,13 @@ _WIDTH = 80
 _LONGEST_KEYWORD = 24
 _MOST_NAMED = 5
 _DETAIL_INDENT = 11
+#: seconds that a call waits to be sent from which on it is said
+_LONG_QUEUE = 60.0
+
+
+def tables(run: Run, summary: Summary) -> list[str]:
+    """The table of a run, of whichever kind it is."""
+    return (decision_table if run.metadata.labelled else table)(summary)
 
 
 def table(summary: Summary) -> list[str]:
@@ -79,21 +86,28 @@ def _ruled(headers: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def keyword_table(summary: Summary) -> list[str]:
-    """The breakdown by keyword, one row each, most failures first."""
+    """The breakdown by keyword, one row each, most failures (or wrong decisions) first."""
+    labelled = any(figures.failures is None for figures in summary.keywords.values())
     rows = [
-        [name, figures.failures, figures.pass_rate.n, _rate(figures.pass_rate)]
+        [
+            name,
+            _of(figures.wrong_decisions) if figures.failures is None else figures.failures,
+            figures.pass_rate.n,
+            _rate(figures.pass_rate),
+        ]
         for name, figures in zip(
             distinct(list(summary.keywords), _LONGEST_KEYWORD), summary.keywords.values(), strict=True
         )
     ]
-    headers = ["Keyword", "Answers that\nbroke it", "Attempts whose\nschema uses it", "Pass\nrate"]
+    first = "Wrong decisions\nwhere it is used" if labelled else "Answers that\nbroke it"
+    headers = ["Keyword", first, "Attempts whose\nschema uses it", "Pass\nrate"]
     aligned = ("left", "right", "right", "right")
     return tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, colalign=aligned).splitlines()
 
 
 def details(run: Run, summary: Summary) -> list[str]:
     """What the table does not say, one subject a line, within 80 columns."""
-    return [line for name, text in _details(run, summary) for line in detail(name, text)]
+    return [line for name, text in facts(run, summary) for line in detail(name, text)]
 
 
 def detail(name: str, text: str) -> list[str]:
@@ -110,7 +124,12 @@ def detail(name: str, text: str) -> list[str]:
     return [printable(line, None) for line in lines]  # a line may begin where the text did not
 
 
-def _details(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
+def facts(run: Run, summary: Summary) -> list[tuple[str, str]]:
+    """What the table does not say, by subject; every output for people shows all of them."""
+    return [*_measured(run, summary), *_noticed(summary), *_left_out(run, summary)]
+
+
+def _measured(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
     total = summary.total
     yield "pass rate", _pass_rate(total)
     if total.planned > total.cases:
@@ -120,16 +139,37 @@ def _details(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
     failures = [(kind, total.failure_counts[kind]) for kind in COUNTED_FAILURES]
     ranked = sorted((pair for pair in failures if pair[1]), key=lambda pair: -pair[1])
     yield "failures", ", ".join(f"{kind.value} {count}" for kind, count in ranked) or "none"
+    if run.metadata.classifiers:
+        yield "classified", f"by {', '.join(map(printable, run.metadata.classifiers))}"
     if total.code_counts:
         yield "codes", ", ".join(f"{printable(code)} {count}" for code, count in total.code_counts.items())
-    if not (total.over_constraint.n or total.under_constraint.n):
+    if not run.metadata.labelled:
         yield "tokens", _tokens(total)
     if total.cost is not None:
         yield "cost", f"${total.cost:,.4f}"
     elif summary.cost_problem:
         yield "cost", f"{NOT_APPLICABLE} ({printable(summary.cost_problem)})"
+
+
+def _noticed(summary: Summary) -> Iterator[tuple[str, str]]:
+    """What neither passed nor failed an answer."""
+    total = summary.total
+    if notes := [f"{note.value} {count}" for note, count in total.note_counts.items() if count]:
+        yield "noted", ", ".join(notes)
+    if total.retries:
+        yield "retries", f"{_count(total.retries, 'failed call')} made again"
+    if (longest := total.queue.max) is not None and longest >= _LONG_QUEUE:
+        yield (
+            "queue",
+            f"half of the calls waited {total.queue.p50:.1f} s or more to be sent, one {longest:.1f} s",
+        )
     if total.disputed:
         yield "disputed", _disputed(summary)
+
+
+def _left_out(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
+    """What the figures do not rest on."""
+    total = summary.total
     if total.excluded:
         yield "excluded", f"{_count(total.excluded, 'case')} whose own schema is broken (skipped)"
     if total.unjudged:
@@ -216,7 +256,9 @@ def _tokens(total: Metrics) -> str:
         return NOT_APPLICABLE if value is None else f"{value:,}"
 
     tokens = total.tokens
-    return f"{count(tokens.input_tokens)} in, {count(tokens.output_tokens)} out"
+    cached = "" if tokens.cached_tokens is None else f" ({tokens.cached_tokens:,} of them cached)"
+    reasoning = "" if tokens.reasoning_tokens is None else f" ({tokens.reasoning_tokens:,} of them reasoning)"
+    return f"{count(tokens.input_tokens)} in{cached}, {count(tokens.output_tokens)} out{reasoning}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -92,6 +92,8 @@ def side_by_side(evaluations: Sequence[Evaluation], names: Sequence[str], *, ver
 
 
 def _models(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[str]:
+    if all(found.figures.get("valid_instances") or found.figures.get("invalid_instances") for found in evaluations):
+        return _grammars(evaluations, names)
     rows = [
         [
             printable(name, _LONGEST_LABEL),
@@ -107,14 +109,36 @@ def _models(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[str
     return tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, colalign=aligned).splitlines()
 
 
+def _grammars(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[str]:
+    """The table of engines whose grammars were asked about labelled answers."""
+    rows = [
+        [
+            printable(name, _LONGEST_LABEL),
+            *(_rate(found, rate) for rate in ("over_constraint", "under_constraint")),
+            _figure(found.figures.get("grammar_compilation_p50"), "{:.4f} s"),
+            _figure(found.figures.get("planned"), "{:.0f}"),
+        ]
+        for name, found in zip(names, evaluations, strict=True)
+    ]
+    headers = [
+        "Model",
+        "Valid, rejected\n(95 % interval)",
+        "Invalid, accepted\n(95 %)",
+        "Compilation",
+        "Cases",
+    ]
+    aligned = ("left", "right", "right", "right", "right")
+    return tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, colalign=aligned).splitlines()
+
+
 def cost_per_sample(figures: Mapping[str, float | None]) -> float | None:
     """What fifty answers cost, in US dollars; None where it is not known."""
     cost, priced = figures.get("cost"), figures.get("priced")
     return cost / priced * _SAMPLE if cost is not None and priced else None
 
 
-def _rate(found: Evaluation) -> str:
-    value, interval = found.figures.get("pass_rate"), found.interval("pass_rate")
+def _rate(found: Evaluation, name: str = "pass_rate") -> str:
+    value, interval = found.figures.get(name), found.interval(name)
     if value is None:
         return NOT_APPLICABLE
     return f"{value:.3f}" + ("" if interval is None else f" ({interval[0]:.3f} to {interval[1]:.3f})")

@@ -216,6 +216,7 @@ def properties(record: Record) -> list[tuple[str, object]]:
     """What JUnit says of a case; only what is known."""
     verdict, generation = record.verdict, record.generation
     timing, usage = getattr(generation, "timing", None), getattr(generation, "usage", None)
+    decisions = getattr(generation, "decisions", None)
     values = {
         "task": record.key.task,
         "attempt": f"{record.key}[{record.repeat + 1}]",
@@ -223,10 +224,18 @@ def properties(record: Record) -> list[tuple[str, object]]:
         "reason": verdict.reason,
         "codes": ", ".join(record.codes) or None,
         "keyword": verdict.keyword,
+        "notes": ", ".join(note.value for note in verdict.notes) or None,
+        "retries": record.retries or None,
+        "queue_s": record.queue_s,
+        "decisions": decisions and len(decisions),
+        "wrong_decisions": decisions and sum(decision.wrong for decision in decisions),
+        "grammar_compilation_s": timing and timing.grammar_compilation,
         "ttft_s": timing and timing.ttft,
         "tgt_s": timing and timing.tgt,
         "input_tokens": usage and usage.input_tokens,
         "output_tokens": usage and usage.output_tokens,
+        "cached_tokens": usage and usage.cached_tokens,
+        "reasoning_tokens": usage and usage.reasoning_tokens,
     }
     return [(f"jsbench.{name}", _shown(value)) for name, value in values.items() if value is not None]
 

@@ -33,13 +33,14 @@ def write(
     writers: list[Callable[[], object]] = [partial(write_run, folder / "run.json", data)]
     if everything:
         from pytest_jsbench.exports import every_eval_ever, report
+        from pytest_jsbench.exports.every_eval_ever_rows import was_made
         from pytest_jsbench.exports.markdown import summary_markdown
 
         text = summary_markdown(run, summary, decision.gates, decision.comparison)
         writers.append(partial(write_atomically, folder / "summary.md", text))
         page = folder / "report.html"
         writers.append(partial(report.write, page, run, summary, decision.gates, decision.comparison))
-        if any(record.prompt is not None for record in run.records):
+        if any(map(was_made, run.records)):
             writers.append(partial(every_eval_ever.write, folder / "every_eval_ever", run, summary))
     return [problem for writer in writers if (problem := _problem(writer))]
 

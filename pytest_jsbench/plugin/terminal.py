@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.exports.table import decision_table, detail, details, keyword_table, table
+from pytest_jsbench.exports.table import detail, details, keyword_table, tables
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.activation import Active
 from pytest_jsbench.plugin.controller import Controller
@@ -101,8 +101,7 @@ class Terminal:
         if reporter.verbosity > 0 and controller.summary.keywords:
             for line in [*keyword_table(controller.summary), ""]:
                 reporter.write_line(line)
-        labelled = self._active.selected.labelled is not None
-        for line in [*(decision_table if labelled else table)(controller.summary), ""]:
+        for line in [*tables(controller.run, controller.summary), ""]:
             reporter.write_line(line)
         decision = controller.decision or Decision()
         lines = [*details(controller.run, controller.summary)]

@@ -77,7 +77,10 @@ def test_the_page_holds_the_figures_and_every_case() -> None:
     details = unpacked(text, "chunk0")
     assert details[1]["verdict"].splitlines()[1] == "minimum at $.n [schema /properties/n/minimum]: -1 < 0"
     assert (details[0]["answer"], details[0]["prompt"], details[2]["answer"]) == ('{"n": 1}', "[user]\nanswer", "")
-    assert details[0]["measured"] == "TTFT 0.200 s, TGT 1.000 s, GCT 0.800 s, 30 input tokens, 11 output tokens"
+    assert (
+        details[0]["measured"]
+        == "TTFT 0.200 s, TGT 1.000 s, GCT 0.800 s, waited 0.500 s to be sent, 30 input tokens, 11 output tokens"
+    )
 
 
 @needs_jinja2

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_jsbench.cases import safe_name
-from pytest_jsbench.exports.table import decision_table, detail, details, keyword_table, table
+from pytest_jsbench.exports.table import decision_table, detail, details, keyword_table, table, tables
 from pytest_jsbench.generations import FaultKind
 from pytest_jsbench.records import Record
 from pytest_jsbench.summaries import summarize
@@ -146,7 +146,9 @@ def test_decisions_have_a_table_of_their_own() -> None:
         ["simple", "1.00", "±0.40", "1/2", "=", "0.500", "0/2", "=", "0.000", "10.00", "0"],
         ["hard", "0.00", "±0.40", "n/a", "n/a", "n/a", "1"],
     ]
-    assert not [line for line in details(examples.run(), summary) if line.startswith("tokens")]
+    labelled = replace(examples.run(), metadata=examples.metadata(dataset={"labelled": True}))
+    assert not [line for line in details(labelled, summary) if line.startswith("tokens")]
+    assert tables(labelled, summary) == shown
 
 
 def test_repeated_attempts_are_said_by_case_and_the_flakiest_come_first() -> None:

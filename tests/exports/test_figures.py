@@ -1,0 +1,212 @@
+"""Each figure is in each output: what is forgotten in one is found here, by name."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import gzip
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_jsbench import evaluations
+from pytest_jsbench.exports import every_eval_ever, junit, report, versus
+from pytest_jsbench.exports.markdown import summary_markdown
+from pytest_jsbench.exports.runjson import run_to_dict
+from pytest_jsbench.exports.table import details, facts, keyword_table, tables
+from pytest_jsbench.figures import METRICS
+from pytest_jsbench.gates import Gate, check
+from pytest_jsbench.generations import Completion, FaultKind, Usage
+from pytest_jsbench.metrics import RATES, Metrics
+from pytest_jsbench.missing import Missing, MissingReason
+from pytest_jsbench.records import Record, Run
+from pytest_jsbench.summaries import Summary, summarize
+from pytest_jsbench.verdicts import Note
+from tests import examples
+
+SCHEMA = {"required": ["n"], "minimum": 3}
+
+
+def answered(name: str, **changes: Any) -> Record:
+    generation = examples.completion()
+    assert isinstance(generation, Completion)
+    usage = Usage(input_tokens=30, output_tokens=11, cached_tokens=7, reasoning_tokens=5)
+    return replace(
+        examples.record(name, schema=SCHEMA, generation=replace(generation, usage=usage)),
+        retries=1,
+        queue_s=75.0,
+        **changes,
+    )
+
+
+def ordinary() -> Run:
+    """A run in which there is something of everything."""
+    noted = replace(examples.VIOLATED, notes=(Note.DUPLICATE_KEYS, Note.ADAPTATION_LOSS))
+    records = [
+        answered("a"),
+        answered("b", verdict=noted, codes=("own_code",)),
+        answered("b", repeat=1),
+        answered("c", verdict=examples.DISPUTED),
+        examples.record("d", verdict=examples.UNJUDGED),
+        examples.record("e", verdict=examples.EXCLUDED),
+        examples.record("f", verdict=examples.BROKEN, generation=examples.failed(FaultKind.TIMEOUT)),
+    ]
+    gone = examples.record("g").key
+    return Run(
+        metadata=examples.metadata(classifiers=["own:classify"], redacted=True, resumed_from="earlier"),
+        planned=(*(record.key for record in records), gone),
+        records=tuple(records),
+        missing=(Missing(key=gone, repeat=0, reason=MissingReason.LIMIT),),
+        resumed=1,
+    )
+
+
+def labelled() -> Run:
+    wrong = examples.record(
+        "a", verdict=examples.DECIDED_WRONGLY, generation=examples.decided("v0", "i1"), schema=SCHEMA
+    )
+    right = examples.record("b", verdict=examples.DECIDED_RIGHTLY, generation=examples.decided("i1"), schema=SCHEMA)
+    records = tuple(replace(record, prompt=None) for record in (wrong, right))
+    metadata = examples.metadata(dataset={"source": "labels", "labelled": True})
+    return Run(metadata=metadata, planned=tuple(record.key for record in records), records=records)
+
+
+def outputs(run: Run, summary: Summary, folder: Path) -> dict[str, str]:
+    """What each output says, as text."""
+    path = every_eval_ever.write(folder, run, summary)
+    data = run_to_dict(run, summary, config_path="pytest.ini")
+    (folder / "run.json").write_text(json.dumps(data))
+    page = report.render(run, summary)
+    packed = re.findall(r'<script type="text/plain"[^>]*>([^<]*)', page)
+    cases = "".join(gzip.decompress(base64.b64decode(part)).decode() for part in packed)
+    shown = re.sub(r"<[^>]*>", " ", re.sub(r"(?s)<(script|style).*?</\1>", "", page))
+    return {
+        "terminal": " ".join(
+            "\n".join([*tables(run, summary), *keyword_table(summary), *details(run, summary)]).split()
+        ),
+        "summary.md": summary_markdown(run, summary),
+        "report.html": " ".join(shown.split()) + cases,
+        "every_eval_ever": path.read_text() + path.with_name(f"{path.stem}_samples.jsonl").read_text(),
+        "junit": json.dumps(junit.suite_properties(run, summary, ())),
+        "run.json": (folder / "run.json").read_text(),
+    }
+
+
+@pytest.fixture
+def paid(monkeypatch: pytest.MonkeyPatch) -> Summary:
+    summary = summarize(ordinary())
+    return replace(summary, total=replace(summary.total, cost=1.25))
+
+
+def test_whatever_is_told_of_a_run_is_told_in_every_output_for_people(paid: Summary, tmp_path: Path) -> None:
+    run = ordinary()
+    found = outputs(run, paid, tmp_path)
+    subjects = {name for name, _ in facts(run, paid)}
+
+    assert subjects == {
+        *("pass rate", "repeats", "flaky", "failures", "classified", "codes", "tokens", "cost", "noted", "retries"),
+        *("queue", "disputed", "excluded", "unjudged", "redacted", "resumed", "errors"),
+    }
+    for output in ("terminal", "summary.md", "report.html"):
+        page = " ".join(found[output].replace("&#34;", '"').replace("&lt;", "<").split())
+        told = [text for name, text in facts(run, paid) if (output, name) != ("report.html", "pass rate")]
+        assert [text for text in told if text not in page] == [], output
+
+
+#: of a run of each kind: the name of a figure in data, and how it is said to people
+FIGURES = {
+    ordinary: {
+        "error_rate": "limit reached 1",
+        "missing": "limit reached 1",
+        "excluded": "1 case whose own schema is broken",
+        "disputed": "1 verdict on which the two validators disagree",
+        "unjudged": "1 answer that could not be judged",
+        "pass_at_k": "pass@k",
+        "pass_hat_k": "pass^k",
+        "pass_rate_ci_low": "interval",
+        "cost": "$1.2500",
+        "input_tokens": "150 in",
+        "cached_tokens": "(28 of them cached)",
+        "reasoning_tokens": "(20 of them reasoning)",
+        "retries": "4 failed calls made again",
+        "queue_p50": "waited 75.0 s",
+        "duplicate_keys": "duplicate_keys 1",
+        "adaptation_loss": "adaptation_loss 1",
+        "own_code": "own_code 1",
+        "own:classify": "own:classify",
+        "keywords": "required",
+    },
+    labelled: {
+        "over_constraint": "0.250",
+        "under_constraint": "0.500",
+        "grammar_compilation_p50": "10.00",
+        "wrong_decisions": "3",
+        "keywords": "required",
+    },
+}
+#: what JUnit's numbers leave to the properties of each test, and to run.json
+NOT_IN_JUNIT = {"duplicate_keys", "adaptation_loss", "own_code", "own:classify", "keywords", "wrong_decisions"}
+
+
+@pytest.mark.parametrize("kind", FIGURES)
+def test_every_figure_is_in_every_output(kind: Any, tmp_path: Path) -> None:
+    run = kind()
+    summary = summarize(run)
+    if kind is ordinary:
+        summary = replace(summary, total=replace(summary.total, cost=1.25))
+    found = outputs(run, summary, tmp_path)
+
+    people = [
+        (figure, output)
+        for figure, said in FIGURES[kind].items()
+        for output in ("terminal", "summary.md", "report.html")
+        if said not in " ".join(found[output].split())
+    ]
+    data = [
+        (figure, output)
+        for figure in FIGURES[kind]
+        for output in ("every_eval_ever", "run.json", "junit")
+        if figure not in found[output] and not (output == "junit" and figure in NOT_IN_JUNIT)
+    ]
+
+    assert people + data == []
+
+
+def test_no_figure_of_the_metrics_can_be_forgotten_in_data(paid: Summary, tmp_path: Path) -> None:
+    """A field that is added to the metrics is in run.json, and so in all that is made from its figures."""
+    figures = paid.total.to_dict()
+    fields = {field.name for field in dataclasses.fields(Metrics)} - {"tokens"}
+    unnamed = [name for name in fields if not any(key == name or key.startswith(f"{name}_") for key in figures)]
+    assert unnamed == []
+    found = outputs(ordinary(), paid, tmp_path)
+    known = {name: value for name, value in figures.items() if value is not None}
+    assert [name for name in known if f'"{name}"' not in found["every_eval_ever"]] == []
+    numbers = [name for name, value in known.items() if isinstance(value, int | float)]
+    assert [name for name in numbers if f"jsbench.{name}" not in found["junit"]] == []
+    evaluation = evaluations.read(tmp_path / "run.json")
+    compared = "\n".join(versus.side_by_side([evaluation, evaluation], ["x", "y"], verbose=True))
+    shown = [name for name in numbers if not name.endswith(("_ci_low", "_ci_high"))]
+    assert [name for name in shown if name[:38] not in compared] == []
+    gated = {re.sub(r"_(ci_low|ci_high)$", "", name) for name in numbers}
+    derived = {"valid_instances", "valid_rejected", "invalid_instances", "invalid_accepted"}
+    assert gated - METRICS - derived == set()
+
+
+def test_labelled_answers_are_compared_kept_and_gated_by_what_grammars_are_judged_by(tmp_path: Path) -> None:
+    summary = summarize(labelled())
+    outputs(labelled(), summary, tmp_path)
+    found = evaluations.read(tmp_path / "run.json")
+    compared = "\n".join(versus.side_by_side([found, found], ["x", "y"], verbose=False))
+    assert re.search(r"x +0\.250 \(.*\) +0\.500 \(.*\) +0\.0100 s +2", compared)
+    kept = evaluations.baseline_to_dict(found, found.outcomes or {})["metrics"]
+    assert {*RATES, "over_constraint_ci_low", "grammar_compilation_p50", "valid_instances"} <= kept.keys()
+    assert summary.keywords["required"].to_dict() | {"failures": None, "decisions": 8, "wrong_decisions": 3} == (
+        summary.keywords["required"].to_dict()
+    )
+    for text in ("over_constraint<=0.3", "keywords.required.wrong_decisions<=3", "grammar_compilation_p50<=1"):
+        assert check(Gate.parse(text), summary).met, text
+    assert not check(Gate.parse("keywords.required.failures<=0"), summary).met
