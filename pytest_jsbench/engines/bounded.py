@@ -141,7 +141,8 @@ class _Walk:
         if keyword in _SCHEMA_LISTS:
             return self._each(value, path, _Care.FREE)
         if keyword in ("allOf", "anyOf"):
-            return self._each(value, path, inner if keyword == "anyOf" or len(value) == 1 else _Care.LOOSE)
+            alone = keyword == "anyOf" or (isinstance(value, list) and len(value) == 1)
+            return self._each(value, path, inner if alone else _Care.LOOSE)
         if keyword == "oneOf":
             return self._each(value, path, inner if _disjoint(value) else _Care.FROZEN)
         if keyword in ("then", "else"):
