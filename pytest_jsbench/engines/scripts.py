@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
 from pytest_jsbench.engines.answers import count
 from pytest_jsbench.errors import EngineError, nearest
 from pytest_jsbench.generations import DeclineReason, FaultKind, FinishReason, Usage
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.cases import CaseKey
 
 EVERY_OTHER = "*"
+#: seconds
+_LONGEST_DELAY = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +93,7 @@ def _read(name: str, value: Any, where: str) -> Any:
         case "usage":
             return _usage(value, where)
         case "delay" | "ttft" | "retry_after":
-            sound = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+            sound = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LONGEST_DELAY
             return value if sound else _raise(where, f"'{name}' is a number of seconds, not {value!r}")
         case "status" | "times":
             sound = isinstance(value, int) and not isinstance(value, bool) and value > 0
@@ -135,11 +138,7 @@ class Answers:
     @classmethod
     def from_file(cls, path: Path) -> Answers:
         """Read the file; EngineError says where it is wrong."""
-        try:
-            text = path.read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            message = f"no answers can be read from {path}: {error}"
-            raise EngineError(message) from None
+        text = FileReader(root=path.parent, error=EngineError).read_text(path)
         by_case = {}
         for name, values in _entries(text, path):
             where = f"{path}, {name}"
@@ -158,11 +157,11 @@ class Answers:
 
 def _entries(text: str, path: Path) -> Iterable[tuple[str, list[Any]]]:
     try:
-        document = json.loads(text)
-    except ValueError as error:
+        document = parse_json(text)
+    except Unreadable as error:
         first = text.lstrip().partition("\n")[0]
         if not _is_json(first):
-            raise _wrong(str(path), f"not JSON: {error}") from None
+            raise _wrong(str(path), error.problem) from None
         return _lines(text, path)
     # a single JSON line is an object too; only a line names its case by "id"
     if isinstance(document, Mapping) and not isinstance(document.get("id"), str):
@@ -172,8 +171,8 @@ def _entries(text: str, path: Path) -> Iterable[tuple[str, list[Any]]]:
 
 def _is_json(text: str) -> bool:
     try:
-        json.loads(text)
-    except ValueError:
+        parse_json(text)
+    except Unreadable:
         return False
     return True
 
@@ -186,9 +185,9 @@ def _lines(text: str, path: Path) -> Iterable[tuple[str, list[Any]]]:
             continue
         where = f"{path}, line {number}"
         try:
-            entry = json.loads(line)
-        except ValueError as error:
-            raise _wrong(where, f"not JSON: {error}") from None
+            entry = parse_json(line)
+        except Unreadable as error:
+            raise _wrong(where, error.problem) from None
         if not isinstance(entry, Mapping) or not isinstance(entry.get("id"), str):
             raise _wrong(where, 'an object with an "id" is expected')
         name = f"{entry['task']}::{entry['id']}" if "task" in entry else entry["id"]

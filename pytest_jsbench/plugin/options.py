@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import glob
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +44,31 @@ def value_of(config: pytest.Config, name: str) -> Any:
     except ValueError as error:
         message = f"{place}: {error}"
         raise pytest.UsageError(message) from None
+
+
+def start_of(config: pytest.Config, name: str) -> Path:
+    """Where a path starts: of the command line where pytest was started, of the ini file where that file is."""
+    option = next(option for option in OPTIONS if option.name == name)
+    if config.getoption(option.dest) is not None or config.inipath is None:
+        return config.invocation_params.dir
+    return config.inipath.parent
+
+
+def path_of(config: pytest.Config, name: str) -> Path | None:
+    """The path that an option names; None where it is not given."""
+    value = value_of(config, name)
+    return None if value is None else start_of(config, name) / str(value)
+
+
+def from_here(config: pytest.Config, name: str, value: str) -> str:
+    """What an option names, which may be a path, as it is named from where pytest was started."""
+    start, here = start_of(config, name), config.invocation_params.dir
+    if start == here or not (glob.has_magic(value) or (start / value).exists()):
+        return value
+    try:
+        return os.path.relpath(start / value, here)
+    except ValueError:  # on another drive
+        return str(start / value)
 
 
 #: what the command that runs one case again leaves out

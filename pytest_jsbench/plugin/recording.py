@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.plugin.options import value_of
+from pytest_jsbench.plugin.options import path_of, value_of
 
 
 def read_recording(config: pytest.Config) -> tuple[Path | None, Path | None]:
@@ -20,21 +20,10 @@ def read_recording(config: pytest.Config) -> tuple[Path | None, Path | None]:
         other = sorted(typed - {"replay"})[0]
         message = f"--jsbench-replay asks recorded answers and --jsbench-{other} an engine; leave one of them out"
         raise pytest.UsageError(message)
-    replay = _folder(config, "replay")
+    replay = path_of(config, "replay")
     if replay is not None and not typed & {"engine", "record"}:
         return None, replay
     if value_of(config, "engine") is None:
         message = "--jsbench-record needs an engine to record: --jsbench-engine=NAME, or jsbench_engine in the ini file"
         raise pytest.UsageError(message)
-    return _folder(config, "record"), None
-
-
-def _folder(config: pytest.Config, name: str) -> Path | None:
-    """A path of the command line starts where pytest was started, one of the ini file where that file is."""
-    value = value_of(config, name)
-    if value is None:
-        return None
-    typed = config.getoption(f"jsbench_{name}") is not None
-    inipath = config.inipath
-    start = config.invocation_params.dir if typed or inipath is None else inipath.parent
-    return start / str(value)
+    return path_of(config, "record"), None

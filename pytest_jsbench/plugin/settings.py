@@ -11,7 +11,7 @@ import pytest
 
 from pytest_jsbench.plugin.arguments import is_typed
 from pytest_jsbench.plugin.optionlist import OPTIONS
-from pytest_jsbench.plugin.options import value_of
+from pytest_jsbench.plugin.options import from_here, path_of, start_of, value_of
 from pytest_jsbench.plugin.recording import read_recording
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ class Settings:
         from pytest_jsbench.limits import Limits
 
         values = {option.name: value_of(config, option.name) for option in OPTIONS}
+        _place(config, values)
         record, replay = read_recording(config)
         _refuse_beside_instances({**values, "record": record, "replay": replay})
         _refuse_beside_redact({**values, "record": record})
@@ -100,19 +101,29 @@ class Settings:
             # recorded answers cost nothing, and keep nobody waiting
             limits=_limits(values) if replay is None else Limits(),
             batch=values["batch"] if replay is None else None,
-            resume=None if values["resume"] is None else config.invocation_params.dir / values["resume"],
+            resume=path_of(config, "resume"),
             shard=values["shard"],
             policy=policy,
             gates=_gates(values),
             gates_typed=is_typed(config, [f"--jsbench-{name}" for name in _GATES]),
-            baseline=None if values["baseline"] is None else config.invocation_params.dir / values["baseline"],
+            baseline=path_of(config, "baseline"),
             repeats=values["repeats"] or 1,
-            output=None if values["output"] is None else config.invocation_params.dir / values["output"],
+            output=path_of(config, "output"),
             redact=values["redact"] == "on",
             classify=tuple(values["classify"] or ()),
-            exports=tuple((name, config.invocation_params.dir / path) for name, path in values["export"] or ()),
+            exports=tuple((name, start_of(config, "export") / path) for name, path in values["export"] or ()),
             benchmark_rows=values["benchmark-rows"] or "task",
         )
+
+
+def _place(config: pytest.Config, values: dict[str, Any]) -> None:
+    """Name what may be a file, and was named in the ini file, from where pytest was started."""
+    for name in ("dataset", "instances", "prompt", "model"):
+        values[name] = None if values[name] is None else from_here(config, name, values[name])
+    values["engine-option"] = [
+        (key, from_here(config, "engine-option", value) if isinstance(value, str) else value)
+        for key, value in values["engine-option"] or ()
+    ]
 
 
 def _engine(values: Mapping[str, Any]) -> EngineConfig:

@@ -15,6 +15,7 @@ from typing import Any
 
 from pytest_jsbench.cases import Case, Message
 from pytest_jsbench.core.child_process import ChildNotStarted
+from pytest_jsbench.core.files import FileReader, Unreadable, decode
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, guarded_calls
 from pytest_jsbench.core.text import sentence
 from pytest_jsbench.errors import PromptError
@@ -22,19 +23,18 @@ from pytest_jsbench.prompts.model import Prompt, Template
 
 #: for a file, and for each case
 SECONDS = 5.0
+#: bytes of a file
+_LARGEST = 1_000_000
 
 
 def open_template(name: str) -> Template:
     """The template in that file; PromptError, with its line, where it is none."""
     path = Path(name).expanduser()
     try:
-        data = path.read_bytes()
-        source = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        message = f"prompt {name} is not UTF-8 text; expected a Jinja2 template"
-        raise PromptError(message) from None
-    except OSError as error:
-        message = f"cannot read prompt {name}: {error.strerror}; expected a Jinja2 template"
+        data = FileReader(root=path.parent, largest=_LARGEST).read_bytes(path)
+        source = decode(data)
+    except Unreadable as error:
+        message = f"prompt {name}: {error.problem}; expected a Jinja2 template"
         raise PromptError(message) from None
     _check(name, source)
     return Template(

@@ -159,7 +159,7 @@ def test_a_single_line_is_a_line(script: Any) -> None:
         ({"a": {"text": "x", "usage": {"tokens": 5}}}, "'usage' is an object of cached_tokens, input_tokens"),
         ({"a": {"text": "x", "usage": {"input_tokens": "5"}}}, "'input_tokens' is a whole number"),
         ("{", "not JSON: Expecting property name"),
-        ('{\n "a": "x",\n "b": \n}', "not JSON: Expecting value: line 4 column 1"),
+        ('{\n "a": "x",\n "b": \n}', "not JSON: Expecting value at line 4 column 1"),
         ('{"id": "a", "text": "x"}\n{"id": ', "line 2: not JSON"),
         ('{"text": "x"}\n{"id": "a", "text": "y"}', 'line 1: an object with an "id" is expected'),
         ('{"id": "a"}', "one of text, instance, decline, fault is expected"),
@@ -177,7 +177,7 @@ def test_an_answers_file_that_is_wrong_is_refused_by_name(tmp_path: Path, answer
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     config = EngineConfig(name="scripted", options={"answers": str(tmp_path / "no.json")})
-    with pytest.raises(EngineError, match=r"no answers can be read from .*no\.json"):
+    with pytest.raises(EngineError, match=r"no\.json: cannot be read: No such file"):
         find("scripted").check(config)
     assert find("scripted").describe(config).model == "scripted"
 

@@ -158,7 +158,7 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
 
     with pytest.raises(PromptError, match=r"no prompt file '.*nowhere\.j2'; expected a Jinja2 template"):
         find_template(str(tmp_path / "nowhere.j2"))
-    with pytest.raises(PromptError, match=r"bytes\.j2 is not UTF-8 text"):
+    with pytest.raises(PromptError, match=r"bytes\.j2: cannot be read: not UTF-8; expected a Jinja2"):
         find_template(str(tmp_path / "bytes.j2"))
 
 
@@ -174,3 +174,11 @@ def test_fields_are_there_for_any_schema(path: Path, schema: Any) -> None:
     case = Case(key=CASE.key, schema=schema)
 
     assert asked(path, "{{ fields | length }}!", case)[0][1] in {"0!", "1!"}
+
+
+def test_a_file_that_is_a_link_to_elsewhere_is_not_asked(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("a key")
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "ask.j2").symlink_to(tmp_path / "secret")
+    with pytest.raises(PromptError, match=r"ask\.j2: leads out of .*prompts; expected a Jinja2 template"):
+        files.open_template(str(tmp_path / "prompts" / "ask.j2"))

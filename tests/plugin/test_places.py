@@ -1,0 +1,48 @@
+"""Where paths start: those of the ini file where that file is, those of the command line where pytest was started."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS
+
+
+@pytest.mark.parametrize("source", ["schemas", "schemas/number.json", "schemas/*.json"])
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["plain", "xdist"])
+def test_paths_of_the_ini_file_start_where_it_is(
+    pytester: pytest.Pytester, source: str, workers: tuple[str, ...]
+) -> None:
+    if workers and source != "schemas":
+        pytest.skip("one of them is enough in more than one process")
+    below = pytester.mkdir("tests") / "unit"
+    below.mkdir()
+    pytester.mkdir("schemas").joinpath("number.json").write_text(json.dumps(NUMBER))
+    (pytester.path / "answers.json").write_text('{"*": "{\\"n\\": 1}"}')
+    (pytester.path / "ask.j2").write_text("Conform to {{ schema_json }}")
+    pytester.makeini(
+        f"[pytest]\njsbench_engine = scripted\njsbench_dataset = {source}\njsbench_prompt = ask.j2\n"
+        "jsbench_engine_option = answers=answers.json\njsbench_output = kept\n"
+    )
+    pytester.chdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(below)
+        result = pytester.runpytest_subprocess("-v", *WITHOUT_SLOW_PLUGINS, *workers)
+
+    result.assert_outcomes(passed=1)
+    assert "schemas::number" in result.stdout.str()
+    assert len(list((pytester.path / "kept").glob("*/records.jsonl"))) == 1
+
+
+def test_paths_of_the_command_line_start_where_pytest_was_started(pytester: pytest.Pytester) -> None:
+    below = pytester.mkdir("below")
+    (below / "number.json").write_text(json.dumps(NUMBER))
+    (below / "answers.json").write_text('{"*": "{\\"n\\": 1}"}')
+    pytester.makeini("[pytest]\njsbench_engine = scripted\njsbench_dataset = nothing.json\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(below)
+        result = pytester.runpytest_subprocess(
+            "--jsbench-dataset=number.json", "--jsbench-engine-option=answers=answers.json", *WITHOUT_SLOW_PLUGINS
+        )
+    result.assert_outcomes(passed=1)
