@@ -56,6 +56,8 @@ def _details(verdict: Verdict) -> Iterator[str]:
     if verdict.extra_fields:
         shown = ", ".join(printable(path, 80) for path in verdict.extra_fields[:5])
         yield f"  not in the schema: {shown}{', …' if len(verdict.extra_fields) > 5 else ''}"
+    if Note.SECRET_REPLACED in verdict.notes:
+        yield "  secret_replaced: it quoted a secret of this run, and was judged with * in its place"
     if Note.ADAPTATION_LOSS in verdict.notes:
         yield "  adaptation_loss: it breaks a keyword that was left out of the schema that was sent"
 

@@ -120,6 +120,8 @@ class Completion:
     timing: Timing | None
     usage: Usage = field(default_factory=Usage)
     sent: Sent | None = None
+    #: whether the text held a secret of the run, in the place of which it now has as many `*`
+    secret_replaced: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

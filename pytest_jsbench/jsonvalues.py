@@ -63,6 +63,7 @@ def generation_to_dict(generation: Generation) -> dict[str, Any]:
                 "timing": generation.timing and _timing_to_dict(generation.timing),
                 "usage": _usage_to_dict(generation.usage),
                 "sent": _sent_to_dict(generation.sent),
+                **({"secret_replaced": True} if generation.secret_replaced else {}),
             }
         case Declined():
             return {
@@ -114,7 +115,10 @@ def generation_from_dict(data: Mapping[str, Any]) -> Generation:
     if data["type"] == "completion":
         finish = FinishReason(data["finish_reason"])
         text = expect(data["text"], "text", str)
-        return Completion(text=text, finish_reason=finish, timing=timing, usage=usage, sent=sent)
+        replaced = expect(data.get("secret_replaced", False), "secret_replaced", bool)
+        return Completion(
+            text=text, finish_reason=finish, timing=timing, usage=usage, sent=sent, secret_replaced=replaced
+        )
     message = f"generation.type is {data['type']!r}; expected completion, declined, failed or decided"
     raise ValueError(message)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pytest_jsbench.generations import Completion
 from pytest_jsbench.verdicts import Judge, Note, Verdict, decide
 
 if TYPE_CHECKING:
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
 
 
 def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ...], judge: Judge) -> Verdict:
-    """The verdict, with a note where an answer breaks a keyword that the engine was never told of."""
+    """The verdict, with notes: the answer quoted a secret, or it breaks a keyword that the engine was never told."""
     verdict = decide(generation, schema, judge)
+    if isinstance(generation, Completion) and generation.secret_replaced:
+        verdict = replace(verdict, notes=(*verdict.notes, Note.SECRET_REPLACED))
     dropped = {change.keyword for change in changes if change.kind == "widened"}
     if dropped.isdisjoint(violation.keyword for violation in verdict.violations):
         return verdict

@@ -30,10 +30,10 @@ class Terms:
     min_pass: int | None = None
     engine: str | None = None
     model: str | None = None
-    base_url: str | None = None
+    base_url: str | None = field(default=None, repr=False)
     api_key_env: str | None = None
     response_format: ResponseFormat | None = None
-    engine_options: Mapping[str, Any] = field(default_factory=dict)
+    engine_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     temperature: float | None = None
     max_tokens: int | None = None
     seed: int | None = None

@@ -7,17 +7,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.engines import anthropic_answers
+from pytest_jsbench.engines.addresses import Address
 from pytest_jsbench.engines.bodies import response_hooks
 from pytest_jsbench.engines.calls import reading, settle
+from pytest_jsbench.engines.credentials import public_extras
 from pytest_jsbench.engines.deadlines import Deadline
 from pytest_jsbench.engines.faults import connection_fault, decide, request_fault
 from pytest_jsbench.engines.options import Options, choose_format
+from pytest_jsbench.engines.origins import client_options
 from pytest_jsbench.engines.provider_errors import EnclosedError, ProviderError
 from pytest_jsbench.engines.requirements import (
     Key,
+    find_address,
     find_key,
     find_model,
-    find_url,
     package_version,
     require_package,
 )
@@ -25,7 +28,7 @@ from pytest_jsbench.generations import CallError, EngineInfo, ResponseFormat, Se
 from pytest_jsbench.timing import Stopwatch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     import anthropic
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 DEFAULT_MODEL = "claude-haiku-4-5"
 HOME = "https://api.anthropic.com"
 FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL, ResponseFormat.TEXT)
-OPTIONS = frozenset({"stream", "strict", "schema_name", "extra_body", "extra_headers"})
+OPTIONS = frozenset({"stream", "strict", "schema_name", "extra_body", "extra_headers", "extra_query"})
 
 _BEARER = "ANTHROPIC_AUTH_TOKEN"
 
@@ -49,32 +52,42 @@ class MessagesSettings:
     """How one Messages server is spoken to."""
 
     model: str
-    base_url: str
+    address: Address
     response_format: ResponseFormat
     streaming: bool
     #: of a tool: whether the server is held to its schema, or only shown it
     strict: bool
     #: the tool's name; a constant, because a model may read it as a hint
     schema_name: str
-    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    extra_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
     extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    extra_query: Mapping[str, str] = field(default_factory=dict, repr=False)
+    #: what of the three may be known
+    extras: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_config(cls, config: EngineConfig) -> MessagesSettings:
         """Read what a user said; EngineError for what cannot be done."""
         options = Options(config, OPTIONS)
-        url = find_url(config, "ANTHROPIC_BASE_URL")
-        at_home = url is None or is_anthropic(url)
+        address = find_address(config, "ANTHROPIC_BASE_URL") or Address(url=HOME)
+        at_home = is_anthropic(address.url)
         return cls(
-            model=find_model(config, url=None if at_home else url, default=DEFAULT_MODEL),
-            base_url=url or HOME,
+            model=find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL),
+            address=address,
             response_format=choose_format(config, FORMATS),
             streaming=options.flag("stream", default=True),
             strict=options.flag("strict", default=True),
             schema_name=options.identifier("schema_name", default="output"),
             extra_body=options.mapping("extra_body"),
-            extra_headers=options.headers("extra_headers"),
+            extra_headers=options.texts("extra_headers"),
+            extra_query={**address.query, **options.texts("extra_query")},
+            extras=public_extras(config),
         )
+
+    @property
+    def base_url(self) -> str:
+        """The server's address, without what lets somebody in."""
+        return self.address.url
 
     def to_arguments(self, request: Request) -> dict[str, Any]:
         """The arguments of the SDK's `create`; the API has no seed, and few models take a temperature."""
@@ -112,15 +125,21 @@ def is_anthropic(url: str) -> bool:
     return url.rstrip("/") == HOME
 
 
-def new_client(settings: MessagesSettings, key: Key, **options: Any) -> anthropic.Anthropic:
-    """The SDK's client of that server, with the key as the server takes it."""
+def new_client(
+    settings: MessagesSettings, key: Key, *, response: Sequence[Callable[..., Any]] = (), **options: Any
+) -> anthropic.Anthropic:
+    """The SDK's client of that server alone, with the key as the server takes it, and hooks for its responses."""
     import anthropic
 
     bearer = key.variable == _BEARER
+    http = client_options(settings.address, sdk_error=anthropic.AnthropicError)
+    hooks = {**http["event_hooks"], "response": list(response)}
     return anthropic.Anthropic(
         api_key=None if bearer else key.value,
         auth_token=key.value if bearer else None,
         base_url=settings.base_url,
+        default_query=dict(settings.extra_query),
+        http_client=anthropic.DefaultHttpxClient(auth=http["auth"], event_hooks=hooks),
         **options,
     )
 
@@ -129,13 +148,10 @@ class MessagesEngine:
     """Calls one Messages server, with one client for its whole life."""
 
     def __init__(self, settings: MessagesSettings, info: EngineInfo, *, key: Key) -> None:
-        import anthropic
-
         self._settings = settings
         self._info = info
         self._key = key
-        http_client = anthropic.DefaultHttpxClient(event_hooks={"response": response_hooks()})
-        self._client = new_client(settings, key, max_retries=0, http_client=http_client)
+        self._client = new_client(settings, key, response=response_hooks(), max_retries=0)
 
     @property
     def info(self) -> EngineInfo:
@@ -228,8 +244,7 @@ def _describe(settings: MessagesSettings, *, engine: str) -> EngineInfo:
     details: dict[str, Any] = {"anthropic": package_version("anthropic")}
     if settings.response_format is ResponseFormat.TOOL:
         details["strict"] = settings.strict
-    if settings.extra_body:
-        details["extra_body"] = dict(settings.extra_body)
+    details |= settings.extras
     return EngineInfo(
         engine=engine,
         model=settings.model,

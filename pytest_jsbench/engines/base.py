@@ -63,14 +63,14 @@ class EngineConfig:
 
     name: str
     model: str | None = None
-    base_url: str | None = None
+    base_url: str | None = field(default=None, repr=False)
     api_key_env: str | None = None
     #: a key that no user gave, such as the local server's own; never written anywhere
     api_key: str | None = field(default=None, repr=False)
     #: None: the engine's strongest
     response_format: ResponseFormat | None = None
     #: `--jsbench-engine-option KEY=VALUE`, values read as JSON where they are JSON
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as builtins."""

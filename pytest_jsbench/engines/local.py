@@ -15,6 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_jsbench.engines.addresses import Address
 from pytest_jsbench.engines.bounded import CannotBound, bounded_within
 from pytest_jsbench.engines.local_process import serving
 from pytest_jsbench.engines.local_server import ServerSettings
@@ -218,7 +219,7 @@ def chat_engine(config: EngineConfig, info: EngineInfo) -> OpenAIEngine:
     """What speaks to the server that `prepare` has started."""
     settings = OpenAISettings(
         model=_model_name(config),
-        base_url=str(config.base_url),
+        address=Address.parse(str(config.base_url)),
         response_format=info.response_format,
         streaming=info.streaming,
         strict=True,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
+from pytest_jsbench.core.secrets import REDACTED, Secrets
 from pytest_jsbench.core.text import LONGEST, sentence
 from pytest_jsbench.engines.requirements import NO_KEY
-
-_REDACTED = "[key]"
 
 #: what looks like a provider's key, whole or half masked as providers quote it (`sk-abc***xyz`)
 _KEY_LIKE = re.compile(
@@ -18,5 +17,5 @@ _KEY_LIKE = re.compile(
 def one_line(text: str, *, secret: str | None = None) -> str:
     """The text on one line of at most 300 characters; the secret, and whatever looks like one, replaced."""
     if secret and secret != NO_KEY:
-        text = text.replace(secret, _REDACTED)
-    return sentence(_KEY_LIKE.sub(_REDACTED, text[: 100 * LONGEST]))
+        text = Secrets([secret]).out_of_message(text)
+    return sentence(_KEY_LIKE.sub(REDACTED, text[: 100 * LONGEST]))

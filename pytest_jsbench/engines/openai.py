@@ -12,6 +12,7 @@ from pytest_jsbench.engines.calls import reading, settle
 from pytest_jsbench.engines.deadlines import Deadline
 from pytest_jsbench.engines.faults import connection_fault, decide, request_fault
 from pytest_jsbench.engines.openai_settings import Api, OpenAISettings, is_openai
+from pytest_jsbench.engines.origins import client_options
 from pytest_jsbench.engines.provider_errors import EnclosedError, ProviderError
 from pytest_jsbench.engines.rehearsals import rehearse
 from pytest_jsbench.engines.requirements import Key, find_key, package_version, require_package
@@ -19,8 +20,10 @@ from pytest_jsbench.generations import CallError, Declined, EngineInfo, Response
 from pytest_jsbench.timing import Stopwatch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
+
+    import httpx2
 
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.batches import Batches
@@ -42,9 +45,8 @@ class OpenAIEngine:
             api_key=key.value,
             base_url=settings.base_url,
             max_retries=0,
-            http_client=openai.DefaultHttpxClient(
-                trust_env=settings.proxies, event_hooks={"response": response_hooks()}
-            ),
+            default_query=dict(settings.extra_query),
+            http_client=http_client(settings, response=response_hooks()),
         )
 
     @property
@@ -117,6 +119,16 @@ class OpenAIEngine:
             return read(response, watch, streaming=settings.streaming).to_generation(sent)
 
 
+def http_client(settings: OpenAISettings, **hooks: list[Callable[..., Any]]) -> httpx2.Client:
+    """What carries the SDK's calls to that server, and nowhere else."""
+    import openai
+
+    options = client_options(settings.address, sdk_error=openai.OpenAIError)
+    return openai.DefaultHttpxClient(
+        trust_env=settings.proxies, auth=options["auth"], event_hooks=options["event_hooks"] | hooks
+    )
+
+
 def explain(error: Exception, sent: Sent, *, address: str, secret: str) -> Declined | CallError:
     """What an exception of the SDK says of a call."""
     import httpx2
@@ -179,8 +191,7 @@ def describe(settings: OpenAISettings, *, engine: str) -> EngineInfo:
         details["strict"] = settings.strict
     if settings.api is not Api.CHAT:
         details["api"] = settings.api.value
-    if settings.extra_body:
-        details["extra_body"] = dict(settings.extra_body)
+    details |= settings.extras
     return EngineInfo(
         engine=engine,
         model=settings.model,

@@ -22,7 +22,7 @@ from pytest_jsbench.engines.batches import (
 from pytest_jsbench.engines.calls import reading
 from pytest_jsbench.engines.faults import decide
 from pytest_jsbench.engines.messages import one_line
-from pytest_jsbench.engines.openai import explain
+from pytest_jsbench.engines.openai import explain, http_client
 from pytest_jsbench.engines.openai_settings import Api
 from pytest_jsbench.engines.provider_errors import ProviderError
 from pytest_jsbench.generations import CallError, Declined, Failed, FaultKind, ResponseFormat, Sent
@@ -66,7 +66,8 @@ class OpenAIBatches:
             max_retries=RETRIES,
             timeout=TIMEOUT,
             default_headers=dict(settings.extra_headers),
-            http_client=openai.DefaultHttpxClient(trust_env=settings.proxies),
+            default_query=dict(settings.extra_query),
+            http_client=http_client(settings),
         )
 
     @property

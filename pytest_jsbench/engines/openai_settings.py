@@ -7,8 +7,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from pytest_jsbench.engines.addresses import Address
+from pytest_jsbench.engines.credentials import public_extras
 from pytest_jsbench.engines.options import Options, choose_format
-from pytest_jsbench.engines.requirements import find_model, find_url
+from pytest_jsbench.engines.requirements import find_address, find_model
 from pytest_jsbench.generations import ResponseFormat
 
 if TYPE_CHECKING:
@@ -25,7 +27,9 @@ FORMATS = (
     ResponseFormat.TOOL,
     ResponseFormat.TEXT,
 )
-OPTIONS = frozenset({"api", "stream", "strict", "schema_name", "max_tokens_field", "extra_body", "extra_headers"})
+OPTIONS = frozenset(
+    {"api", "stream", "strict", "schema_name", "max_tokens_field", "extra_body", "extra_headers", "extra_query"}
+)
 
 
 class Api(StrEnum):
@@ -40,7 +44,7 @@ class OpenAISettings:
     """How one server is spoken to."""
 
     model: str
-    base_url: str
+    address: Address
     response_format: ResponseFormat
     streaming: bool
     #: whether the server is told to hold to the schema, or only shown it
@@ -50,8 +54,11 @@ class OpenAISettings:
     #: of chat `max_completion_tokens` at OpenAI and `max_tokens` everywhere else; of responses `max_output_tokens`
     max_tokens_field: str
     api: Api = Api.CHAT
-    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    extra_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
     extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    extra_query: Mapping[str, str] = field(default_factory=dict, repr=False)
+    #: what of the three may be known
+    extras: Mapping[str, Any] = field(default_factory=dict)
     #: whether the environment's proxies are used
     proxies: bool = True
 
@@ -59,12 +66,12 @@ class OpenAISettings:
     def from_config(cls, config: EngineConfig) -> OpenAISettings:
         """Read what a user said; EngineError for what cannot be done."""
         options = Options(config, OPTIONS)
-        url = find_url(config, "OPENAI_BASE_URL")
-        at_home = url is None or is_openai(url)
+        address = find_address(config, "OPENAI_BASE_URL") or Address(url=HOME)
+        at_home = is_openai(address.url)
         api = options.choice("api", Api, default=Api.CHAT)
         return cls(
-            model=find_model(config, url=None if at_home else url, default=DEFAULT_MODEL),
-            base_url=url or HOME,
+            model=find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL),
+            address=address,
             response_format=choose_format(config, FORMATS),
             streaming=options.flag("stream", default=True),
             strict=options.flag("strict", default=True),
@@ -72,8 +79,15 @@ class OpenAISettings:
             max_tokens_field=options.text("max_tokens_field", default=_tokens_field(api, at_home=at_home)),
             api=api,
             extra_body=options.mapping("extra_body"),
-            extra_headers=options.headers("extra_headers"),
+            extra_headers=options.texts("extra_headers"),
+            extra_query={**address.query, **options.texts("extra_query")},
+            extras=public_extras(config),
         )
+
+    @property
+    def base_url(self) -> str:
+        """The server's address, without what lets somebody in."""
+        return self.address.url
 
     def limited(self, arguments: dict[str, Any], max_tokens: int, *, known: tuple[str, ...]) -> dict[str, Any]:
         """The arguments with the limit, the extra body and the extra headers, as the SDK's `create` takes them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pytest_jsbench.engines.credentials import resolve
 from pytest_jsbench.engines.messages import one_line
 from pytest_jsbench.errors import EngineError, nearest
 
@@ -59,11 +60,14 @@ class Options:
         return int(value) if sound else self._refuse(name, "a whole number above 0")
 
     def mapping(self, name: str) -> Mapping[str, Any]:
-        """A JSON object; empty when it is not given."""
+        """A JSON object, with what it reads from the environment; empty when it is not given."""
         value = self._values.get(name, {})
-        return value if isinstance(value, dict) else self._refuse(name, "a JSON object")
+        if not isinstance(value, dict):
+            self._refuse(name, "a JSON object")
+        found: Mapping[str, Any] = resolve(value, option=name, engine=self._engine)
+        return found
 
-    def headers(self, name: str) -> Mapping[str, str]:
+    def texts(self, name: str) -> Mapping[str, str]:
         """A JSON object of strings."""
         value: Mapping[str, str] = self.mapping(name)
         if not all(isinstance(text, str) for text in value.values()):

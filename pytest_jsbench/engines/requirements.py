@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
+from pytest_jsbench.engines.addresses import Address, without_credentials
 from pytest_jsbench.errors import EngineError, MissingRequirement
 
 if TYPE_CHECKING:
@@ -82,21 +82,18 @@ def _sendable(engine: str, variable: str, value: str) -> str:
     raise MissingRequirement(message)
 
 
-def find_url(config: EngineConfig, variable: str) -> str | None:
+def find_address(config: EngineConfig, variable: str) -> Address | None:
     """The server's address from the option or the SDK's own variable; None for the provider's own server."""
     given = config.base_url or os.environ.get(variable, "").strip() or None
     if given is None:
         return None
     source = "--jsbench-base-url" if config.base_url else variable
     try:
-        parts = urlsplit(given)
-        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        return Address.parse(given)
     except ValueError:
-        sound = False
-    if not sound:
-        message = f"{source} is not an address: {given!r}; expected http://host:port/path or https://…"
-        raise EngineError(message)
-    return given
+        found = without_credentials(given)
+        message = f"{source} is not an address: {found!r}; expected http://host:port/path or https://…"
+        raise EngineError(message) from None
 
 
 def find_model(config: EngineConfig, *, url: str | None, default: str) -> str:

@@ -21,6 +21,7 @@ from pytest_jsbench import __version__
 from pytest_jsbench.cases import CaseKey, digest, safe_name
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ParamsChecker
+from pytest_jsbench.engines.redaction import check, describe
 from pytest_jsbench.engines.registry import find, require_acceptor, require_batches
 from pytest_jsbench.errors import EngineError, JSBenchError
 from pytest_jsbench.generations import EngineInfo, GenerationParams, ResponseFormat
@@ -30,6 +31,7 @@ from pytest_jsbench.plugin.classifying import find_classifiers
 from pytest_jsbench.plugin.handover import Handover
 from pytest_jsbench.plugin.options import given_arguments
 from pytest_jsbench.plugin.redacting import quieten
+from pytest_jsbench.plugin.redaction import Redaction
 from pytest_jsbench.plugin.selection import Selected
 from pytest_jsbench.plugin.settings import Settings
 from pytest_jsbench.plugin.starting import start
@@ -80,6 +82,8 @@ class Active:
     exporters: tuple[tuple[Exporter, Path], ...]
     #: what gives failed attempts codes of the project's own
     classifiers: tuple[Classifier, ...]
+    #: what keeps the engines' secrets out of all that is shown
+    redaction: Redaction
 
     @property
     def metadata(self) -> RunMetadata:
@@ -104,6 +108,7 @@ def activate(config: pytest.Config) -> None:
     config.stash[ACTIVE] = active
     if active.settings.redact:
         quieten(config)
+    config.pluginmanager.register(active.redaction, "jsbench-redaction")
     _register_markers(config)
     marks.register(config, (key.task for key in active.keys))
 
@@ -149,7 +154,7 @@ def _active(config: pytest.Config) -> Active:
     # no fixture runs either, and so no test can ask
     asked_only = bool(config.option.collectonly or getattr(config.option, "setupplan", False))
     if run is None and not asked_only:
-        factory.check(settings.engine)
+        check(factory, settings.engine)
     params = GenerationParams(
         max_tokens=settings.max_tokens or factory.max_tokens,
         temperature=settings.temperature,
@@ -193,6 +198,7 @@ def _active(config: pytest.Config) -> Active:
         rerun=printable(shlex.join(["pytest", *given_arguments(config)]), 2000),
         exporters=_exporters(settings, config),
         classifiers=classifiers,
+        redaction=Redaction(config, settings.engine),
     )
 
 
@@ -228,7 +234,7 @@ def _register_markers(config: pytest.Config) -> None:
 def _describe(factory: EngineFactory, config: EngineConfig, *, tolerant: bool) -> EngineInfo:
     """Who the engine will be; listing the cases does not need it, and leaves open what cannot be found out."""
     try:
-        return factory.describe(config)
+        return describe(factory, config)
     except EngineError:
         if not tolerant:
             raise

@@ -14,6 +14,7 @@ from pytest_jsbench.batching.answers import Answers
 from pytest_jsbench.batching.file import BatchFile, Part, doubt, read_parts
 from pytest_jsbench.batching.gathering import gather
 from pytest_jsbench.batching.handing import Handing, Polling, Standing
+from pytest_jsbench.engines.redaction import build_batches
 from pytest_jsbench.engines.registry import require_batches
 from pytest_jsbench.errors import JSBenchError
 from pytest_jsbench.limits import Admission
@@ -106,7 +107,7 @@ class Batch:
         active = self._active
         assert active.folder is not None
         factory = require_batches(active.factory, active.settings.engine.name)
-        batches = factory.build_batches(active.settings.engine)
+        batches = build_batches(factory, active.settings.engine)
         resources.callback(batches.close)
         limit = active.run.limits.max_cost
         handing = self._handing = Handing(

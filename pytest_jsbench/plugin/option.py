@@ -29,12 +29,28 @@ def assignment(text: str) -> tuple[str, Any]:
     """Reads KEY=VALUE, the value as JSON where it is JSON."""
     key, separator, value = text.partition("=")
     if not (key and separator):
-        message = f"expected KEY=VALUE, found {text!r}"
+        # what is without a = may be a value, and so a secret
+        message = f"expected KEY=VALUE, found {'no =' if not separator else 'no KEY'}"
         raise ValueError(message)
     try:
         return key, json.loads(value)
     except ValueError:
         return key, value
+
+
+def shown_assignment(text: str) -> str:
+    """The text as it may be shown: an engine's option that may hold a secret is `KEY=…`."""
+    from pytest_jsbench.engines.credentials import HIDDEN, shown_option
+
+    key, value = assignment(text)
+    return text if shown_option(key, value) == value else f"{key}={HIDDEN}"
+
+
+def shown_address(text: str) -> str:
+    """The URL as it may be shown: without user, password and query."""
+    from pytest_jsbench.engines.addresses import without_credentials
+
+    return without_credentials(text)
 
 
 def export(text: str) -> tuple[str, str]:
@@ -101,6 +117,8 @@ class Option:
     repeated: bool = False
     #: its value where it is given without one
     bare: str | None = None
+    #: the text as it may be shown, for one that may hold a secret
+    shown: Callable[[str], str] = str
 
     @property
     def flag(self) -> str:

@@ -12,6 +12,8 @@ from pytest_jsbench.plugin.option import (
     names,
     sample,
     shard,
+    shown_address,
+    shown_assignment,
 )
 
 OPTIONS = (
@@ -23,7 +25,7 @@ OPTIONS = (
         "nothing.",
     ),
     Option(name="model", metavar="ID", help="The model (for local a GGUF file). Default: the engine's."),
-    Option(name="base-url", metavar="URL", help="Any server compatible with the engine's API."),
+    Option(name="base-url", metavar="URL", help="Any server compatible with the engine's API.", shown=shown_address),
     Option(
         name="api-key-env",
         metavar="VAR",
@@ -53,6 +55,7 @@ OPTIONS = (
         name="engine-option",
         metavar="KEY=VALUE",
         parse=assignment,
+        shown=shown_assignment,
         repeated=True,
         help="Anything else the engine takes; repeatable; the value is read as JSON where it is JSON.",
     ),

@@ -84,5 +84,5 @@ def given_arguments(config: pytest.Config) -> list[str]:
     for option in OPTIONS:
         given = config.getoption(option.dest)
         if given is not None and option.name not in _NOT_FOR_ONE_CASE:
-            arguments += [f"{option.flag}={text}" for text in (given if option.repeated else [given])]
+            arguments += [f"{option.flag}={option.shown(text)}" for text in (given if option.repeated else [given])]
     return arguments

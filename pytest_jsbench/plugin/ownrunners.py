@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from pytest_jsbench.adaptation.choosing import adapter
 from pytest_jsbench.cases import digest
+from pytest_jsbench.engines.credentials import public
+from pytest_jsbench.engines.redaction import build, check
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.generations import Failed
 from pytest_jsbench.limits import Refused
@@ -101,7 +103,7 @@ class OwnRunners:
         """A digest of all that decides an answer besides the question: the engine, and the sampling."""
         config = question.terms.engine_config(self._active.settings.engine)
         sampling = {name: getattr(runner.params, name) for name in ("max_tokens", "temperature", "seed")}
-        return digest({"engine": _name(config), **sampling})
+        return digest({"engine": _json(public(config)), **sampling})
 
     def _runner(self, question: Question) -> Runner:
         runner = self._worker.runner()
@@ -128,21 +130,22 @@ class OwnRunners:
         return dataclasses.replace(runner, engine=engine, context=context, admission=self._worker.admission(who))
 
     def _engine(self, config: EngineConfig) -> Engine:
-        name = _name(config)
+        name = digest(_json(config.to_dict()))  # of all that was said of it, and so to be written nowhere
         with self._lock:
             if name not in self._engines:
                 factory = find(config.name)
-                factory.check(config)
+                self._active.redaction.add(config)
+                check(factory, config)
                 prepared = self._resources.enter_context(factory.prepare(config))
-                engine = self._worker.recorded(factory.build(prepared))
+                engine = self._worker.recorded(build(factory, prepared))
                 self._resources.callback(engine.close)
                 self._engines[name] = engine
             return self._engines[name]
 
 
-def _name(config: EngineConfig) -> str:
-    """All that was said of an engine; never to be written anywhere as it is."""
-    return json.dumps(config.to_dict(), sort_keys=True, default=repr)
+def _json(value: object) -> str:
+    # a marker's options may be any objects
+    return json.dumps(value, sort_keys=True, default=repr)
 
 
 def _asked_the_same(

@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Generator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
@@ -15,6 +16,7 @@ from pytest_jsbench.adaptation.choosing import adapter
 from pytest_jsbench.classifiers import classify
 from pytest_jsbench.engines.base import Acceptor, Engine, EngineConfig
 from pytest_jsbench.engines.recorder import RecordingEngine
+from pytest_jsbench.engines.redaction import build, describe
 from pytest_jsbench.engines.registry import require_acceptor
 from pytest_jsbench.errors import EngineError, JournalError
 from pytest_jsbench.generations import Failed
@@ -151,7 +153,7 @@ class Worker:
             if self._batch_runner is None:
                 from pytest_jsbench.batching.answers import BatchedEngine
 
-                info = self._active.factory.describe(self._active.settings.engine)
+                info = describe(self._active.factory, self._active.settings.engine)
                 engine = BatchedEngine(self._active.run.answers, replace(info, streaming=False))
                 runner = self._new_runner(self.recorded(engine))
                 self._batch_runner = replace(runner, retries=0, admission=None)
@@ -214,7 +216,7 @@ class Worker:
                 admission.stop(refusal)
 
     def _build_runner(self) -> Runner:
-        return self._new_runner(self.recorded(self._build(self._active.factory.build)))
+        return self._new_runner(self.recorded(self._build(partial(build, self._active.factory))))
 
     def _new_runner(self, engine: Engine) -> Runner:
         active = self._active

@@ -50,6 +50,8 @@ class Note(StrEnum):
     REASONING_STRIPPED = "reasoning_stripped"
     #: the answer breaks a keyword that was left out of the schema that the engine was sent
     ADAPTATION_LOSS = "adaptation_loss"
+    #: the answer quoted a secret of the run, and was judged, and is kept, with as many `*` in its place
+    SECRET_REPLACED = "secret_replaced"  # noqa: S105  a note's name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

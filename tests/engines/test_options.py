@@ -59,7 +59,7 @@ def test_an_identifier_is_what_providers_take(value: object) -> None:
 
 def test_headers_are_strings_and_are_not_shown() -> None:
     with pytest.raises(EngineError, match="a JSON object of strings") as caught:
-        options(body={"authorization": 123456}).headers("body")
+        options(body={"authorization": 123456}).texts("body")
     assert "123456" not in str(caught.value)
 
 

@@ -5,8 +5,9 @@ import importlib.util
 import pytest
 
 from pytest_jsbench.engines import requirements
+from pytest_jsbench.engines.addresses import Address
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.requirements import NO_KEY, find_key, find_model, find_url, require_package
+from pytest_jsbench.engines.requirements import NO_KEY, find_address, find_key, find_model, require_package
 from pytest_jsbench.errors import EngineError, MissingRequirement
 
 CONFIG = EngineConfig(name="openai")
@@ -69,14 +70,14 @@ def test_a_server_that_asks_for_no_key_gets_a_word_in_its_place() -> None:
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "ftp://h/v1", "http://", "http://h:x/", "http://[::1"])
 def test_what_is_no_address_is_refused_before_any_call(url: str) -> None:
     with pytest.raises(EngineError, match=r"--jsbench-base-url is not an address"):
-        find_url(EngineConfig(name="openai", base_url=url), "OPENAI_BASE_URL")
+        find_address(EngineConfig(name="openai", base_url=url), "OPENAI_BASE_URL")
 
 
 def test_the_sdks_own_variable_gives_the_address_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://h/v1")
-    assert find_url(CONFIG, "OPENAI_BASE_URL") == "http://h/v1"
+    assert find_address(CONFIG, "OPENAI_BASE_URL") == Address(url="http://h/v1")
     monkeypatch.setenv("OPENAI_BASE_URL", "")
-    assert find_url(CONFIG, "OPENAI_BASE_URL") is None
+    assert find_address(CONFIG, "OPENAI_BASE_URL") is None
 
 
 def test_another_server_has_no_default_model() -> None:

@@ -1,0 +1,186 @@
+"""What a user lets an engine in with: taken from where it is kept, and known, so that it is never written down."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, quote_plus, unquote
+
+from pytest_jsbench.core.secrets import Secrets
+from pytest_jsbench.engines.addresses import Address, without_credentials
+from pytest_jsbench.engines.requirements import NO_KEY
+from pytest_jsbench.errors import EngineError
+
+if TYPE_CHECKING:
+    from pytest_jsbench.engines.base import EngineConfig
+
+#: before a variable's name, in the place of a text in an option
+FROM_ENVIRONMENT = "env:"
+HIDDEN = "…"
+
+#: options whose values say nothing but how the engine works
+_OPEN = frozenset(
+    {"api", "stream", "strict", "schema_name", "max_tokens_field", "bounded", "slots", "context", "threads"}
+    | {"start_timeout", "compile_timeout", "mask_timeout", "memory", "records", "folder", "answers"}
+)
+#: a name that says that its value lets somebody in
+_TELLING = re.compile(
+    r"key(?!word)|token(?!s)|secret|passw|credential|cookie|\bsig|\bcode\b|auth(?!or)|license", re.IGNORECASE
+)
+#: headers that everybody may read
+_PUBLIC_HEADERS = re.compile(
+    r"accept(-.+)?|content-type|user-agent|(http-)?referer|origin|x-title|.+-(version|beta)", re.IGNORECASE
+)
+#: variables that hold keys: the SDKs' and, where they hold nothing shorter than a key, any that are named so
+_KEYS = frozenset({"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})
+_KEY_LIKE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|_PAT)$", re.IGNORECASE)
+_SHORTEST_KEY = 16
+_URLS = re.compile(r"(OPENAI|ANTHROPIC)_BASE_URL|(HTTP|HTTPS|ALL|FTP|WS|WSS)_PROXY", re.IGNORECASE)
+_HEADERS = re.compile(r"(OPENAI|ANTHROPIC)_CUSTOM_HEADERS")
+
+
+def resolve(value: Any, *, option: str, engine: str) -> Any:
+    """The option's value, with each `env:VAR` as the variable holds it; EngineError where one is not set."""
+    match value:
+        case str() if value.startswith(FROM_ENVIRONMENT):
+            variable = value.removeprefix(FROM_ENVIRONMENT)
+            if found := os.environ.get(variable, "").strip():
+                return found
+            message = (
+                f"option '{option}' of engine '{engine}' is to be read from the variable {variable}, which is not set"
+            )
+            raise EngineError(message)
+        case dict():
+            return {name: resolve(each, option=option, engine=engine) for name, each in value.items()}
+        case list():
+            return [resolve(each, option=option, engine=engine) for each in value]
+        case _:
+            return value
+
+
+def outline(value: Any, name: str = "") -> Any:
+    """What may be known of an option's value: names, numbers, flags, and which variables are read; texts as `…`."""
+    match value:
+        case dict():
+            return {inner: outline(each, f"{name} {inner}") for inner, each in value.items()}
+        case list():
+            return [outline(each, name) for each in value]
+        case str() if value.startswith(FROM_ENVIRONMENT):
+            return value
+        case bool() | None:
+            return value
+        case int() | float() if not _TELLING.search(name):
+            return value
+        case _:
+            return HIDDEN
+
+
+def mark(value: Any) -> str:
+    """
+    Two digits by which two values with one outline are told apart, mostly; empty where they hold no other texts.
+
+    What stands behind a telling name has no part in it: a renewed key asks the same. Of the other texts together it
+    gives away eight bits, so that nobody finds out by guessing what they are.
+    """
+    texts = [text for name, text in _texts(value, "") if outline(text) == HIDDEN and not _TELLING.search(name)]
+    return f"#{hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:2]}" if texts else ""
+
+
+def shown_option(name: str, value: Any) -> Any:
+    """An engine's option as it may be shown."""
+    return value if name in _OPEN else outline(value, name)
+
+
+def public_extras(config: EngineConfig) -> dict[str, Any]:
+    """What a run's details say of what is sent beside the request: names of headers, an outline of the rest."""
+    given = {
+        name: config.options[name]
+        for name in ("extra_body", "extra_headers", "extra_query")
+        if config.options.get(name)
+    }
+    details = {
+        name: sorted(value) if name == "extra_headers" else outline(value, name) for name, value in given.items()
+    }
+    if told_apart := mark(given.get("extra_body")):
+        details["extra_body_mark"] = told_apart
+    return details
+
+
+def public(config: EngineConfig) -> dict[str, Any]:
+    """All that may be known of a configuration; equal for two that ask the same."""
+    return {
+        "name": config.name,
+        "model": config.model,
+        "base_url": config.base_url and without_credentials(config.base_url),
+        "api_key_env": config.api_key_env,
+        "response_format": config.response_format and config.response_format.value,
+        "options": {name: shown_option(name, value) for name, value in config.options.items()},
+        "mark": mark({name: value for name, value in config.options.items() if name not in _OPEN | {"extra_headers"}}),
+    }
+
+
+def find_secrets(config: EngineConfig) -> Secrets:
+    """Every secret that this process knows and the engine may send or say."""
+    texts = [config.api_key or "", *_of_environment(config.api_key_env), *_of_options(config.options)]
+    urls = [config.base_url or "", *(value for name, value in os.environ.items() if _URLS.fullmatch(name))]
+    told: list[str] = []
+    for url in urls:
+        try:
+            address = Address.parse(url)
+        except ValueError:
+            texts.append(url.partition("://")[2].rpartition("@")[0])
+            continue
+        user, password = address.userinfo or ("", "")
+        texts += [password or user, f"{user}:{password}" if password else ""]
+        texts += [value for name, value in address.query.items() if _TELLING.search(name)]
+        told += [f"{quote(user)}:{quote(password)}@", f"{user}:{password}@"] if password else []
+        told += [f"{name}={form(value)}" for name, value in address.query.items() for form in (str, quote, quote_plus)]
+    return Secrets((text for text in texts if text and text != NO_KEY), told=told)
+
+
+def _of_environment(named: str | None) -> Iterator[str]:
+    for name, value in os.environ.items():
+        long = len(value) >= _SHORTEST_KEY and len(value.split()) == 1
+        if name == named or name in _KEYS or (long and _KEY_LIKE.search(name)):
+            yield value
+        elif _HEADERS.fullmatch(name):
+            for line in value.splitlines():
+                header, _, text = line.partition(":")
+                if not _PUBLIC_HEADERS.fullmatch(header.strip()):
+                    yield from _of_header(text)
+
+
+def _of_options(options: Mapping[str, Any]) -> Iterator[str]:
+    for option, value in options.items():
+        for name, text in _texts(value, option):
+            if text.startswith(FROM_ENVIRONMENT):
+                yield os.environ.get(text.removeprefix(FROM_ENVIRONMENT), "")
+            elif option == "extra_headers" and not _PUBLIC_HEADERS.fullmatch(name.removeprefix("extra_headers ")):
+                yield from _of_header(text)
+            elif option not in _OPEN and _TELLING.search(name):
+                yield text
+
+
+def _of_header(text: str) -> Iterator[str]:
+    """The value, and the credentials in one such as `Bearer …`."""
+    yield text
+    yield unquote(text.strip().rpartition(" ")[2])
+
+
+def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
+    """Each text in an option's value, and the names that lead to it; a number behind a telling name is one too."""
+    match value:
+        case dict():
+            for inner, each in value.items():
+                yield from _texts(each, f"{name} {inner}".strip())
+        case list():
+            for each in value:
+                yield from _texts(each, name)
+        case str():
+            yield name, value
+        case int() | float() if not isinstance(value, bool) and _TELLING.search(name):
+            yield name, str(value)

@@ -1,0 +1,77 @@
+"""What leaves this process beside the records is free of secrets too: reports, log records, warnings, usage errors."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_jsbench.engines.credentials import find_secrets
+
+if TYPE_CHECKING:
+    import warnings
+
+    from pytest_jsbench.core.secrets import Secrets
+    from pytest_jsbench.engines.base import EngineConfig
+
+_FORMATTER = logging.Formatter()
+
+
+class Redaction:
+    """Looks at whatever pytest is about to show, while a run lasts."""
+
+    def __init__(self, config: pytest.Config, engine: EngineConfig) -> None:
+        self._secrets: list[Secrets] = [find_secrets(engine)]
+        make = logging.getLogRecordFactory()
+        # SDKs log addresses and headers at DEBUG, to whichever handler a user or pytest has put up
+        logging.setLogRecordFactory(self._log_records(make))
+        config.add_cleanup(lambda: logging.setLogRecordFactory(make))
+
+    def add(self, engine: EngineConfig) -> None:
+        """Another engine is going to be asked."""
+        self._secrets.append(find_secrets(engine))
+
+    def out_of(self, text: str) -> str:
+        """The text without the secrets that are known so far."""
+        for secrets in self._secrets:
+            text = secrets.out_of_message(text)
+        return text
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """A traceback may show the locals of an SDK, and captured output holds what third parties print."""
+        report = yield
+        report.sections = [(name, self.out_of(text)) for name, text in report.sections]
+        shown = str(report.longrepr or "")
+        if (clean := self.out_of(shown)) != shown:
+            report.longrepr = _with_path(report.longrepr, clean)
+        return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:
+        """An SDK's warnings quote what they are about."""
+        said = str(warning_message.message)
+        if (clean := self.out_of(said)) != said:
+            warning_message.message = warning_message.category(clean)
+
+    def _log_records(self, make: Callable[..., logging.LogRecord]) -> Callable[..., logging.LogRecord]:
+        def made(*args: Any, **named: Any) -> logging.LogRecord:
+            record = make(*args, **named)
+            try:
+                said = record.getMessage()
+            except Exception:  # noqa: BLE001  whoever handles it says what is wrong with it
+                return record
+            if (clean := self.out_of(said)) != said:
+                record.msg, record.args = clean, ()
+            if record.exc_info and record.exc_info[0] is not None:
+                record.exc_text = self.out_of(_FORMATTER.formatException(record.exc_info))
+            return record
+
+        return made
+
+
+def _with_path(longrepr: Any, text: str) -> Any:
+    """The text in the place of a traceback; a skip's keeps where it was."""
+    return (longrepr[0], longrepr[1], text) if isinstance(longrepr, tuple) else text
