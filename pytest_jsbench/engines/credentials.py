@@ -123,10 +123,13 @@ def public(config: EngineConfig) -> dict[str, Any]:
     }
 
 
-def find_secrets(config: EngineConfig) -> Secrets:
-    """Every secret that this process knows and the engine may send or say."""
-    texts = [config.api_key or "", *_of_environment(config.api_key_env), *_of_options(config.options)]
-    urls = [config.base_url or "", *(value for name, value in os.environ.items() if _URLS.fullmatch(name))]
+def find_secrets(*configs: EngineConfig) -> Secrets:
+    """Every secret that this process knows and an engine of these configurations may send or say."""
+    texts = list(_of_environment(frozenset(config.api_key_env for config in configs)))
+    urls = [value for name, value in os.environ.items() if _URLS.fullmatch(name)]
+    for config in configs:
+        texts += [config.api_key or "", *_of_options(config.options)]
+        urls.append(config.base_url or "")
     told: list[str] = []
     for url in urls:
         try:
@@ -142,10 +145,10 @@ def find_secrets(config: EngineConfig) -> Secrets:
     return Secrets((text for text in texts if text and text != NO_KEY), told=told)
 
 
-def _of_environment(named: str | None) -> Iterator[str]:
+def _of_environment(named: frozenset[str | None]) -> Iterator[str]:
     for name, value in os.environ.items():
         long = len(value) >= _SHORTEST_KEY and len(value.split()) == 1
-        if name == named or name in _KEYS or (long and _KEY_LIKE.search(name)):
+        if name in named or name in _KEYS or (long and _KEY_LIKE.search(name)):
             yield value
         elif _HEADERS.fullmatch(name):
             for line in value.splitlines():

@@ -119,9 +119,9 @@ class RedactedBatches:
             raise _of_call_error(error, self._secrets) from None
 
 
-def build(factory: EngineFactory, config: EngineConfig) -> Engine:
-    """The factory's engine, which lets no secret out."""
-    with _errors_redacted(config) as secrets:
+def build(factory: EngineFactory, config: EngineConfig, *others: EngineConfig) -> Engine:
+    """The factory's engine, which lets no secret out, nor one of the other engines of the run."""
+    with _errors_redacted(config, *others) as secrets:
         return RedactedEngine(factory.build(config), secrets)
 
 
@@ -175,9 +175,9 @@ def _of_call_error(error: CallError, secrets: Secrets) -> CallError:
 
 
 @contextmanager
-def _errors_redacted(config: EngineConfig) -> Iterator[Secrets]:
+def _errors_redacted(config: EngineConfig, *others: EngineConfig) -> Iterator[Secrets]:
     """Inside, what an engine's factory raises is said in one line, and without a secret of that configuration."""
-    secrets = find_secrets(config)
+    secrets = find_secrets(config, *others)
     try:
         yield secrets
     except EngineError as error:

@@ -137,7 +137,7 @@ class OwnRunners:
                 self._active.redaction.add(config)
                 check(factory, config)
                 prepared = self._resources.enter_context(factory.prepare(config))
-                engine = self._worker.recorded(build(factory, prepared))
+                engine = self._worker.recorded(build(factory, prepared, self._active.settings.engine))
                 self._resources.callback(engine.close)
                 self._engines[name] = engine
             return self._engines[name]

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import base64
+import html
+import json
+import urllib.parse
+
+import pytest
+
+from pytest_jsbench.core.secrets import Secrets
+
+KEY = 'Zq7/not+to"be\\told-4411'
+SECRETS = Secrets([KEY])
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        KEY,
+        json.dumps(KEY)[1:-1],
+        json.dumps(json.dumps(KEY)[1:-1])[1:-1],
+        "".join(f"\\u{ord(one):04X}" for one in KEY),
+        urllib.parse.quote(KEY, safe=""),
+        urllib.parse.quote(urllib.parse.quote(KEY, safe=""), safe=""),
+        html.escape(KEY),
+        "".join(f"&#{ord(one)};" for one in KEY),
+    ],
+)
+def test_a_secret_is_replaced_however_it_is_written_and_nothing_else_is_changed(written: str) -> None:
+    around = 'a \\u0041 %20 "b\\n" &amp; {} &lt;c'
+    assert SECRETS.out_of_answer(around.format(written)) == around.format("*" * len(KEY))
+    assert SECRETS.out_of_message(f"<{written}>") == "<[key]>"
+
+
+@pytest.mark.parametrize("before", range(4))
+def test_a_secret_inside_base64_is_replaced(before: int) -> None:
+    data = b"u" * before + KEY.encode() + b":x"
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        left = SECRETS.out_of_answer(encode(data).decode())
+        assert "*" * 28 in left
+        assert len(left.replace("*", "")) <= 10
+
+
+def test_an_answer_without_a_secret_stays_as_it_is() -> None:
+    text = '{"a": "\\u00e9 100% \\"x\\" &amp; none EMPTY"}'
+    assert Secrets([KEY, "none", "EMPTY", "x", ""]).out_of_answer(text) == text
+
+
+def test_a_short_secret_is_a_word_of_messages_at_most() -> None:
+    assert (
+        Secrets(["hunter2", "x"]).out_of_message("hunter2 was wrong, hunter22 is x") == "[key] was wrong, hunter22 is x"
+    )
+    assert Secrets([], told=["me:PW@"]).out_of_message("http://me:PW@h/") == "http://[key]h/"
+
+
+def test_a_number_stays_a_number() -> None:
+    assert json.loads(Secrets(["12345678"]).out_of_answer('{"n": 12345678}')) == {"n": 11111111}
+
+
+def test_a_secret_that_was_cut_off_with_its_message_is_not_shown_by_half() -> None:
+    assert SECRETS.out_of_message(f"you sent {KEY[:12]}…") == "you sent [key]…"
+
+
+def test_names_and_texts_of_json_values_are_freed_of_secrets() -> None:
+    assert SECRETS.out_of({KEY: [f"a {KEY}", 1, None, (KEY,)]}) == {"[key]": ["a [key]", 1, None, ["[key]"]]}
+
+
+def test_secrets_are_not_printed_with_what_holds_them() -> None:
+    assert "Zq7" not in repr(SECRETS)

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import base64
+import json
+import os
+import urllib.parse
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.engines import anthropic_wire, openai_wire
+from tests.engines.provider import Asked, Provider, Reply, event, json_reply, raw_reply, stream_reply
+from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+#: one for each place in which a user may put one; no two have a beginning in common
+SECRETS = {
+    "key": "Ka9-api-key-of-the-user-01",
+    "password": "Pb8/pass+word:of=the-url-02",
+    "query": "Qc7-token-of-the-query-03",
+    "header": "Hd6-literal-header-value-04",
+    "header of the environment": "Ve5-header-by-variable-05",
+    "body": "Bf4-api-key-in-the-body-06",
+    "third party's option": "Tg3-option-of-a-plugin-07",
+    "third party's variable": "Wh2-variable-of-a-plugin-08",
+    "proxy": "Xi1-password-of-a-proxy-09",
+    "hub": "hf_Yj0abcdefghijklmnop10",
+    "netrc": "Zk9-password-of-netrc-11",
+    "ini": "Il8-secret-of-the-ini-12",
+}
+#: what the server is never sent
+_ELSEWHERE = {"netrc", "third party's option", "third party's variable"}
+
+
+def forms(secret: str) -> set[str]:
+    """The secret as it may stand in a file."""
+    data = secret.encode()
+    coded = {base64.b64encode(b"u:"[:before] + data).decode()[4:-4] for before in range(3)}
+    return {secret, urllib.parse.quote(secret, safe=""), json.dumps(secret)[1:-1], *coded}
+
+
+def quoting() -> str:
+    """All of them, each in several writings."""
+    told = [secret for name, secret in SECRETS.items() if name not in _ELSEWHERE]
+    written = [(one, base64.b64encode(f"u:{one}".encode()).decode(), *forms(one)) for one in told]
+    return " ".join(word for words in written for word in words[:2] + tuple(w for w in words[2:] if "-" in w))
+
+
+def hostile(asked: Asked) -> Reply:
+    """Quotes what it was sent in each place of an answer, in turn by the number in the prompt."""
+    words = quoting()
+    turn = next((number for number in range(9) if f"turn {number}" in json.dumps(asked.body)), 0)
+    text = json.dumps({"n": 1, "said": words})
+    messages = "/messages" in asked.path
+    match turn:
+        case 1:
+            return json_reply({"error": {"type": words, "message": words, "param": words, "code": words}}, status=400)
+        case 2:
+            return raw_reply(f"<title>{words}</title>{words}".encode(), status=502)
+        case 3:
+            nested = {"error": {"message": "no", "metadata": {"raw": words}, "details": [{"x": words}]}}
+            return json_reply(nested, status=401, headers={"x-request-id": words, "set-cookie": f"a={words}"})
+        case 4:
+            return stream_reply(event({"error": {"message": words, "type": "server_error"}}))
+        case 5 if not messages:
+            refusal = {"index": 0, "message": {"refusal": words}, "finish_reason": "stop"}
+            return json_reply({"id": words, "model": words, "usage": {"prompt_tokens": words}, "choices": [refusal]})
+        case 6:
+            return raw_reply(words.encode(), kind="application/json", headers={"x-secret": words})
+        case _ if messages:
+            return json_reply(anthropic_wire.whole(text) | {"id": words, "model": words})
+        case _ if "/responses" in asked.path:
+            item = {"type": "message", "content": [{"type": "output_text", "text": text}]}
+            return json_reply({"id": words, "status": "completed", "model": words, "output": [item]})
+        case _:
+            # split over chunks, inside the words
+            pieces = [openai_wire.chunk(text[at : at + 17]) for at in range(0, len(text), 17)]
+            return stream_reply(*pieces, openai_wire.chunk(finish="stop"))
+
+
+OWN = '''
+import json, logging, os, sys, warnings
+import pytest
+from pytest_jsbench import EngineInfo
+from pytest_jsbench.generations import Completion, FinishReason, ResponseFormat
+
+ANY = {"type": "object"}
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
+WAYS = {
+    "chat": {},
+    "responses": {"engine_options": {"api": "responses"}},
+    "anthropic": {
+        "engine": "anthropic", "model": "m", "base_url": os.environ["URL"], "api_key_env": "MY_KEY",
+        "engine_options": {"extra_headers": {"x-one": "env:MY_HEADER"}},
+    },
+    "plugin": {"engine": "test_own:Leaky", "engine_options": {"password": os.environ["OPTION"]}},
+}
+
+
+class Leaky:
+    """An engine of a third party, which says all that it knows wherever it can."""
+
+    def __init__(self, config):
+        self.words = f"{os.environ['PLUGIN_TOKEN']} {config.options['password']} {config!r}"
+        self.info = EngineInfo(
+            engine="leaky", model="m", response_format=ResponseFormat.TEXT, streaming=False,
+            details={"options": dict(config.options)},
+        )
+
+    def generate(self, request):
+        logging.getLogger("leaky").warning("asked with %s", self.words)
+        warnings.warn(f"a warning with {self.words}", stacklevel=1)
+        print(self.words, file=sys.stderr)
+        if "turn 1" in str(request.prompt):
+            raise RuntimeError(self.words)
+        return Completion(
+            text=json.dumps({"n": 1, "said": self.words}), finish_reason=FinishReason.STOP, timing=None
+        )
+
+    def close(self): ...
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_asks(jsbench, way):
+    asking = jsbench.using(**WAYS[way])
+    for turn in range(7):
+        answer = asking.using(schema=ANY).generate(f"turn {turn}", check=False)
+    asking.using(schema=NUMBER).generate("turn 8")
+'''
+
+
+@pytest.fixture
+def server() -> Iterator[Provider]:
+    with Provider(choose=hostile) as provider:
+        yield provider
+
+
+@pytest.fixture
+def arranged(bench: Bench, server: Provider, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A secret in every place where a user may put one."""
+    pytest.importorskip("openai", reason="the openai engine needs its package")
+    pytest.importorskip("anthropic", reason="the anthropic engine needs its package")
+    bench.case("open", schema={"type": "object"})
+    bench.case("closed")
+    home = bench.path.parent / f"{bench.path.name}-home"
+    home.mkdir()
+    (home / ".netrc").write_text(f"machine 127.0.0.1 login me password {SECRETS['netrc']}\n")
+    # where nothing is looked for: the user's own files may hold what they hold
+    (home / "test_own.py").write_text(OWN)
+    (home / "pytest.ini").write_text(
+        f'[pytest]\njsbench_engine_option =\n    extra_query={{"token": "{SECRETS["ini"]}"}}\n'
+    )
+    variables = {
+        "MY_KEY": SECRETS["key"],
+        "MY_HEADER": SECRETS["header of the environment"],
+        "OPTION": SECRETS["third party's option"],
+        "PLUGIN_TOKEN": SECRETS["third party's variable"],
+        "HTTPS_PROXY": f"http://me:{SECRETS['proxy']}@127.0.0.1:9",
+        "HF_TOKEN": SECRETS["hub"],
+        "HOME": str(home),
+        "URL": server.url,
+        "PYTHONPATH": os.pathsep.join([str(home), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "GITHUB_STEP_SUMMARY": str(bench.path / "step.md"),
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.syspath_prepend(home)
+    return bench
+
+
+def options(bench: Bench, url: str) -> list[str]:
+    password = urllib.parse.quote(SECRETS["password"], safe="")
+    home = bench.path.parent / f"{bench.path.name}-home"
+    given = {
+        "extra_headers": {"x-literal": SECRETS["header"], "x-variable": "env:MY_HEADER"},
+        "extra_body": {"api_key": SECRETS["body"], "top_k": 5},
+        "extra_query": {"token": SECRETS["ini"]},
+    }
+    address = url.replace("//", f"//me:{password}@") + f"/v1?token={SECRETS['query']}"
+    return [
+        *("-c", str(home / "pytest.ini"), f"--rootdir={bench.path}", str(home / "test_own.py")),
+        *("--jsbench-engine=openai", "--jsbench-model=m", f"--jsbench-base-url={address}"),
+        *("--jsbench-api-key-env=MY_KEY", "--jsbench-dataset=schemas", "--jsbench-retries=0"),
+        *(f"--jsbench-engine-option={name}={json.dumps(value)}" for name, value in given.items()),
+        *("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers),
+    ]
+
+
+WRITING = (
+    *("--jsbench-output=out", "--junitxml=junit.xml", "--benchmark-json=benchmark.json", "--jsbench-record=kept"),
+    *("--jsbench-export=every_eval_ever=eee", "-o", "junit_logging=all"),
+    *("-vv", "-rA", "--tb=long", "--showlocals", "--log-level=DEBUG", "--log-file=log.txt"),
+)
+
+
+def leaks(root: Path, shown: str) -> list[str]:
+    """Where a secret stands, and which."""
+    files = {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    files["what was shown"] = shown.encode()
+    found = [
+        f"{place}: {name}"
+        for place, data in files.items()
+        for name, secret in SECRETS.items()
+        for form in forms(secret)
+        if form.encode() in data
+    ]
+    return sorted(set(found))
+
+
+def test_no_secret_is_in_anything_that_is_shown_or_written(arranged: Bench, server: Provider) -> None:
+    result = arranged.pytester.runpytest_inprocess(*options(arranged, server.url), *WRITING)
+    assert result.parseoutcomes().get("failed") == 5, result.stdout.str()[-3000:]
+    sent: Any = str([(asked.path, asked.headers, asked.body) for asked in server.asked])
+    for name in ("key", "header", "header of the environment", "body", "query"):
+        assert SECRETS[name] in sent, name
+    written = {path.name for path in arranged.path.rglob("*")}
+    assert {"junit.xml", "benchmark.json", "log.txt", "records.jsonl", "run.json", "report.html", "step.md"} <= written
+    assert leaks(arranged.path, result.stdout.str() + result.stderr.str()) == []
+    assert "secret_replaced" in result.stdout.str()
