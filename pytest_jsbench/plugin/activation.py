@@ -21,8 +21,8 @@ from pytest_jsbench import __version__
 from pytest_jsbench.cases import CaseKey, digest, safe_name
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ParamsChecker
-from pytest_jsbench.engines.redaction import check, describe
 from pytest_jsbench.engines.registry import find, require_acceptor, require_batches
+from pytest_jsbench.engines.secrecy import check, describe
 from pytest_jsbench.errors import EngineError, JSBenchError
 from pytest_jsbench.generations import EngineInfo, GenerationParams, ResponseFormat
 from pytest_jsbench.plugin import marks
@@ -31,7 +31,7 @@ from pytest_jsbench.plugin.classifying import find_classifiers
 from pytest_jsbench.plugin.handover import Handover
 from pytest_jsbench.plugin.options import given_arguments
 from pytest_jsbench.plugin.redacting import quieten
-from pytest_jsbench.plugin.redaction import Redaction
+from pytest_jsbench.plugin.secrecy import Secrecy
 from pytest_jsbench.plugin.selection import Selected
 from pytest_jsbench.plugin.settings import Settings
 from pytest_jsbench.plugin.starting import start
@@ -83,7 +83,7 @@ class Active:
     #: what gives failed attempts codes of the project's own
     classifiers: tuple[Classifier, ...]
     #: what keeps the engines' secrets out of all that is shown
-    redaction: Redaction
+    secrecy: Secrecy
 
     @property
     def metadata(self) -> RunMetadata:
@@ -108,7 +108,7 @@ def activate(config: pytest.Config) -> None:
     config.stash[ACTIVE] = active
     if active.settings.redact:
         quieten(config)
-    config.pluginmanager.register(active.redaction, "jsbench-redaction")
+    config.pluginmanager.register(active.secrecy, "jsbench-secrecy")
     _register_markers(config)
     marks.register(config, (key.task for key in active.keys))
 
@@ -198,7 +198,7 @@ def _active(config: pytest.Config) -> Active:
         rerun=printable(shlex.join(["pytest", *given_arguments(config)]), 2000),
         exporters=_exporters(settings, config),
         classifiers=classifiers,
-        redaction=Redaction(config, settings.engine),
+        secrecy=Secrecy(config, settings.engine),
     )
 
 

@@ -14,8 +14,8 @@ from pytest_jsbench.batching.answers import Answers
 from pytest_jsbench.batching.file import BatchFile, Part, doubt, read_parts
 from pytest_jsbench.batching.gathering import gather
 from pytest_jsbench.batching.handing import Handing, Polling, Standing
-from pytest_jsbench.engines.redaction import build_batches
 from pytest_jsbench.engines.registry import require_batches
+from pytest_jsbench.engines.secrecy import build_batches
 from pytest_jsbench.errors import JSBenchError
 from pytest_jsbench.limits import Admission
 from pytest_jsbench.plugin.progress import clock, is_watched, write_line

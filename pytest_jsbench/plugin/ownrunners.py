@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.adaptation.choosing import adapter
 from pytest_jsbench.cases import digest
 from pytest_jsbench.engines.credentials import public
-from pytest_jsbench.engines.redaction import build, check
 from pytest_jsbench.engines.registry import find
+from pytest_jsbench.engines.secrecy import build, check
 from pytest_jsbench.generations import Failed
 from pytest_jsbench.limits import Refused
 from pytest_jsbench.plugin.outcomes import Outcome
@@ -134,7 +134,7 @@ class OwnRunners:
         with self._lock:
             if name not in self._engines:
                 factory = find(config.name)
-                self._active.redaction.add(config)
+                self._active.secrecy.add(config)
                 check(factory, config)
                 prepared = self._resources.enter_context(factory.prepare(config))
                 engine = self._worker.recorded(build(factory, prepared, self._active.settings.engine))

@@ -16,8 +16,8 @@ from pytest_jsbench.adaptation.choosing import adapter
 from pytest_jsbench.classifiers import classify
 from pytest_jsbench.engines.base import Acceptor, Engine, EngineConfig
 from pytest_jsbench.engines.recorder import RecordingEngine
-from pytest_jsbench.engines.redaction import build, describe
 from pytest_jsbench.engines.registry import require_acceptor
+from pytest_jsbench.engines.secrecy import build, describe
 from pytest_jsbench.errors import EngineError, JournalError
 from pytest_jsbench.generations import Failed
 from pytest_jsbench.journal import LATE, Journal

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FORMATTER = logging.Formatter()
 
 
-class Redaction:
+class Secrecy:
     """Looks at whatever pytest is about to show, while a run lasts."""
 
     def __init__(self, config: pytest.Config, engine: EngineConfig) -> None:

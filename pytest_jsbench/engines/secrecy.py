@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.prompts import Prompt
 
 
-class RedactedEngine:
+class DiscreetEngine:
     """Asks an engine, and passes on what it says with the secrets replaced."""
 
     def __init__(self, engine: Engine, secrets: Secrets) -> None:
@@ -61,7 +61,7 @@ class RedactedEngine:
         self._engine.close()
 
 
-class RedactedBatches:
+class DiscreetBatches:
     """Hands batches in, and passes on what came of them with the secrets replaced."""
 
     def __init__(self, batches: Batches, secrets: Secrets) -> None:
@@ -79,11 +79,11 @@ class RedactedBatches:
 
     def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
         """Upload; what is returned makes the batch, whose id is to be written down."""
-        with self._redacting():
+        with self._freed():
             make = self._batches.upload(lines)
 
         def made() -> str:
-            with self._redacting():
+            with self._freed():
                 batch = make()
             if self._secrets.out_of_message(batch) != batch:
                 raise CallError(FaultKind.BAD_RESPONSE, "the batch's id holds a secret of this run, and is not kept")
@@ -93,14 +93,14 @@ class RedactedBatches:
 
     def state(self, batch: str) -> BatchState:
         """How it is getting on."""
-        with self._redacting():
+        with self._freed():
             found = self._batches.state(batch)
         left = found.unanswered
         return found if left is None else replace(found, unanswered=_of_failed(left, self._secrets))
 
     def results(self, batch: str) -> Iterator[Result]:
         """What became of its requests."""
-        with self._redacting():
+        with self._freed():
             for name, result in self._batches.results(batch):
                 if isinstance(result, Failed):
                     yield self._secrets.out_of_message(name), _of_failed(result, self._secrets)
@@ -112,7 +112,7 @@ class RedactedBatches:
         self._batches.close()
 
     @contextmanager
-    def _redacting(self) -> Iterator[None]:
+    def _freed(self) -> Iterator[None]:
         try:
             yield
         except CallError as error:
@@ -121,25 +121,25 @@ class RedactedBatches:
 
 def build(factory: EngineFactory, config: EngineConfig, *others: EngineConfig) -> Engine:
     """The factory's engine, which lets no secret out, nor one of the other engines of the run."""
-    with _errors_redacted(config, *others) as secrets:
-        return RedactedEngine(factory.build(config), secrets)
+    with _errors_freed(config, *others) as secrets:
+        return DiscreetEngine(factory.build(config), secrets)
 
 
 def build_batches(factory: BatchFactory, config: EngineConfig) -> Batches:
     """The factory's batches, which let no secret out."""
-    with _errors_redacted(config) as secrets:
-        return RedactedBatches(factory.build_batches(config), secrets)
+    with _errors_freed(config) as secrets:
+        return DiscreetBatches(factory.build_batches(config), secrets)
 
 
 def describe(factory: EngineFactory, config: EngineConfig) -> EngineInfo:
     """Who the engine will be, as far as that may be written down."""
-    with _errors_redacted(config) as secrets:
+    with _errors_freed(config) as secrets:
         return _of_info(factory.describe(config), secrets)
 
 
 def check(factory: EngineFactory, config: EngineConfig) -> None:
     """See that the engine can be built; what is wrong is said without a secret."""
-    with _errors_redacted(config):
+    with _errors_freed(config):
         factory.check(config)
 
 
@@ -175,7 +175,7 @@ def _of_call_error(error: CallError, secrets: Secrets) -> CallError:
 
 
 @contextmanager
-def _errors_redacted(config: EngineConfig, *others: EngineConfig) -> Iterator[Secrets]:
+def _errors_freed(config: EngineConfig, *others: EngineConfig) -> Iterator[Secrets]:
     """Inside, what an engine's factory raises is said in one line, and without a secret of that configuration."""
     secrets = find_secrets(config, *others)
     try:
