@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import functools
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_jsbench.cases import Case, CaseKey
+from pytest_jsbench.cases import Case, CaseKey, digest
 from pytest_jsbench.contracts import Contract
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.errors import ContractError, JSBenchError
@@ -37,6 +37,10 @@ class Question:
     prompt: Prompt | None
     repeat: int
     terms: Terms
+    #: the test's first question
+    first: CaseKey
+    #: questions of the same run of the test that came before and asked the same
+    equal_before: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,18 +106,28 @@ class Attempts:
         self._ask = ask
         self._repeat = 0
         self._asked = 0
+        #: by what is asked, how often it was
+        self._equal: Counter[str] = Counter()
 
     def begin(self, repeat: int) -> None:
         """The test runs again, for the `repeat`-th time from 0."""
         self._repeat, self._asked = repeat, 0
+        self._equal.clear()
 
     def question(self, schema: Any, prompt: Prompt | None, terms: Terms) -> Question:
         """The next attempt; a second one of the same run of the test is a case of its own."""
         self._asked += 1
-        key = self.key
-        if self._asked > 1:
-            key = dataclasses.replace(key, id=f"{key.id}@{self._asked}")
-        return Question(case=Case(key=key, schema=schema), prompt=prompt, repeat=self._repeat, terms=terms)
+        asked = digest([schema, None if prompt is None else prompt.to_messages()])
+        equal_before, self._equal[asked] = self._equal[asked], self._equal[asked] + 1
+        case = Case(key=self.key.numbered(self._asked), schema=schema)
+        return Question(
+            case=case,
+            prompt=prompt,
+            repeat=self._repeat,
+            terms=terms,
+            first=self.key,
+            equal_before=equal_before,
+        )
 
     def ask(self, question: Question) -> Record:
         """Make the attempt; usable from any thread."""

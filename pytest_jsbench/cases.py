@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from pytest_jsbench.core.text import printable
@@ -20,6 +20,8 @@ Role = Literal["system", "user", "assistant"]
 _UNSAFE = re.compile(r"[^\w.+=@-]|[\u115f\u1160\u3164\uffa0]")
 #: bytes of a name in UTF-8 that are kept as they are
 _LONGEST_NAME = 120
+#: after the name of a test: which of its questions
+_NUMBER = re.compile(r"@([1-9]\d{0,8})$")
 #: what stands for a device on Windows, whatever follows the dot
 _DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(?=\.|$)", re.IGNORECASE)
 
@@ -44,6 +46,20 @@ class CaseKey:
 
     def __str__(self) -> str:
         return f"{self.task}::{self.id}"
+
+    def numbered(self, number: int) -> CaseKey:
+        """The case of a test's n-th question, from 1, where this is the case of its first."""
+        return self if number == 1 else replace(self, id=f"{self.id}@{number}")
+
+    @property
+    def number(self) -> int:
+        """Which of its test's questions it is, from 1."""
+        found = _NUMBER.search(self.id)
+        return int(found[1]) if found else 1
+
+    def is_of_test(self, first: CaseKey) -> bool:
+        """Whether it is a question of the test whose first question is `first`."""
+        return self == first or (self.task == first.task and self.id == first.numbered(self.number).id)
 
     @classmethod
     def parse(cls, text: str) -> CaseKey:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.text import printable
 
@@ -34,6 +34,29 @@ def json_change(before: object, after: object) -> str:
     shown = ", ".join(changes[:_CHANGES])
     more = len(changes) - _CHANGES
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+def settings_change(
+    then: Mapping[str, Mapping[str, Any]] | None, used: Mapping[str, Any], now: Mapping[str, Mapping[str, Any]]
+) -> str:
+    """
+    What is said of engine and sampling now and was not so when an answer was recorded; empty where nothing is.
+
+    Both have what the `test` and what the `run` said; `used` is what is known all the same of what was not said.
+    """
+    by_test, by_run = ({}, {}) if then is None else (then["test"], then["run"])
+    before, asked = {**used, **by_run, **by_test}, {**now["run"], **now["test"]}
+    unknown = ("engine", "option ") if then is None else ()
+    changed = [
+        f"{name} was {_said(before, name)}, is {_said(asked, name)}"
+        for name in [*asked, *(name for name in by_test if name not in asked)]
+        if not name.startswith(unknown) and not _is_same(before.get(name), asked.get(name))
+    ]
+    return ", ".join(changed)
+
+
+def _said(settings: Mapping[str, Any], name: str) -> str:
+    return _short(settings[name]) if settings.get(name) is not None else "not said"
 
 
 def _text_change(before: str, after: str, place: str) -> str:

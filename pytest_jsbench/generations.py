@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -68,6 +68,29 @@ class GenerationParams:
     #: seconds for the whole call, retries apart
     timeout: float = 120.0
 
+    def of_repeat(self, repeat: int) -> GenerationParams:
+        """The same for the n-th attempt, from 0: a seed is raised by n, or each would be the first one again."""
+        return self if self.seed is None or not repeat else replace(self, seed=self.seed + repeat)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What a request says to whoever answers it from a recording: which question it is, and what was said of it."""
+
+    #: the first question of the same test; None: a case of the dataset
+    first: CaseKey | None = None
+    #: questions of the same test, and of the same run of it, that came before it and asked the same
+    equal_before: int = 0
+    #: of engine and sampling, by the test itself; nothing secret
+    test: Mapping[str, Any] = field(default_factory=dict)
+    #: the same by the command line and the ini file
+    run: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def said(self) -> dict[str, Mapping[str, Any]]:
+        """What was said, by whom."""
+        return {"test": self.test, "run": self.run}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -78,6 +101,7 @@ class Request:
     prompt: Prompt
     schema: Schema
     params: GenerationParams
+    origin: Origin = field(default_factory=Origin)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +132,10 @@ class Sent:
     schema: Schema | None = None
     #: the provider's batch that it was part of; None for a call of its own
     batch: str | None = None
+    #: how it was sampled, where that is not what the request says
+    params: GenerationParams | None = None
+    #: of a recorded answer: with which other settings it was asked for then; None: with these
+    asked_otherwise: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

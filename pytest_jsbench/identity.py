@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from pytest_jsbench.records import RunMetadata
@@ -22,14 +23,19 @@ def difference(theirs: RunMetadata, ours: RunMetadata) -> str:
         if (then := getattr(theirs, name)) != (now := getattr(ours, name)):
             return f"{name} {_said(then)}, this one {_said(now)}"
     for name in _PARAMS:
-        if (then := theirs.params.get(name)) != (now := ours.params.get(name)):
+        if (then := _asked(theirs).get(name)) != (now := _asked(ours).get(name)):
             return f"with {name} {_said(then)}, this one with {_said(now)}"
-    if (then := _settings(theirs)) != (now := _settings(ours)):
+    if (then := settings(theirs)) != (now := settings(ours)):
         return f"with the engine's options {_said(then)}, this one with {_said(now)}"
     return ""
 
 
-def _settings(metadata: RunMetadata) -> dict[str, Any]:
+def _asked(metadata: RunMetadata) -> Mapping[str, Any]:
+    return metadata.params if metadata.asked_params is None else metadata.asked_params
+
+
+def settings(metadata: RunMetadata) -> dict[str, Any]:
+    """What an engine says of itself that changes answers."""
     return {
         name: value
         for name, value in metadata.details.items()

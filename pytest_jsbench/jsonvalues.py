@@ -150,13 +150,14 @@ def _usage_to_dict(usage: Usage) -> dict[str, int | None]:
 def _sent_to_dict(sent: Sent | None) -> dict[str, Any] | None:
     if sent is None:
         return None
-    batch = {} if sent.batch is None else {"batch": sent.batch}
-    return {"response_format": sent.response_format.value, "schema": sent.schema, **batch}
+    known = {name: value for name in ("batch", "asked_otherwise") if (value := getattr(sent, name)) is not None}
+    return {"response_format": sent.response_format.value, "schema": sent.schema, **known}
 
 
 def _sent_from_dict(data: Mapping[str, Any]) -> Sent:
     response_format = ResponseFormat(data["response_format"])
-    return Sent(response_format=response_format, schema=data["schema"], batch=data.get("batch"))
+    texts = {name: expect(data[name], name, str, NoneType) for name in ("batch", "asked_otherwise") if name in data}
+    return Sent(response_format=response_format, schema=data["schema"], **texts)
 
 
 def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:

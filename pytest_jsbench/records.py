@@ -11,9 +11,7 @@ from typing import Any
 from pytest_jsbench.adaptation import Change
 from pytest_jsbench.cases import CaseKey, Schema, digest
 from pytest_jsbench.errors import RecordError
-from pytest_jsbench.generations import (
-    Generation,
-)
+from pytest_jsbench.generations import Generation, GenerationParams
 from pytest_jsbench.jsonvalues import (
     expect,
     generation_from_dict,
@@ -95,6 +93,8 @@ class Record:
     answered_by: AnsweredBy | None = None
     #: None where nothing was to be asked
     prompt_length: PromptLength | None = None
+    #: how it was sampled, as far as that is known: what a provider decides by itself is None
+    params: GenerationParams | None = None
     #: the instance that the dataset expects; it has no part in the verdict
     reference: object = None
     #: the case's own, from its dataset
@@ -154,6 +154,7 @@ class Record:
             "changes": [asdict(change) for change in self.changes],
             "asked_by": None if self.asked_by is None else asdict(self.asked_by),
             "answered_by": None if self.answered_by is None else asdict(self.answered_by),
+            "params": self.params and asdict(self.params),
             "reference": self.reference,
             "tags": list(self.tags),
             "codes": list(self.codes),
@@ -181,6 +182,7 @@ class Record:
                 changes=tuple(known(Change, change) for change in data.get("changes", ())),
                 asked_by=None if data.get("asked_by") is None else known(AskedBy, data["asked_by"]),
                 answered_by=None if data.get("answered_by") is None else known(AnsweredBy, data["answered_by"]),
+                params=None if (params := data.get("params")) is None else known(GenerationParams, params),
                 reference=data.get("reference"),
                 tags=tuple(data.get("tags", ())),
                 codes=tuple(data.get("codes", ())),
@@ -214,7 +216,10 @@ class RunMetadata:
     streaming: bool
     provider: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
+    #: how answers are sampled: what was asked for, and what the engine itself adds
     params: Mapping[str, Any] = field(default_factory=dict)
+    #: what of that was asked for; None where it was not written down
+    asked_params: Mapping[str, Any] | None = None
     dataset: Mapping[str, Any] = field(default_factory=dict)
     #: a preset, a file, or `package.module:function`
     prompt: str = "schema"

@@ -41,12 +41,23 @@ class Recorded:
 
     def __init__(self, places: Mapping[Attempt, int], path: Path | None = None) -> None:
         self._places = places
+        self._of_task: dict[tuple[str, int], list[CaseKey]] = {}
+        for key, repeat in places:
+            self._of_task.setdefault((key.task, repeat), []).append(key)
         self._path = path
 
     @classmethod
     def open(cls, path: Path) -> Recorded:
         """Find out what the file holds."""
         return cls(dict(_places(path)), path)
+
+    def of_test(self, first: CaseKey, repeat: int) -> list[Record]:
+        """The records of one run of a project's own test, by the first of its questions, in their order."""
+        keys = sorted(
+            (key for key in self._of_task.get((first.task, repeat), ()) if key.is_of_test(first)), key=_number
+        )
+        found = (self.get((key, repeat)) for key in keys)
+        return [record for record in found if record is not None]
 
     def __contains__(self, attempt: Attempt) -> bool:
         return attempt in self._places
@@ -59,6 +70,10 @@ class Recorded:
         with self._path.open("rb") as file:
             file.seek(place)
             return Record.from_dict(json.loads(file.readline()))
+
+
+def _number(key: CaseKey) -> int:
+    return key.number
 
 
 def resume(
@@ -85,7 +100,13 @@ def resume(
         raise ResumeError(message)
     redacted = content.metadata is not None and _redacted(path, content.metadata, metadata)
     answered = [record for record in content.records if not (record.excluded or isinstance(record.generation, Failed))]
-    expected = _Expected(planned=frozenset(planned), repeats=metadata.repeats, load=load, template=template)
+    expected = _Expected(
+        planned=frozenset(planned),
+        repeats=metadata.repeats,
+        load=load,
+        template=template,
+        seed=metadata.params.get("seed"),
+    )
     own = tuple(record for record in answered if record.asked_by is not None)
     records = tuple(record for record in answered if record.asked_by is None and expected.asks(record))
     left_out, warnings = len(answered) - len(own) - len(records), content.warnings
@@ -130,11 +151,15 @@ class _Expected:
     repeats: int
     load: Callable[[CaseKey], Case | BrokenCase]
     template: PromptTemplate
+    #: of the run; each attempt's own is derived from it
+    seed: int | None
 
     def asks(self, record: Record) -> bool:
         """Whether the record's question is one of them, to the letter."""
         if record.key not in self.planned or record.repeat >= self.repeats or record.prompt is None:
             return False
+        if self.seed is not None and record.repeat and record.params is None:
+            return False  # 0.1.0 asked each attempt with the same seed
         case = self.load(record.key)
         if isinstance(case, BrokenCase) or digest(case.schema) != record.schema_digest:
             return False

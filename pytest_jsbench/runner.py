@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import tenacity
@@ -28,6 +28,7 @@ from pytest_jsbench.generations import (
     FaultKind,
     Generation,
     GenerationParams,
+    Origin,
     Request,
     Usage,
 )
@@ -71,6 +72,8 @@ class Runner:
     adapter: Callable[[Schema], Adapted | Inexpressible] | None = None
     #: tokens that the model has room for; None: unknown, and every prompt is sent
     context: int | None = None
+    #: what each request says of where it comes from
+    origin: Origin = field(default_factory=Origin)
     #: lets calls through; None: any number, at any time
     admission: Admission | None = None
 
@@ -117,7 +120,8 @@ class Runner:
                 repeat=repeat,
                 prompt=asked,
                 schema=copy_of(adapted.schema),
-                params=self.params,
+                params=self.params.of_repeat(repeat),
+                origin=self.origin,
             )
             generation, retries = self._generate(request, waits)
             generation = _with_what_was_sent(generation, adapted, case.schema)
@@ -133,6 +137,7 @@ class Runner:
             started_at=started_at,
             queue_s=waits.add_to(queue_s),
             retries=retries,
+            params=_params_of(generation, self.params.of_repeat(repeat)),
             changes=changes,
             reference=case.reference,
             tags=case.tags,
@@ -245,6 +250,12 @@ def most_of(request: Request) -> Estimate:
         output_tokens=request.params.max_tokens,
         seconds=request.params.timeout + _GRACE,
     )
+
+
+def _params_of(generation: Generation, asked: GenerationParams) -> GenerationParams:
+    """How it was sampled: as it was asked for, unless the engine says otherwise."""
+    sent = getattr(generation, "sent", None)
+    return asked if sent is None or sent.params is None else sent.params
 
 
 def _with_what_was_sent(generation: Generation, adapted: Adapted, original: Schema) -> Generation:

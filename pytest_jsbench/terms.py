@@ -81,6 +81,14 @@ class Terms:
             raise ContractError(message)
         return terms
 
+    def said(self) -> dict[str, Any]:
+        """What they say of engine and sampling, fit to be kept beside an answer."""
+        said = EngineConfig(
+            name=self.engine or "", model=self.model, response_format=self.response_format, options=self.engine_options
+        ).said()
+        said |= {name: getattr(self, name) for name in ("temperature", "max_tokens", "seed")}
+        return {name: value for name, value in said.items() if value not in (None, "")}
+
     def engine_config(self, run: EngineConfig) -> EngineConfig:
         """The engine to ask: the run's, with what the terms say of it, or another."""
         base = run if self.engine in {None, run.name} else EngineConfig(name=str(self.engine))

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from pytest_jsbench.errors import RecordError
-from pytest_jsbench.generations import FaultKind
+from pytest_jsbench.generations import FaultKind, GenerationParams, ResponseFormat, Sent
 from pytest_jsbench.records import RECORDS_VERSION, AnsweredBy, AskedBy, Record, RunMetadata
 from tests import examples
 
@@ -25,8 +25,13 @@ RECORDS = [
     examples.record(verdict=examples.EXCLUDED),
     replace(
         examples.record(),
-        asked_by=AskedBy(test="tests/test_a.py::test_it", terms="sha256:0"),
+        asked_by=AskedBy(test="tests/test_a.py::test_it", terms="sha256:0", line=3),
         answered_by=AnsweredBy(engine="local", model="m"),
+        params=GenerationParams(max_tokens=64, temperature=0.0, seed=5, timeout=3.0),
+        generation=replace(
+            examples.completion(),
+            sent=Sent(response_format=ResponseFormat.TEXT, asked_otherwise="seed was 4, is 5"),
+        ),
     ),
 ]
 

@@ -10,6 +10,7 @@ import pytest
 from pytest_jsbench import journal
 from pytest_jsbench.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.errors import JournalError, ResumeError
+from pytest_jsbench.generations import GenerationParams
 from pytest_jsbench.prompts import Message, Prompt
 from pytest_jsbench.prompts.presets import schema_prompt
 from pytest_jsbench.records import AskedBy, Record
@@ -184,3 +185,27 @@ def test_answers_to_own_tests_are_kept_apart_until_their_tests_ask(tmp_path: Pat
     found = resumed(tmp_path, {"a": SCHEMA})
 
     assert (ids(found), found.own, found.left_out, found.broken) == (["a"], (own,), 0, 1)
+
+
+def test_repeats_that_were_all_asked_with_one_seed_are_asked_again(tmp_path: Path) -> None:
+    seeded = replace(examples.metadata(), params={"max_tokens": 64, "temperature": 1.0, "seed": 5})
+    with_its_own = GenerationParams(max_tokens=64, temperature=1.0, seed=7)
+    records = [asked("a"), asked("a", repeat=1), asked("a", repeat=2, params=with_its_own)]
+    journal.write(tmp_path / "records.jsonl", seeded, records)
+
+    found = resumed(tmp_path, {"a": SCHEMA}, repeats=3, params=seeded.params)
+
+    assert [record.repeat for record in found.records] == [0, 2]
+
+
+def test_what_an_engine_adds_by_itself_does_not_keep_an_older_run_from_being_gone_on_with(tmp_path: Path) -> None:
+    before = replace(examples.metadata(), params={"max_tokens": 64, "temperature": None, "seed": None})
+    journal.write(tmp_path / "records.jsonl", before, [asked("a")])
+
+    found = resumed(
+        tmp_path, {"a": SCHEMA}, params={**before.params, "temperature": 0.0}, asked_params=dict(before.params)
+    )
+
+    assert ids(found) == ["a"]
+    with pytest.raises(ResumeError, match=r"with temperature null, this one with 0\.5"):
+        resumed(tmp_path, {"a": SCHEMA}, asked_params={**before.params, "temperature": 0.5})

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.engines import anthropic_answers
 from pytest_jsbench.engines.addresses import Address
-from pytest_jsbench.engines.bodies import response_hooks
+from pytest_jsbench.engines.bodies import response_hooks, with_body
 from pytest_jsbench.engines.calls import reading, settle
 from pytest_jsbench.engines.credentials import public_extras
 from pytest_jsbench.engines.deadlines import Deadline
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.cases import Schema
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.batches import Batches
-    from pytest_jsbench.generations import Completion, Declined, Request
+    from pytest_jsbench.generations import Completion, Declined, GenerationParams, Request
 
 #: the smallest model that Anthropic documents with structured outputs
 DEFAULT_MODEL = "claude-haiku-4-5"
@@ -215,6 +215,11 @@ class AnthropicFactory:
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Who the engine will be."""
         return _describe(MessagesSettings.from_config(config), engine=config.name)
+
+    def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
+        """As is asked for, but for what the extra body says; the API has no seed."""
+        settings = MessagesSettings.from_config(config)
+        return with_body(replace(params, seed=None), settings.extra_body, limit="max_tokens")
 
     def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
         """Nothing is shared."""

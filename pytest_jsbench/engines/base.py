@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pytest_jsbench.generations import Completion, Declined, EngineInfo, GenerationParams, Request, ResponseFormat
@@ -84,11 +85,27 @@ class EngineConfig:
             "options": dict(self.options),
         }
 
+    def said(self) -> dict[str, Any]:
+        """What was said that may change answers, and is fit to be kept: of options that may hold a secret the name."""
+        said = {
+            "engine": self.name,
+            "model": self.model and PurePath(self.model).name,
+            "response_format": self.response_format and self.response_format.value,
+            **{f"option {name}": _kept(value) for name, value in self.options.items()},
+        }
+        return {name: value for name, value in said.items() if value is not None}
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> EngineConfig:
         """The inverse of `to_dict`."""
         response_format = data["response_format"]
         return cls(**{**data, "response_format": response_format and ResponseFormat(response_format)})
+
+
+def _kept(value: object) -> object:
+    if isinstance(value, int | float):
+        return value
+    return sorted(map(str, value)) if isinstance(value, dict) else "…"
 
 
 class EngineFactory(Protocol):
@@ -125,6 +142,14 @@ class ParamsChecker(Protocol):
 
     def check_params(self, params: GenerationParams) -> None:
         """See that these can be asked for; EngineError where none of the calls could be made."""
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """A factory of an engine that does not sample just as it is asked to."""
+
+    def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
+        """How answers are sampled that are asked for with these; what the provider decides stays None."""
 
 
 @runtime_checkable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +10,11 @@ from pytest_jsbench.engines.deadlines import Scissors
 from pytest_jsbench.generations import CallError, FaultKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     import httpx2
+
+    from pytest_jsbench.generations import GenerationParams
 
 #: bytes; a hundred thousand tokens, each in an event of its own, are less
 LONGEST_BODY = 64 * 1024 * 1024
@@ -27,6 +30,15 @@ def response_hooks() -> list[Callable[..., Any]]:
     """What a client of ours calls with each response, before its body is read."""
     scissors = Scissors()
     return [scissors.cut_at_deadline, partial(_bound, scissors)]
+
+
+def with_body(params: GenerationParams, body: Mapping[str, Any], *, limit: str) -> GenerationParams:
+    """The parameters as they are where the fields of an extra body stand for them."""
+    said = {"max_tokens": body.get(limit), "temperature": body.get("temperature"), "seed": body.get("seed")}
+    numbers: dict[str, Any] = {
+        name: value for name, value in said.items() if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    return replace(params, **numbers)
 
 
 def pieces_of(response: httpx2.Response) -> int:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.cases import Schema
     from pytest_jsbench.engines.base import EngineConfig
-    from pytest_jsbench.generations import Completion, Request
+    from pytest_jsbench.generations import Completion, GenerationParams, Request
     from pytest_jsbench.prompts import Prompt
 
 FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT, ResponseFormat.TEXT)
@@ -148,9 +148,11 @@ class LocalEngine:
 
 def at_temperature_zero(request: Request) -> Request:
     """The same request; at temperature 0 where it names none."""
-    if request.params.temperature is not None:
-        return request
-    return replace(request, params=replace(request.params, temperature=0.0))
+    return replace(request, params=_at_zero(request.params))
+
+
+def _at_zero(params: GenerationParams) -> GenerationParams:
+    return params if params.temperature is not None else replace(params, temperature=0.0)
 
 
 def _to_send(schema: Schema, *, narrowing: bool) -> Schema:
@@ -197,6 +199,10 @@ class LocalFactory:
                 "context": settings.context,
             },
         )
+
+    def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:  # noqa: ARG002  a protocol
+        """At temperature 0, unless another is asked for."""
+        return _at_zero(params)
 
     @contextmanager
     def prepare(self, config: EngineConfig) -> Iterator[EngineConfig]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.engines import openai_answers, openai_chat, openai_responses, openai_responses_answers
-from pytest_jsbench.engines.bodies import response_hooks
+from pytest_jsbench.engines.bodies import response_hooks, with_body
 from pytest_jsbench.engines.calls import reading, settle
 from pytest_jsbench.engines.deadlines import Deadline
 from pytest_jsbench.engines.faults import connection_fault, decide, request_fault
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.batches import Batches
-    from pytest_jsbench.generations import Completion, Request
+    from pytest_jsbench.generations import Completion, GenerationParams, Request
     from pytest_jsbench.prompts import Prompt
 
 
@@ -160,6 +160,13 @@ class OpenAIFactory:
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Who the engine will be."""
         return describe(OpenAISettings.from_config(config), engine=config.name)
+
+    def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
+        """As is asked for, but for what the extra body says, and a seed that Responses does not know."""
+        settings = OpenAISettings.from_config(config)
+        if settings.api is Api.RESPONSES:
+            params = replace(params, seed=None)
+        return with_body(params, settings.extra_body, limit=settings.max_tokens_field)
 
     def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
         """Nothing is shared."""

@@ -7,15 +7,16 @@ The `recorded` engine: answers kept beside the tests (`--jsbench-replay`); no ke
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench import journal
-from pytest_jsbench.differences import json_change, prompt_change
+from pytest_jsbench.differences import json_change, prompt_change, settings_change
 from pytest_jsbench.engines.options import Options
 from pytest_jsbench.engines.recordings import Recordings
 from pytest_jsbench.errors import EngineError, JSBenchError
-from pytest_jsbench.generations import CallError, Completion, Declined, EngineInfo, FaultKind, ResponseFormat
+from pytest_jsbench.generations import CallError, Completion, Declined, EngineInfo, FaultKind, ResponseFormat, Sent
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -24,16 +25,18 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.recordings import Recording
     from pytest_jsbench.generations import Request
 
-OPTIONS = frozenset({"folder"})
+OPTIONS = frozenset({"folder", "strict"})
 _AGAIN = "record it again with --jsbench-record"
 
 
 class RecordedEngine:
     """Says what was recorded, to who asks the same."""
 
-    def __init__(self, recordings: Recordings, info: EngineInfo) -> None:
+    def __init__(self, recordings: Recordings, info: EngineInfo, *, strict: bool) -> None:
         self._recordings = recordings
         self._info = info
+        #: whether an answer that was asked for with other settings is none
+        self._strict = strict
 
     @property
     def info(self) -> EngineInfo:
@@ -43,15 +46,35 @@ class RecordedEngine:
     def generate(self, request: Request) -> Completion | Declined:
         """The recorded answer; CallError where there is none, or it was one to another prompt or schema."""
         try:
-            recording = self._recordings.read(request.key, request.repeat)
+            recording = self._find(request)
         except JSBenchError as error:
             raise CallError(FaultKind.ENGINE, str(error)) from error
         if recording is None:
             path = self._recordings.path(request.key, request.repeat)
             raise CallError(FaultKind.ENGINE, f"no recorded answer: {path} is not there; {_AGAIN}")
         if changed := _changed(recording, request):
-            raise CallError(FaultKind.ENGINE, changed)
-        return recording.answer
+            raise CallError(FaultKind.ENGINE, f"{changed}; {_AGAIN}")
+        settings = settings_change(recording.said, {**recording.engine, **recording.params}, request.origin.said)
+        if settings and self._strict:
+            raise CallError(FaultKind.ENGINE, f"the settings are not the recorded ones: {settings}; {_AGAIN}")
+        used: dict[str, Any] = {"temperature": None, "seed": None, **recording.params}
+        sent = Sent(
+            response_format=ResponseFormat(recording.engine["response_format"]),
+            params=replace(request.params, **used),
+            asked_otherwise=settings or None,
+        )
+        return replace(recording.answer, sent=sent)
+
+    def _find(self, request: Request) -> Recording | None:
+        """The recording of the same question of the same test, of equal ones the n-th; or else of the same place."""
+        if (first := request.origin.first) is not None:
+            recorded = self._recordings.of_test(first, request.repeat)
+            equal = [one for one in recorded if not _changed(one, request)]
+            if request.origin.equal_before < len(equal):
+                return equal[request.origin.equal_before]
+            if equal:  # asked more often than it was recorded
+                return None
+        return self._recordings.read(request.key, request.repeat)
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -63,8 +86,7 @@ def _changed(recording: Recording, request: Request) -> str:
         "prompt": prompt_change(recording.prompt, request.prompt),
         "schema": json_change(recording.schema, request.schema),
     }
-    said = [f"the {name} is not the recorded one: {change}" for name, change in changes.items() if change]
-    return "; ".join([*said, _AGAIN]) if said else ""
+    return "; ".join(f"the {name} is not the recorded one: {change}" for name, change in changes.items() if change)
 
 
 class RecordedFactory:
@@ -88,7 +110,8 @@ class RecordedFactory:
 
     def build(self, config: EngineConfig) -> RecordedEngine:
         """The engine; each recording is read when it is asked for."""
-        return RecordedEngine(_recordings(config), _describe(config))
+        strict = Options(config, OPTIONS).flag("strict", default=False)
+        return RecordedEngine(_recordings(config), _describe(config), strict=strict)
 
 
 def _recordings(config: EngineConfig) -> Recordings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.cases import CaseKey, Schema
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 RECORDING_VERSION = 1
 
 
+_PARAMS = ("max_tokens", "temperature", "seed")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
     """One attempt, as far as it can be said again."""
@@ -37,11 +41,13 @@ class Recording:
     #: as the engine was asked for it
     schema: Schema
     answer: Completion | Declined
+    #: what was said of engine and sampling, by the `test` and by the `run`; None: 0.1.0 did not keep it
+    said: Mapping[str, Mapping[str, Any]] | None = None
 
     @classmethod
     def of(cls, request: Request, schema: Schema, answer: Completion | Declined, info: EngineInfo) -> Recording:
         """The recording of one call."""
-        params = {name: getattr(request.params, name) for name in ("max_tokens", "temperature", "seed")}
+        params = {name: getattr(request.params, name) for name in _PARAMS}
         return cls(
             key=request.key,
             repeat=request.repeat,
@@ -55,6 +61,7 @@ class Recording:
             prompt=request.prompt,
             schema=schema,
             answer=answer,
+            said=request.origin.said,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -74,6 +81,7 @@ class Recording:
             "repeat": self.repeat,
             **self.engine,
             "params": dict(self.params),
+            **({} if self.said is None else {"said": {name: dict(part) for name, part in self.said.items()}}),
             "messages": messages,
             "answer": answer,
             "schema": self.schema,
@@ -98,18 +106,25 @@ class Recording:
                 key=CaseKey(task=expect(data["task"], "task", str), id=expect(data["id"], "id", str)),
                 repeat=expect(data["repeat"], "repeat", int),
                 engine={**said, "response_format": response_format, "streaming": streaming},
-                params=dict(expect(data.get("params", {}), "params", Mapping)),
+                params={
+                    name: expect(value, name, int, float)
+                    for name, value in expect(data.get("params", {}), "params", Mapping).items()
+                    if name in _PARAMS
+                },
                 prompt=Prompt(messages=tuple(map(_message, expect(data["messages"], "messages", list)))),
                 schema=expect(data["schema"], "schema", Mapping, bool),
                 answer=generation,
+                said=None
+                if (asked := expect(data.get("said"), "said", Mapping, NoneType)) is None
+                else {name: dict(expect(asked[name], name, Mapping)) for name in ("test", "run")},
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             message = f"not a recording of pytest-jsbench: {type(error).__name__}: {error}"
             raise RecordError(message) from error
 
-    def said(self) -> dict[str, Any]:
-        """All but how long it took, which is another every time."""
-        data = self.to_dict()
+    def to_compare(self) -> dict[str, Any]:
+        """All but how long it took, which is another every time, and what its settings were before they were said."""
+        data = {name: value for name, value in self.to_dict().items() if name != "said"}
         return {**data, "answer": {name: value for name, value in data["answer"].items() if name != "timing"}}
 
 
@@ -139,7 +154,7 @@ class Recordings:
         if not inside(self.folder, path.parent):
             message = f"cannot write {path}: it leads out of {self.folder}, and no answer is recorded through a link"
             raise RecordError(message)
-        if before is not None and before.said() == recording.said():
+        if before is not None and before.to_compare() == recording.to_compare() and _same_settings(before, recording):
             return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -148,6 +163,14 @@ class Recordings:
             raise RecordError(message) from error
         # it is there to be committed
         write_atomically(path, json_text(recording.to_dict(), indent=2) + "\n", shared=True)
+
+    def of_test(self, first: CaseKey, repeat: int) -> list[Recording]:
+        """What was recorded of one run of a test, by the first of its questions, in their order."""
+        number = f"~{repeat + 1}" if repeat else ""
+        paths = [self.path(first, repeat), *(self.folder / first.task).glob(f"{first.id}@*{number}.json")]
+        found = [self._read(path) for path in paths if path.is_file() and (repeat or "~" not in path.name)]
+        found = [one for one in found if one.repeat == repeat and one.key.is_of_test(first)]
+        return sorted(found, key=lambda one: one.key.number)
 
     def all(self) -> Iterator[Recording]:
         """Every recording in the folder, in the order of their names."""
@@ -171,6 +194,11 @@ def _message(data: object) -> Message:
 def _joined(lines: object, name: str) -> str:
     """The text of which a recording holds the lines."""
     return "\n".join(expect(line, f"a line of {name}", str) for line in expect(lines, name, list))
+
+
+def _same_settings(before: Recording, now: Recording) -> bool:
+    """Whether the same was said of engine and sampling; what 0.1.0 wrote stands as long as the answer does."""
+    return before.said is None or before.said == now.said
 
 
 def _rounded(value: object) -> object:

@@ -7,7 +7,7 @@ import inspect
 from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from pytest_jsbench.engines.base import AcceptorFactory
+from pytest_jsbench.engines.base import AcceptorFactory, Sampler
 from pytest_jsbench.engines.imports import import_object
 from pytest_jsbench.engines.messages import one_line
 from pytest_jsbench.errors import EngineError, JSBenchError, UnknownEngine, nearest
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
     from pytest_jsbench.engines.batches import BatchFactory
-    from pytest_jsbench.generations import EngineInfo
+    from pytest_jsbench.generations import EngineInfo, GenerationParams
 
 ENTRY_POINTS = "pytest_jsbench.engines"
 
@@ -74,6 +74,11 @@ def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
     able = [known for known in _BUILT_IN if isinstance(find(known), BatchFactory)]
     message = f"--jsbench-batch: engine '{name}' has no batch API: expected {', '.join(able)}"
     raise EngineError(message)
+
+
+def sampled(factory: EngineFactory, config: EngineConfig, params: GenerationParams) -> GenerationParams:
+    """How an engine samples that is asked with these parameters, as far as it says."""
+    return factory.sampled(config, params) if isinstance(factory, Sampler) else params
 
 
 def _installed() -> dict[str, EntryPoint]:

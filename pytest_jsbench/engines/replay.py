@@ -7,11 +7,13 @@ The `replay` engine: what a run recorded, said again; no key, no call, and the t
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_jsbench import journal
 from pytest_jsbench.cases import digest
+from pytest_jsbench.differences import settings_change
 from pytest_jsbench.engines.options import Options
 from pytest_jsbench.errors import EngineError, JSBenchError
 from pytest_jsbench.generations import (
@@ -23,6 +25,7 @@ from pytest_jsbench.generations import (
     Failed,
     FaultKind,
     ResponseFormat,
+    Sent,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.generations import Request
     from pytest_jsbench.records import Record, RunMetadata
 
-OPTIONS = frozenset({"records"})
+OPTIONS = frozenset({"records", "strict"})
 #: the same would come again, so that another try is not worth its wait
 _NEVER = float("inf")
 
@@ -42,8 +45,15 @@ _NEVER = float("inf")
 class ReplayEngine:
     """Says what was recorded."""
 
-    def __init__(self, records: Mapping[tuple[CaseKey, int], Record], info: EngineInfo, source: Path) -> None:
+    def __init__(
+        self, records: Mapping[tuple[CaseKey, int], Record], info: EngineInfo, source: Path, *, strict: bool
+    ) -> None:
+        #: whether an answer that was asked for with other settings is none
+        self._strict = strict
         self._records = records
+        self._of_task: dict[tuple[str, int], list[Record]] = {}
+        for record in records.values():
+            self._of_task.setdefault((record.key.task, record.repeat), []).append(record)
         self._info = info
         self._source = source
 
@@ -54,7 +64,7 @@ class ReplayEngine:
 
     def generate(self, request: Request) -> Completion | Declined:
         """The recorded answer; CallError where the recorded call broke, or nothing fits the request."""
-        record = self._records.get((request.key, request.repeat))
+        record = self._find(request)
         generation = None if record is None else record.generation
         if record is None or generation is None:
             raise CallError(FaultKind.ENGINE, f"no answer for {request.key} in {self._source}")
@@ -66,7 +76,29 @@ class ReplayEngine:
         if isinstance(generation, Decided):
             message = f"{request.key} was recorded with --jsbench-instances: there is no answer to say again"
             raise CallError(FaultKind.ENGINE, message)
-        return generation
+        who = record.answered_by
+        used = {"model": self._info.model if who is None else who.model, "response_format": self._info.response_format}
+        params = {} if record.params is None else asdict(record.params)
+        settings = settings_change(None, {**used, **params}, request.origin.said)
+        if settings and self._strict:
+            raise CallError(FaultKind.ENGINE, f"{request.key} was recorded with other settings: {settings}")
+        if record.params is None and not settings:
+            return generation
+        sent = generation.sent or Sent(response_format=self._info.response_format)
+        return replace(generation, sent=replace(sent, params=record.params, asked_otherwise=settings or None))
+
+    def _find(self, request: Request) -> Record | None:
+        """The record of the same question of the same test, of equal ones the n-th; or else of the same place."""
+        first, place = request.origin.first, self._records.get((request.key, request.repeat))
+        if first is None:
+            return place
+        of_test = [one for one in self._of_task.get((first.task, request.repeat), ()) if one.key.is_of_test(first)]
+        equal = [
+            one
+            for one in sorted(of_test, key=lambda one: one.key.number)
+            if one.prompt == request.prompt and one.schema_digest == digest(request.schema)
+        ]
+        return equal[request.origin.equal_before] if request.origin.equal_before < len(equal) else place
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -96,12 +128,15 @@ class ReplayFactory:
     def build(self, config: EngineConfig) -> ReplayEngine:
         """The engine, with the records read."""
         path = _path(config)
+        strict = Options(config, OPTIONS).flag("strict", default=False)
         info = _describe(config, _metadata(config))
         try:
             content = journal.read_run(path)
         except JSBenchError as error:
             raise _unreadable(config, error) from error
-        return ReplayEngine({(record.key, record.repeat): record for record in content.records}, info, path)
+        return ReplayEngine(
+            {(record.key, record.repeat): record for record in content.records}, info, path, strict=strict
+        )
 
 
 def _path(config: EngineConfig) -> Path:

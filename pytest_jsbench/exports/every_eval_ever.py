@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pytest_jsbench.core.files import make_private_folder, write_atomically
 from pytest_jsbench.errors import ExportError
 from pytest_jsbench.exports.every_eval_ever_rows import row, was_made
+from pytest_jsbench.identity import settings
 from pytest_jsbench.metrics import RATES, Metrics
 from pytest_jsbench.summaries import Summary
 
@@ -270,6 +271,7 @@ def _generation(run: Run) -> dict[str, Any]:
         "repeats": str(metadata.repeats),
         "seed": json.dumps(params.get("seed")),
         "timeout_s": json.dumps(params.get("timeout")),
+        "engine_settings": json.dumps(settings(metadata), sort_keys=True),
         "policy": json.dumps(metadata.policy, sort_keys=True),
     }
     arguments = {name: params[name] for name in ("temperature", "max_tokens") if params.get(name) is not None}

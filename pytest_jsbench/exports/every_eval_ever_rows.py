@@ -140,7 +140,7 @@ def _error(record: Record) -> str | None:
 
 
 def _metadata(record: Record) -> dict[str, str]:
-    verdict = record.verdict
+    verdict, params = record.verdict, record.params
     decisions = record.generation.decisions if isinstance(record.generation, Decided) else None
     known = {
         "decisions": None if decisions is None else str(len(decisions)),
@@ -157,6 +157,9 @@ def _metadata(record: Record) -> dict[str, str]:
         "instance_path": verdict.violations[0].instance_path if verdict.violations else None,
         "schema_path": verdict.violations[0].schema_path if verdict.violations else None,
         "dialect": verdict.dialect,
+        "temperature": None if params is None or params.temperature is None else f"{params.temperature:g}",
+        "max_tokens": None if params is None else str(params.max_tokens),
+        "seed": None if params is None or params.seed is None else str(params.seed),
         "valid": None if verdict.valid is None else str(verdict.valid).lower(),
     }
     return {name: value for name, value in known.items() if value is not None}

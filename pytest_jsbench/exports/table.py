@@ -124,6 +124,19 @@ def detail(name: str, text: str) -> list[str]:
     return [printable(line, None) for line in lines]  # a line may begin where the text did not
 
 
+def _asked_otherwise(run: Run) -> Iterator[tuple[str, str]]:
+    """With which other settings recorded answers were asked for, once for each."""
+    changes = Counter(
+        sent.asked_otherwise
+        for record in run.records
+        if (sent := getattr(record.generation, "sent", None)) is not None and sent.asked_otherwise
+    )
+    for change, count in changes.most_common():
+        answers = "1 answer was" if count == 1 else f"{count:,} answers were"
+        said = f"{answers} recorded with other settings ({printable(change, 500)}); record again with --jsbench-record"
+        yield "settings", said
+
+
 def facts(run: Run, summary: Summary) -> list[tuple[str, str]]:
     """What the table does not say, by subject; every output for people shows all of them."""
     return [*_measured(run, summary), *_noticed(summary), *_left_out(run, summary)]
@@ -136,6 +149,7 @@ def _measured(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
         yield "repeats", _repeats(total)
         if flaky := [(key, outcome) for key, outcome in summary.outcomes.items() if outcome.flaky]:
             yield "flaky", _flaky(flaky)
+    yield from _asked_otherwise(run)
     failures = [(kind, total.failure_counts[kind]) for kind in COUNTED_FAILURES]
     ranked = sorted((pair for pair in failures if pair[1]), key=lambda pair: -pair[1])
     yield "failures", ", ".join(f"{kind.value} {count}" for kind, count in ranked) or "none"

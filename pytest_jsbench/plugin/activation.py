@@ -21,7 +21,7 @@ from pytest_jsbench import __version__
 from pytest_jsbench.cases import CaseKey, digest, safe_name
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ParamsChecker
-from pytest_jsbench.engines.registry import find, require_acceptor, require_batches
+from pytest_jsbench.engines.registry import find, require_acceptor, require_batches, sampled
 from pytest_jsbench.engines.secrecy import check, describe
 from pytest_jsbench.errors import EngineError, JSBenchError
 from pytest_jsbench.generations import EngineInfo, GenerationParams, ResponseFormat
@@ -169,8 +169,10 @@ def _active(config: pytest.Config) -> Active:
     if run is None:
         info = _describe(factory, settings.engine, tolerant=asked_only)
         metadata = _metadata(settings, info, params, template, concurrency)
+        used = sampled(factory, settings.engine, params)
         metadata = dataclasses.replace(
             metadata,
+            params=dataclasses.asdict(used),
             streaming=metadata.streaming and settings.batch is None,
             dataset=_dataset(settings, everything, suite=asked.suite),
             classifiers=[classifier.name for classifier in classifiers],
@@ -258,7 +260,8 @@ def _metadata(
         streaming=info.streaming,
         provider=info.provider,
         details=info.details,
-        params=dataclasses.asdict(params),
+        params={},
+        asked_params=dataclasses.asdict(params),
         prompt=template.name,
         prompt_digest=template.digest,
         shots=settings.shots,

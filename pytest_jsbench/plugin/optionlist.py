@@ -50,7 +50,12 @@ OPTIONS = (
         parse=at_least(1, int),
         help="Most tokens of an answer. Default: 2048 (local: 192).",
     ),
-    Option(name="seed", metavar="N", parse=at_least(0, int), help="Sampling seed. Default: not sent."),
+    Option(
+        name="seed",
+        metavar="N",
+        parse=at_least(0, int),
+        help="Sampling seed of the first attempt; the n-th of a case has this and n - 1. Default: not sent.",
+    ),
     Option(
         name="engine-option",
         metavar="KEY=VALUE",
@@ -69,6 +74,14 @@ OPTIONS = (
         metavar="DIR",
         help="Ask the answers recorded in DIR (or a run's folder) instead of an engine: no key, no call. A prompt or "
         "schema that has changed since is an error that says how.",
+    ),
+    Option(
+        name="replay-strict",
+        metavar="on|off",
+        choices=("on", "off"),
+        bare="on",
+        help="Make it an error too where an answer was recorded with another model, temperature, token limit, seed, "
+        "response format or engine option than is asked for now. Default: off, and the summary says so.",
     ),
     Option(
         name="dataset",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.adaptation.choosing import adapter
 from pytest_jsbench.cases import digest
 from pytest_jsbench.engines.credentials import public
-from pytest_jsbench.engines.registry import find
+from pytest_jsbench.engines.registry import find, sampled
 from pytest_jsbench.engines.secrecy import build, check
 from pytest_jsbench.generations import Failed
 from pytest_jsbench.limits import Refused
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.asking import Question
     from pytest_jsbench.engines.base import Engine, EngineConfig
+    from pytest_jsbench.generations import GenerationParams
     from pytest_jsbench.plugin.activation import Active
     from pytest_jsbench.plugin.standing import Standing
     from pytest_jsbench.plugin.worker import Worker
@@ -58,7 +59,7 @@ class OwnRunners:
     def ask(self, question: Question, *, asked_from: AskedFrom, standing: Standing) -> Heard:
         """What becomes of one attempt, or what became of it when the test was run before."""
         runner = self._runner(question)
-        asked_by = AskedBy(test=asked_from.test, line=asked_from.line, terms=self._terms(question, runner))
+        asked_by = AskedBy(test=asked_from.test, line=asked_from.line, terms=self._terms(question))
         same = partial(
             _asked_the_same, question=question, runner=runner, asked_by=asked_by, answered_by=self._other(runner)
         )
@@ -71,8 +72,9 @@ class OwnRunners:
     def _new(self, question: Question, runner: Runner, asked_by: AskedBy, same: Callable[[Record], bool]) -> Heard:
         """One attempt, of which no more than the run's number are made at once; written down."""
         attempt = question.case.key, question.repeat
-        recorded = self._active.recorded.get(attempt)
-        if recorded is not None and same(recorded):
+        equal = [one for one in self._active.recorded.of_test(question.first, question.repeat) if same(one)]
+        if question.equal_before < len(equal):
+            recorded = dataclasses.replace(equal[question.equal_before], key=question.case.key)
             return Heard.of(self._worker.resumed(judge_again(recorded, runner.judge)))
         redacted = self._active.run.redaction is not None
         # what was written without its texts answers nobody
@@ -99,10 +101,18 @@ class OwnRunners:
         who = runner.engine.info
         return AnsweredBy(engine=who.engine, model=who.model, provider=who.provider)
 
-    def _terms(self, question: Question, runner: Runner) -> str:
+    def _params(self, question: Question, config: EngineConfig) -> GenerationParams:
+        """With which sampling the test asks."""
+        params, run = self._active.params, self._active.settings
+        if config.name != run.engine.name and run.replay is None and run.max_tokens is None:
+            params = dataclasses.replace(params, max_tokens=find(config.name).max_tokens)
+        return question.terms.params(params)
+
+    def _terms(self, question: Question) -> str:
         """A digest of all that decides an answer besides the question: the engine, and the sampling."""
         config = question.terms.engine_config(self._active.settings.engine)
-        sampling = {name: getattr(runner.params, name) for name in ("max_tokens", "temperature", "seed")}
+        params = self._params(question, config).of_repeat(question.repeat)
+        sampling = {name: getattr(params, name) for name in ("max_tokens", "temperature", "seed")}
         return digest({"engine": _json(public(config)), **sampling})
 
     def _runner(self, question: Question) -> Runner:
@@ -111,16 +121,18 @@ class OwnRunners:
         if prompt is not None:
             runner = dataclasses.replace(runner, template=lambda _: prompt)
         config = terms.engine_config(run.engine)
-        params = runner.params
         # recorded answers are asked, whoever gave them
         if config != run.engine and run.replay is None:
             runner = self._at(config, runner)
-            if config.name != run.engine.name and run.max_tokens is None:
-                params = dataclasses.replace(params, max_tokens=find(config.name).max_tokens)
             mode, _, _ = run.adapt.partition(":")
             if mode != "verbatim" and config.name in {"openai", "anthropic"}:
                 runner = dataclasses.replace(runner, adapter=adapter(f"{mode}:{config.name}"))
-        return dataclasses.replace(runner, params=terms.params(params))
+        origin = dataclasses.replace(
+            runner.origin, first=question.first, equal_before=question.equal_before, test=terms.said()
+        )
+        asked = run.engine if run.replay is not None else config
+        params = sampled(find(asked.name), asked, self._params(question, config))
+        return dataclasses.replace(runner, params=params, origin=origin)
 
     def _at(self, config: EngineConfig, runner: Runner) -> Runner:
         """The runner at another engine, with that one's room, and within the run's limits at that one's prices."""

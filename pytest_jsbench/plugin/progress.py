@@ -10,6 +10,7 @@ import pytest
 
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.errors import PriceError
+from pytest_jsbench.plugin.owntests import key_of
 from pytest_jsbench.prices import price_of
 
 if TYPE_CHECKING:
@@ -61,10 +62,12 @@ class Progress:
 
     def _is_taken_over(self, record: Record) -> bool:
         """Whether an earlier run has paid for it; what an own test asked then may not be what it asks now."""
-        if record.attempt not in self._active.recorded:
-            return False
-        recorded = None if record.asked_by is None else self._active.recorded.get(record.attempt)
-        return recorded is None or recorded.started_at == record.started_at
+        recorded = self._active.recorded
+        if record.asked_by is None:
+            return record.attempt in recorded
+        # a question is known by what it asks, and not by its place in the test
+        first = key_of(record.asked_by.test)
+        return any(one.started_at == record.started_at for one in recorded.of_test(first, record.repeat))
 
     def _price(self, who: AnsweredBy, *, batch: bool) -> Price | None:
         if (who, batch) not in self._prices:

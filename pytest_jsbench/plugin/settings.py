@@ -32,6 +32,8 @@ class Settings:
     """Everything a user said, read once."""
 
     engine: EngineConfig
+    #: of engine and sampling, fit to be kept beside an answer; that of the ini file too where answers are replayed
+    said: Mapping[str, Any]
     #: where every answer is recorded
     record: Path | None
     #: whose recorded answers are asked
@@ -84,7 +86,8 @@ class Settings:
         _refuse_beside_redact({**values, "record": record})
         policy = _policy(values)
         return cls(
-            engine=_engine(values) if replay is None else _replaying(replay),
+            engine=_engine(values) if replay is None else _replaying(replay, strict=values["replay-strict"] == "on"),
+            said=_said(values),
             record=record,
             replay=replay,
             selection=_selection(values, policy),
@@ -139,13 +142,19 @@ def _engine(values: Mapping[str, Any]) -> EngineConfig:
     )
 
 
-def _replaying(path: Path) -> EngineConfig:
+def _said(values: Mapping[str, Any]) -> dict[str, Any]:
+    said = {name.replace("-", "_"): values[name] for name in ("temperature", "max-tokens", "seed")}
+    engine = {} if values["engine"] is None else _engine(values).said()
+    return {**engine, **{name: value for name, value in said.items() if value is not None}}
+
+
+def _replaying(path: Path, *, strict: bool) -> EngineConfig:
     """The engine that says what a folder of recordings, or the records of a run, hold."""
     from pytest_jsbench.engines.base import EngineConfig
 
     if path.is_file() or (path / "records.jsonl").is_file():
-        return EngineConfig(name="replay", options={"records": str(path)})
-    return EngineConfig(name="recorded", options={"folder": str(path)})
+        return EngineConfig(name="replay", options={"records": str(path), "strict": strict})
+    return EngineConfig(name="recorded", options={"folder": str(path), "strict": strict})
 
 
 def _limits(values: Mapping[str, Any]) -> Limits:

@@ -16,10 +16,10 @@ from pytest_jsbench.adaptation.choosing import adapter
 from pytest_jsbench.classifiers import classify
 from pytest_jsbench.engines.base import Acceptor, Engine, EngineConfig
 from pytest_jsbench.engines.recorder import RecordingEngine
-from pytest_jsbench.engines.registry import require_acceptor
+from pytest_jsbench.engines.registry import require_acceptor, sampled
 from pytest_jsbench.engines.secrecy import build, describe
 from pytest_jsbench.errors import EngineError, JournalError
-from pytest_jsbench.generations import Failed
+from pytest_jsbench.generations import Failed, Origin
 from pytest_jsbench.journal import LATE, Journal
 from pytest_jsbench.limits import Admission, Refused
 from pytest_jsbench.missing import MissingReason
@@ -224,9 +224,10 @@ class Worker:
             engine=engine,
             judge=self._resources.enter_context(Judge(active.settings.policy)),
             template=active.template.render,
-            params=active.params,
+            params=sampled(active.factory, active.settings.engine, active.params),
             retries=active.settings.retries,
             adapter=adapter(active.settings.adapt),
+            origin=Origin(run=active.settings.said),
             context=active.settings.context or engine.info.context,
             admission=self.admission(active.metadata.engine_asked),
         )

@@ -32,6 +32,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "engine-option": "stream=false",
         "record": "tests/answers",
         "replay": "tests/answers",
+        "replay-strict": "on",
     },
     "What is tested": {
         "dataset": "schemas",

@@ -12,7 +12,17 @@ from pytest_jsbench.engines.recorded import FACTORY
 from pytest_jsbench.engines.recorder import RecordingEngine
 from pytest_jsbench.engines.recordings import Recordings
 from pytest_jsbench.errors import EngineError
-from pytest_jsbench.generations import CallError, Completion, Declined, EngineInfo, FaultKind, Request, ResponseFormat
+from pytest_jsbench.generations import (
+    CallError,
+    Completion,
+    Declined,
+    EngineInfo,
+    FaultKind,
+    Origin,
+    Request,
+    ResponseFormat,
+    Sent,
+)
 from pytest_jsbench.prompts import Message, Prompt
 from tests import examples
 from tests.engines.asking import request
@@ -43,8 +53,8 @@ def record(folder: Path, asked: Request, answer: Completion | Declined) -> Path:
     return Recordings(folder).path(asked.key, asked.repeat)
 
 
-def replayed(folder: Path, asked: Request) -> Completion | Declined:
-    engine = FACTORY.build(EngineConfig(name="recorded", options={"folder": str(folder)}))
+def replayed(folder: Path, asked: Request, **options: Any) -> Completion | Declined:
+    engine = FACTORY.build(EngineConfig(name="recorded", options={"folder": str(folder), **options}))
     return engine.generate(asked)
 
 
@@ -57,7 +67,10 @@ def asking(content: str = "Say it", **schema: Any) -> Request:
 def test_what_was_recorded_is_said_again_to_the_letter(tmp_path: Path, answer: Completion | Declined) -> None:
     record(tmp_path, asking(NASTY), answer)
 
-    assert replayed(tmp_path, asking(NASTY)) == replace(answer, sent=None)
+    said = replayed(tmp_path, asking(NASTY))
+
+    assert replace(said, sent=None) == replace(answer, sent=None)
+    assert said.sent == Sent(response_format=ResponseFormat.JSON_SCHEMA, params=asking(NASTY).params)
 
 
 def test_a_recording_is_readable_and_holds_no_invisible_character(tmp_path: Path) -> None:
@@ -186,3 +199,58 @@ def test_a_recorded_engine_counts_tokens_where_it_can(tmp_path: Path) -> None:
 
     assert RecordingEngine(Counting(examples.completion()), tmp_path).count_tokens(prompt) == 1
     assert RecordingEngine(Fixed(examples.completion()), tmp_path).count_tokens(prompt) is None
+
+
+def nth(number: int, content: str, *, equal_before: int = 0, **said: Any) -> Request:
+    """The n-th question of one test."""
+    asked = asking(content)
+    origin = Origin(first=asked.key, equal_before=equal_before, test=said)
+    return replace(asked, key=asked.key.numbered(number), origin=origin)
+
+
+def text_of(answer: Completion | Declined) -> str:
+    assert isinstance(answer, Completion)
+    return answer.text
+
+
+def test_questions_of_one_test_are_known_by_what_they_ask_in_whatever_order(tmp_path: Path) -> None:
+    for number, content in enumerate("aba", start=1):
+        record(tmp_path, nth(number, content), examples.completion(f"{content}{number}"))
+
+    assert text_of(replayed(tmp_path, nth(1, "b"))) == "b2"
+    assert text_of(replayed(tmp_path, nth(2, "a"))) == "a1"
+    assert text_of(replayed(tmp_path, nth(3, "a", equal_before=1))) == "a3"
+    with pytest.raises(CallError, match=r"^no recorded answer: "):
+        replayed(tmp_path, nth(4, "a", equal_before=2))
+    with pytest.raises(CallError, match=r"^the prompt is not the recorded one: line 1 was \"b\", is \"c\"; "):
+        replayed(tmp_path, nth(2, "c"))
+
+
+def test_what_0_1_0_recorded_is_said_again_and_only_what_it_kept_is_compared(tmp_path: Path) -> None:
+    path = record(
+        tmp_path, replace(nth(1, "a"), params=replace(asking().params, temperature=0.5)), examples.completion()
+    )
+    data = json.loads(path.read_text())
+    del data["said"]
+    path.write_text(json.dumps(data))
+
+    def change(**said: Any) -> str | None:
+        sent = replayed(tmp_path, nth(1, "a", **said)).sent
+        assert sent is not None
+        return sent.asked_otherwise
+
+    assert change(temperature=0.5, engine="mine:Engine", **{"option strict": True}) is None
+    assert change(temperature=0.7, model="m2") == 'temperature was 0.5, is 0.7, model was "m1", is "m2"'
+
+
+def test_other_settings_are_said_or_refused(tmp_path: Path) -> None:
+    record(tmp_path, nth(1, "a", temperature=0.5, model="m"), examples.completion())
+
+    said = replayed(tmp_path, nth(1, "a", temperature=0.5, model="m")).sent
+    assert said is not None
+    assert said.asked_otherwise is None
+    other = replayed(tmp_path, nth(1, "a", model="n")).sent
+    assert other is not None
+    assert other.asked_otherwise == 'model was "m", is "n", temperature was 0.5, is not said'
+    with pytest.raises(CallError, match=r"^the settings are not the recorded ones: seed was not said, is 3; record it"):
+        replayed(tmp_path, nth(1, "a", temperature=0.5, model="m", seed=3), strict=True)

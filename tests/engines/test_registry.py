@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
@@ -8,8 +9,9 @@ import pytest
 
 from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.registry import find, names
+from pytest_jsbench.engines.registry import find, names, sampled
 from pytest_jsbench.errors import EngineError, UnknownEngine
+from pytest_jsbench.generations import GenerationParams
 from tests.engines.asking import complete
 
 OWN = """
@@ -159,3 +161,29 @@ def test_looking_up_one_engine_imports_no_sdk() -> None:
     root = Path(registry.__file__).parents[2]
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("engine", "options", "temperature", "seed", "limit"),
+    [
+        ("local", {}, 0.0, 5, 64),
+        ("xgrammar", {}, 0.0, None, 64),
+        ("llguidance", {}, 0.0, 5, 64),
+        ("openai", {}, None, 5, 64),
+        ("openai", {"api": "responses"}, None, None, 64),
+        ("openai", {"extra_body": {"temperature": 0.5, "max_completion_tokens": 9, "api_key": "x"}}, 0.5, 5, 9),
+        ("anthropic", {"extra_body": {"temperature": 0.5}}, 0.5, None, 64),
+        ("scripted", {}, None, 5, 64),
+    ],
+)
+def test_how_answers_are_really_sampled_is_known_before_anything_is_asked(
+    engine: str, options: dict[str, object], temperature: float | None, seed: int | None, limit: int
+) -> None:
+    asked = GenerationParams(max_tokens=64, seed=5)
+
+    used = sampled(find(engine), EngineConfig(name=engine, options=options), asked)
+
+    assert (used.temperature, used.seed, used.max_tokens) == (temperature, seed, limit)
+    if engine in {"local", "openai"} and not options:
+        warm = replace(asked, temperature=0.7)
+        assert sampled(find(engine), EngineConfig(name=engine), warm) == warm

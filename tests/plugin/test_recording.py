@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -143,3 +144,69 @@ def test_a_key_reaches_no_recording(plain: Bench, monkeypatch: pytest.MonkeyPatc
     written = files(plain.path / "kept")
     assert written
     assert not any("secret" in text.lower() for text in written.values())
+
+
+ANY_ORDER = """
+import asyncio, pytest
+pytestmark = pytest.mark.anyio
+@pytest.fixture
+def anyio_backend(): return "asyncio"
+ORDER = {order!r}
+@pytest.mark.jsbench(schema=True, prompt="say {{n}}", {terms})
+async def test_it(jsbench):
+    async def one(n):
+        for _ in range(ORDER.index(n)):
+            await asyncio.sleep(0)
+        assert (await jsbench.agenerate(n=n)).instance == n
+    await asyncio.gather(*map(one, (1, 2, 3)))
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("anyio") is None, reason="needs the package anyio")
+def test_answers_to_questions_in_flight_together_are_known_by_what_was_asked(bench: Bench) -> None:
+    def write(order: list[int], terms: str = "") -> None:
+        bench.write({"test_one.py": ANY_ORDER.format(order=order, terms=terms)})
+
+    quick = ("-p", "no:randomly", "-p", "no:hypothesispytest", "test_one.py", *bench.workers)
+    answers = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:answer")
+    bench.write({"answering.py": "def answer(request): return request.prompt.messages[-1].content[4:]"})
+    write([1, 2, 3])
+    bench.pytester.runpytest_inprocess(*quick, *answers, "--jsbench-record=kept").assert_outcomes(passed=1)
+    bench.pytester.runpytest_inprocess(*quick, *answers, "--jsbench-output=runs").assert_outcomes(passed=1)
+    (bench.path / "answering.py").unlink()
+
+    write([3, 1, 2])
+    for source in ("kept", "runs"):
+        folder = next((bench.path / source).iterdir()) if source == "runs" else source
+        bench.pytester.runpytest_inprocess(*quick, f"--jsbench-replay={folder}").assert_outcomes(passed=1)
+    write([2, 3, 1], "temperature=0.5")
+    changed = bench.pytester.runpytest_inprocess(*quick, "--jsbench-replay=kept")
+    strict = bench.pytester.runpytest_inprocess(*quick, "--jsbench-replay=kept", "--jsbench-replay-strict")
+
+    changed.assert_outcomes(passed=1)
+    changed.stdout.fnmatch_lines(
+        ["settings   3 answers were recorded with other settings (temperature was not", "*0.5)*"]
+    )
+    strict.assert_outcomes(failed=1)
+    strict.stdout.fnmatch_lines(["E *the settings are not the recorded ones: temperature was not said, is 0.5; *"])
+
+
+@pytest.mark.skipif(importlib.util.find_spec("anyio") is None, reason="needs the package anyio")
+def test_a_run_that_goes_on_knows_questions_in_flight_together_by_what_was_asked(bench: Bench) -> None:
+    quick = ("-p", "no:randomly", "-p", "no:hypothesispytest", "test_one.py", *bench.workers)
+    answers = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:answer")
+    counting = (
+        "def answer(request):\n"
+        "    with open('calls.log', 'a') as log: log.write('.')\n"
+        "    return request.prompt.messages[-1].content[4:]"
+    )
+    bench.write({"answering.py": counting, "test_one.py": ANY_ORDER.format(order=[1, 2, 3], terms="")})
+    bench.pytester.runpytest_inprocess(*quick, *answers, "--jsbench-output=runs").assert_outcomes(passed=1)
+
+    bench.write({"test_one.py": ANY_ORDER.format(order=[3, 1, 2], terms="")})
+    again = bench.pytester.runpytest_inprocess(*quick, *answers, "--jsbench-output=on", "--jsbench-resume=runs")
+
+    again.assert_outcomes(passed=1)
+    assert (bench.path / "calls.log").read_text() == "..."
+    texts = {record["id"]: record["generation"]["text"] for record in bench.records("on")}
+    assert sorted(texts.values()) == ["1", "2", "3"]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.plugin.conftest import Bench
+from tests.plugin.conftest import NUMBER, Bench
 
 
 def test_a_case_is_attempted_several_times_one_test_each(bench: Bench) -> None:
@@ -41,3 +41,33 @@ def test_a_case_or_one_of_its_attempts_can_be_named(plain: Bench) -> None:
     result.assert_outcomes(passed=1)
     assert "missing" not in result.stdout.str()
     result.stdout.fnmatch_lines(["pass rate  1/1 *"])
+
+
+SEEDED = """
+def answer(request):
+    return '{"n": %d}' % request.params.seed
+"""
+
+
+def test_each_attempt_has_a_seed_of_its_own_and_the_first_has_the_given_one(bench: Bench) -> None:
+    bench.case("a")
+    bench.write(
+        {
+            "seeded.py": SEEDED,
+            "test_one.py": f"import pytest\n@pytest.mark.jsbench(schema={NUMBER!r}, prompt='any', repeats=2, seed=70)\n"
+            "def test_it(jsbench):\n    assert jsbench.generate().instance['n'] in (70, 71)\n",
+        }
+    )
+
+    bench.run(
+        "test_one.py",
+        "--jsbench-engine-option=answers=seeded:answer",
+        *("--jsbench-repeats=3", "--jsbench-seed=5", "--jsbench-output=out"),
+    ).assert_outcomes(passed=4)
+
+    found = {(one["id"], one["repeat"]): (one["params"]["seed"], one["generation"]["text"]) for one in bench.records()}
+    assert found == {
+        **{("a", number): (5 + number, f'{{"n": {5 + number}}}') for number in range(3)},
+        **{("test_it", number): (70 + number, f'{{"n": {70 + number}}}') for number in range(2)},
+    }
+    assert bench.run_json()["run"]["params"]["seed"] == 5

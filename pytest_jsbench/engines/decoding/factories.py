@@ -58,6 +58,11 @@ class DecodingFactory:
         if self._greedy and params.temperature:
             raise EngineError(only_greedy(self._package.library))
 
+    def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
+        """At temperature 0, unless another is asked for; what takes the best token has no seed."""
+        sampled = local.FACTORY.sampled(config, params)
+        return replace(sampled, seed=None) if self._greedy else sampled
+
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Who the engine will be."""
         return self._package.describe(config, streaming=self._streaming)
