@@ -222,7 +222,7 @@ def _nest(container: Any, key: Any, chance: random.Random) -> None:
 
 
 def _repeat(container: Any, key: Any, chance: random.Random) -> None:
-    container[key] = [container[key]] * chance.choice((2, 300))
+    container[key] = [container[key]] * chance.choice((2, 60))
 
 
 def _rename(container: Any, key: Any, chance: random.Random) -> None:

@@ -99,6 +99,8 @@ class _Bundle:
         if not definitions and not self._opaque:
             return self._root
         if definitions:
+            if not isinstance(rewritten, dict):
+                raise Unreadable("is a list with references, and no schema", reason="not_a_schema")
             rewritten[self._container] = {**_mapping(rewritten.get(self._container)), **definitions}
         return rewritten
 
@@ -252,4 +254,5 @@ def _pointers(value: object) -> Iterator[tuple[Any, str]]:
 def _token(key: object) -> str:
     from urllib.parse import quote
 
-    return quote(str(key).replace("~", "~0").replace("/", "~1"), safe="~$@:+;,!*'()=&-._")
+    text = str(key).replace("~", "~0").replace("/", "~1").encode("utf-8", "surrogatepass")
+    return quote(text, safe="~$@:+;,!*'()=&-._")

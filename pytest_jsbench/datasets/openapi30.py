@@ -56,7 +56,7 @@ def _ask_for_less(schema: dict[str, Any], unused: str) -> None:
     required, properties = schema.get("required"), schema.get("properties")
     if not isinstance(required, list) or not isinstance(properties, dict):
         return
-    kept = [name for name in required if not _flagged(properties.get(name), unused)]
+    kept = [name for name in required if not (isinstance(name, str) and _flagged(properties.get(name), unused))]
     if kept:
         schema["required"] = kept
     else:

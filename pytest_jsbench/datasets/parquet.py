@@ -78,7 +78,7 @@ def _check_size(path: Path, metadata: Any) -> None:
         message = f"holds {metadata.num_rows:,} rows; expected at most {MOST_CASES:,}"
         raise Unreadable(message, reason="too_large", path=path)
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        size = sum(group.column(index).total_uncompressed_size for index in range(group.num_columns))
+        size = group.total_byte_size
         if not 0 <= size <= LARGEST_GROUP:
             message = f"holds a row group of {size:,} bytes, unpacked; expected at most {LARGEST_GROUP:,}"
             raise Unreadable(message, reason="too_large", path=path)

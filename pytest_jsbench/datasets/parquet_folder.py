@@ -16,6 +16,7 @@ from pytest_jsbench.cases import BrokenCase, Case, CaseKey, safe_name
 from pytest_jsbench.core.files import FileReader, Unreadable
 from pytest_jsbench.datasets.base import Row, Selection
 from pytest_jsbench.datasets.card import read_card
+from pytest_jsbench.datasets.documents import broken
 from pytest_jsbench.datasets.hub import WHOLE, choose_parts, choose_splits
 from pytest_jsbench.datasets.listing import free_key
 from pytest_jsbench.datasets.parquet import open_table, reading
@@ -84,8 +85,12 @@ class ParquetFolder:
         path, number = self.rows[key]
         if path not in self.texts:
             self.texts[path] = _read(self.reader, path, _SCHEMA)
-        row = {_SCHEMA: self.texts[path][number].as_py(), _ID: key.id}
-        return case_of(key, row, where=self._where(key, number))
+        where = self._where(key, number)
+        try:
+            row = {_SCHEMA: self.texts[path][number].as_py(), _ID: key.id}
+        except UnicodeDecodeError:
+            return broken(key, where, Unreadable("cannot be read: not UTF-8"))
+        return case_of(key, row, where=where)
 
     def all_rows(self) -> Iterator[tuple[CaseKey, Row]]:
         """Each case as text, some at a time, of which none are kept."""
