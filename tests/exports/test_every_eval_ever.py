@@ -14,6 +14,7 @@ import pytest
 
 from pytest_jsbench.errors import JSBenchError
 from pytest_jsbench.exports.every_eval_ever import Version, write
+from pytest_jsbench.generations import GenerationParams
 from pytest_jsbench.records import Record, Run
 from pytest_jsbench.summaries import summarize
 from tests import examples
@@ -144,3 +145,21 @@ def test_that_projects_own_validator_takes_the_pair(tmp_path: Path, monkeypatch:
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_how_answers_were_really_sampled_and_what_the_engine_was_told_is_exported(tmp_path: Path) -> None:
+    sampled = GenerationParams(max_tokens=64, temperature=0.0, seed=6)
+
+    def of(*, bounded: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+        params = {"max_tokens": 64, "temperature": 0.0, "seed": 5}
+        details = {"xllamacpp": "1.2.3", "bounded": bounded, "slots": 4}
+        _, data, rows = exported(
+            tmp_path / str(bounded), replace(record("a"), params=sampled), params=params, details=details
+        )
+        return data["evaluation_results"][0]["generation_config"], rows[0]["metadata"]
+
+    config, row = of(bounded=True)
+    assert config["generation_args"] == {"temperature": 0.0, "max_tokens": 64}
+    assert config["additional_details"]["engine_settings"] == '{"bounded": true}'
+    assert (row["temperature"], row["max_tokens"], row["seed"]) == ("0", "64", "6")
+    assert of(bounded=False)[0] != config
