@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_jsbench.cases import Case, CaseKey
+from pytest_jsbench.cases import Case, CaseKey, safe_name
 from pytest_jsbench.engines import bodies
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.generations import Completion, Decided, Declined, DeclineReason, Failed, GenerationParams
@@ -48,7 +48,8 @@ class Script:
 
     @property
     def key(self) -> CaseKey:
-        return CaseKey(task=self.speaker.name, id=f"{self.fault.name}{', once' if self.mended else ', for ever'}")
+        ending = "once" if self.mended else "for ever"
+        return CaseKey(task=safe_name(self.speaker.name), id=safe_name(f"{self.fault.name}, {ending}"))
 
     @property
     def retries(self) -> int:
