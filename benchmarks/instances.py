@@ -7,14 +7,14 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.cases import digest
-from pytest_jsbench.verdicts.references import References
+from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.schemas.references import References
 from tests.verdicts.data import DATA, labelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_jsbench.cases import Schema
+    from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.verdicts import Judge
 
 _DEEPEST = 12

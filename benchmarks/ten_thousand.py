@@ -26,7 +26,7 @@ from tabulate import tabulate
 
 from benchmarks.answers import SCHEMAS
 from benchmarks.instances import answerer
-from pytest_jsbench.cases import Case
+from pytest_jsbench.core.cases import Case
 from pytest_jsbench.datasets.base import Dataset, Selection
 from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.verdicts import Judge, JudgePolicy

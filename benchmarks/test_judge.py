@@ -15,9 +15,9 @@ import pytest
 
 from benchmarks.answers import SCHEMAS, Answer, builtin_answers, labelled_answers, real_schemas
 from benchmarks.ways import RS_ONLY, WAYS, Way
-from pytest_jsbench.statistics import Distribution
+from pytest_jsbench.metrics.statistics import Distribution
 from pytest_jsbench.verdicts import Judge
-from pytest_jsbench.verdicts.inprocess import InProcessJudge
+from pytest_jsbench.verdicts.in_process import InProcessJudge
 from tests.verdicts.data import needs_labels
 
 if TYPE_CHECKING:

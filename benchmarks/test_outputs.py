@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.cases import Case, CaseKey
+from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
-from pytest_jsbench.exports import every_eval_ever, report
-from pytest_jsbench.exports.markdown import summary_markdown
-from pytest_jsbench.exports.runjson import run_to_dict, write_run
+from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.prompts.presets import schema_prompt
-from pytest_jsbench.records import Record, Run
-from pytest_jsbench.summaries import Summary, summarize
+from pytest_jsbench.reports import every_eval_ever
+from pytest_jsbench.reports.html import report
+from pytest_jsbench.reports.markdown import summary_markdown
+from pytest_jsbench.reports.run_json import run_to_dict, write_run
+from pytest_jsbench.runs.records import Record, Run
 from tests import examples
 
 CASES = 10_000

@@ -14,7 +14,7 @@ from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
 from benchmarks.answers import Answer
 from pytest_jsbench.verdicts import Judge, JudgePolicy
-from pytest_jsbench.verdicts.inprocess import InProcessJudge
+from pytest_jsbench.verdicts.in_process import InProcessJudge
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.cases import CaseKey
+from pytest_jsbench.core.cases import CaseKey, Message
+from pytest_jsbench.core.generations import Completion, GenerationParams, Request
+from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
-from pytest_jsbench.generations import Completion, GenerationParams, Request
-from pytest_jsbench.prompts import Message, Prompt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_jsbench.cases import Schema
+    from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.engines.base import Engine, EngineFactory
 
 CITY: Schema = {

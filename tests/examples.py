@@ -2,24 +2,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_jsbench.cases import CaseKey, Schema
-from pytest_jsbench.generations import (
+from pytest_jsbench.core.cases import CaseKey, Message, Schema
+from pytest_jsbench.core.generations import (
     Completion,
     Decided,
-    Decision,
     Declined,
     DeclineReason,
     Failed,
     FaultKind,
     FinishReason,
     Generation,
+    GrammarDecision,
     ResponseFormat,
     Sent,
     Usage,
 )
-from pytest_jsbench.prompts import Message, Prompt
-from pytest_jsbench.records import Record, Run, RunMetadata
-from pytest_jsbench.timing import Timing
+from pytest_jsbench.core.prompts import Prompt
+from pytest_jsbench.core.timing import Timing
+from pytest_jsbench.runs.records import Record, Run, RunMetadata
 from pytest_jsbench.verdicts import FailureType, Note, SecondOpinion, Verdict, Violation
 
 PASSED = Verdict(failure_type=None, valid=True, second_opinion=SecondOpinion.AGREES)
@@ -71,7 +71,8 @@ def decided(*wrong: str, seconds: float = 0.01) -> Decided:
     labels = {"v0": True, "v1": True, "i0": False, "i1": False}
     return Decided(
         decisions=tuple(
-            Decision(id=name, valid=valid, accepted=valid is not (name in wrong)) for name, valid in labels.items()
+            GrammarDecision(id=name, valid=valid, accepted=valid is not (name in wrong))
+            for name, valid in labels.items()
         ),
         timing=Timing(tgt=0.5, grammar_compilation=seconds),
     )

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_jsbench.errors import JSBenchError
+from pytest_jsbench.core.errors import JSBenchError
 
 #: how many times as many mutations as the suite tries; 20 for a long run
 TIMES = float(os.environ.get("JSBENCH_EXAMPLES", "1"))

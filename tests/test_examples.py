@@ -40,7 +40,7 @@ def test_a_change_of_its_schema_is_seen_without_a_model(invoices: pytest.Pyteste
 
 
 def test_its_workflow_and_its_readme_name_options_that_exist() -> None:
-    from pytest_jsbench.plugin.optionlist import OPTIONS
+    from pytest_jsbench.plugin.options.declared import OPTIONS
 
     pages = [INVOICES / "README.md", INVOICES / ".github" / "workflows" / "tests.yml", INVOICES / "pytest.ini"]
     text = "\n".join(page.read_text("utf-8") for page in pages)

@@ -14,23 +14,23 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench import evaluations, journal
-from pytest_jsbench.batching.file import BatchFile, Part, is_unfinished, read_parts
-from pytest_jsbench.cases import BrokenCase, Case, CaseKey
-from pytest_jsbench.cli import main
-from pytest_jsbench.comparisons import compare
+from pytest_jsbench.cli.judge import is_records, policy_of
+from pytest_jsbench.cli.main import main
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Message
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.generations import CallError, EngineInfo, GenerationParams, Request, ResponseFormat
+from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.recordings import Recording, Recordings
+from pytest_jsbench.engines.recorded.recordings import Recording, Recordings
 from pytest_jsbench.engines.registry import find
-from pytest_jsbench.errors import JSBenchError
-from pytest_jsbench.exports import versus
-from pytest_jsbench.exports.runjson import run_to_dict, write_run
-from pytest_jsbench.generations import CallError, EngineInfo, GenerationParams, Request, ResponseFormat
-from pytest_jsbench.judging import is_records, policy_of
-from pytest_jsbench.prompts import Message, Prompt
+from pytest_jsbench.metrics.comparison import compare
+from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.prompts.presets import schema_prompt
-from pytest_jsbench.resumption import resume
-from pytest_jsbench.summaries import summarize
+from pytest_jsbench.reports import comparison_table, evaluations
+from pytest_jsbench.reports.run_json import run_to_dict, write_run
+from pytest_jsbench.runner.batches.ledger import BatchFile, BatchPart, is_unfinished, read_parts
+from pytest_jsbench.runs import journal
+from pytest_jsbench.runs.resumption import resume
 from tests import examples
 from tests.examples import record
 from tests.mutations import mutated_json, mutated_lines, survive
@@ -151,7 +151,7 @@ def test_hostile_evaluation_files_are_compared_and_migrated_or_refused_in_one_li
         told("compare", run, hostile, "--json")
         told("migrate", hostile)
         found = evaluations.read(hostile)
-        versus.side_by_side([found, found], ["a", "b"], verbose=True)
+        comparison_table.side_by_side([found, found], ["a", "b"], verbose=True)
         compare(evaluations.with_cases(hostile)[1], ours)
 
     said(survive(f"evaluations of {kind}", attempt))
@@ -189,7 +189,7 @@ def test_hostile_recordings_are_said_again_or_refused_in_one_line(tmp_path: Path
 
 
 def test_a_hostile_state_of_batches_is_gone_on_with_or_refused_in_one_line(tmp_path: Path) -> None:
-    part = Part(id="batch_1", handed_in_at="2026-11-21T10:00:00+00:00", requests=("a", "b"))
+    part = BatchPart(id="batch_1", handed_in_at="2026-11-21T10:00:00+00:00", requests=("a", "b"))
     BatchFile(tmp_path / journal.BATCHES, METADATA, [part, replace(part, ended=True)])
     data = (tmp_path / journal.BATCHES).read_bytes()
 

@@ -6,7 +6,7 @@ import pytest
 
 ENGINE = """
 from pytest_jsbench import Completion, EngineInfo, Stopwatch, Usage
-from pytest_jsbench.generations import FinishReason, ResponseFormat
+from pytest_jsbench.core.generations import FinishReason, ResponseFormat
 
 class Mine:
     def __init__(self, config):

@@ -11,7 +11,7 @@ import pytest
 
 import pytest_jsbench
 from pytest_jsbench import __version__
-from pytest_jsbench.cli import main
+from pytest_jsbench.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 

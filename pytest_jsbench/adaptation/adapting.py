@@ -6,18 +6,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.adaptation.counting import Endings, excess, referred
-from pytest_jsbench.adaptation.ledger import Ledger
-from pytest_jsbench.adaptation.model import Adapted, Blocked, Contradiction, Inexpressible
+from pytest_jsbench.adaptation.changes import Adapted, Blocked, Contradiction, Inexpressible, Ledger
+from pytest_jsbench.adaptation.document import SchemaDocument
+from pytest_jsbench.adaptation.limits import Endings, excess, referred
 from pytest_jsbench.adaptation.narrowing import Narrowing
-from pytest_jsbench.adaptation.reading import Document
 
 if TYPE_CHECKING:
-    from pytest_jsbench.adaptation.facts import Node
-    from pytest_jsbench.adaptation.model import Mode
-    from pytest_jsbench.adaptation.reading import Path
+    from pytest_jsbench.adaptation.changes import Mode
+    from pytest_jsbench.adaptation.constraints import Node
+    from pytest_jsbench.adaptation.document import Path
     from pytest_jsbench.adaptation.subsets import Subset
-    from pytest_jsbench.cases import Schema
+    from pytest_jsbench.core.cases import Schema
 
 
 def adapt(schema: Schema, subset: Subset, mode: Mode) -> Adapted | Inexpressible:
@@ -49,7 +48,7 @@ def _finite(schema: Schema, subset: Subset, mode: Mode) -> tuple[Node, Ledger]:
     omitted: frozenset[Path] = frozenset()
     while True:
         ledger = Ledger(mode)
-        narrowing = Narrowing(Document(schema), subset, ledger, omitted)
+        narrowing = Narrowing(SchemaDocument(schema), subset, ledger, omitted)
         root = narrowing.root()
         endings = Endings(root, narrowing.definitions)
         endless = {path for node, path in narrowing.context.made_required if not endings.ends(node)}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.adaptation.model import Contradiction
+from pytest_jsbench.adaptation.changes import Contradiction
 
 if TYPE_CHECKING:
-    from pytest_jsbench.adaptation.facts import Context, Facts, Node
-    from pytest_jsbench.adaptation.reading import Part, Path
+    from pytest_jsbench.adaptation.constraints import Constraints, Context, Node
+    from pytest_jsbench.adaptation.document import Path, SchemaPart
 
 
-def say_array(facts: Facts, context: Context) -> Node:
+def say_array(facts: Constraints, context: Context) -> Node:
     """The keywords of arrays."""
     least = math.ceil(max(facts.numbers("minItems", context.ledger), default=0))
     most = min(facts.numbers("maxItems", context.ledger), default=math.inf)
@@ -37,10 +37,10 @@ def say_array(facts: Facts, context: Context) -> Node:
     return {**body, **_bounds(facts, context, least, most)}
 
 
-def _items(facts: Facts, context: Context) -> tuple[list[list[Part]], list[Part]]:
+def _items(facts: Constraints, context: Context) -> tuple[list[list[SchemaPart]], list[SchemaPart]]:
     """What holds for the first items, one by one, and for the others."""
-    tuples: list[list[Part]] = []
-    rests: list[Part | None] = []
+    tuples: list[list[SchemaPart]] = []
+    rests: list[SchemaPart | None] = []
     for node in facts.nodes:
         items = node.schema.get("items")
         keyword = "items" if isinstance(items, list) else "prefixItems"
@@ -54,7 +54,7 @@ def _items(facts: Facts, context: Context) -> tuple[list[list[Part]], list[Part]
         rests.append(node.below(after) if after in node.schema else None)
     sayable = "prefixItems" in context.subset.keywords and context.document.draft >= 2020
     longest = max(map(len, tuples), default=0) if sayable else 0
-    first: list[list[Part]] = []
+    first: list[list[SchemaPart]] = []
     for position in range(longest):
         parts = [one[position] if position < len(one) else rest for one, rest in zip(tuples, rests, strict=True)]
         first.append([part for part in parts if part is not None])
@@ -70,7 +70,7 @@ def _check_tuple(keyword: str, path: Path, context: Context) -> None:
         context.ledger.give_up(keyword, path, "one schema for each of the first items is not taken")
 
 
-def _contained(facts: Facts, context: Context, rest: list[Part]) -> int:
+def _contained(facts: Constraints, context: Context, rest: list[SchemaPart]) -> int:
     """Ask of every item what some must be; how many items there have to be at the least."""
     least = 0
     for node in facts.nodes:
@@ -88,7 +88,7 @@ def _contained(facts: Facts, context: Context, rest: list[Part]) -> int:
     return least
 
 
-def _unique(facts: Facts, context: Context, least: int, most: float) -> float:
+def _unique(facts: Constraints, context: Context, least: int, most: float) -> float:
     """How many items there may be at the most, so that none is there twice."""
     where = facts.where("uniqueItems")
     if not facts.said("uniqueItems"):
@@ -103,7 +103,7 @@ def _unique(facts: Facts, context: Context, least: int, most: float) -> float:
     return most
 
 
-def _bounds(facts: Facts, context: Context, least: int, most: float) -> Node:
+def _bounds(facts: Constraints, context: Context, least: int, most: float) -> Node:
     bounds: Node = {}
     highest = context.subset.most_min_items
     if highest is not None and least > highest:

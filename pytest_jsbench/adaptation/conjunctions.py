@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.adaptation.model import Contradiction
+from pytest_jsbench.adaptation.changes import Contradiction
+from pytest_jsbench.adaptation.document import ASSERTIONS, SchemaPart
 from pytest_jsbench.adaptation.outlines import KINDS, disjoint, outline
-from pytest_jsbench.adaptation.reading import ASSERTIONS, Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_jsbench.adaptation.ledger import Ledger
-    from pytest_jsbench.adaptation.reading import Document, Path
+    from pytest_jsbench.adaptation.changes import Ledger
+    from pytest_jsbench.adaptation.document import Path, SchemaDocument
 
 #: subschemas of one instance; more of them are a circle of references
 _MOST_PARTS = 400
@@ -26,32 +26,32 @@ class Choice:
 
     keyword: str
     path: Path
-    alternatives: tuple[tuple[Part, ...], ...]
+    alternatives: tuple[tuple[SchemaPart, ...], ...]
 
 
 @dataclass(slots=True, kw_only=True)
 class Conjunction:
     """What an instance has to conform to, all of it."""
 
-    nodes: list[Part] = field(default_factory=list)
+    nodes: list[SchemaPart] = field(default_factory=list)
     choices: list[Choice] = field(default_factory=list)
 
 
-def flatten(parts: Iterable[Part], document: Document, ledger: Ledger) -> Conjunction:
+def flatten(parts: Iterable[SchemaPart], document: SchemaDocument, ledger: Ledger) -> Conjunction:
     """The parts without references, `allOf`, `not` and `if`; the result admits what they admit, or less."""
     return _Flattening(document, ledger).run(list(parts))
 
 
 class _Flattening:
-    def __init__(self, document: Document, ledger: Ledger) -> None:
+    def __init__(self, document: SchemaDocument, ledger: Ledger) -> None:
         self._document = document
         self._ledger = ledger
         self._result = Conjunction()
-        self._pending: list[Part] = []
-        self._exclusive: list[Part] = []
+        self._pending: list[SchemaPart] = []
+        self._exclusive: list[SchemaPart] = []
         self._depended: set[Path] = set()
 
-    def run(self, parts: list[Part]) -> Conjunction:
+    def run(self, parts: list[SchemaPart]) -> Conjunction:
         self._pending = parts
         seen = 0
         while self._pending or self._depend() or self._exclusive:
@@ -66,7 +66,7 @@ class _Flattening:
             self._enter(part)
         return self._result
 
-    def _enter(self, part: Part) -> None:
+    def _enter(self, part: SchemaPart) -> None:
         schema = part.schema
         if schema is True:
             return
@@ -94,7 +94,7 @@ class _Flattening:
         if "if" in schema:
             self._condition(part)
 
-    def _follow(self, part: Part) -> None:
+    def _follow(self, part: SchemaPart) -> None:
         target = self._document.resolve(part, part.schema["$ref"])
         if target is None:
             self._ledger.give_up("$ref", part.path, f"{part.schema['$ref']!r} leads to no certain place of the schema")
@@ -102,27 +102,27 @@ class _Flattening:
         self._ledger.note("rewritten", "$ref", part.path, "the schema referred to stands in its place")
         self._pending.append(target)
 
-    def _branches(self, part: Part, keyword: str) -> list[Part]:
+    def _branches(self, part: SchemaPart, keyword: str) -> list[SchemaPart]:
         branches = part.schema[keyword]
         if not isinstance(branches, list) or not branches:
             self._ledger.refuse(keyword, part.path, "not a list of schemas")
         return [part.below(keyword, str(number)) for number in range(len(branches))]
 
-    def _choose(self, keyword: str, part: Part, alternatives: list[tuple[Part, ...]]) -> None:
+    def _choose(self, keyword: str, part: SchemaPart, alternatives: list[tuple[SchemaPart, ...]]) -> None:
         if len(alternatives) == 1:
             self._ledger.note("rewritten", keyword, part.path, "the only alternative stands in its place")
             self._pending += alternatives[0]
             return
         self._result.choices.append(Choice(keyword=keyword, path=part.path, alternatives=tuple(alternatives)))
 
-    def _one_of(self, part: Part) -> list[tuple[Part, ...]]:
+    def _one_of(self, part: SchemaPart) -> list[tuple[SchemaPart, ...]]:
         """The alternatives, each with what keeps the others from conforming as well."""
         branches = self._branches(part, "oneOf")
         outlines = [outline(self._document, branch) for branch in branches]
         known = {name for node in self._result.nodes for name in _names(node.schema.get("required"))}
         alternatives = []
         for branch, own in zip(branches, outlines, strict=True):
-            guards: dict[str, Part] = {}
+            guards: dict[str, SchemaPart] = {}
             for number, other in enumerate(outlines):
                 if other is own or disjoint(own, other):
                     continue
@@ -139,7 +139,7 @@ class _Flattening:
         self._ledger.note("rewritten", "oneOf", part.path, "anyOf, as no two alternatives can both hold")
         return alternatives
 
-    def _negate(self, negated: Part, path: Path) -> None:
+    def _negate(self, negated: SchemaPart, path: Path) -> None:
         """What is not that; noted as widened where it has no other words."""
         schema = negated.schema
         said = {keyword for keyword in schema if keyword in ASSERTIONS} if isinstance(schema, Mapping) else set()
@@ -158,11 +158,11 @@ class _Flattening:
             refused = {*listed, "integer"} if "number" in listed else {*listed, *(["number"] * ("integer" in listed))}
             others = [kind for kind in KINDS if kind not in refused]
             self._ledger.note("tightened", "not", path, "the other types")
-            self._pending.append(Part(schema={"type": others}, path=negated.path))
+            self._pending.append(SchemaPart(schema={"type": others}, path=negated.path))
         else:
             self._ledger.give_up("not", path, "there is no way to say what an answer is not")
 
-    def _condition(self, part: Part) -> None:
+    def _condition(self, part: SchemaPart) -> None:
         """`if` and `then`, or `then` and `else`: either satisfies the condition."""
         then = (part.below("then"),) if "then" in part.schema else ()
         otherwise = (part.below("else"),) if "else" in part.schema else ()
@@ -188,8 +188,8 @@ class _Flattening:
         return bool(self._pending)
 
 
-def _without(name: str, path: Path) -> Part:
-    return Part(schema={"type": "object", "properties": {name: False}}, path=path)
+def _without(name: str, path: Path) -> SchemaPart:
+    return SchemaPart(schema={"type": "object", "properties": {name: False}}, path=path)
 
 
 def _names(value: Any) -> list[str]:

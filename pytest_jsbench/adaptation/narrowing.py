@@ -13,20 +13,20 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.adaptation.arrays import say_array
+from pytest_jsbench.adaptation.changes import Contradiction
 from pytest_jsbench.adaptation.conjunctions import flatten
-from pytest_jsbench.adaptation.facts import Context, Facts
-from pytest_jsbench.adaptation.model import Contradiction
+from pytest_jsbench.adaptation.constraints import Constraints, Context
+from pytest_jsbench.adaptation.document import APPLICATORS, ASSERTIONS, BY_KIND, SchemaPart
 from pytest_jsbench.adaptation.objects import say_object
 from pytest_jsbench.adaptation.outlines import canonical, outline
-from pytest_jsbench.adaptation.reading import APPLICATORS, ASSERTIONS, BY_KIND, Part
 from pytest_jsbench.adaptation.scalars import say_number, say_string
 from pytest_jsbench.adaptation.values import say_values
 
 if TYPE_CHECKING:
+    from pytest_jsbench.adaptation.changes import Ledger
     from pytest_jsbench.adaptation.conjunctions import Conjunction
-    from pytest_jsbench.adaptation.facts import Node
-    from pytest_jsbench.adaptation.ledger import Ledger
-    from pytest_jsbench.adaptation.reading import Document, Path
+    from pytest_jsbench.adaptation.constraints import Node
+    from pytest_jsbench.adaptation.document import Path, SchemaDocument
     from pytest_jsbench.adaptation.subsets import Subset
 
 #: alternatives of one place, after each was combined with each
@@ -40,7 +40,7 @@ _TAKEN_APART = APPLICATORS | {"$ref", "$dynamicRef", "$recursiveRef"}
 class Narrowing:
     """One pass over the schema."""
 
-    def __init__(self, document: Document, subset: Subset, ledger: Ledger, omitted: frozenset[Path]) -> None:
+    def __init__(self, document: SchemaDocument, subset: Subset, ledger: Ledger, omitted: frozenset[Path]) -> None:
         self.context = Context(subset=subset, document=document, ledger=ledger, place=self.place, omitted=omitted)
         self._document, self._subset, self._ledger = document, subset, ledger
         #: the adapted definitions, by name
@@ -53,7 +53,7 @@ class Narrowing:
 
     def root(self) -> Node:
         """The whole schema, without its definitions."""
-        root = Part(schema=self._document.root, path=())
+        root = SchemaPart(schema=self._document.root, path=())
         if not self._subset.object_root:
             return self.place((root,), ())
         kinds = outline(self._document, root).kinds
@@ -61,9 +61,9 @@ class Narrowing:
             self._ledger.refuse("type", (), "the root has to be an object")
         if tuple(kinds or ()) != ("object",):
             self._ledger.note("tightened", "type", (), "the root is an object")
-        return self._conjunction((root, Part(schema={"type": "object"}, path=())), (), only_one=True)
+        return self._conjunction((root, SchemaPart(schema={"type": "object"}, path=())), (), only_one=True)
 
-    def place(self, parts: tuple[Part, ...], path: Path) -> Node:
+    def place(self, parts: tuple[SchemaPart, ...], path: Path) -> Node:
         """What all of the parts ask for; Contradiction when nothing conforms."""
         asking = tuple(part for part in parts if part.schema is not True)
         self._depth += 1
@@ -74,7 +74,7 @@ class Narrowing:
         finally:
             self._depth -= 1
 
-    def _reference(self, part: Part) -> Node:
+    def _reference(self, part: SchemaPart) -> Node:
         target = self._document.resolve(part, part.schema["$ref"])
         if target is None or isinstance(target.schema, bool):
             return self._conjunction((part,), part.path)
@@ -91,7 +91,7 @@ class Narrowing:
             self._ledger.note("rewritten", "$ref", part.path, said)
         return {"$ref": said, **siblings}
 
-    def _beside(self, part: Part) -> Node:
+    def _beside(self, part: SchemaPart) -> Node:
         """The remarks that may stand beside the reference."""
         allowed = {name: value for name, value in part.schema.items() if name in self._subset.reference_siblings}
         for keyword in part.schema:
@@ -99,7 +99,7 @@ class Narrowing:
                 self._ledger.note("dropped_annotation", keyword, part.path, "beside $ref, and nothing to validity")
         return allowed
 
-    def _define(self, target: Part) -> None:
+    def _define(self, target: SchemaPart) -> None:
         wanted = re.sub(r"[^A-Za-z0-9_.-]", "_", target.path[-1]) or "empty"
         taken = self._names.values()
         name = next(one for n in itertools.count(1) if (one := wanted if n == 1 else f"{wanted}_{n}") not in taken)
@@ -116,19 +116,19 @@ class Narrowing:
         finally:
             self._open.pop()
 
-    def _conjunction(self, parts: tuple[Part, ...], path: Path, *, only_one: bool = False) -> Node:
+    def _conjunction(self, parts: tuple[SchemaPart, ...], path: Path, *, only_one: bool = False) -> Node:
         self._places += 1
         if self._places > _MOST_PLACES or self._depth > _DEEPEST + 1:
             self._ledger.refuse("", path, "too deep or too large once its references and alternatives are written out")
         flat = flatten(parts, self._document, self._ledger)
         self._limit_choices(flat)
         if not flat.choices:
-            return self._say(Facts(flat.nodes, path))
+            return self._say(Constraints(flat.nodes, path))
         base = tuple(
-            Part(schema={k: v for k, v in node.schema.items() if k not in _TAKEN_APART}, path=node.path)
+            SchemaPart(schema={k: v for k, v in node.schema.items() if k not in _TAKEN_APART}, path=node.path)
             for node in flat.nodes
         )
-        facts = Facts(list(base), path)
+        facts = Constraints(list(base), path)
         bare = not any(ASSERTIONS & node.schema.keys() for node in base)
         remarks = facts.annotations(self._subset, self._ledger)
         asked = () if bare else tuple(_without_remarks(node) for node in base)
@@ -155,10 +155,10 @@ class Narrowing:
             choice = flat.choices.pop()
             self._ledger.give_up(choice.keyword, choice.path, f"{count} alternatives once written out")
 
-    def _alternatives(self, combined: list[tuple[Part, ...]], path: Path, *, only_one: bool) -> list[Node]:
+    def _alternatives(self, combined: list[tuple[SchemaPart, ...]], path: Path, *, only_one: bool) -> list[Node]:
         """Those that something conforms to, each once."""
         said: dict[str, Node] = {}
-        asked: dict[str, tuple[Part, ...]] = {}
+        asked: dict[str, tuple[SchemaPart, ...]] = {}
         for parts in combined:
             # the same twice is said once; a chain of such choices would double with each
             asked.setdefault(canonical([part.schema for part in parts]), parts)
@@ -175,7 +175,7 @@ class Narrowing:
             raise Contradiction
         return list(said.values())
 
-    def _say(self, facts: Facts) -> Node:
+    def _say(self, facts: Constraints) -> Node:
         ledger = self._ledger
         remarks = facts.annotations(self._subset, ledger)
         kinds = facts.kinds(ledger)
@@ -195,7 +195,7 @@ class Narrowing:
         bodies = self._bodies(facts, kinds)
         return _joined(self._typed(facts, bodies), remarks)
 
-    def _note_vacuous(self, facts: Facts, kinds: tuple[str, ...]) -> None:
+    def _note_vacuous(self, facts: Constraints, kinds: tuple[str, ...]) -> None:
         for kind, keywords in BY_KIND.items():
             if kind in kinds or (kind == "number" and "integer" in kinds):
                 continue
@@ -203,7 +203,7 @@ class Narrowing:
                 for keyword in sorted(keywords & node.schema.keys()):
                     self._ledger.note("rewritten", keyword, node.path, f"holds for all that is no {kind}")
 
-    def _bodies(self, facts: Facts, kinds: tuple[str, ...]) -> list[tuple[str, Node]]:
+    def _bodies(self, facts: Constraints, kinds: tuple[str, ...]) -> list[tuple[str, Node]]:
         """For each type that something conforms to, what is asked of it."""
         bodies: list[tuple[str, Node]] = []
         for kind in kinds:
@@ -217,7 +217,7 @@ class Narrowing:
             raise Contradiction
         return bodies
 
-    def _body(self, facts: Facts, kind: str) -> tuple[str, Node]:
+    def _body(self, facts: Constraints, kind: str) -> tuple[str, Node]:
         if kind == "object":
             return kind, say_object(facts, self.context)
         if kind == "array":
@@ -228,7 +228,7 @@ class Narrowing:
             return say_number(facts, self.context, whole=kind == "integer")
         return kind, {}
 
-    def _typed(self, facts: Facts, bodies: list[tuple[str, Node]]) -> list[Node]:
+    def _typed(self, facts: Constraints, bodies: list[tuple[str, Node]]) -> list[Node]:
         kinds = [kind for kind, _ in bodies]
         listed = any(isinstance(value, list) for value, _ in facts.said("type")[:1])
         if len(kinds) == 1:
@@ -244,8 +244,8 @@ def _joined(said: list[Node], remarks: Node) -> Node:
     return {**said[0], **remarks} if len(said) == 1 else {"anyOf": said, **remarks}
 
 
-def _without_remarks(part: Part) -> Part:
-    return Part(schema={k: v for k, v in part.schema.items() if k in ASSERTIONS}, path=part.path)
+def _without_remarks(part: SchemaPart) -> SchemaPart:
+    return SchemaPart(schema={k: v for k, v in part.schema.items() if k in ASSERTIONS}, path=part.path)
 
 
 def _product(sizes: Any) -> int:

@@ -8,19 +8,19 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.adaptation.model import Contradiction
-from pytest_jsbench.adaptation.reading import BY_KIND, Part
+from pytest_jsbench.adaptation.changes import Contradiction
+from pytest_jsbench.adaptation.document import BY_KIND, SchemaPart
 
 if TYPE_CHECKING:
-    from pytest_jsbench.adaptation.facts import Context, Facts, Node
-    from pytest_jsbench.adaptation.reading import Path
+    from pytest_jsbench.adaptation.constraints import Constraints, Context, Node
+    from pytest_jsbench.adaptation.document import Path
 
 #: with one of these the properties have to be known
 _CLOSING = BY_KIND["object"] - {"properties", "required", "additionalProperties"}
 _PLAIN_PATTERN = re.compile(r"[\w^$.*+\-]*", re.ASCII)
 
 
-def say_object(facts: Facts, context: Context) -> Node:
+def say_object(facts: Constraints, context: Context) -> Node:
     """The keywords of objects."""
     _check(facts, context)
     properties = _named(facts)
@@ -61,7 +61,7 @@ def say_object(facts: Facts, context: Context) -> Node:
     return {**body, **_openness(facts, context, closing=closing)}
 
 
-def _check(facts: Facts, context: Context) -> None:
+def _check(facts: Constraints, context: Context) -> None:
     for keyword in ("properties", "patternProperties", "dependentRequired", "dependentSchemas", "dependencies"):
         for value, path in facts.said(keyword):
             if not isinstance(value, Mapping):
@@ -72,11 +72,11 @@ def _check(facts: Facts, context: Context) -> None:
                 context.ledger.give_up(keyword, path, f"{keyword} is not taken")
 
 
-def _named(facts: Facts) -> list[str]:
+def _named(facts: Constraints) -> list[str]:
     return list(dict.fromkeys(name for value, _ in facts.said("properties") for name in value))
 
 
-def _required(facts: Facts, context: Context) -> list[str]:
+def _required(facts: Constraints, context: Context) -> list[str]:
     """What is required, and what has to come along with the properties that may be there."""
     required: dict[str, None] = {}
     for names, path in facts.said("required"):
@@ -106,14 +106,14 @@ def _strings(value: Any) -> list[str]:
     return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
 
 
-def _has_to_close(facts: Facts) -> bool:
+def _has_to_close(facts: Constraints) -> bool:
     speaking = [node for node in facts.nodes if BY_KIND["object"] & node.schema.keys()]
     return any(_CLOSING & node.schema.keys() for node in speaking) or (
         len(speaking) > 1 and any(node.schema.get("additionalProperties", True) is not True for node in speaking)
     )
 
 
-def _check_map(facts: Facts, context: Context, properties: list[str]) -> None:
+def _check_map(facts: Constraints, context: Context, properties: list[str]) -> None:
     """An object of any names is its additional properties: closed, nothing of it would be left."""
     if properties or context.ledger.mode == "relax":
         return
@@ -123,7 +123,7 @@ def _check_map(facts: Facts, context: Context, properties: list[str]) -> None:
                 context.ledger.refuse(keyword, path, "closed, as objects have to be, only the empty one would be left")
 
 
-def _parts(facts: Facts, name: str) -> tuple[Part, ...]:
+def _parts(facts: Constraints, name: str) -> tuple[SchemaPart, ...]:
     """What each node asks of the property."""
     parts = []
     for node in facts.nodes:
@@ -149,7 +149,9 @@ def _may_match(pattern: str, name: str) -> bool:
         return True
 
 
-def _counted(facts: Facts, context: Context, names: list[str], required: list[str], *, closing: bool) -> list[str]:
+def _counted(
+    facts: Constraints, context: Context, names: list[str], required: list[str], *, closing: bool
+) -> list[str]:
     """What is required, so that there are as many properties as there have to be."""
     ledger = context.ledger
     least = max(facts.numbers("minProperties", ledger), default=0)
@@ -171,7 +173,7 @@ def _counted(facts: Facts, context: Context, names: list[str], required: list[st
     return required
 
 
-def _openness(facts: Facts, context: Context, *, closing: bool) -> Node:
+def _openness(facts: Constraints, context: Context, *, closing: bool) -> Node:
     said = facts.said("additionalProperties")
     if closing:
         if facts.said("patternProperties"):

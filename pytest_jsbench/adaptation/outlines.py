@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pytest_jsbench.adaptation.document import Outline
+
 if TYPE_CHECKING:
-    from pytest_jsbench.adaptation.reading import Document, Part
+    from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart
 
 _DEEPEST = 8
 KINDS = ("object", "array", "string", "number", "integer", "boolean", "null")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outline:
-    """What holds for every instance of a schema; more may."""
-
-    #: None for any; integers are numbers here
-    kinds: frozenset[str] | None = None
-    #: all values it can have, in canonical form; None where they are not few
-    values: frozenset[str] | None = None
-    #: of an object
-    required: frozenset[str] = frozenset()
-    #: the values of some properties of an object, where they are few
-    tags: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 def canonical(value: Any) -> str:
@@ -66,7 +53,7 @@ def disjoint(one: Outline, other: Outline) -> bool:
     return any(not one.tags[name] & other.tags[name] for name in both)
 
 
-def outline(document: Document, part: Part, deepest: int = _DEEPEST) -> Outline:
+def outline(document: SchemaDocument, part: SchemaPart, deepest: int = _DEEPEST) -> Outline:
     """What holds for every instance of that part, looked at once however many references lead to it."""
     key = (part.path, id(part.schema), deepest)
     known = document.outlines.get(key)
@@ -76,7 +63,7 @@ def outline(document: Document, part: Part, deepest: int = _DEEPEST) -> Outline:
     return known[1]
 
 
-def _outline(document: Document, part: Part, deepest: int) -> Outline:
+def _outline(document: SchemaDocument, part: SchemaPart, deepest: int) -> Outline:
     schema = part.schema
     if schema is False:
         return Outline(kinds=frozenset(), values=frozenset())
@@ -96,7 +83,7 @@ def _outline(document: Document, part: Part, deepest: int) -> Outline:
     return found
 
 
-def _own(document: Document, part: Part, deepest: int) -> Outline:
+def _own(document: SchemaDocument, part: SchemaPart, deepest: int) -> Outline:
     schema = part.schema
     required, properties = schema.get("required"), schema.get("properties")
     values = schema.get("enum")

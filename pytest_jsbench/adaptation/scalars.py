@@ -6,11 +6,11 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.adaptation.model import Contradiction
-from pytest_jsbench.adaptation.reading import FORMATS
+from pytest_jsbench.adaptation.changes import Contradiction
+from pytest_jsbench.adaptation.document import FORMATS
 
 if TYPE_CHECKING:
-    from pytest_jsbench.adaptation.facts import Context, Facts, Node
+    from pytest_jsbench.adaptation.constraints import Constraints, Context, Node
 
 #: whole numbers that are listed where a bound has no words
 _MOST_LISTED = 64
@@ -25,13 +25,13 @@ _PIECE = re.compile(rf"{_ATOM}(?P<times>{_QUANTIFIER})")
 _SIMPLE = re.compile(rf"\^(?P<body>(?:{_ATOM}{_QUANTIFIER})*)\$")
 
 
-def say_string(facts: Facts, context: Context, *, lengths: bool = True) -> Node:
+def say_string(facts: Constraints, context: Context, *, lengths: bool = True) -> Node:
     """The keywords of strings; without their lengths where these were looked at already."""
     body = {**_pattern(facts, context), **_format(facts, context)}
     return {**body, **_lengths(facts, context, body.get("pattern"))} if lengths else body
 
 
-def _pattern(facts: Facts, context: Context) -> Node:
+def _pattern(facts: Constraints, context: Context) -> Node:
     found: str | None = None
     for pattern, path in facts.said("pattern"):
         if not isinstance(pattern, str):
@@ -47,7 +47,7 @@ def _pattern(facts: Facts, context: Context) -> Node:
     return {} if found is None else {"pattern": found}
 
 
-def _format(facts: Facts, context: Context) -> Node:
+def _format(facts: Constraints, context: Context) -> Node:
     found: str | None = None
     for name, path in facts.said("format"):
         if name not in FORMATS:
@@ -61,7 +61,7 @@ def _format(facts: Facts, context: Context) -> Node:
     return {} if found is None else {"format": found}
 
 
-def _lengths(facts: Facts, context: Context, pattern: str | None) -> Node:
+def _lengths(facts: Constraints, context: Context, pattern: str | None) -> Node:
     shortest = max(facts.numbers("minLength", context.ledger), default=0)
     longest = min(facts.numbers("maxLength", context.ledger), default=None)
     if longest is not None and longest < shortest:
@@ -110,7 +110,7 @@ def _times(quantifier: str) -> tuple[int, float]:
     return int(lower), int(upper) if upper else math.inf
 
 
-def say_number(facts: Facts, context: Context, *, whole: bool) -> tuple[str, Node]:
+def say_number(facts: Constraints, context: Context, *, whole: bool) -> tuple[str, Node]:
     """The type, which may have become narrower, and the keywords of numbers."""
     step = _step(facts, context, whole=whole)
     if step == {"multipleOf": 1}:
@@ -136,7 +136,7 @@ def say_number(facts: Facts, context: Context, *, whole: bool) -> tuple[str, Nod
     return kind, {**bounds, **step}
 
 
-def _step(facts: Facts, context: Context, *, whole: bool) -> Node:
+def _step(facts: Constraints, context: Context, *, whole: bool) -> Node:
     steps = list(dict.fromkeys(facts.numbers("multipleOf", context.ledger)))
     if not steps:
         return {}
@@ -153,7 +153,7 @@ def _step(facts: Facts, context: Context, *, whole: bool) -> Node:
     return {"multipleOf": steps[0]}
 
 
-def _bound(facts: Facts, context: Context, keyword: str, *, whole: bool) -> Node:
+def _bound(facts: Constraints, context: Context, keyword: str, *, whole: bool) -> Node:
     """The strictest bound on that side, as one keyword."""
     exclusive, sign = "exclusive" + keyword.capitalize(), -1 if keyword == "minimum" else 1
     bounds = [(sign * value, 1) for value in facts.numbers(keyword, context.ledger)]
@@ -178,7 +178,7 @@ def _bound(facts: Facts, context: Context, keyword: str, *, whole: bool) -> Node
     return {keyword: value}
 
 
-def _old_bounds(facts: Facts, context: Context, keyword: str, exclusive: str, sign: int) -> list[tuple[Any, int]]:
+def _old_bounds(facts: Constraints, context: Context, keyword: str, exclusive: str, sign: int) -> list[tuple[Any, int]]:
     """The bounds of draft 4, where exclusive is a flag of the node."""
     bounds = []
     for node in facts.nodes:

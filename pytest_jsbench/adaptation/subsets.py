@@ -8,7 +8,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class SubsetLimits:
     """How much of anything one schema may hold; None for no documented limit."""
 
     properties: int | None = None
@@ -53,7 +53,7 @@ class Subset:
     forbidden_pattern: re.Pattern[str] = re.compile(r"(?!)")
     #: the longest `{n,m}` in a pattern of ours
     longest_repeat: int = 0
-    limits: Limits = Limits()
+    limits: SubsetLimits = SubsetLimits()
 
 
 _ASSERTIONS = frozenset({"type", "properties", "required", "additionalProperties", "items", "enum", "anyOf"})
@@ -77,7 +77,7 @@ OPENAI = Subset(
     typed=True,
     forbidden_pattern=re.compile(_LOOK_AROUND),
     longest_repeat=1000,
-    limits=Limits(
+    limits=SubsetLimits(
         properties=5000,
         depth=10,
         characters=120_000,
@@ -98,7 +98,7 @@ ANTHROPIC = Subset(
     # look-around, word boundaries, references back, repetitions of hundreds
     forbidden_pattern=re.compile(_LOOK_AROUND + r"|\\[bBk1-9]|\{\d*,?\d{3,}"),
     longest_repeat=99,
-    limits=Limits(optional=24, unions=16),
+    limits=SubsetLimits(optional=24, unions=16),
 )
 
 GEMINI = Subset(

@@ -6,16 +6,16 @@ import copy
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.adaptation.model import Contradiction
+from pytest_jsbench.adaptation.changes import Contradiction
+from pytest_jsbench.adaptation.document import BY_KIND
 from pytest_jsbench.adaptation.outlines import kind_of
-from pytest_jsbench.adaptation.reading import BY_KIND
 from pytest_jsbench.adaptation.scalars import say_string
 
 if TYPE_CHECKING:
-    from pytest_jsbench.adaptation.facts import Context, Facts, Node
+    from pytest_jsbench.adaptation.constraints import Constraints, Context, Node
 
 
-def say_values(facts: Facts, values: list[Any], kinds: tuple[str, ...] | None, context: Context) -> list[Node]:
+def say_values(facts: Constraints, values: list[Any], kinds: tuple[str, ...] | None, context: Context) -> list[Node]:
     """Alternatives that together list the values which all of the nodes admit."""
     keyword = "enum" if facts.said("enum") else "const"
     where = facts.where(keyword)
@@ -46,11 +46,11 @@ def say_values(facts: Facts, values: list[Any], kinds: tuple[str, ...] | None, c
     return [{"type": kinds[0] if single else list(kinds), **listed, **_strings(facts, kept, context)}]
 
 
-def _strings(facts: Facts, values: list[Any], context: Context) -> Node:
+def _strings(facts: Constraints, values: list[Any], context: Context) -> Node:
     return say_string(facts, context, lengths=False) if any(isinstance(value, str) for value in values) else {}
 
 
-def _simple(values: list[Any], facts: Facts, context: Context, keyword: str) -> list[Any]:
+def _simple(values: list[Any], facts: Constraints, context: Context, keyword: str) -> list[Any]:
     """The values without arrays and objects, where these are not taken or more is asked of them."""
     asked = BY_KIND["object"] | BY_KIND["array"]
     if not context.subset.scalar_values and not any(asked & node.schema.keys() for node in facts.nodes):
@@ -62,7 +62,7 @@ def _simple(values: list[Any], facts: Facts, context: Context, keyword: str) -> 
     return scalars
 
 
-def _list(facts: Facts, values: list[Any], context: Context) -> Node:
+def _list(facts: Constraints, values: list[Any], context: Context) -> Node:
     as_const = facts.said("const") and "const" in context.subset.keywords and context.document.draft > 4
     if as_const and not facts.said("enum"):
         return {"const": copy.deepcopy(values[0])}
@@ -81,7 +81,7 @@ def _is_one(value: Any, kinds: tuple[str, ...] | None) -> bool:
     return kinds is None or kind in kinds or (kind == "integer" and "number" in kinds)
 
 
-def _conforms(value: Any, facts: Facts, context: Context) -> bool:
+def _conforms(value: Any, facts: Constraints, context: Context) -> bool:
     """Whether the value keeps to the bounds; patterns and formats are not looked at."""
     ledger = context.ledger
     if isinstance(value, str):
@@ -97,7 +97,7 @@ def _conforms(value: Any, facts: Facts, context: Context) -> bool:
     )
 
 
-def _outside(value: float, facts: Facts, keyword: str) -> bool:
+def _outside(value: float, facts: Constraints, keyword: str) -> bool:
     """Whether the value keeps to that exclusive bound, whichever draft it is of."""
     sign = 1 if keyword == "exclusiveMinimum" else -1
     inclusive = keyword.removeprefix("exclusive").lower()
@@ -109,7 +109,7 @@ def _outside(value: float, facts: Facts, keyword: str) -> bool:
     return True
 
 
-def _note_looked_at(facts: Facts, context: Context) -> None:
+def _note_looked_at(facts: Constraints, context: Context) -> None:
     for keyword in ("minLength", "maxLength", *sorted(BY_KIND["number"])):
         if facts.said(keyword):
             context.ledger.note("rewritten", keyword, facts.where(keyword), "the listed values keep to it")

@@ -20,8 +20,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
+from pytest_jsbench.core.errors import JournalError, JSBenchError
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.errors import JournalError, JSBenchError
 
 #: bytes of a file that is read whole
 LARGEST = 100_000_000

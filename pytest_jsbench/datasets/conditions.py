@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Protocol, assert_never
 
-from pytest_jsbench.cases import CaseKey
-from pytest_jsbench.datasets.facts import DIALECTS, FEATURES, Facts
-from pytest_jsbench.errors import ConditionError, nearest
-from pytest_jsbench.keywords import KEYWORDS
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.errors import ConditionError, nearest
+from pytest_jsbench.schemas.features import DIALECTS, FEATURES, SchemaFeatures
+from pytest_jsbench.schemas.keywords import KEYWORDS
 
 _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
     "<=": operator.le,
@@ -65,7 +65,7 @@ class Subject(Protocol):
         """What its dataset calls it; None where its row holds no schema."""
 
     @property
-    def facts(self) -> Facts | None:
+    def facts(self) -> SchemaFeatures | None:
         """What is known of its schema; None where it holds none."""
 
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from pytest_jsbench.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.files import private
 from pytest_jsbench.datasets.base import Dataset, Row, RowDataset
-from pytest_jsbench.datasets.rows import SCHEMA_NAMES, case_of
-from pytest_jsbench.datasets.selecting import whole
+from pytest_jsbench.datasets.selection import whole
+from pytest_jsbench.datasets.sources.rows import SCHEMA_NAMES, case_of
 
 _INDEX = "index.json"
 _ROWS = "rows"

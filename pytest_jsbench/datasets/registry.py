@@ -8,11 +8,10 @@ import re
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+from pytest_jsbench.core.errors import DatasetError, JSBenchError
+from pytest_jsbench.core.extensions import installed, is_reference, load, origin
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.datasets.base import Dataset, Selection
-from pytest_jsbench.errors import DatasetError, JSBenchError
-from pytest_jsbench.extensions import installed, load, origin
-from pytest_jsbench.imports import is_reference
 
 ENTRY_POINTS = "pytest_jsbench.datasets"
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
@@ -29,7 +28,7 @@ def open_dataset(selection: Selection) -> Dataset:
     source = selection.source
     if source == _BUILTIN:
         _refuse_split(selection)
-        from pytest_jsbench.datasets.builtin import BuiltinDataset
+        from pytest_jsbench.datasets.sources.folder import BuiltinDataset
 
         return BuiltinDataset.open(selection)
     path = Path(source).expanduser()
@@ -41,13 +40,13 @@ def open_dataset(selection: Selection) -> Dataset:
         return _open_point(selection, point)
     if is_reference(source):
         _refuse_split(selection)
-        from pytest_jsbench.datasets.objects import open_object
+        from pytest_jsbench.datasets.sources.python_objects import open_object
 
         return open_object(selection)
     if glob.has_magic(source):
         return _open_glob(selection, path)
     if _HUB_NAME.fullmatch(source) and not path.parent.is_dir():
-        from pytest_jsbench.datasets.hub import HubDataset
+        from pytest_jsbench.datasets.sources.hub import HubDataset
 
         return HubDataset.open(selection)
     raise DatasetError(_unknown(source, path))
@@ -55,16 +54,16 @@ def open_dataset(selection: Selection) -> Dataset:
 
 def _open_folder(selection: Selection, folder: Path) -> Dataset:
     if next(folder.rglob("*.parquet"), None) is not None:
-        from pytest_jsbench.datasets.parquet_folder import ParquetFolder, find_layout
+        from pytest_jsbench.datasets.sources.hub_folder import ParquetFolder, find_layout
 
         if (layout := find_layout(folder)) is not None:
             return ParquetFolder.open(selection, layout)
-        from pytest_jsbench.datasets.card import check_folder
-        from pytest_jsbench.datasets.hub import HubDataset
+        from pytest_jsbench.datasets.sources.hub import HubDataset
+        from pytest_jsbench.datasets.sources.hub_card import check_folder
 
         check_folder(folder)
         return HubDataset.open(selection)
-    from pytest_jsbench.datasets.folder import SUFFIXES
+    from pytest_jsbench.datasets.sources.folder import SUFFIXES
 
     paths = [path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and _is_file(path)]
     if not paths:
@@ -90,7 +89,7 @@ def _open_glob(selection: Selection, pattern: Path) -> Dataset:
 
 
 def _open_files(selection: Selection, paths: list[Path], *, root: Path) -> Dataset:
-    from pytest_jsbench.datasets.folder import open_files
+    from pytest_jsbench.datasets.sources.folder import open_files
 
     _refuse_split(selection)
     return open_files(selection, paths, root=root)

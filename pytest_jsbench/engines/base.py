@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from pytest_jsbench.generations import Completion, Declined, EngineInfo, GenerationParams, Request, ResponseFormat
+from pytest_jsbench.core.generations import Completion, Declined, EngineInfo, GenerationParams, Request, ResponseFormat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from pytest_jsbench.cases import Schema
-    from pytest_jsbench.prompts import Prompt
+    from pytest_jsbench.core.cases import Schema
+    from pytest_jsbench.core.prompts import Prompt
 
 
 class Engine(Protocol):

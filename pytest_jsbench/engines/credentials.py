@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus, unquote
 
+from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.secrets import Secrets
 from pytest_jsbench.engines.addresses import Address, without_credentials
 from pytest_jsbench.engines.requirements import NO_KEY
-from pytest_jsbench.errors import EngineError
 
 if TYPE_CHECKING:
     from pytest_jsbench.engines.base import EngineConfig

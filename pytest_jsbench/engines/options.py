@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pytest_jsbench.core.errors import EngineError, nearest
 from pytest_jsbench.engines.credentials import resolve
-from pytest_jsbench.engines.messages import one_line
-from pytest_jsbench.errors import EngineError, nearest
+from pytest_jsbench.engines.redaction import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from enum import StrEnum
 
+    from pytest_jsbench.core.generations import ResponseFormat
     from pytest_jsbench.engines.base import EngineConfig
-    from pytest_jsbench.generations import ResponseFormat
 
 Word = TypeVar("Word", bound="StrEnum")
 

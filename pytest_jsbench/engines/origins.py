@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.addresses import origin, without_credentials
-from pytest_jsbench.generations import CallError, FaultKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable

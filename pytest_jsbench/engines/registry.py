@@ -1,4 +1,4 @@
-"""Which engine a name means: built in, an installed package's entry point, or `package.module:Factory`."""
+"""A user's own engine or function, found by name."""
 
 from __future__ import annotations
 
@@ -7,32 +7,49 @@ import inspect
 from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from pytest_jsbench.core import extensions
+from pytest_jsbench.core.errors import EngineError, ImportFailed, JSBenchError, UnknownEngine, nearest
+from pytest_jsbench.core.extensions import installed, load
 from pytest_jsbench.engines.base import AcceptorFactory, Sampler
-from pytest_jsbench.engines.imports import import_object
-from pytest_jsbench.engines.messages import one_line
-from pytest_jsbench.errors import EngineError, JSBenchError, UnknownEngine, nearest
-from pytest_jsbench.extensions import installed, load
+from pytest_jsbench.engines.redaction import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
     from importlib.metadata import EntryPoint
 
+    from pytest_jsbench.core.generations import EngineInfo, GenerationParams
     from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
-    from pytest_jsbench.engines.batches import BatchFactory
-    from pytest_jsbench.generations import EngineInfo, GenerationParams
+    from pytest_jsbench.engines.batch_api import BatchFactory
+
+
+def is_reference(text: str) -> bool:
+    """Whether the text is of the form `package.module:name`."""
+    return extensions.is_reference(text) and not text.endswith("*")
+
+
+def import_object(reference: str, *, purpose: str) -> object:
+    """The object; EngineError, in one line without a key, when the module cannot be imported or has no such name."""
+    if not is_reference(reference):
+        message = f"{purpose}: {reference!r} is not of the form package.module:name"
+        raise EngineError(message)
+    try:
+        return extensions.import_object(reference, purpose=purpose)
+    except ImportFailed as error:
+        raise EngineError(one_line(str(error))) from error
+
 
 ENTRY_POINTS = "pytest_jsbench.engines"
 
 #: by reference, so that no provider's module is imported for another's sake
 _BUILT_IN = {
-    "anthropic": "pytest_jsbench.engines.anthropic",
+    "anthropic": "pytest_jsbench.engines.anthropic.engine",
     "llguidance": "pytest_jsbench.engines.decoding.llguidance",
-    "local": "pytest_jsbench.engines.local",
-    "openai": "pytest_jsbench.engines.openai",
+    "local": "pytest_jsbench.engines.local.engine",
+    "openai": "pytest_jsbench.engines.openai.engine",
     "outlines": "pytest_jsbench.engines.decoding.outlines",
-    "recorded": "pytest_jsbench.engines.recorded",
-    "replay": "pytest_jsbench.engines.replay",
+    "recorded": "pytest_jsbench.engines.recorded.engine",
+    "replay": "pytest_jsbench.engines.recorded.replay",
     "scripted": "pytest_jsbench.engines.scripted",
     "xgrammar": "pytest_jsbench.engines.decoding.xgrammar",
 }
@@ -67,7 +84,7 @@ def require_acceptor(factory: EngineFactory, name: str) -> AcceptorFactory:
 
 def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
     """The factory as one whose provider has a batch API; EngineError where it has none."""
-    from pytest_jsbench.engines.batches import BatchFactory
+    from pytest_jsbench.engines.batch_api import BatchFactory
 
     if isinstance(factory, BatchFactory):
         return factory
@@ -154,7 +171,7 @@ class PlainFactory:
             message = f"engine '{self._name}' built a {type(engine).__name__} without {' and '.join(missing)}"
             raise EngineError(message)
         if inspect.iscoroutinefunction(engine.generate):
-            from pytest_jsbench.engines.asynchronous import AsyncEngine
+            from pytest_jsbench.engines.coroutines import AsyncEngine
 
             return AsyncEngine(engine)
         built: Engine = engine

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from typing import TYPE_CHECKING
 
+from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.engines.addresses import Address, without_credentials
-from pytest_jsbench.errors import EngineError, MissingRequirement
 
 if TYPE_CHECKING:
     from pytest_jsbench.engines.base import EngineConfig

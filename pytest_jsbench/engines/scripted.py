@@ -1,42 +1,222 @@
 """
-The `scripted` engine: answers that are known beforehand, for tests of a suite and of this package.
+Scripted answers: what the `scripted` engine is told to say.
 
-`--jsbench-engine-option answers=FILE` names an answers file (`scripts`); `answers=package.module:function` a
-function that gets the Request and returns a string, an answer as in the file, a Completion or a Declined, or
-raises CallError.
+An answers file is a JSON object from case to answer, or JSON lines of `{"task"?, "id", …answer}`. A case is named
+`task::id`, `id`, or `*` for all others. An answer is
+
+* a string: the text itself;
+* an object with `text`, `instance` (sent as JSON), or `decline` (`refusal` or `unsupported_schema`), or `fault`
+  (a fault kind), and optionally `message`, `finish_reason`, `usage`, `delay` and `ttft` (seconds), and for a fault
+  `status`, `retry_after` and `times`: only the first so many tries break, those after it get the rest of the answer;
+* a list of these: one for each repeat of the case, the last for all further ones.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.engines.imports import import_object, is_reference
-from pytest_jsbench.engines.messages import one_line
-from pytest_jsbench.engines.options import Options, choose_format
-from pytest_jsbench.engines.scripts import Answers, Script
-from pytest_jsbench.errors import EngineError
-from pytest_jsbench.generations import (
+from pytest_jsbench.core.errors import EngineError, nearest
+from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
+from pytest_jsbench.core.generations import (
     CallError,
     Completion,
     Declined,
+    DeclineReason,
     EngineInfo,
     FaultKind,
+    FinishReason,
     ResponseFormat,
     Sent,
+    Usage,
 )
-from pytest_jsbench.timing import Stopwatch
+from pytest_jsbench.core.timing import Stopwatch
+from pytest_jsbench.engines.http.answer_builder import count
+from pytest_jsbench.engines.options import Options, choose_format
+from pytest_jsbench.engines.redaction import one_line
+from pytest_jsbench.engines.registry import import_object, is_reference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
+    from enum import StrEnum
 
+    from pytest_jsbench.core.cases import CaseKey
+    from pytest_jsbench.core.generations import Request
     from pytest_jsbench.engines.base import EngineConfig
-    from pytest_jsbench.generations import Request
+
+EVERY_OTHER = "*"
+#: seconds
+_LONGEST_DELAY = 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """What is said in answer to one call."""
+
+    text: str | None = None
+    decline: DeclineReason | None = None
+    fault: FaultKind | None = None
+    message: str = ""
+    finish_reason: FinishReason = FinishReason.STOP
+    usage: Usage = field(default_factory=Usage)
+    #: seconds for the whole call
+    delay: float = 0.0
+    #: seconds to the first token; None for an answer in one piece
+    ttft: float | None = None
+    status: int | None = None
+    retry_after: float | None = None
+    #: how many tries break before one does not; None for all
+    times: int | None = None
+
+    @classmethod
+    def from_value(cls, value: object, *, where: str) -> Script:
+        """Read one answer; EngineError names what is wrong with it."""
+        if isinstance(value, str):
+            return cls(text=value)
+        if not isinstance(value, Mapping):
+            raise _wrong(where, f"a string or an object is expected, not {value!r}")
+        known = {entry.name for entry in fields(cls)} | {"instance"}
+        for name in value:
+            if name not in known:
+                raise _wrong(where, f"unknown field '{name}': {nearest(str(name), known)}")
+        _refuse_contradictions(value, where)
+        content = {name: _read(name, member, where) for name, member in value.items() if name != "instance"}
+        if "instance" in value:
+            content["text"] = json.dumps(value["instance"], ensure_ascii=False)
+        return cls(**content)
+
+
+def _refuse_contradictions(value: Mapping[str, Any], where: str) -> None:
+    outcomes = [name for name in ("text", "instance", "decline") if name in value]
+    if len(outcomes) > 1:
+        raise _wrong(where, f"'{outcomes[0]}' and '{outcomes[1]}' exclude each other")
+    if not outcomes and "fault" not in value:
+        raise _wrong(where, "one of text, instance, decline, fault is expected")
+    if "times" in value and not ("fault" in value and outcomes):
+        raise _wrong(where, "'times' is for a fault that an answer follows (text, instance or decline)")
+
+
+def _read(name: str, value: Any, where: str) -> Any:
+    match name:
+        case "decline":
+            return _member(DeclineReason, value, name, where)
+        case "fault":
+            return _member(FaultKind, value, name, where)
+        case "finish_reason":
+            return _member(FinishReason, value, name, where)
+        case "usage":
+            return _usage(value, where)
+        case "delay" | "ttft" | "retry_after":
+            sound = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LONGEST_DELAY
+            return value if sound else _raise(where, f"'{name}' is a number of seconds, not {value!r}")
+        case "status" | "times":
+            sound = isinstance(value, int) and not isinstance(value, bool) and value > 0
+            return value if sound else _raise(where, f"'{name}' is a whole number above 0, not {value!r}")
+        case _:
+            return value if isinstance(value, str) else _raise(where, f"'{name}' is a string, not {value!r}")
+
+
+def _member(members: type[StrEnum], value: object, name: str, where: str) -> StrEnum:
+    try:
+        return members(str(value))
+    except ValueError:
+        known = [member.value for member in members]
+        raise _wrong(where, f"unknown {name} {value!r}: {nearest(str(value), known)}") from None
+
+
+def _usage(value: object, where: str) -> Usage:
+    known = {entry.name for entry in fields(Usage)}
+    if not isinstance(value, Mapping) or not set(value) <= known:
+        raise _wrong(where, f"'usage' is an object of {', '.join(sorted(known))}, not {value!r}")
+    for name, tokens in value.items():
+        if count(tokens) is None:
+            raise _wrong(where, f"'{name}' is a whole number of tokens, not {tokens!r}")
+    return Usage(**value)
+
+
+def _wrong(where: str, what: str) -> EngineError:
+    return EngineError(f"{where}: {what}")
+
+
+def _raise(where: str, what: str) -> Any:
+    raise _wrong(where, what)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptFile:
+    """The answers of one file, by case."""
+
+    source: str
+    by_case: Mapping[str, tuple[Script, ...]]
+
+    @classmethod
+    def from_file(cls, path: Path) -> ScriptFile:
+        """Read the file; EngineError says where it is wrong."""
+        text = FileReader(root=path.parent, error=EngineError).read_text(path)
+        by_case = {}
+        for name, values in _entries(text, path):
+            where = f"{path}, {name}"
+            if not values:
+                raise _wrong(where, "an empty list; an answer for each repeat is expected")
+            by_case[name] = tuple(Script.from_value(value, where=where) for value in values)
+        return cls(source=str(path), by_case=by_case)
+
+    def find(self, key: CaseKey, repeat: int) -> Script | None:
+        """The answer for one attempt; None where the file has none."""
+        for name in (str(key), key.id, EVERY_OTHER):
+            if scripts := self.by_case.get(name):
+                return scripts[min(repeat, len(scripts) - 1)]
+        return None
+
+
+def _entries(text: str, path: Path) -> Iterable[tuple[str, list[Any]]]:
+    try:
+        document = parse_json(text)
+    except Unreadable as error:
+        first = text.lstrip().partition("\n")[0]
+        if not _is_json(first):
+            raise _wrong(str(path), error.problem) from None
+        return _lines(text, path)
+    # a single JSON line is an object too; only a line names its case by "id"
+    if isinstance(document, Mapping) and not isinstance(document.get("id"), str):
+        return [(name, value if isinstance(value, list) else [value]) for name, value in document.items()]
+    return _lines(text, path)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        parse_json(text)
+    except Unreadable:
+        return False
+    return True
+
+
+def _lines(text: str, path: Path) -> Iterable[tuple[str, list[Any]]]:
+    """Lines of the same case are its repeats, in order."""
+    found: dict[str, list[Any]] = {}
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            entry = parse_json(line)
+        except Unreadable as error:
+            raise _wrong(where, error.problem) from None
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("id"), str):
+            raise _wrong(where, 'an object with an "id" is expected')
+        name = f"{entry['task']}::{entry['id']}" if "task" in entry else entry["id"]
+        answer = {field: value for field, value in entry.items() if field not in ("task", "id")}
+        found.setdefault(name, []).append(answer)
+    return found.items()
+
 
 OPTIONS = frozenset({"answers"})
 
@@ -44,7 +224,7 @@ OPTIONS = frozenset({"answers"})
 class ScriptedEngine:
     """Says what it is told."""
 
-    def __init__(self, source: Answers | Callable[[Request], Any], info: EngineInfo) -> None:
+    def __init__(self, source: ScriptFile | Callable[[Request], Any], info: EngineInfo) -> None:
         self._source = source
         self._info = info
         self._sent = Sent(response_format=info.response_format)
@@ -87,7 +267,7 @@ class ScriptedEngine:
         """Nothing to let go of."""
 
     def _find(self, request: Request) -> Script | Completion | Declined:
-        if isinstance(self._source, Answers):
+        if isinstance(self._source, ScriptFile):
             script = self._source.find(request.key, request.repeat)
             if script is None:
                 message = f"no answer for {request.key} in {self._source.source}"
@@ -153,7 +333,7 @@ class ScriptedFactory:
         return ScriptedEngine(_source(config), _describe(config))
 
 
-def _source(config: EngineConfig) -> Answers | Callable[[Request], Any]:
+def _source(config: EngineConfig) -> ScriptFile | Callable[[Request], Any]:
     options = Options(config, OPTIONS)
     if "answers" not in config.options:
         message = (
@@ -168,7 +348,7 @@ def _source(config: EngineConfig) -> Answers | Callable[[Request], Any]:
             message = f"{answers} is no function, but a {type(function).__name__}"
             raise EngineError(message)
         return function
-    return Answers.from_file(Path(answers))
+    return ScriptFile.from_file(Path(answers))
 
 
 def _describe(config: EngineConfig) -> EngineInfo:

@@ -7,25 +7,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
+from pytest_jsbench.core.errors import EngineError, JSBenchError
+from pytest_jsbench.core.generations import CallError, Completion, Declined, EngineInfo, Failed, FaultKind, Request
 from pytest_jsbench.core.text import LONGEST, described, sentence
 from pytest_jsbench.engines.base import Engine, TokenCounter
 from pytest_jsbench.engines.credentials import find_secrets
-from pytest_jsbench.errors import EngineError, JSBenchError
-from pytest_jsbench.generations import (
-    CallError,
-    Completion,
-    Declined,
-    EngineInfo,
-    Failed,
-    FaultKind,
-    Request,
-)
 
 if TYPE_CHECKING:
+    from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.core.secrets import Secrets
     from pytest_jsbench.engines.base import EngineConfig, EngineFactory
-    from pytest_jsbench.engines.batches import Batches, BatchFactory, BatchLimits, BatchState, Result
-    from pytest_jsbench.prompts import Prompt
+    from pytest_jsbench.engines.batch_api import Batches, BatchFactory, BatchLimits, BatchState, Result
 
 
 class DiscreetEngine:

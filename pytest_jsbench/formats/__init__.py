@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import json_text, printable
-from pytest_jsbench.errors import RecordError
 
 if TYPE_CHECKING:
     import jsonschema_rs

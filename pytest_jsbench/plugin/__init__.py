@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.plugin.options import add_options, value_of
+from pytest_jsbench.plugin.options.reading import add_options, value_of
 
 if TYPE_CHECKING:
-    from pytest_jsbench.asking import JSBench
-    from pytest_jsbench.cases import Case
+    from pytest_jsbench.core.cases import Case
+    from pytest_jsbench.fixture.jsbench import JSBench
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -7,8 +7,6 @@ import os
 import platform
 import shlex
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,86 +15,35 @@ from uuid import uuid4
 
 import pytest
 
-from pytest_jsbench import __version__
-from pytest_jsbench.cases import CaseKey, digest, safe_name
+from pytest_jsbench.core.cases import CaseKey, safe_name
+from pytest_jsbench.core.errors import EngineError, JSBenchError
+from pytest_jsbench.core.generations import EngineInfo, GenerationParams, ResponseFormat
+from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.core.prompts import Template
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.version import __version__
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ParamsChecker
 from pytest_jsbench.engines.registry import find, require_acceptor, require_batches, sampled
 from pytest_jsbench.engines.secrecy import check, describe
-from pytest_jsbench.errors import EngineError, JSBenchError
-from pytest_jsbench.generations import EngineInfo, GenerationParams, ResponseFormat
-from pytest_jsbench.plugin import marks
-from pytest_jsbench.plugin.arguments import take_arguments
-from pytest_jsbench.plugin.classifying import find_classifiers
-from pytest_jsbench.plugin.handover import Handover
-from pytest_jsbench.plugin.options import given_arguments
-from pytest_jsbench.plugin.redacting import quieten
-from pytest_jsbench.plugin.secrecy import Secrecy
-from pytest_jsbench.plugin.selection import Selected
-from pytest_jsbench.plugin.settings import Settings
-from pytest_jsbench.plugin.starting import start
-from pytest_jsbench.prompts import Template, find_template
-from pytest_jsbench.records import RunMetadata
-from pytest_jsbench.resumption import Recorded, Resumption
+from pytest_jsbench.plugin.options.reading import given_arguments, take_arguments
+from pytest_jsbench.plugin.options.settings import Settings
+from pytest_jsbench.plugin.session import cases
+from pytest_jsbench.plugin.session.cases import Selected
+from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext
+from pytest_jsbench.plugin.session.handover import Handover, start
+from pytest_jsbench.plugin.session.redaction import quieten
+from pytest_jsbench.plugin.session.secrecy import Secrecy
+from pytest_jsbench.prompts import find_template
+from pytest_jsbench.runs.records import RunMetadata
+from pytest_jsbench.runs.resumption import Recorded
 
 if TYPE_CHECKING:
-    from pytest_jsbench.classifiers import Classifier
-    from pytest_jsbench.exports.registry import Exporter
+    from pytest_jsbench.reports.registry import Exporter
+    from pytest_jsbench.runner.classifiers import Classifier
 
 #: the source of the cases of a run without the suite
 OWN = "own tests"
 _PACKAGES = ("pytest", "jsonschema", "jsonschema-rs", "genai-prices")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Active:
-    """What this process knows of the run; the same in every process but for `engine` and `worker`."""
-
-    settings: Settings
-    factory: EngineFactory
-    selected: Selected
-    keys: Sequence[CaseKey]
-    template: Template
-    params: GenerationParams
-    #: calls in flight in this process
-    concurrency: int
-    #: what all processes have in common
-    run: Handover
-    #: what an earlier run has answered; empty where there is none
-    recorded: Recorded
-    #: what was taken over from it, where this process has found it out
-    resumption: Resumption | None
-    #: xdist's name of this process; None in the only process and in the controller
-    worker: str | None
-    #: node ids, or beginnings of them, that were asked for on the command line
-    chosen: tuple[str, ...]
-    #: whether the dataset's schemas are collected
-    suite: bool
-    #: whether nothing else is, though no case of it was named
-    suite_only: bool
-    #: whether any test of the project's own may be
-    own: bool
-    #: the command that runs one case again, but for its node id
-    rerun: str
-    #: what writes the run at its end, and where; nothing in a worker
-    exporters: tuple[tuple[Exporter, Path], ...]
-    #: what gives failed attempts codes of the project's own
-    classifiers: tuple[Classifier, ...]
-    #: what keeps the engines' secrets out of all that is shown
-    secrecy: Secrecy
-
-    @property
-    def metadata(self) -> RunMetadata:
-        """What produces the run."""
-        return self.run.metadata
-
-    @property
-    def folder(self) -> Path | None:
-        """Where records are written; None: nowhere."""
-        return self.run.folder
-
-
-ACTIVE = pytest.StashKey[Active]()
 
 
 def activate(config: pytest.Config) -> None:
@@ -105,38 +52,39 @@ def activate(config: pytest.Config) -> None:
         active = _active(config)
     except JSBenchError as error:
         raise pytest.UsageError(str(error)) from None
-    config.stash[ACTIVE] = active
+    config.stash[RUN_CONTEXT] = active
     if active.settings.redact:
         quieten(config)
     config.pluginmanager.register(active.secrecy, "jsbench-secrecy")
     _register_markers(config)
-    marks.register(config, (key.task for key in active.keys))
+    cases.register(config, (key.task for key in active.keys))
 
-    from pytest_jsbench.plugin.collection import Suite
-    from pytest_jsbench.plugin.owntests import NAME as OWN_TESTS
-    from pytest_jsbench.plugin.owntests import OwnTests
-    from pytest_jsbench.plugin.worker import Worker
+    from pytest_jsbench.plugin.worker.items import ATTEMPT_SOURCE, Suite
+    from pytest_jsbench.plugin.worker.project_tests import NAME as OWN_TESTS
+    from pytest_jsbench.plugin.worker.project_tests import ProjectTests
+    from pytest_jsbench.plugin.worker.worker import Worker
 
     worker = Worker(config, active)
     config.pluginmanager.register(Suite(active), "jsbench-suite")
+    config.stash[ATTEMPT_SOURCE] = worker
     config.pluginmanager.register(worker, "jsbench-worker")
-    config.pluginmanager.register(OwnTests(config, active, worker), OWN_TESTS)
+    config.pluginmanager.register(ProjectTests(config, active, worker), OWN_TESTS)
     if active.worker is None:
-        from pytest_jsbench.plugin.controller import Controller
-        from pytest_jsbench.plugin.progress import Progress
-        from pytest_jsbench.plugin.terminal import Terminal
+        from pytest_jsbench.plugin.controller.controller import Controller
+        from pytest_jsbench.plugin.controller.progress import Progress
+        from pytest_jsbench.plugin.controller.terminal import Terminal
 
         controller = Controller(config, active, worker)
         config.pluginmanager.register(controller, "jsbench-controller")
         config.pluginmanager.register(Terminal(config, active, controller), "jsbench-terminal")
         config.pluginmanager.register(Progress(config, active, controller), "jsbench-progress")
         if active.settings.batch is not None:
-            from pytest_jsbench.plugin.batch import Batch
+            from pytest_jsbench.plugin.controller.batch import Batch
 
             config.pluginmanager.register(Batch(config, active, controller, worker), "jsbench-batch")
 
 
-def _active(config: pytest.Config) -> Active:
+def _active(config: pytest.Config) -> RunContext:
     settings = Settings.from_config(config)
     asked = take_arguments(config)
     factory = find(settings.engine.name)
@@ -181,7 +129,7 @@ def _active(config: pytest.Config) -> Active:
         run, resumption = start(
             config, settings, metadata, selected.dataset, planned, template=template.render, listing=asked_only
         )
-    return Active(
+    return RunContext(
         settings=settings,
         factory=factory,
         selected=selected,
@@ -208,15 +156,9 @@ def _exporters(settings: Settings, config: pytest.Config) -> tuple[tuple[Exporte
     """Found before anything is paid for, where reports land."""
     if not settings.exports or hasattr(config, "workerinput"):
         return ()
-    from pytest_jsbench.exports import registry
+    from pytest_jsbench.reports import registry
 
     return tuple((registry.find(name), path) for name, path in settings.exports)
-
-
-def prepare(active: Active) -> AbstractContextManager[EngineConfig]:
-    """Start what all processes of the run share; where no model is called, nothing."""
-    config = active.settings.engine
-    return nullcontext(config) if active.selected.labelled is not None else active.factory.prepare(config)
 
 
 def _share(factory: EngineFactory, config: pytest.Config) -> int:
@@ -229,7 +171,7 @@ def _register_markers(config: pytest.Config) -> None:
 
     for kind in FailureType:
         config.addinivalue_line(
-            "markers", f"{marks.failure_mark(kind)}: set by pytest-jsbench, while it runs, on a case that ended so"
+            "markers", f"{cases.failure_mark(kind)}: set by pytest-jsbench, while it runs, on a case that ended so"
         )
 
 
@@ -298,3 +240,18 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             versions[package] = "unknown"
     return versions
+
+
+HOOK = "pytest_jsbench_classify"
+
+
+def find_classifiers(config: pytest.Config, names: Sequence[str]) -> tuple[Classifier, ...]:
+    """Those of these names, and the hook where anybody implements it."""
+    from pytest_jsbench.runner.classifiers import Classifier, find
+
+    found = [find(name) for name in names]
+    hook = config.hook.pytest_jsbench_classify
+    if hook.get_hookimpls():
+        asks = Classifier(name=HOOK, origin="a hook", function=lambda record: hook(config=config, record=record))
+        found.append(asks)
+    return tuple(found)

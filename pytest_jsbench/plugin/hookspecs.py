@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_jsbench.records import Record, Run
-    from pytest_jsbench.summaries import Summary
+    from pytest_jsbench.metrics.summary import Summary
+    from pytest_jsbench.runs.records import Record, Run
 
 
 @pytest.hookspec(firstresult=True)

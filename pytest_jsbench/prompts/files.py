@@ -13,13 +13,13 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.cases import Case, Message
+from pytest_jsbench.core.cases import Case, Message
 from pytest_jsbench.core.child_process import ChildNotStarted
+from pytest_jsbench.core.errors import PromptError
 from pytest_jsbench.core.files import FileReader, Unreadable, decode
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, guarded_calls
+from pytest_jsbench.core.prompts import Prompt, Template
 from pytest_jsbench.core.text import sentence
-from pytest_jsbench.errors import PromptError
-from pytest_jsbench.prompts.model import Prompt, Template
 
 #: for a file, and for each case
 SECONDS = 5.0

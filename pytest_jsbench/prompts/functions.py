@@ -9,11 +9,10 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import get_args
 
-from pytest_jsbench.cases import Case, Message, Role
-from pytest_jsbench.errors import ImportFailed, PromptError
-from pytest_jsbench.extensions import load
-from pytest_jsbench.imports import import_object
-from pytest_jsbench.prompts.model import Prompt, Template
+from pytest_jsbench.core.cases import Case, Message, Role
+from pytest_jsbench.core.errors import ImportFailed, PromptError
+from pytest_jsbench.core.extensions import import_object, load
+from pytest_jsbench.core.prompts import Prompt, Template
 
 _ROLES = get_args(Role)
 

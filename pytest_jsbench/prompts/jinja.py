@@ -10,14 +10,14 @@ import jinja2
 from jinja2 import meta, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from pytest_jsbench.core.errors import PromptError, nearest
 from pytest_jsbench.core.text import sentence
-from pytest_jsbench.errors import PromptError, nearest
 from pytest_jsbench.prompts.presets import fields_of
 
 if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment
 
-    from pytest_jsbench.cases import Schema
+    from pytest_jsbench.core.cases import Schema
 
 VARIABLES = ("schema", "schema_json", "task", "id", "fields")
 _BLOCKS = ("system", "user")

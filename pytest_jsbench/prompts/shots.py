@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from pytest_jsbench.cases import Case, CaseKey, Message, Schema, digest
-from pytest_jsbench.errors import PromptError
-from pytest_jsbench.prompts.model import Prompt, Template
+from pytest_jsbench.core.cases import Case, CaseKey, Message, Schema
+from pytest_jsbench.core.errors import PromptError
+from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.core.prompts import Prompt, Template
 
 #: a task of JSONSchemaBench to the file of its examples; any other task has the general ones
 _KINDS = {

@@ -7,9 +7,10 @@ jsonschema-rs, `unnamed` finds the fields that the schema names nowhere, `second
 does the same for attempts that have no text. `model` holds what a verdict is made of.
 """
 
-from pytest_jsbench.verdicts.decisions import decide
-from pytest_jsbench.verdicts.judges import JUDGE_VERSION, Judge, judge
-from pytest_jsbench.verdicts.model import (
+from __future__ import annotations
+
+from pytest_jsbench.verdicts.judge import JUDGE_VERSION, Judge, decide
+from pytest_jsbench.verdicts.verdicts import (
     FailureType,
     JudgePolicy,
     Note,
@@ -30,5 +31,4 @@ __all__ = [
     "Verdict",
     "Violation",
     "decide",
-    "judge",
 ]

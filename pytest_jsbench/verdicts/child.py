@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.child_service import LAST, Service, encode
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.verdicts.model import FailureType, JudgePolicy, SchemaProblem, Verdict
-from pytest_jsbench.verdicts.wire import problem_to_dict, verdict_to_dict
+from pytest_jsbench.verdicts.verdict_json import problem_to_dict, verdict_to_wire
+from pytest_jsbench.verdicts.verdicts import FailureType, JudgePolicy, SchemaProblem, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_jsbench.core.alarms import Alarm
-    from pytest_jsbench.verdicts.inprocess import InProcessJudge
+    from pytest_jsbench.verdicts.in_process import InProcessJudge
 
 #: seconds for each step after the verdict itself: its violations, the second opinion
 _DETAILS = 1.0
@@ -54,10 +54,10 @@ def _with_schema(request: dict[str, Any], schemas: dict[int, str]) -> dict[str, 
 
 def _load(policy: JudgePolicy) -> InProcessJudge:
     """Import all that judging needs, so that no request's time goes into it."""
-    from pytest_jsbench.verdicts.inprocess import InProcessJudge
+    from pytest_jsbench.verdicts.in_process import InProcessJudge
 
     if policy.validator != "jsonschema-rs":
-        import pytest_jsbench.verdicts.second  # noqa: F401 - imported now rather than in a request
+        import pytest_jsbench.verdicts.second_opinion  # noqa: F401 - imported now rather than in a request
     return InProcessJudge(policy)
 
 
@@ -106,7 +106,7 @@ class Clerk:
             return
         first = True
         for verdict in self._judge.judge(request["schema"], request["text"], truncated=request["truncated"]):
-            reply: Reply = {"verdict": verdict_to_dict(verdict)}
+            reply: Reply = {"verdict": verdict_to_wire(verdict)}
             if first and verdict.valid is not None:
                 reply["instance"] = verdict.instance
             first = False
@@ -119,4 +119,4 @@ def _no_verdict(request: dict[str, Any], reason: str, error: BaseException) -> R
         problem = SchemaProblem(failure_type=FailureType.UNJUDGED, reason=reason, message=message)
         return {"problem": problem_to_dict(problem)}
     verdict = Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason=reason, message=message)
-    return {"verdict": verdict_to_dict(verdict)}
+    return {"verdict": verdict_to_wire(verdict)}

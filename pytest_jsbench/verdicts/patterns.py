@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema_rs
 
-from pytest_jsbench.verdicts.subschemas import rebuild
+from pytest_jsbench.schemas.walking import rebuild
 
 if TYPE_CHECKING:
     from collections.abc import Callable

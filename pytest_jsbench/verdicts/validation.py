@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import jsonschema_rs
 
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.verdicts.dialects import DRAFT_2020_12
-from pytest_jsbench.verdicts.model import SchemaProblem, Violation
-from pytest_jsbench.verdicts.paths import json_path, json_pointer
+from pytest_jsbench.schemas.dialects import DRAFT_2020_12
+from pytest_jsbench.schemas.locations import json_path, json_pointer
+from pytest_jsbench.schemas.walking import last_keyword
 from pytest_jsbench.verdicts.patterns import misread, rewrite_misread, rewrite_schema
-from pytest_jsbench.verdicts.schemas import ReadSchema, SchemaReason, invalid
-from pytest_jsbench.verdicts.subschemas import last_keyword
+from pytest_jsbench.verdicts.schema_text import ReadSchema, SchemaReason, invalid
+from pytest_jsbench.verdicts.verdicts import SchemaProblem, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

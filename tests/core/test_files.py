@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.core import files
+from pytest_jsbench.core.errors import JournalError, RecordError
 from pytest_jsbench.core.files import FileReader, Unreadable, inside, parse_json, write_atomically
-from pytest_jsbench.errors import JournalError, RecordError
 
 
 def refusal(path: Path, reader: FileReader | None = None) -> Unreadable:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.cases import BrokenCase, Case
+from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.datasets.base import Dataset, Selection
 from pytest_jsbench.datasets.registry import open_dataset
 

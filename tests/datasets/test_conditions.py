@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.cases import CaseKey
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.errors import ConditionError
 from pytest_jsbench.datasets.conditions import FIELDS, holds, parse
-from pytest_jsbench.datasets.facts import FEATURES, Facts
-from pytest_jsbench.errors import ConditionError
+from pytest_jsbench.schemas.features import FEATURES, SchemaFeatures
 
 
 @dataclass(frozen=True)
 class Subject:
     key: CaseKey
-    facts: Facts | None
+    facts: SchemaFeatures | None
     tags: tuple[str, ...] | None
 
 
 KEY = CaseKey(task="Github_easy", id="o12.2")
-FACTS = Facts(
+FACTS = SchemaFeatures(
     dialect="draft-07",
     size=4096,
     depth=3,

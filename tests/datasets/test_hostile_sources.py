@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.labelled import open_labelled
-from pytest_jsbench.datasets.parquet_folder import find_layout
-from pytest_jsbench.errors import DatasetError
+from pytest_jsbench.datasets.sources.hub_folder import find_layout
 from tests.datasets.reading import keys, opened, problem, schema, write
 
 #: seconds that nothing here comes near, on a machine that does other things too
@@ -90,7 +90,7 @@ def test_rows_of_one_name_are_told_apart_in_seconds(root: Path) -> None:
 
 
 def test_more_cases_than_can_be_tests_are_one_line(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_jsbench.datasets.listing.MOST_CASES", 100)
+    monkeypatch.setattr("pytest_jsbench.datasets.base.MOST_CASES", 100)
     write(root, {"rows.jsonl": "{}\n" * 101})
     with pytest.raises(DatasetError, match="more than 100 cases; --jsbench-limit takes fewer"):
         opened(root)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.cases import BrokenCase, Case
+from pytest_jsbench.core.cases import BrokenCase, Case
+from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.labelled import Instance, LabelledDataset, open_labelled
-from pytest_jsbench.errors import DatasetError
 from pytest_jsbench.verdicts import Judge, JudgePolicy
 
 SCHEMAS = [

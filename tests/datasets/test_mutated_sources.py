@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.cases import BrokenCase
+from pytest_jsbench.core.cases import BrokenCase
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.conditions import parse
-from pytest_jsbench.datasets.facts import Facts
 from pytest_jsbench.datasets.labelled import open_labelled
-from pytest_jsbench.engines.scripts import Answers
+from pytest_jsbench.engines.scripted import ScriptFile
 from pytest_jsbench.prompts.presets import PRESETS
 from pytest_jsbench.prompts.shots import with_shots
-from pytest_jsbench.verdicts.dialects import DRAFT_2020_12
+from pytest_jsbench.schemas.dialects import DRAFT_2020_12
+from pytest_jsbench.schemas.features import SchemaFeatures
 from tests.datasets.reading import opened
 from tests.mutations import mutated_bytes, mutated_json, mutated_lines, survive
 
@@ -101,7 +101,7 @@ def read_all(source: Path) -> None:
         if isinstance(case, BrokenCase):
             assert "\n" not in case.problem
             continue
-        Facts.of(case.schema, default_dialect=DRAFT_2020_12.uri)
+        SchemaFeatures.of(case.schema, default_dialect=DRAFT_2020_12.uri)
         PRESETS["fields"].render(case)
         with_shots(PRESETS["schema"], 1).render(case)
         json.dumps(case.schema, allow_nan=False)
@@ -138,8 +138,8 @@ def hub(chance: random.Random, root: Path) -> None:
     card = CARD if chance.random() < 0.5 else mutated_bytes(CARD, chance)
     (root / "t" / "test-0.parquet").write_bytes(data if card is not CARD else mutated_bytes(data, chance))
     (root / "README.md").write_bytes(card)
-    from pytest_jsbench.datasets.card import check_folder
-    from pytest_jsbench.datasets.parquet_folder import ParquetFolder, find_layout
+    from pytest_jsbench.datasets.sources.hub_card import check_folder
+    from pytest_jsbench.datasets.sources.hub_folder import ParquetFolder, find_layout
 
     check_folder(root)
     if (layout := find_layout(root)) is not None:
@@ -163,7 +163,7 @@ def labelled(chance: random.Random, root: Path) -> None:
 
 def scripts(chance: random.Random, root: Path) -> None:
     (root / "answers.json").write_bytes(mutated_json(json.dumps(ANSWERS).encode(), chance))
-    Answers.from_file(root / "answers.json")
+    ScriptFile.from_file(root / "answers.json")
 
 
 def condition(chance: random.Random, root: Path) -> None:

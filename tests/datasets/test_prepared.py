@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.datasets.base import Dataset, Row, Sample
 from pytest_jsbench.datasets.prepared import PreparedDataset, prepare
-from pytest_jsbench.datasets.selecting import SelectedDataset, sampled
+from pytest_jsbench.datasets.selection import SelectedDataset, sampled
 
 ROWS = {
     CaseKey(task="b", id="plain"): '{"type": "object"}',

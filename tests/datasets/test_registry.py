@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.cases import Case, CaseKey
+from pytest_jsbench.core.cases import Case, CaseKey
+from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.datasets import registry
 from pytest_jsbench.datasets.base import Selection
-from pytest_jsbench.errors import DatasetError
 from tests.datasets.reading import keys, problem, read, write
 
 INSTALLED = """
-from pytest_jsbench.cases import Case, CaseKey
+from pytest_jsbench.core.cases import Case, CaseKey
 
 
 class Numbers:

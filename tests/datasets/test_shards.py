@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from pytest_jsbench.cases import CaseKey
-from pytest_jsbench.datasets.shards import Shard
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.datasets.selection import Shard
 
 KEYS = [CaseKey(task=task, id=str(number)) for task, size in (("a", 7), ("b", 30), ("c", 1)) for number in range(size)]
 

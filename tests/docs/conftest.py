@@ -10,17 +10,18 @@ from pathlib import Path
 import pytest
 
 import pytest_jsbench
-from pytest_jsbench import journal, showing
-from pytest_jsbench.cases import Case
+from pytest_jsbench.cli import convert
+from pytest_jsbench.core.cases import Case
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.base import AcceptorFactory
-from pytest_jsbench.exports.runjson import run_to_dict, write_run
-from pytest_jsbench.records import Record
-from pytest_jsbench.summaries import summarize
-from pytest_jsbench.verdicts import Verdict, judges
-from pytest_jsbench.verdicts.guard import Guard
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports.run_json import run_to_dict, write_run
+from pytest_jsbench.runs import journal
+from pytest_jsbench.runs.records import Record
+from pytest_jsbench.verdicts import Verdict, judge
+from pytest_jsbench.verdicts.process import Guard
 from tests import examples
 from tests.docs.blocks import blocks_of
 from tests.docs.reference import ROOT
@@ -125,12 +126,12 @@ def kept_guards() -> Iterator[Callable[[dict[str, object]], KeptGuard]]:
 @pytest.fixture
 def stand_ins(monkeypatch: pytest.MonkeyPatch, kept_guards: Callable[[dict[str, object]], KeptGuard]) -> None:
     """No engine calls anybody, and one judge is enough."""
-    monkeypatch.setattr(judges, "Guard", kept_guards)
+    monkeypatch.setattr(judge, "Guard", kept_guards)
     for name in CALLING:
         module = __import__(registry._BUILT_IN[name], fromlist=["FACTORY"])
         kind = AcceptingFactory if isinstance(module.FACTORY, AcceptorFactory) else StandInFactory
         monkeypatch.setattr(module, "FACTORY", kind(module.FACTORY))
     # to draw takes seconds, and is tested elsewhere
-    monkeypatch.setattr(showing, "plot", lambda *given: given[2].touch())
+    monkeypatch.setattr(convert, "plot", lambda *given: given[2].touch())
     for provider in ("OPENAI", "ANTHROPIC", "OPENROUTER", "GEMINI"):
         monkeypatch.setenv(f"{provider}_API_KEY", "none")

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest_jsbench
-from pytest_jsbench.cli import _parser
-from pytest_jsbench.plugin.optionlist import OPTIONS
+from pytest_jsbench.cli.main import _parser
+from pytest_jsbench.plugin.options.declared import OPTIONS
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(pytest_jsbench.__file__).parent
@@ -131,7 +131,7 @@ def _argument(action: argparse.Action) -> str:
 def layers() -> str:
     """The package's layers, from what may import everything to what imports nothing."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
-    (listed,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    listed = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
     lines = ["| layer | module | what it is |", "|---:|---|---|"]
     for number, layer in enumerate(reversed(listed), start=1):
         lines += [f"| {number} | `{module}` | {_first_sentence(module)} |" for module in layer.split(" | ")]

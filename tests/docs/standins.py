@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from pytest_jsbench.cases import Schema
+from pytest_jsbench.core.cases import Schema
+from pytest_jsbench.core.errors import MissingRequirement
+from pytest_jsbench.core.generations import Completion, EngineInfo, FinishReason, Request, ResponseFormat, Usage
+from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import Acceptance, EngineConfig
-from pytest_jsbench.errors import MissingRequirement
-from pytest_jsbench.generations import Completion, EngineInfo, FinishReason, Request, ResponseFormat, Usage
-from pytest_jsbench.timing import Stopwatch
 
 #: what is said to a prompt with these words in it; anything else gets an empty object
 ANSWERS: Mapping[str, str] = {"99.50 EUR": '{"number": "AB-1234", "currency": "EUR", "total": 99.5}'}

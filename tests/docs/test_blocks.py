@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_jsbench import cli
-from pytest_jsbench.plugin.optionlist import OPTIONS
+from pytest_jsbench.cli import main
+from pytest_jsbench.plugin.options.declared import OPTIONS
 from tests.docs.blocks import Block, blocks_of, words_of
 from tests.docs.conftest import PAGES, RUNS
 from tests.docs.reference import ROOT
@@ -103,7 +103,7 @@ class Reader:
         if block.language in {"bash", "console"}:
             for words in map(shlex.split, map(filled, block.commands)):
                 if words[0] == "jsbench":
-                    cli._parser().parse_args(words[1:])
+                    main._parser().parse_args(words[1:])
         elif block.language == "python":
             compile(block.text, str(block), "exec")
             for line in re.findall(r"^from pytest_jsbench.*", block.text, flags=re.MULTILINE):
@@ -117,7 +117,7 @@ class Reader:
 
             yaml.safe_load(block.text)
             for command in re.findall(r"run: jsbench (.*)", block.text):
-                cli._parser().parse_args(shlex.split(command))
+                main._parser().parse_args(shlex.split(command))
         elif block.language == "ini":
             _check_ini(block.text)
 
@@ -160,7 +160,7 @@ class Reader:
 
     def _jsbench(self, arguments: list[str], block: Block) -> None:
         out = io.StringIO()
-        status = cli.main(arguments, out=out)
+        status = main.main(arguments, out=out)
         assert status in {0, 1}
         if block.language == "console":
             assert out.getvalue() == block.output

@@ -11,16 +11,22 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.plugin.optionlist import OPTIONS
-from pytest_jsbench.summaries import summarize
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.plugin.options.declared import OPTIONS
 from pytest_jsbench.verdicts import FailureType, Note
-from pytest_jsbench.verdicts.jsontext import SyntaxReason
-from pytest_jsbench.verdicts.schemas import SchemaReason
+from pytest_jsbench.verdicts.answer_text import SyntaxReason
+from pytest_jsbench.verdicts.schema_text import SchemaReason
 from tests.docs.reference import GROUPS, PARTS, ROOT, format_of, parts_of, renewed
 from tests.examples import run as run_of
 from tests.plugin.conftest import Bench
 
-ENGINES = ("anthropic", "local", "recorded", "replay", "scripted")
+ENGINES = {
+    "anthropic": "anthropic.settings",
+    "local": "local.engine",
+    "recorded": "recorded.engine",
+    "replay": "recorded.replay",
+    "scripted": "scripted",
+}
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 
 
@@ -121,8 +127,11 @@ def test_the_page_on_engines_names_each_engine_s_options() -> None:
     documented = {(engine, option) for engines, option in rows for engine in re.findall(r"\w+", engines)}
     libraries = ("llguidance", "outlines", "xgrammar")
     known = {
-        **{name: importlib.import_module(f"pytest_jsbench.engines.{name}").OPTIONS for name in ENGINES},
-        "openai": importlib.import_module("pytest_jsbench.engines.openai_settings").OPTIONS,
+        **{
+            name: importlib.import_module(f"pytest_jsbench.engines.{module}").OPTIONS
+            for name, module in ENGINES.items()
+        },
+        "openai": importlib.import_module("pytest_jsbench.engines.openai.settings").OPTIONS,
         **dict.fromkeys(libraries, importlib.import_module("pytest_jsbench.engines.decoding.settings").OPTIONS),
     }
 

@@ -6,7 +6,7 @@ import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.generations import CallError, Declined, Request
+from pytest_jsbench.core.generations import CallError, Declined, Request
 from pytest_jsbench.testing import CITY, complete, request
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_jsbench.core.errors import MissingRequirement
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
-from pytest_jsbench.errors import MissingRequirement
 from tests.engines.provider import Provider
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_jsbench import testing
-from pytest_jsbench.errors import EngineError
-from pytest_jsbench.generations import FaultKind, FinishReason
+from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.generations import FaultKind, FinishReason
 from tests.engines.asking import complete, fault, request
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.generations import DeclineReason, FaultKind
+from pytest_jsbench.core.generations import DeclineReason, FaultKind
 from tests.engines.provider import Reply, dripping, event, json_reply, raw_reply, stream_reply
 
 if TYPE_CHECKING:

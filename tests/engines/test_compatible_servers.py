@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_jsbench.core.generations import FaultKind, FinishReason, Usage
 from pytest_jsbench.engines.registry import find
-from pytest_jsbench.generations import FaultKind, FinishReason, Usage
 from tests.engines.asking import complete, fault
 from tests.engines.openai_wire import SECRET, USAGE, chunk, configured, usage_chunk
 from tests.engines.provider import DONE, Provider, dripping, event, stream_reply

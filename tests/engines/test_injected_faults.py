@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_jsbench.cases import Case, CaseKey, safe_name
-from pytest_jsbench.engines import bodies
+from pytest_jsbench.core.cases import Case, CaseKey, Message, safe_name
+from pytest_jsbench.core.generations import Completion, Decided, Declined, DeclineReason, Failed, GenerationParams
+from pytest_jsbench.core.prompts import Prompt
+from pytest_jsbench.engines.http import response_bodies
 from pytest_jsbench.engines.registry import find
-from pytest_jsbench.generations import Completion, Decided, Declined, DeclineReason, Failed, GenerationParams
-from pytest_jsbench.prompts import Message, Prompt
-from pytest_jsbench.runner import RETRIED, Runner
+from pytest_jsbench.runner.attempts import RETRIED, Runner
 from pytest_jsbench.verdicts import Judge
 from tests.engines.asking import CITY
 from tests.engines.injected import FAULTS, OVERSIZED, Injected
@@ -27,7 +27,7 @@ from tests.engines.provider import Asked, Provider, Reply
 from tests.engines.speakers import SPEAKERS, TEXT, Speaker
 
 if TYPE_CHECKING:
-    from pytest_jsbench.records import Record
+    from pytest_jsbench.runs.records import Record
 
 #: seconds for one call; short, since each slow fault takes all of it, and long enough for two busy cores
 TIMEOUT = 2.5
@@ -128,7 +128,7 @@ def result() -> Result:
     root = logging.getLogger()
     level = root.level
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bodies, "LONGEST_BODY", OVERSIZED)
+        patch.setattr(response_bodies, "LONGEST_BODY", OVERSIZED)
         root.addHandler(handler)
         stack.callback(root.removeHandler, handler)
         root.setLevel(logging.DEBUG)

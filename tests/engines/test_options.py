@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.options import Options, choose_format
-from pytest_jsbench.errors import EngineError
-from pytest_jsbench.generations import ResponseFormat
 
 KNOWN = frozenset({"stream", "slots", "name", "body"})
 

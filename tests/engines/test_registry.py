@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from pytest_jsbench.core.errors import EngineError, UnknownEngine
+from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find, names, sampled
-from pytest_jsbench.errors import EngineError, UnknownEngine
-from pytest_jsbench.generations import GenerationParams
 from tests.engines.asking import complete
 
 OWN = """
 from pytest_jsbench import Completion, Stopwatch
-from pytest_jsbench.errors import EngineError
-from pytest_jsbench.generations import EngineInfo, FinishReason, ResponseFormat
+from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.generations import EngineInfo, FinishReason, ResponseFormat
 
 closed = []
 

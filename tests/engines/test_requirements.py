@@ -4,11 +4,11 @@ import importlib.util
 
 import pytest
 
+from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.engines import requirements
 from pytest_jsbench.engines.addresses import Address
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.requirements import NO_KEY, find_address, find_key, find_model, require_package
-from pytest_jsbench.errors import EngineError, MissingRequirement
 
 CONFIG = EngineConfig(name="openai")
 KEY = ("JSBENCH_TEST_KEY",)

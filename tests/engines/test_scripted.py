@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.generations import DeclineReason, FaultKind, FinishReason, ResponseFormat, Sent, Usage
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
-from pytest_jsbench.errors import EngineError
-from pytest_jsbench.generations import DeclineReason, FaultKind, FinishReason, ResponseFormat, Sent, Usage
 from tests.engines.asking import complete, decline, fault, request
 from tests.engines.contract import SLOW, EngineContract
 
@@ -189,7 +189,7 @@ def test_without_answers_it_says_how_to_give_them() -> None:
 
 FUNCTIONS = """
 from pytest_jsbench import CallError, Completion, Stopwatch
-from pytest_jsbench.generations import Declined, DeclineReason, FaultKind, FinishReason
+from pytest_jsbench.core.generations import Declined, DeclineReason, FaultKind, FinishReason
 
 def echo(request):
     return f"{request.key} {request.repeat}"

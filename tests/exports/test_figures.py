@@ -13,18 +13,17 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench import evaluations
-from pytest_jsbench.exports import every_eval_ever, junit, report, versus
-from pytest_jsbench.exports.markdown import summary_markdown
-from pytest_jsbench.exports.runjson import run_to_dict
-from pytest_jsbench.exports.table import details, facts, keyword_table, tables
-from pytest_jsbench.figures import METRICS
-from pytest_jsbench.gates import Gate, check
-from pytest_jsbench.generations import Completion, FaultKind, Usage
-from pytest_jsbench.metrics import RATES, Metrics
-from pytest_jsbench.missing import Missing, MissingReason
-from pytest_jsbench.records import Record, Run
-from pytest_jsbench.summaries import Summary, summarize
+from pytest_jsbench.core.generations import Completion, FaultKind, Usage
+from pytest_jsbench.metrics.gates import Gate, check
+from pytest_jsbench.metrics.metric_names import METRICS
+from pytest_jsbench.metrics.metrics import RATES, Metrics
+from pytest_jsbench.metrics.summary import Summary, summarize
+from pytest_jsbench.reports import comparison_table, evaluations, every_eval_ever, junit
+from pytest_jsbench.reports.html import report
+from pytest_jsbench.reports.markdown import summary_markdown
+from pytest_jsbench.reports.run_json import run_to_dict
+from pytest_jsbench.reports.summary_table import details, facts, keyword_table, tables
+from pytest_jsbench.runs.records import Missing, MissingReason, Record, Run
 from pytest_jsbench.verdicts import Note
 from tests import examples
 
@@ -188,7 +187,7 @@ def test_no_figure_of_the_metrics_can_be_forgotten_in_data(paid: Summary, tmp_pa
     numbers = [name for name, value in known.items() if isinstance(value, int | float)]
     assert [name for name in numbers if f"jsbench.{name}" not in found["junit"]] == []
     evaluation = evaluations.read(tmp_path / "run.json")
-    compared = "\n".join(versus.side_by_side([evaluation, evaluation], ["x", "y"], verbose=True))
+    compared = "\n".join(comparison_table.side_by_side([evaluation, evaluation], ["x", "y"], verbose=True))
     shown = [name for name in numbers if not name.endswith(("_ci_low", "_ci_high"))]
     assert [name for name in shown if name[:38] not in compared] == []
     gated = {re.sub(r"_(ci_low|ci_high)$", "", name) for name in numbers}
@@ -200,7 +199,7 @@ def test_labelled_answers_are_compared_kept_and_gated_by_what_grammars_are_judge
     summary = summarize(labelled())
     outputs(labelled(), summary, tmp_path)
     found = evaluations.read(tmp_path / "run.json")
-    compared = "\n".join(versus.side_by_side([found, found], ["x", "y"], verbose=False))
+    compared = "\n".join(comparison_table.side_by_side([found, found], ["x", "y"], verbose=False))
     assert re.search(r"x +0\.250 \(.*\) +0\.500 \(.*\) +0\.0100 s +2", compared)
     kept = evaluations.baseline_to_dict(found, found.outcomes or {})["metrics"]
     assert {*RATES, "over_constraint_ci_low", "grammar_compilation_p50", "valid_instances"} <= kept.keys()

@@ -13,20 +13,20 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from pytest_jsbench import journal
-from pytest_jsbench.cases import safe_name
-from pytest_jsbench.cli import main
-from pytest_jsbench.errors import JSBenchError
-from pytest_jsbench.exports.junit import complete, suite_properties
-from pytest_jsbench.exports.markdown import summary_markdown, workflow_commands
-from pytest_jsbench.exports.report import render
-from pytest_jsbench.exports.runjson import run_to_dict, write_run
-from pytest_jsbench.exports.table import details, keyword_table, table
-from pytest_jsbench.failures import failure_text
-from pytest_jsbench.generations import Declined, DeclineReason
-from pytest_jsbench.prompts import Message, Prompt
-from pytest_jsbench.records import Run
-from pytest_jsbench.summaries import summarize
+from pytest_jsbench.cli.main import main
+from pytest_jsbench.core.cases import Message, safe_name
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.generations import Declined, DeclineReason
+from pytest_jsbench.core.prompts import Prompt
+from pytest_jsbench.fixture.failures import failure_text
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports.html.report import render
+from pytest_jsbench.reports.junit import complete, suite_properties
+from pytest_jsbench.reports.markdown import summary_markdown, workflow_commands
+from pytest_jsbench.reports.run_json import run_to_dict, write_run
+from pytest_jsbench.reports.summary_table import details, keyword_table, table
+from pytest_jsbench.runs import journal
+from pytest_jsbench.runs.records import Run
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 from tests import examples
 from tests.examples import record

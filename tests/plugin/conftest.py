@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 # pytester forgets what a run inside this process imported, and would import it a second time beside what is here
-import pytest_jsbench.datasets.folder
-import pytest_jsbench.engines.recorded
-import pytest_jsbench.engines.replay
+import pytest_jsbench.datasets.sources.folder
+import pytest_jsbench.engines.recorded.engine
+import pytest_jsbench.engines.recorded.replay
 import pytest_jsbench.engines.scripted
-import pytest_jsbench.plugin.controller
+import pytest_jsbench.plugin.controller.controller
+import pytest_jsbench.plugin.controller.progress
+import pytest_jsbench.plugin.controller.terminal
 import pytest_jsbench.plugin.fixtures
-import pytest_jsbench.plugin.progress
-import pytest_jsbench.plugin.terminal
-import pytest_jsbench.plugin.worker  # noqa: F401
+import pytest_jsbench.plugin.worker.worker  # noqa: F401
 
 with contextlib.suppress(ImportError):
     import httpcore2  # noqa: F401  # httpx2 loads it late, and knows its exceptions by their classes

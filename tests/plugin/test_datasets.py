@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from pytest_jsbench.cases import safe_name
+from pytest_jsbench.core.cases import safe_name
 from tests.plugin.conftest import NUMBER, Bench
 
 HOSTILE = "a/b\n::c\x1b"

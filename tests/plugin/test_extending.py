@@ -77,12 +77,13 @@ def test_a_package_that_cannot_be_imported_is_one_line_before_anything_runs(acme
 
 
 def test_every_group_and_every_hook_is_on_the_page() -> None:
-    from pytest_jsbench import classifiers, datasets, engines, exports, prompts
+    from pytest_jsbench import datasets, engines, prompts, reports
     from pytest_jsbench.plugin import hookspecs
+    from pytest_jsbench.runner import classifiers
 
     groups = {
         module.ENTRY_POINTS
-        for module in (classifiers, datasets.registry, engines.registry, exports.registry, prompts.choosing)
+        for module in (classifiers, datasets.registry, engines.registry, reports.registry, prompts.registry)
     }
     assert set(re.findall(r"`(pytest_jsbench\.\w+)` \|", PAGE)) == groups
     hooks = {name for name in vars(hookspecs) if name.startswith("pytest_jsbench")}

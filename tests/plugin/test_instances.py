@@ -16,7 +16,7 @@ from tests.plugin.conftest import Bench
 GRAMMARS = """
 import contextlib
 from pytest_jsbench.engines.base import Acceptance
-from pytest_jsbench.generations import CallError, Declined, DeclineReason, EngineInfo, FaultKind, ResponseFormat
+from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, EngineInfo, FaultKind, ResponseFormat
 
 class Acceptor:
     def accepts(self, schema, texts):

@@ -9,7 +9,7 @@ from tests.plugin.conftest import Bench
 CLOCK = """
 import time
 from pytest_jsbench import CallError
-from pytest_jsbench.generations import FaultKind
+from pytest_jsbench.core.generations import FaultKind
 
 def answer(request):
     if request.key.id == "c00" and not told:
@@ -25,7 +25,7 @@ told = [%s]
 """
 PRICED = """
 from pytest_jsbench import Completion, Timing, Usage
-from pytest_jsbench.generations import EngineInfo, FinishReason, ResponseFormat
+from pytest_jsbench.core.generations import EngineInfo, FinishReason, ResponseFormat
 
 class Priced:
     # $0.15 and $0.60 for a million tokens in and out: a call costs $0.000327, and no more than it was reserved at

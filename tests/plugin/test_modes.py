@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.cli import main
+from pytest_jsbench.cli.main import main
 from tests.plugin.conftest import Bench
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")

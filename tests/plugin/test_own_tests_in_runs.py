@@ -15,7 +15,7 @@ from tests.plugin.test_own_tests import run_one
 LONG = "count " * 150
 FREE = """
 from pytest_jsbench import Completion, Timing
-from pytest_jsbench.generations import EngineInfo, FinishReason, ResponseFormat
+from pytest_jsbench.core.generations import EngineInfo, FinishReason, ResponseFormat
 
 class Free:
     info = EngineInfo(engine="free", model="m", response_format=ResponseFormat.TEXT, streaming=False)

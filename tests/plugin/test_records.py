@@ -176,8 +176,8 @@ def test_an_output_folder_that_cannot_be_written_is_one_line(plain: Bench) -> No
 
 
 def test_a_disk_that_fills_up_is_said_and_the_run_goes_on(plain: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pytest_jsbench.errors import JournalError
-    from pytest_jsbench.journal import Journal
+    from pytest_jsbench.core.errors import JournalError
+    from pytest_jsbench.runs.journal import Journal
 
     def full(self: Journal, record: object) -> None:
         message = "cannot write records.jsonl: No space left on device"

@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from pytest_jsbench.cli import main
+from pytest_jsbench.cli.main import main
 from tests.plugin.conftest import Bench
 from tests.plugin.test_records import published
 

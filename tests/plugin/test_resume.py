@@ -14,7 +14,7 @@ COUNTING = """
 import os, signal
 from pathlib import Path
 from pytest_jsbench import CallError
-from pytest_jsbench.generations import FaultKind
+from pytest_jsbench.core.generations import FaultKind
 
 def answer(request):
     with open("calls.txt", "a") as calls:

@@ -85,7 +85,7 @@ OWN = '''
 import json, logging, os, sys, warnings
 import pytest
 from pytest_jsbench import EngineInfo
-from pytest_jsbench.generations import Completion, FinishReason, ResponseFormat
+from pytest_jsbench.core.generations import Completion, FinishReason, ResponseFormat
 
 ANY = {"type": "object"}
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}

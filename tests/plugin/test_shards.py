@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from pytest_jsbench.cli import main
+from pytest_jsbench.cli.main import main
 from tests.plugin.conftest import Bench
 from tests.plugin.test_records import without_times
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.cases import Case, CaseKey
-from pytest_jsbench.errors import PromptError
-from pytest_jsbench.prompts import Template, files, find_template
+from pytest_jsbench.core.cases import Case, CaseKey
+from pytest_jsbench.core.errors import PromptError
+from pytest_jsbench.core.prompts import Template
+from pytest_jsbench.prompts import files, find_template
 from pytest_jsbench.prompts.presets import PRESETS
 
 SCHEMA = {

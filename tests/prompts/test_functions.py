@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.cases import Case, CaseKey
-from pytest_jsbench.errors import PromptError
+from pytest_jsbench.core.cases import Case, CaseKey
+from pytest_jsbench.core.errors import PromptError
 from pytest_jsbench.prompts import find_template
 from tests.packages import install
 

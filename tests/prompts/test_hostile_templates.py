@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.cases import Case, CaseKey
 from pytest_jsbench.core import guarded_calls
-from pytest_jsbench.errors import PromptError
+from pytest_jsbench.core.cases import Case, CaseKey
+from pytest_jsbench.core.errors import PromptError
 from pytest_jsbench.prompts import files, find_template
 from tests.mutations import mutated, mutated_bytes, survive
 

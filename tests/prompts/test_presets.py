@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_jsbench.cases import Case, CaseKey, digest
-from pytest_jsbench.errors import PromptError
+from pytest_jsbench.core.cases import Case, CaseKey
+from pytest_jsbench.core.errors import PromptError
+from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.prompts import PRESETS, find_template
 
 SCHEMA = {

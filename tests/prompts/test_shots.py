@@ -5,10 +5,11 @@ import json
 import pytest
 
 from pytest_jsbench import judge
-from pytest_jsbench.cases import Case, CaseKey, digest
+from pytest_jsbench.core.cases import Case, CaseKey
+from pytest_jsbench.core.errors import PromptError
+from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.datasets.base import Selection
-from pytest_jsbench.datasets.builtin import BuiltinDataset
-from pytest_jsbench.errors import PromptError
+from pytest_jsbench.datasets.sources.folder import BuiltinDataset
 from pytest_jsbench.prompts import find_template
 from pytest_jsbench.prompts.shots import KINDS, MOST_SHOTS, Example, _load, examples_of
 

@@ -11,13 +11,13 @@ import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag, urljoin
 
-from pytest_jsbench.verdicts.subschemas import children
+from pytest_jsbench.schemas.walking import children
 from tests.verdicts.data import DATA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_jsbench.verdicts.dialects import Dialect
+    from pytest_jsbench.schemas.dialects import Dialect
 
 _HOST = "http://localhost:1234/"
 _REMOTES = DATA / "JSON-Schema-Test-Suite" / "remotes"

@@ -7,12 +7,12 @@ import pytest
 
 from pytest_jsbench.verdicts import FailureType, SchemaProblem, Verdict
 from pytest_jsbench.verdicts.child import Clerk
-from pytest_jsbench.verdicts.wire import problem_from_dict
+from pytest_jsbench.verdicts.verdict_json import problem_from_dict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_jsbench.verdicts.inprocess import InProcessJudge
+    from pytest_jsbench.verdicts.in_process import InProcessJudge
 
 
 class PanicException(BaseException):

@@ -2,18 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_jsbench.generations import (
+from pytest_jsbench.core.generations import (
     Completion,
     Decided,
-    Decision,
     Declined,
     DeclineReason,
     Failed,
     FaultKind,
     FinishReason,
     Generation,
+    GrammarDecision,
 )
-from pytest_jsbench.timing import Timing
+from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.verdicts import FailureType, Judge, decide
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
@@ -75,7 +75,7 @@ def test_a_providers_message_is_made_fit_to_show(judge: Judge) -> None:
 def test_decisions_are_held_against_their_labels(
     judge: Judge, accepted: dict[str, bool | None], reason: str | None, message: str
 ) -> None:
-    decisions = tuple(Decision(id=name, valid=name[0] == "v", accepted=said) for name, said in accepted.items())
+    decisions = tuple(GrammarDecision(id=name, valid=name[0] == "v", accepted=said) for name, said in accepted.items())
 
     verdict = decide(Decided(decisions=decisions, timing=Timing(tgt=1)), SCHEMA, judge)
 

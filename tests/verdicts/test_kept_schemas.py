@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_jsbench.verdicts import Judge, JudgePolicy, guard
+from pytest_jsbench.verdicts import Judge, JudgePolicy, process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
-    monkeypatch.setattr(guard, "_KEPT_SCHEMAS", 4)
+    monkeypatch.setattr(process, "_KEPT_SCHEMAS", 4)
     with Judge(JudgePolicy(validator="jsonschema-rs")) as judge:
         yield judge
 

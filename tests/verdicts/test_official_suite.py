@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_jsbench.verdicts.dialects import DIALECTS, Dialect
-from pytest_jsbench.verdicts.inprocess import InProcessJudge
-from pytest_jsbench.verdicts.model import FailureType, JudgePolicy, Verdict
+from pytest_jsbench.schemas.dialects import DIALECTS, Dialect
+from pytest_jsbench.verdicts.in_process import InProcessJudge
+from pytest_jsbench.verdicts.verdicts import FailureType, JudgePolicy, Verdict
 from tests.verdicts.bundles import bundle
 from tests.verdicts.data import needs_suite, suite
 

@@ -17,11 +17,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
+from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2020_12, Dialect, find_dialect
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, SecondOpinion, Verdict
-from pytest_jsbench.verdicts.dialects import DIALECTS, DRAFT_2020_12, Dialect, find_dialect
-from pytest_jsbench.verdicts.inprocess import InProcessJudge
-from pytest_jsbench.verdicts.model import Note, SchemaProblem
-from pytest_jsbench.verdicts.schemas import write_schema
+from pytest_jsbench.verdicts.in_process import InProcessJudge
+from pytest_jsbench.verdicts.schema_text import write_schema
+from pytest_jsbench.verdicts.verdicts import Note, SchemaProblem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

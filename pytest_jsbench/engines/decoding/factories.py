@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.engines import local
+from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.engines.decoding.grammars import Grammars, LibraryAcceptor
-from pytest_jsbench.engines.decoding.pools import slots_folder
+from pytest_jsbench.engines.decoding.process import slots_folder
 from pytest_jsbench.engines.decoding.settings import (
     MODEL_FILE,
     DecodingSettings,
@@ -17,22 +17,22 @@ from pytest_jsbench.engines.decoding.settings import (
     only_greedy,
     server_config,
 )
-from pytest_jsbench.errors import EngineError
+from pytest_jsbench.engines.local import engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from pytest_jsbench.core.generations import EngineInfo, GenerationParams
     from pytest_jsbench.engines.base import Engine, EngineConfig
     from pytest_jsbench.engines.decoding.settings import LibraryPackage
-    from pytest_jsbench.generations import EngineInfo, GenerationParams
 
 
 class DecodingFactory:
     """Serves the model as the engine `local` does, and builds what holds it to a grammar."""
 
-    concurrency = local.SLOTS
+    concurrency = engine.SLOTS
     shared = True
-    max_tokens = local.LocalFactory.max_tokens
+    max_tokens = engine.LocalFactory.max_tokens
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class DecodingFactory:
         """See that the packages and the model's file are there, and that every option is known."""
         DecodingSettings.from_config(config)
         self._package.require(config)
-        local.FACTORY.check(server_config(config))
+        engine.FACTORY.check(server_config(config))
 
     def check_params(self, params: GenerationParams) -> None:
         """See that an engine that takes the best token is not asked for another."""
@@ -60,7 +60,7 @@ class DecodingFactory:
 
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
         """At temperature 0, unless another is asked for; what takes the best token has no seed."""
-        sampled = local.FACTORY.sampled(config, params)
+        sampled = engine.FACTORY.sampled(config, params)
         return replace(sampled, seed=None) if self._greedy else sampled
 
     def describe(self, config: EngineConfig) -> EngineInfo:
@@ -72,7 +72,7 @@ class DecodingFactory:
         """Serve the model; what comes out names the server, its key, the model's alias and its file."""
         self.check(config)
         path = model_file(config)
-        with local.FACTORY.prepare(server_config(config)) as served:
+        with engine.FACTORY.prepare(server_config(config)) as served:
             try:
                 yield replace(served, options={**config.options, MODEL_FILE: path})
             finally:

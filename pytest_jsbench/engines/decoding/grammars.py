@@ -5,21 +5,20 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from pytest_jsbench.adaptation.bounding import CannotBound, bounded_within
+from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, FaultKind, ResponseFormat, Sent
 from pytest_jsbench.engines.base import Acceptance
-from pytest_jsbench.engines.bounded import CannotBound, bounded_within
-from pytest_jsbench.engines.decoding.pools import Pool
-from pytest_jsbench.engines.decoding.process import LibraryProcess
+from pytest_jsbench.engines.decoding.process import LibraryProcess, Pool
 from pytest_jsbench.engines.decoding.walks import State, Step
-from pytest_jsbench.engines.messages import one_line
-from pytest_jsbench.generations import CallError, Declined, DeclineReason, FaultKind, ResponseFormat, Sent
+from pytest_jsbench.engines.redaction import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pytest_jsbench.cases import Schema
-    from pytest_jsbench.engines.deadlines import Deadline
+    from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.engines.decoding.child import LibrarySettings
     from pytest_jsbench.engines.decoding.settings import DecodingSettings
+    from pytest_jsbench.engines.http.calls import Deadline
 
 
 class Grammar:

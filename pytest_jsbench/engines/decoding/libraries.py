@@ -11,7 +11,7 @@ from pytest_jsbench.engines.decoding.vocabulary import Tokenizer
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_jsbench.cases import Schema
+    from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.engines.decoding.vocabulary import Vocabulary
 
 #: how all three are asked to set out a document, and how json.dumps does: a small model given more room only fills it

@@ -12,21 +12,21 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.engines import local
-from pytest_jsbench.engines.bounded import bounded_within
-from pytest_jsbench.engines.deadlines import Deadline
+from pytest_jsbench.adaptation.bounding import bounded_within
+from pytest_jsbench.core.generations import Completion, Declined
 from pytest_jsbench.engines.decoding.factories import DecodingFactory
 from pytest_jsbench.engines.decoding.grammars import Grammars, unsupported
 from pytest_jsbench.engines.decoding.libraries import guidance_options
 from pytest_jsbench.engines.decoding.settings import LibraryPackage
-from pytest_jsbench.generations import Completion, Declined
+from pytest_jsbench.engines.http.calls import Deadline
+from pytest_jsbench.engines.local import engine
 
 if TYPE_CHECKING:
-    from pytest_jsbench.cases import Schema
+    from pytest_jsbench.core.cases import Schema
+    from pytest_jsbench.core.generations import EngineInfo, Request
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.decoding.settings import DecodingSettings
-    from pytest_jsbench.engines.openai import OpenAIEngine
-    from pytest_jsbench.generations import EngineInfo, Request
+    from pytest_jsbench.engines.openai.engine import OpenAIEngine
 
 #: one token, which begins no JSON and no answer
 CANARY = "@"
@@ -54,7 +54,7 @@ class LLGuidanceEngine:
             return grammar
         schema = bounded_within(request.schema) if self._narrowing else request.schema
         outcome = self._chat.ask(
-            _with_room_for_the_canary(local.at_temperature_zero(request)),
+            _with_room_for_the_canary(engine.at_temperature_zero(request)),
             sent=self._grammars.to_sent(request.schema),
             deadline=deadline,
             extra_body={"grammar": to_grammar(schema)},
@@ -94,7 +94,7 @@ def _without_canary(answer: Completion, *, seconds: float) -> Completion | Decli
 
 def build(config: EngineConfig, package: LibraryPackage, settings: DecodingSettings) -> LLGuidanceEngine:
     """The engine, for a configuration that names a server and its key."""
-    chat = local.chat_engine(config, package.describe(config, streaming=True))
+    chat = engine.chat_engine(config, package.describe(config, streaming=True))
     grammars = Grammars(package.to_settings(config, settings), settings)
     return LLGuidanceEngine(chat, grammars, narrowing=settings.bounded)
 

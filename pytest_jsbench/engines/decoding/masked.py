@@ -11,22 +11,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.engines.deadlines import Deadline
+from pytest_jsbench.core.generations import CallError, Completion, Declined, FaultKind, FinishReason, Usage
+from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.decoding.grammars import Grammars
-from pytest_jsbench.engines.decoding.pools import Slots
+from pytest_jsbench.engines.decoding.process import Slots
 from pytest_jsbench.engines.decoding.settings import model_file, only_greedy
-from pytest_jsbench.engines.decoding.tokens import TokenServer
+from pytest_jsbench.engines.decoding.token_server import TokenServer
 from pytest_jsbench.engines.decoding.vocabulary import Vocabulary
 from pytest_jsbench.engines.decoding.walks import State
+from pytest_jsbench.engines.http.calls import Deadline
 from pytest_jsbench.engines.requirements import Key
-from pytest_jsbench.generations import CallError, Completion, Declined, FaultKind, FinishReason, Usage
-from pytest_jsbench.timing import Stopwatch
 
 if TYPE_CHECKING:
+    from pytest_jsbench.core.generations import EngineInfo, Request
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.decoding.grammars import Grammar
     from pytest_jsbench.engines.decoding.settings import DecodingSettings, LibraryPackage
-    from pytest_jsbench.generations import EngineInfo, Request
 
 #: positions asked for at once: more while the model keeps to the grammar by itself, one after it did not
 _FEWEST, _MOST = 1, 8

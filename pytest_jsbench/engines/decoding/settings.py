@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.engines import local
+from pytest_jsbench.core.generations import EngineInfo, ResponseFormat
 from pytest_jsbench.engines.decoding.child import LibrarySettings
+from pytest_jsbench.engines.local import engine as local
 from pytest_jsbench.engines.options import Options, choose_format
 from pytest_jsbench.engines.requirements import package_version, require_package
-from pytest_jsbench.generations import EngineInfo, ResponseFormat
 
 if TYPE_CHECKING:
     from pytest_jsbench.engines.base import EngineConfig
@@ -64,7 +64,7 @@ def server_config(config: EngineConfig) -> EngineConfig:
 def model_file(config: EngineConfig) -> str:
     """The GGUF file, also for a configuration that knows the model by its alias."""
     given = config.options.get(MODEL_FILE)
-    return str(given) if given is not None else str(local.find_model(config).resolve())
+    return str(given) if given is not None else str(local.find_model_file(config).resolve())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from pytest_jsbench.errors import EngineError
+from pytest_jsbench.core.errors import EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

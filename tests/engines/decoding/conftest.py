@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.engines.decoding.pools import slots_folder
+from pytest_jsbench.core.errors import MissingRequirement
+from pytest_jsbench.engines.decoding.process import slots_folder
 from pytest_jsbench.engines.decoding.settings import MODEL_FILE, model_file
 from pytest_jsbench.engines.registry import find
-from pytest_jsbench.errors import MissingRequirement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

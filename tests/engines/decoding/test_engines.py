@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_jsbench.engines.base import Acceptance, AcceptorFactory, EngineConfig, ParamsChecker
-from pytest_jsbench.engines.decoding import llguidance
-from pytest_jsbench.engines.registry import find
-from pytest_jsbench.errors import EngineError, MissingRequirement
-from pytest_jsbench.generations import (
+from pytest_jsbench.core.errors import EngineError, MissingRequirement
+from pytest_jsbench.core.generations import (
     Declined,
     DeclineReason,
     FaultKind,
@@ -23,6 +20,9 @@ from pytest_jsbench.generations import (
     ResponseFormat,
     Sent,
 )
+from pytest_jsbench.engines.base import Acceptance, AcceptorFactory, EngineConfig, ParamsChecker
+from pytest_jsbench.engines.decoding import llguidance
+from pytest_jsbench.engines.registry import find
 from tests.engines.asking import CITY, complete, decline, fault, request
 from tests.engines.contract import ServedContract
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pytest_jsbench.engines.decoding.pools import Pool, Slots, slots_folder
+from pytest_jsbench.engines.decoding.process import Pool, Slots, slots_folder
 
 pytest.importorskip("filelock", reason="comes with the extras outlines and xgrammar")
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.engines.decoding.child import LibrarySettings
 from pytest_jsbench.engines.decoding.process import LibraryProcess
-from pytest_jsbench.generations import CallError, FaultKind
 
 MOODY = "tests.engines.decoding.moody"
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.decoding.vocabulary import Tokenizer, Vocabulary
-from pytest_jsbench.engines.local import find_model
-from pytest_jsbench.errors import EngineError, MissingRequirement
+from pytest_jsbench.engines.local.engine import find_model_file
 
 NORMAL, CONTROL, USER_DEFINED, BYTE = 1, 3, 4, 6
 
@@ -81,7 +81,7 @@ def test_a_vocabulary_of_another_kind_is_refused(tmp_path: Path) -> None:
 
 def test_the_embedded_models_vocabulary_spells_any_json() -> None:
     try:
-        path = find_model(EngineConfig(name="local"))
+        path = find_model_file(EngineConfig(name="local"))
     except MissingRequirement as error:
         pytest.skip(str(error))
     vocabulary = Vocabulary.from_gguf(path)

@@ -1,0 +1,55 @@
+"""Adapting in a child process, within bounds of time and memory: a schema can be written to take for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from pytest_jsbench.adaptation.changes import Adapted, Change, Inexpressible
+from pytest_jsbench.core.child_process import ChildNotStarted
+from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, guarded_calls
+
+if TYPE_CHECKING:
+    from pytest_jsbench.adaptation.changes import Mode
+    from pytest_jsbench.core.cases import Schema
+
+#: the largest real schemas take half a second
+SECONDS = 10.0
+
+
+def adapt_within(schema: Schema, subset: str, mode: Mode, *, seconds: float = SECONDS) -> Adapted | Inexpressible:
+    """The schema in the words of the subset of that name; EngineError for a fault of ours."""
+    try:
+        found = guarded_calls().call(f"{__name__}:adapted_json", schema, subset, mode, seconds=seconds)
+    except BoundExceeded as exceeded:
+        return Inexpressible(keyword="", path="", message=f"the schema cannot be adapted {exceeded}")
+    except (CallBroke, ChildNotStarted) as error:
+        message = f"a fault of the adaptation, {error}"
+        raise EngineError(message) from None
+    if "message" in found:
+        return Inexpressible(**found)
+    return Adapted(schema=found["schema"], changes=tuple(Change(**change) for change in found["changes"]))
+
+
+def adapted_json(schema: Schema, subset: str, mode: Mode) -> dict[str, Any]:
+    """What adapting comes to, as JSON: done in the child."""
+    from pytest_jsbench.adaptation.adapting import adapt
+    from pytest_jsbench.adaptation.subsets import SUBSETS
+
+    return asdict(adapt(schema, SUBSETS[subset], mode))
+
+
+def adapter(said: str) -> Callable[[Schema], Adapted | Inexpressible] | None:
+    """The adaptation of one schema; None for `verbatim`. ValueError for any other word."""
+    mode, _, subset = said.partition(":")
+    if said == "verbatim":
+        return None
+    from pytest_jsbench.adaptation.subsets import SUBSETS
+
+    if mode not in {"narrow", "relax"} or subset not in SUBSETS:
+        message = f"expected verbatim, or narrow or relax and one of {', '.join(SUBSETS)}, found {said!r}"
+        raise ValueError(message)
+    return partial(adapt_within, subset=subset, mode=cast("Mode", mode))

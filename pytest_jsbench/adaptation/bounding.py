@@ -1,0 +1,304 @@
+"""
+A schema narrowed so that a small model comes to an end.
+
+Left to itself a 135M model fills an open schema until the token limit: invented properties, endless arrays and
+strings. Here objects without `additionalProperties` are closed, strings get at most `maxLength` 40 and arrays at
+most `maxItems` 2, or as much as the schema asks for at the least. The narrowing is sound: whatever conforms to
+the result conforms to the original. So nothing changes where a narrower subschema would let more in (`not`, `if`,
+a `oneOf` whose branches may overlap, and what they refer to), and no node that shares its instance with another
+(`allOf`, `$ref` with siblings) is made narrower itself, because both together could then admit nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from pytest_jsbench.core.child_process import ChildNotStarted
+from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, guarded_calls
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_jsbench.core.cases import Schema
+
+LONGEST_STRING = 40
+#: of a string in a format: an address is longer than a word
+LONGEST_FORMATTED = 64
+LONGEST_ARRAY = 2
+#: llama.cpp has a rule of fixed length for these
+_FIXED_FORMATS = ("date", "date-time", "time", "uuid")
+#: a bound from here on is no bound, and may be infinity
+_ABSURD = 10**9
+#: from here on `prefixItems` is a keyword
+_TUPLES_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+#: for one schema
+SECONDS = 10.0
+
+_Path = tuple[str, ...]
+
+
+class CannotBound(EngineError):
+    """A schema that is too much to be narrowed; the message says for what."""
+
+
+class _Care(IntEnum):
+    """How far a place in a schema may be narrowed."""
+
+    #: not at all, nor anything below
+    FROZEN = 0
+    #: below, but not the place itself
+    LOOSE = 1
+    FREE = 2
+
+
+_ANNOTATIONS = frozenset(
+    {"$schema", "$id", "id", "$comment", "title", "description", "default", "examples", "readOnly", "writeOnly",
+     "deprecated", "$defs", "definitions", "$anchor", "$vocabulary"}
+)  # fmt: skip
+_REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+#: with one of these an object may have properties that the node itself does not name
+_OPENERS = _REFERENCES | {
+    "additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames", "allOf", "anyOf",
+    "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies", "enum", "const",
+}  # fmt: skip
+_VALUE_SCHEMAS = frozenset(
+    {"additionalProperties", "additionalItems", "items", "unevaluatedItems", "unevaluatedProperties"}
+)
+_SCHEMA_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions"})
+_DEPENDENT_MAPS = frozenset({"dependentSchemas", "dependencies"})
+_SCHEMA_LISTS = frozenset({"prefixItems", "items"})
+
+
+def bounded_within(schema: Schema, *, seconds: float = SECONDS) -> Schema:
+    """The narrowed schema, made in a child process; CannotBound where that takes more than it may."""
+    if not isinstance(schema, Mapping):
+        return schema
+    try:
+        narrowed: Schema = guarded_calls().call(f"{__name__}:bounded", schema, seconds=seconds)
+    except BoundExceeded as exceeded:
+        message = f"the schema cannot be bounded {exceeded}"
+        raise CannotBound(message) from None
+    except (CallBroke, ChildNotStarted) as error:
+        message = f"the schema could not be bounded: {error}"
+        raise EngineError(message) from None
+    return narrowed
+
+
+def bounded(schema: Schema) -> Schema:
+    """The narrowed schema; the one given is not changed."""
+    if not isinstance(schema, Mapping):
+        return schema
+    limits: dict[_Path, _Care] = {}
+    while True:
+        walk = _Walk(limits, dialect=str(schema.get("$schema", _TUPLES_DIALECT)).rstrip("#"))
+        narrowed: Mapping[str, Any] = walk.visit(schema, (), _Care.FREE)
+        if not walk.lowered:
+            break
+    # a subschema with an identifier of its own gives references another root than the one they are read by here
+    confined = _Care.FROZEN in limits.values() and any(_embedded_identifiers(schema))
+    return schema if confined else narrowed
+
+
+class _Walk:
+    """One pass; a reference from a delicate place lowers the limit of its target and asks for another pass."""
+
+    def __init__(self, limits: dict[_Path, _Care], *, dialect: str) -> None:
+        self._limits = limits
+        self._dialect = dialect
+        self.lowered = False
+
+    def visit(self, schema: Any, path: _Path, care: _Care) -> Any:
+        """The narrowed copy of the subschema that stands at the path."""
+        if schema is True and path:
+            return {}  # the same, in the only words that llama.cpp knows for it
+        if not isinstance(schema, Mapping):
+            return schema
+        care = min(care, self._limits.get(path, _Care.FREE))
+        if care is _Care.FROZEN:
+            for reference in _references(schema):
+                self._lower(reference, _Care.FROZEN)
+            return schema
+        inner = care if _only_keyword(schema) else _Care.LOOSE
+        result = {keyword: self._visit_value(schema, keyword, (*path, keyword), inner) for keyword in schema}
+        if care is _Care.FREE:
+            _narrow(result)
+        return _without_false(result, self._dialect)
+
+    def _visit_value(self, schema: Mapping[str, Any], keyword: str, path: _Path, inner: _Care) -> Any:
+        """The value of one keyword; `inner` is what may be done to subschemas of the same instance."""
+        value = schema[keyword]
+        if keyword in _REFERENCES and isinstance(value, str) and inner is not _Care.FREE:
+            self._lower(value, inner)
+        if keyword in _VALUE_SCHEMAS and not isinstance(value, list | bool):
+            return self.visit(value, path, _Care.FREE)
+        if keyword in _SCHEMA_MAPS:
+            return self._each(value, path, _Care.FREE)
+        if keyword in _SCHEMA_LISTS:
+            return self._each(value, path, _Care.FREE)
+        if keyword in ("allOf", "anyOf"):
+            alone = keyword == "anyOf" or (isinstance(value, list) and len(value) == 1)
+            return self._each(value, path, inner if alone else _Care.LOOSE)
+        if keyword == "oneOf":
+            return self._each(value, path, inner if _disjoint(value) else _Care.FROZEN)
+        if keyword in ("then", "else"):
+            return self.visit(value, path, _Care.LOOSE)
+        if keyword == "contains":
+            return self.visit(value, path, _Care.FROZEN if "maxContains" in schema else _Care.LOOSE)
+        if keyword in ("not", "if", "propertyNames"):
+            return self.visit(value, path, _Care.FROZEN)
+        if keyword in _DEPENDENT_MAPS:
+            return self._each(value, path, _Care.LOOSE)
+        return value
+
+    def _each(self, value: Any, path: _Path, care: _Care) -> Any:
+        if isinstance(value, Mapping):
+            return {name: self.visit(member, (*path, name), care) for name, member in value.items()}
+        if isinstance(value, list):
+            return [self.visit(member, (*path, str(n)), care) for n, member in enumerate(value)]
+        return value
+
+    def _lower(self, reference: str, care: _Care) -> None:
+        pointer = reference.removeprefix("#")
+        if pointer and not pointer.startswith("/"):
+            # an anchor or another document: it may be anywhere
+            pointer = ""
+            if care is not _Care.FROZEN:
+                return
+        tokens = unquote(pointer).split("/")[1:]
+        path = tuple(token.replace("~1", "/").replace("~0", "~") for token in tokens)
+        if self._limits.get(path, _Care.FREE) > care:
+            self._limits[path] = care
+            self.lowered = True
+
+
+def _without_false(node: dict[str, Any], dialect: str) -> dict[str, Any]:
+    """The same without the subschema `false`, which llama.cpp does not read."""
+    fixed = node.get("prefixItems")
+    if node.get("items") is False and isinstance(fixed, list) and dialect == _TUPLES_DIALECT:
+        del node["items"]
+        given = node.get("maxItems")
+        node["maxItems"] = min(len(fixed), given) if isinstance(given, int | float) else len(fixed)
+    properties = node.get("properties")
+    closed = node.get("additionalProperties") is False and "patternProperties" not in node
+    if closed and isinstance(properties, dict):
+        # a property that is not named is forbidden all the same
+        node["properties"] = {name: value for name, value in properties.items() if value is not False}
+    return node
+
+
+def _only_keyword(schema: Mapping[str, Any]) -> bool:
+    """Whether the node says one thing only, so that its subschema has the instance for itself."""
+    return len(schema.keys() - _ANNOTATIONS) == 1
+
+
+def _references(value: Any) -> Iterator[str]:
+    """All that looks like a reference, in data too: one too many only freezes more."""
+    if isinstance(value, Mapping):
+        for key, member in value.items():
+            if key in _REFERENCES and isinstance(member, str):
+                yield member
+            yield from _references(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from _references(member)
+
+
+def _embedded_identifiers(value: Any, *, root: bool = True) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, member in value.items():
+            if not root and key in ("$id", "id") and isinstance(member, str):
+                yield member
+            yield from _embedded_identifiers(member, root=False)
+    elif isinstance(value, list):
+        for member in value:
+            yield from _embedded_identifiers(member, root=False)
+
+
+def _narrow(node: dict[str, Any]) -> None:
+    """Give the node, a copy already, the bounds that it leaves open."""
+    if "enum" in node or "const" in node:
+        return
+    kinds = _kinds(node)
+    if ("properties" in node or "object" in kinds) and _closable(node):
+        node["additionalProperties"] = False
+    if "string" in kinds and "pattern" not in node and node.get("format") not in _FIXED_FORMATS:
+        longest = LONGEST_FORMATTED if "format" in node else LONGEST_STRING
+        _cap(node, "maxLength", max(longest, _whole(node.get("minLength"))))
+    if "array" in kinds or ("items" in node and not kinds):
+        tuples = [len(node[name]) for name in _SCHEMA_LISTS if isinstance(node.get(name), list)]
+        contained = _whole(node.get("minContains", 1)) if "contains" in node else 0
+        _cap(node, "maxItems", max(LONGEST_ARRAY, _whole(node.get("minItems")), max(tuples, default=0) + contained))
+
+
+def _cap(node: dict[str, Any], keyword: str, most: int) -> None:
+    """Lower the node's bound to this, where it has none that is lower."""
+    given = node.get(keyword)
+    if given is None or (isinstance(given, int | float) and given > most):
+        node[keyword] = most
+
+
+def _closable(node: Mapping[str, Any]) -> bool:
+    if not _OPENERS.isdisjoint(node):
+        return False
+    properties, required = node.get("properties", {}), node.get("required", [])
+    return (
+        isinstance(properties, Mapping)
+        and isinstance(required, list)
+        and all(isinstance(name, str) and name in properties for name in required)
+        and _whole(node.get("minProperties")) <= len(properties)
+    )
+
+
+def _disjoint(branches: Any) -> bool:
+    """Whether no instance can conform to two of the branches: no type in common, or a tag that tells them apart."""
+    if not isinstance(branches, list) or not all(isinstance(branch, Mapping) for branch in branches):
+        return False
+    return _all_differ([_domain(branch) for branch in branches]) or any(
+        _all_differ([_tags(branch, name) for branch in branches]) for name in _tag_names(branches)
+    )
+
+
+def _all_differ(sets: list[set[str]]) -> bool:
+    """Whether the sets are known (not empty) and have nothing in common."""
+    return all(sets) and sum(map(len, sets)) == len(set().union(*sets))
+
+
+def _domain(branch: Mapping[str, Any]) -> set[str]:
+    if not _REFERENCES.isdisjoint(branch):
+        return set()  # until draft 7 the siblings of a reference say nothing
+    return {"number" if kind == "integer" else kind for kind in _kinds(branch)}
+
+
+def _tag_names(branches: list[Mapping[str, Any]]) -> set[str]:
+    required = branches[0].get("required") if branches else None
+    return {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
+
+
+def _tags(branch: Mapping[str, Any], name: str) -> set[str]:
+    """The strings that the branch allows in a property that it requires of an object; empty if it may be more."""
+    properties, required = branch.get("properties"), branch.get("required")
+    known = isinstance(properties, Mapping) and isinstance(required, list) and name in required
+    tag = properties.get(name) if known and isinstance(properties, Mapping) else None
+    if _domain(branch) != {"object"} or not isinstance(tag, Mapping) or not _REFERENCES.isdisjoint(tag):
+        return set()
+    values = [tag["const"]] if "const" in tag else tag.get("enum")
+    strings = isinstance(values, list) and all(isinstance(value, str) for value in values)
+    return set(values) if strings and isinstance(values, list) else set()
+
+
+def _kinds(node: Mapping[str, Any]) -> set[str]:
+    kinds = node.get("type")
+    if isinstance(kinds, str):
+        return {kinds}
+    return {kind for kind in kinds if isinstance(kind, str)} if isinstance(kinds, list) else set()
+
+
+def _whole(value: Any) -> int:
+    """A bound of the schema; 0 for what is none."""
+    sound = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _ABSURD
+    return int(value) if sound else 0

@@ -1,0 +1,98 @@
+"""What an adaptation comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NoReturn
+
+from pytest_jsbench.adaptation.document import pointer
+
+if TYPE_CHECKING:
+    from pytest_jsbench.adaptation.document import Path
+    from pytest_jsbench.core.cases import Schema
+
+#: `narrow`: sound or not at all; `relax`: what cannot be said may also be left out
+Mode = Literal["narrow", "relax"]
+#: admits less · the same in other words · said nothing about validity · admits more
+ChangeKind = Literal["tightened", "rewritten", "dropped_annotation", "widened"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One line of the ledger: what became of a keyword at a place of the original."""
+
+    kind: ChangeKind
+    keyword: str
+    #: JSON pointer, in the original, to the schema in which the keyword stands or now has to stand
+    path: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapted:
+    """A schema that the provider takes, and how it differs from the original."""
+
+    schema: Schema
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def lossy(self) -> bool:
+        """Whether an answer that conforms to this schema may break the original."""
+        return any(change.kind == "widened" for change in self.changes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inexpressible:
+    """The provider's subset has no words for the schema; the first obstacle that was met."""
+
+    keyword: str
+    #: JSON pointer, in the original, to the schema in which the keyword stands
+    path: str
+    message: str
+
+
+class Blocked(Exception):
+    """An obstacle on the way."""
+
+    def __init__(self, found: Inexpressible) -> None:
+        super().__init__(found.message)
+        self.found = found
+
+
+class Contradiction(Exception):
+    """No instance conforms at this place."""
+
+
+class Ledger:
+    """Notes each change once; what cannot be said is a change too when relaxing."""
+
+    def __init__(self, mode: Mode) -> None:
+        self.mode = mode
+        self._changes: dict[Change, None] = {}
+
+    def note(self, kind: ChangeKind, keyword: str, path: Path, note: str) -> None:
+        """One change."""
+        self._changes[Change(kind=kind, keyword=keyword, path=pointer(path), note=note)] = None
+
+    def give_up(self, keyword: str, path: Path, message: str) -> None:
+        """What cannot be said: when relaxing, the caller leaves it out."""
+        if self.mode == "narrow":
+            self.refuse(keyword, path, message)
+        self.note("widened", keyword, path, message)
+
+    def refuse(self, keyword: str, path: Path, message: str) -> NoReturn:
+        """What cannot be said in either mode."""
+        raise Blocked(Inexpressible(keyword=keyword, path=pointer(path), message=message))
+
+    def mark(self) -> int:
+        """Where the ledger is now, to come back to."""
+        return len(self._changes)
+
+    def back_to(self, mark: int) -> None:
+        """Forget what was noted since: that way was not taken."""
+        while len(self._changes) > mark:
+            self._changes.popitem()
+
+    def changes(self) -> tuple[Change, ...]:
+        """All changes, in the order of their places."""
+        return tuple(self._changes)

@@ -1,0 +1,1 @@
+"""The command `jsbench`: a module for each command; it knows no pytest."""

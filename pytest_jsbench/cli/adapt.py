@@ -1,0 +1,128 @@
+"""`jsbench adapt`: which schemas of a dataset each provider would take, and what would have to change."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+from tabulate import tabulate
+
+from pytest_jsbench.adaptation import Adapted, Inexpressible
+from pytest_jsbench.adaptation.adapter import adapt_within
+from pytest_jsbench.adaptation.subsets import SUBSETS
+from pytest_jsbench.core.cases import Case
+from pytest_jsbench.core.text import json_text, printable
+from pytest_jsbench.datasets.base import Selection
+from pytest_jsbench.datasets.registry import open_dataset
+
+if TYPE_CHECKING:
+    from pytest_jsbench.adaptation import Mode
+    from pytest_jsbench.core.cases import CaseKey
+    from pytest_jsbench.datasets.base import Dataset
+
+_MOST_OBSTACLES = 6
+
+
+def show_ledgers(
+    dataset: Dataset, subsets: Sequence[str], mode: Mode, out: TextIO, *, as_json: bool, verbose: bool
+) -> bool:
+    """Adapt every schema to each subset and say what came of it; whether there are any, and all can be said in all."""
+    verdicts = {name: Counter[str]() for name in subsets}
+    obstacles = {name: Counter[str]() for name in subsets}
+    keys = dataset.keys()
+    cases = 0
+    for case in _cases(dataset, keys):
+        cases += 1
+        for name in subsets:
+            outcome = adapt_within(case.schema, name, mode)
+            verdicts[name][_kind(outcome, case)] += 1
+            if isinstance(outcome, Inexpressible):
+                obstacles[name][outcome.keyword or f"({outcome.message})"] += 1
+            if as_json:
+                out.write(_json_line(case, name, outcome))
+            elif verbose:
+                out.writelines(f"{line}\n" for line in _lines(case, name, outcome))
+    if not as_json:
+        out.writelines(f"{line}\n" for line in _table(verdicts, obstacles, mode))
+        if broken := len(keys) - cases:
+            out.write(f"left out: {broken} of {len(keys)}, which hold no schema\n")
+    return cases > 0 and not any(found["not at all"] for found in verdicts.values())
+
+
+def _cases(dataset: Dataset, keys: Sequence[CaseKey]) -> Iterator[Case]:
+    cases = (dataset.case(key) for key in keys)
+    return (case for case in cases if isinstance(case, Case))
+
+
+def _kind(outcome: Adapted | Inexpressible, case: Case) -> str:
+    if isinstance(outcome, Inexpressible):
+        return "not at all"
+    if outcome.schema == case.schema:
+        return "as it is"
+    return "widened" if outcome.lossy else "narrowed"
+
+
+def _json_line(case: Case, subset: str, outcome: Adapted | Inexpressible) -> str:
+    data = {
+        "task": case.key.task,
+        "id": case.key.id,
+        "subset": subset,
+        "outcome": _kind(outcome, case),
+        **dataclasses.asdict(outcome),
+    }
+    return json_text(data) + "\n"
+
+
+def _lines(case: Case, subset: str, outcome: Adapted | Inexpressible) -> Iterator[str]:
+    yield f"{printable(str(case.key))}: {subset}: {_kind(outcome, case)}"
+    if isinstance(outcome, Inexpressible):
+        yield f"  {_at(outcome.keyword, outcome.path)}: {printable(outcome.message)}"
+        return
+    for change in outcome.changes:
+        yield f"  {change.kind}: {_at(change.keyword, change.path)}: {printable(change.note)}"
+
+
+def _at(keyword: str, path: str) -> str:
+    return f"{printable(keyword) or 'schema'} at {printable(path) or '/'}"
+
+
+def _table(verdicts: dict[str, Counter[str]], obstacles: dict[str, Counter[str]], mode: Mode) -> Iterator[str]:
+    kinds = ["as it is", "narrowed", *(["widened"] if mode == "relax" else []), "not at all"]
+    rows = [[name, *(found[kind] for kind in kinds), found.total()] for name, found in verdicts.items()]
+    yield from tabulate(rows, headers=["Subset", *(kind.capitalize() for kind in kinds), "Schemas"]).splitlines()
+    yield ""
+    for name, found in obstacles.items():
+        if found:
+            listed = ", ".join(f"{printable(keyword)} {count}" for keyword, count in found.most_common(_MOST_OBSTACLES))
+            yield f"{name}: first obstacle: {listed}"
+
+
+def _add_adapt(commands: Any) -> None:
+    adapt = commands.add_parser(
+        "adapt",
+        help="what each provider would take of a dataset's schemas, and what would have to change",
+        description="Say each schema in the subset of JSON Schema that a provider takes, as --jsbench-adapt does "
+        "before a call: a table of what came of it, and with -v every change.",
+    )
+    adapt.add_argument("dataset", metavar="DATASET", help="as for --jsbench-dataset")
+    adapt.add_argument("--subset", choices=tuple(SUBSETS), help="only this provider's (default: each)")
+    adapt.add_argument("--mode", choices=("narrow", "relax"), default="narrow", help="default: narrow")
+    adapt.add_argument("--tasks", metavar="A,B", help="only these tasks")
+    adapt.add_argument(
+        "--split", default="test", metavar="S", help="this split of a dataset in the hub's layout, or all"
+    )
+    adapt.add_argument("--limit", type=int, metavar="N", help="only the first N cases of each task")
+    adapt.add_argument("-v", "--verbose", action="store_true", help="every schema with its changes")
+    adapt.add_argument("--json", action="store_true", help="one outcome per line, as JSON, and nothing else")
+    adapt.set_defaults(command=_adapt)
+
+
+def _adapt(options: argparse.Namespace, out: TextIO) -> bool:
+    tasks = None if options.tasks is None else tuple(options.tasks.split(","))
+    selection = Selection(source=options.dataset, tasks=tasks, split=options.split, limit=options.limit)
+    subsets = tuple(SUBSETS) if options.subset is None else (options.subset,)
+    dataset = open_dataset(selection)
+    return show_ledgers(dataset, subsets, options.mode, out, as_json=options.json, verbose=options.verbose)

@@ -1,0 +1,66 @@
+"""The commands that show, compare and convert what was measured; none of them judges or calls a model."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, TextIO
+
+from pytest_jsbench.core.errors import ExportError
+from pytest_jsbench.core.text import json_text
+from pytest_jsbench.reports import comparison_table, evaluations
+from pytest_jsbench.reports.plot import plot
+
+
+def _add_compare(commands: Any) -> None:
+    compare = commands.add_parser(
+        "compare",
+        help="several runs side by side, and which of their differences are real",
+        description="Pass rate, speed and cost of several runs, case by case where they say how each case ended; any "
+        "evaluation file will do.",
+    )
+    compare.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="a run's folder, or an evaluation file")
+    compare.add_argument("--labels", nargs="+", metavar="L", help="one name for each (default: its model)")
+    compare.add_argument("-v", "--verbose", action="store_true", help="every metric, and every case that changed")
+    compare.add_argument("--json", action="store_true", help="the same as JSON, and nothing else")
+    compare.set_defaults(command=_compare)
+
+
+def _add_plot(commands: Any) -> None:
+    plotting = commands.add_parser(
+        "plot",
+        help="evaluation files as a picture",
+        description="One panel a metric, one bar a file, whiskers for intervals; n/a where a metric is not applicable.",
+    )
+    plotting.add_argument("--files", type=Path, nargs="+", required=True, metavar="F", help="evaluation files")
+    plotting.add_argument("--labels", nargs="+", metavar="L", help="one name for each (default: its model or file)")
+    plotting.add_argument("--output", type=Path, required=True, metavar="PICTURE", help="such as comparison.png")
+    plotting.add_argument("--metrics", metavar="A,B", default="", help="only these, or all (default: the chief ones)")
+    plotting.set_defaults(command=_plot)
+
+
+def _compare(options: argparse.Namespace, out: TextIO) -> bool:
+    found, names = _labelled(options.runs, options.labels)
+    if options.json:
+        out.write(json_text(comparison_table.to_dict(found, names), indent=2) + "\n")
+    else:
+        out.writelines(f"{line}\n" for line in comparison_table.side_by_side(found, names, verbose=options.verbose))
+    return True
+
+
+def _plot(options: argparse.Namespace, out: TextIO) -> bool:
+    found, names = _labelled(options.files, options.labels)
+    asked = [name.strip() for name in options.metrics.split(",") if name.strip()]
+    plot(found, names, options.output, asked)
+    out.write(f"{options.output}\n")
+    return True
+
+
+def _labelled(paths: list[Path], labels: list[str] | None) -> tuple[list[evaluations.Evaluation], list[str]]:
+    if labels is not None and len(labels) == 1 and len(paths) == len(parts := labels[0].split(",")):
+        labels = [part.strip() for part in parts]
+    if labels is not None and len(labels) != len(paths):
+        message = f"--labels: found {len(labels)} for {len(paths)} files; expected one for each, as in --labels A B"
+        raise ExportError(message)
+    found = [evaluations.read(path) for path in paths]
+    return found, comparison_table.labels(found, labels)

@@ -1,0 +1,132 @@
+"""The commands that show, compare and convert what was measured; none of them judges or calls a model."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, TextIO
+
+from pytest_jsbench.core.errors import ExportError
+from pytest_jsbench.core.files import write_atomically
+from pytest_jsbench.core.text import json_text, printable
+from pytest_jsbench.metrics.comparison import compare
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports import evaluations, every_eval_ever
+from pytest_jsbench.reports.html import report
+from pytest_jsbench.reports.registry import EVERY_EVAL_EVER, find
+
+
+def _add_baseline(commands: Any) -> None:
+    baseline = commands.add_parser(
+        "baseline",
+        help="a small file of how each case ended, to be committed and compared with",
+        description="Write how each case of a run ended, one line a case, for --jsbench-baseline.",
+    )
+    baseline.add_argument("run", type=Path, metavar="RUN", help="a run's folder, its run.json or its records.jsonl")
+    baseline.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="such as baseline.json")
+    baseline.set_defaults(command=_baseline)
+
+
+def _add_migrate(commands: Any) -> None:
+    migrate = commands.add_parser(
+        "migrate",
+        help="old evaluation files in the current shape",
+        description="Wrap bare metrics, and add what a current evaluation file has; nothing is taken away.",
+    )
+    migrate.add_argument("files", type=Path, nargs="+", metavar="FILE", help="evaluation files of any age")
+    place = migrate.add_mutually_exclusive_group()
+    place.add_argument("-o", "--output", type=Path, metavar="DIR", help="write them here (default: show them)")
+    place.add_argument("--in-place", action="store_true", help="write over the files")
+    migrate.set_defaults(command=_migrate)
+
+
+def _add_export(commands: Any) -> None:
+    export = commands.add_parser(
+        "export",
+        help="a run in another format",
+        description="Write a run as every_eval_ever has it (an aggregate record, and a row per attempt), or in a "
+        "format that an installed package or a function of your own brings.",
+    )
+    export.add_argument("run", type=Path, metavar="RUN", help="a run's folder, or its records.jsonl")
+    export.add_argument(
+        "--format",
+        default=EVERY_EVAL_EVER,
+        metavar="NAME",
+        help="every_eval_ever (default), what an installed package brings, or package.module:function",
+    )
+    export.add_argument("--version", choices=every_eval_ever.VERSIONS, help="of every_eval_ever (default: 0.3.0)")
+    export.add_argument(
+        "--developer", metavar="NAME", help="who made the model, for every_eval_ever (default: the model's own prefix)"
+    )
+    export.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="PATH",
+        help="of every_eval_ever: where its folder data/ goes",
+    )
+    export.set_defaults(command=_export)
+
+
+def _add_report(commands: Any) -> None:
+    report = commands.add_parser(
+        "report",
+        help="a run as one page for a browser",
+        description="Write report.html: figures, failures, and every case with its schema, prompt, answer and verdict.",
+    )
+    report.add_argument("run", type=Path, metavar="RUN", help="a run's folder, or its records.jsonl")
+    report.add_argument("--baseline", type=Path, metavar="RUN|FILE", help="compare with it, case by case")
+    report.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="such as report.html")
+    report.set_defaults(command=_report)
+
+
+def _baseline(options: argparse.Namespace, out: TextIO) -> bool:
+    found, outcomes = evaluations.with_cases(options.run)
+    data = evaluations.baseline_to_dict(found, outcomes)
+    write_atomically(options.output, evaluations.baseline_to_text(data), shared=True)
+    cases = "1 case" if len(outcomes) == 1 else f"{len(outcomes)} cases"
+    out.write(f"{options.output}: {cases} of {printable(found.backend)} {printable(found.label)}\n")
+    return True
+
+
+def _migrate(options: argparse.Namespace, out: TextIO) -> bool:
+    for path in options.files:
+        migrated = evaluations.migrate(evaluations.load(path))
+        evaluations.parse(migrated, source=str(path))
+        text = json_text(migrated, indent=2) + "\n"
+        if not options.in_place and options.output is None:
+            out.write(text)
+            continue
+        target = path if options.in_place else options.output / path.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(target, text, shared=True)
+        out.write(f"{target}\n")
+    return True
+
+
+def _export(options: argparse.Namespace, out: TextIO) -> bool:
+    own = {name: value for name in ("version", "developer") if (value := getattr(options, name)) is not None}
+    if own and options.format != EVERY_EVAL_EVER:
+        message = f"--{next(iter(own))} is for --format={EVERY_EVAL_EVER}, not for {options.format}: leave it out"
+        raise ExportError(message)
+    exporter = find(options.format)
+    run = evaluations.read_run(options.run)
+    summary = summarize(run)
+    if own:
+        path = every_eval_ever.write(options.output, run, summary, **own)
+    else:
+        path = exporter.write(options.output, run, summary)
+    out.write(f"{path}\n")
+    return True
+
+
+def _report(options: argparse.Namespace, out: TextIO) -> bool:
+    run = evaluations.read_run(options.run)
+    summary = summarize(run)
+    comparison = None
+    if options.baseline is not None:
+        comparison = compare(evaluations.with_cases(options.baseline)[1], summary.outcomes)
+    report.write(options.output, run, summary, comparison=comparison)
+    out.write(f"{options.output}\n")
+    return True

@@ -1,0 +1,200 @@
+"""`jsbench judge`: recorded answers judged again, or plain lines of schema and text judged at all."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from pytest_jsbench.core.cases import Schema
+from pytest_jsbench.core.errors import RecordError
+from pytest_jsbench.core.files import FileReader
+from pytest_jsbench.core.text import json_text, printable
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports.summary_table import details, keyword_table, tables
+from pytest_jsbench.runs import journal
+from pytest_jsbench.runs.records import Record, Run
+from pytest_jsbench.runs.rejudging import judge_again
+from pytest_jsbench.schemas.dialects import NAMES
+from pytest_jsbench.verdicts import Judge, JudgePolicy, Verdict
+from pytest_jsbench.verdicts.verdict_json import verdict_to_dict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plain:
+    """One line of `{"schema": …, "text": …}`."""
+
+    name: str
+    schema: Schema
+    text: str
+    truncated: bool
+
+
+def is_records(path: Path) -> bool:
+    """Whether the file begins as the records of a run do; JournalError when it cannot be read."""
+    first = next(_objects(path, lenient=True), None)
+    return first is not None and first[1].get("type") == "run"
+
+
+def judge_records(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_json: bool, verbose: bool) -> bool:
+    """Judge a run's answers again, by its own policy with these changes; whether all passed."""
+    content = journal.read_run(path)
+    if content.metadata is None:
+        message = f"{path} has no header line; expected the records.jsonl of a run"
+        raise RecordError(message)
+    if content.metadata.redacted:
+        message = f"{path} was written with --jsbench-redact: it holds digests of the answers, which cannot be judged"
+        raise RecordError(message + " again; its verdicts stand, and jsbench report shows them")
+    with Judge(policy_of(content.metadata.policy, changes)) as judge:
+        records = tuple(judge_again(record, judge) for record in content.records)
+        if as_json:
+            for record in records:
+                _write_json(
+                    out, {"task": record.key.task, "id": record.key.id, "repeat": record.repeat}, record.verdict
+                )
+    planned = content.metadata.planned()
+    if planned is None:  # written before plans were: what was recorded is what is known
+        planned = tuple(record.key for record in records)
+    run = Run(metadata=content.metadata, planned=planned, records=records)
+    summary = summarize(run)
+    if not as_json:
+        lines = [f"warning: {printable(warning)}" for warning in content.warnings]
+        lines += _changed(content.records, records)
+        if verbose and summary.keywords:
+            lines += [*keyword_table(summary), ""]
+        lines += [*tables(run, summary), "", *details(run, summary)]
+        out.writelines(f"{line}\n" for line in lines)
+    return summary.total.pass_rate.successes == summary.total.planned
+
+
+def judge_plain(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_json: bool, verbose: bool) -> bool:
+    """Judge each line as it is read, and say what did not pass; whether all passed."""
+    passed = judged = 0
+    with Judge(policy_of({}, changes)) as judge:
+        for plain in _plain_lines(path):
+            verdict = judge.judge(plain.schema, plain.text, truncated=plain.truncated)
+            judged, passed = judged + 1, passed + verdict.passed
+            if as_json:
+                _write_json(out, {"id": plain.name}, verdict)
+            elif verbose or not verdict.passed:
+                out.write(f"{printable(plain.name)}: {_said(verdict)}\n")
+    if not judged:
+        message = f"{path} is empty; expected the records.jsonl of a run, or lines of schema and text"
+        raise RecordError(message)
+    if not as_json:
+        out.write(f"passed {passed} of {judged}\n")
+    return passed == judged
+
+
+def _said(verdict: Verdict) -> str:
+    kind = verdict.failure_type or "passed"
+    reason = f" ({verdict.reason})" if verdict.reason else ""
+    disputed = " (the two validators disagree)" if verdict.disputed else ""
+    return f"{kind}{reason}{disputed}" + (f": {printable(verdict.message)}" if verdict.message else "")
+
+
+def _changed(before: tuple[Record, ...], after: tuple[Record, ...]) -> Iterator[str]:
+    for old, new in zip(before, after, strict=True):
+        if old.verdict.failure_type != new.verdict.failure_type:
+            was, now = (record.verdict.failure_type or "passed" for record in (old, new))
+            yield f"{printable(str(new.key))}: was {was}, now {now}"
+
+
+def policy_of(data: Mapping[str, Any], changes: Mapping[str, Any]) -> JudgePolicy:
+    """The policy that a run's header says, with these changes."""
+    known = {field.name for field in dataclasses.fields(JudgePolicy)}
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in known
+    }
+    policy = JudgePolicy(**{**values, **changes})
+    if policy.default_dialect not in NAMES.values():
+        dialect = printable(policy.default_dialect)
+        raise RecordError(f"the run was judged by the dialect {dialect}; expected one of {', '.join(NAMES.values())}")
+    return policy
+
+
+def _write_json(out: TextIO, names: Mapping[str, str | int], verdict: Verdict) -> None:
+    out.write(json_text({**names, **verdict_to_dict(verdict)}) + "\n")
+
+
+def _plain_lines(path: Path) -> Iterator[Plain]:
+    for number, data in _objects(path):
+        schema, text, truncated = data.get("schema"), data.get("text"), data.get("truncated", False)
+        if not isinstance(schema, dict | bool) or not isinstance(text, str) or not isinstance(truncated, bool):
+            message = (
+                f'{path}:{number}: expected {{"schema": an object or a boolean, "text": a string}}, '
+                f"found the fields {printable(', '.join(data)) or 'none'}"
+            )
+            raise RecordError(message)
+        yield Plain(name=str(data.get("id", f"line {number}")), schema=schema, text=text, truncated=truncated)
+
+
+def _objects(path: Path, *, lenient: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a JSONL file with their line numbers; a lenient reader ends where something else stands."""
+    lines = FileReader(longest_line=journal.LONGEST_LINE, error=RecordError).read_json_lines(path)
+    while True:
+        try:
+            line, data = next(lines)
+        except StopIteration:
+            return
+        except RecordError:
+            if lenient and path.is_file():
+                return
+            raise
+        if not isinstance(data, dict):
+            if lenient:
+                return
+            message = f"{path}:{line.number}: not a JSON object; expected one object with schema and text per line"
+            raise RecordError(message)
+        yield line.number, data
+
+
+def _add_judge(commands: Any) -> None:
+    judge = commands.add_parser(
+        "judge",
+        help="judge recorded answers again, or lines of schema and text",
+        description="Judge the answers of a run again, by the run's own policy, and show what changed and the "
+        'summary; or judge lines of {"schema": ..., "text": ...} and show what did not pass.',
+    )
+    judge.add_argument("file", type=Path, metavar="FILE", help="records.jsonl, the folder it is in, or any JSONL")
+    judge.add_argument("-v", "--verbose", action="store_true", help="say more: all lines; the breakdown by keyword")
+    judge.add_argument("--json", action="store_true", help="one verdict per line, as JSON, and nothing else")
+    policy = judge.add_argument_group("how strictly (default: as the run was, or the defaults of pytest's options)")
+    policy.add_argument("--extra-fields", choices=("fail", "allow"), help="as --jsbench-extra-fields")
+    policy.add_argument("--duplicate-keys", choices=("note", "fail"), help="as --jsbench-duplicate-keys")
+    policy.add_argument("--fences", choices=("strip", "forbid"), help="as --jsbench-fences")
+    policy.add_argument("--reasoning", choices=("keep", "strip"), help="as --jsbench-reasoning")
+    policy.add_argument("--formats", choices=("assert", "ignore"), help="as --jsbench-formats")
+    policy.add_argument(
+        "--default-dialect", choices=tuple(NAMES), metavar=f"{{{','.join(NAMES)}}}", help="as --jsbench-default-dialect"
+    )
+    policy.add_argument("--validator", choices=("both", "jsonschema-rs", "jsonschema"), help="as --jsbench-validator")
+    policy.add_argument("--timeout", type=_seconds, metavar="S", help="seconds for judging one answer")
+    judge.set_defaults(command=_judge)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds < float("inf"):
+        message = f"expected seconds above 0, found {text!r}"
+        raise argparse.ArgumentTypeError(message)
+    return seconds
+
+
+def _judge(options: argparse.Namespace, out: TextIO) -> bool:
+    path: Path = options.file
+    chosen: dict[str, Any] = {
+        name: value
+        for name in ("extra_fields", "duplicate_keys", "fences", "reasoning", "formats", "validator", "timeout")
+        if (value := getattr(options, name)) is not None
+    }
+    if options.default_dialect is not None:
+        chosen["default_dialect"] = NAMES[options.default_dialect]
+    judging = judge_records if path.is_dir() or is_records(path) else judge_plain
+    return judging(path, chosen, out, as_json=options.json, verbose=options.verbose)

@@ -1,0 +1,74 @@
+"""The `jsbench` command: what can be done with schemas and answers without calling a model."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from pytest_jsbench.core.errors import MergeError
+from pytest_jsbench.core.files import make_private_folder
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.metrics.gates import Gate, check
+from pytest_jsbench.metrics.run_decision import Ending, decide
+from pytest_jsbench.metrics.summary import Summary, summarize
+from pytest_jsbench.reports.run_json import run_to_dict, write_run
+from pytest_jsbench.reports.summary_table import detail, details, tables
+from pytest_jsbench.runs import journal
+from pytest_jsbench.runs.merging import merge
+
+if TYPE_CHECKING:
+    from pytest_jsbench.runs.merging import Merged
+
+
+def _add_merge(commands: Any) -> None:
+    merge = commands.add_parser(
+        "merge",
+        help="put the shards of a run together",
+        description="Put runs that were given parts of the same cases (--jsbench-shard) together into one: "
+        "records.jsonl and run.json in a folder, and the summary. 0 when all passed, or the gate is met.",
+    )
+    merge.add_argument(
+        "runs", type=Path, nargs="+", metavar="DIR", help="a run's folder, a folder of runs (the newest)"
+    )
+    merge.add_argument(
+        "--output", "-o", type=Path, required=True, metavar="DIR", help="where the merged run is written"
+    )
+    merge.add_argument("--min-pass-rate", metavar="RATE", help="as for --jsbench-min-pass-rate")
+    merge.set_defaults(command=_merge)
+
+
+def _merge(options: argparse.Namespace, out: TextIO) -> bool:
+    gate = None if options.min_pass_rate is None else Gate.least_pass_rate(options.min_pass_rate)
+    return merge_runs(options.runs, options.output, out, gate=gate)
+
+
+def merge_runs(paths: Sequence[Path], output: Path, out: TextIO, *, gate: Gate | None) -> bool:
+    """Write the merged run to a folder, and show it; whether it is whole, complete, and passed (or met its gate)."""
+    merged = merge(paths)
+    summary = summarize(merged.run)
+    gates = [] if gate is None else [check(gate, summary)]
+    verdict = decide(_ending(merged, summary), summary.total, gates)
+    run = replace(merged.run, verdict=verdict)
+    try:
+        make_private_folder(output)
+    except OSError as error:
+        message = f"cannot write to {output}: {error.strerror or error}; name a folder that can be written"
+        raise MergeError(message) from error
+    journal.write(output / "records.jsonl", run.metadata, run.records)
+    write_run(output / "run.json", run_to_dict(run, summary, config_path="unknown", gates=gates))
+    lines = [printable(note) for note in merged.notes]
+    lines += ["", *tables(run, summary), "", *details(run, summary), f"records    {output}"]
+    lines += [f"gate       {result.message}" for result in gates] + detail("verdict", verdict.text)
+    out.writelines(f"{line}\n" for line in lines)
+    return verdict.passed
+
+
+def _ending(merged: Merged, summary: Summary) -> Ending:
+    """As a session of all shards would have ended: with a failing test for each case that did not pass."""
+    failing = tuple(str(key) for key, outcome in summary.outcomes.items() if not outcome.passed and outcome.decided)
+    lacking = [f"shard {shard} is not among them" for shard in merged.absent]
+    lacking += [] if summary.total.planned else ["nothing was measured"]
+    return Ending(exit_status=int(bool(failing or lacking)), answers=failing, lacking=tuple(lacking))

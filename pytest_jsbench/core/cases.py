@@ -1,0 +1,115 @@
+"""Cases: the JSON Schemas to be answered."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from pytest_jsbench.core.text import printable
+
+#: a JSON Schema: an object, or `true`/`false`
+Schema = bool | Mapping[str, Any]
+
+Role = Literal["system", "user", "assistant"]
+
+#: what no name of a case holds; four letters have no shape
+_UNSAFE = re.compile(r"[^\w.+=@-]|[\u115f\u1160\u3164\uffa0]")
+#: bytes of a name in UTF-8 that are kept as they are
+_LONGEST_NAME = 120
+#: after the name of a test: which of its questions
+_NUMBER = re.compile(r"@([1-9]\d{0,8})$")
+#: what stands for a device on Windows, whatever follows the dot
+_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(?=\.|$)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class CaseKey:
+    """
+    Where a case stands in its dataset; both parts are safe in a node id, a file name, a shell and a line of a log.
+
+    ValueError where one is not: keys come from records, recordings and baselines of strangers too.
+    """
+
+    task: str
+    id: str
+
+    def __post_init__(self) -> None:
+        """Refuse what `safe_name` would not have written."""
+        for name in (self.task, self.id):
+            if _UNSAFE.search(name) or len(name) > 2 * _LONGEST_NAME or not name.strip("."):
+                message = f"'{printable(name, 60)}' is no name: expected letters, digits and any of . _ + = @ -"
+                raise ValueError(message)
+
+    def __str__(self) -> str:
+        return f"{self.task}::{self.id}"
+
+    def numbered(self, number: int) -> CaseKey:
+        """The case of a test's n-th question, from 1, where this is the case of its first."""
+        return self if number == 1 else replace(self, id=f"{self.id}@{number}")
+
+    @property
+    def number(self) -> int:
+        """Which of its test's questions it is, from 1."""
+        found = _NUMBER.search(self.id)
+        return int(found[1]) if found else 1
+
+    def is_of_test(self, first: CaseKey) -> bool:
+        """Whether it is a question of the test whose first question is `first`."""
+        return self == first or (self.task == first.task and self.id == first.numbered(self.number).id)
+
+    @classmethod
+    def parse(cls, text: str) -> CaseKey:
+        """Read `task::id`; ValueError when it is not that."""
+        task, separator, case_id = text.partition("::")
+        if not (task and separator and case_id):
+            message = f"not a case: '{printable(text, 60)}'; expected task::id"
+            raise ValueError(message)
+        return cls(task=task, id=case_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One JSON Schema to be answered."""
+
+    key: CaseKey
+    schema: Schema
+    #: what to ask, word for word, instead of the prompt template; empty: the template asks
+    messages: tuple[Message, ...] = ()
+    #: the instance that was expected, for whoever reads the record; it is not judged by. None where there is none
+    reference: object = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenCase:
+    """A row that holds no JSON Schema; it is excluded and reported, never held against an engine."""
+
+    key: CaseKey
+    #: one line: what was found and where
+    problem: str
+    #: the kind of problem, in a word for programs
+    reason: str = "not_json"
+
+
+def safe_name(name: str) -> str:
+    """
+    The name with all that a node id or a file name cannot hold replaced by `_`.
+
+    A name that had to change ends in eight hex digits of its own hash, so that two of them stay two.
+    """
+    safe = _UNSAFE.sub("_", name).encode()[:_LONGEST_NAME].decode(errors="ignore")
+    safe = _DEVICE.sub(r"\1_", safe, count=1) if _DEVICE.match(safe) else safe
+    if safe == name and not safe.endswith(".") and safe:
+        return name
+    return f"{safe.strip('.') or 'case'}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

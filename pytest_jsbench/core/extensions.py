@@ -1,0 +1,94 @@
+"""`package.module:name`: a user's own object, found by name."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+from pytest_jsbench.core.errors import ImportFailed, JSBenchError, nearest
+from pytest_jsbench.core.text import described, printable
+
+_NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
+_REFERENCE = re.compile(rf"{_NAME}:(?:{_NAME}|\*)")
+
+
+def is_reference(text: str) -> bool:
+    """Whether the text is of the form `package.module:name`, or `package.module:*`."""
+    return _REFERENCE.fullmatch(text) is not None
+
+
+def import_object(reference: str, *, purpose: str) -> object:
+    """The object, or the module itself for `*`; ImportFailed, in one line, when it cannot be had."""
+    if not is_reference(reference):
+        message = f"{purpose}: {reference!r} is not of the form package.module:name"
+        raise ImportFailed(message)
+    module_name, _, path = reference.partition(":")
+    # last, so that no file of the user's folder stands in for another module; for good, since modules import late
+    here = str(Path.cwd())
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)
+    try:
+        found: object = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:
+        message = f"{purpose}: cannot import {module_name}: {described(error)}"
+        raise ImportFailed(message) from error
+    for name in path.split(".") if path != "*" else ():
+        if not hasattr(found, name):
+            names = [public for public in dir(found) if not public.startswith("_")]
+            message = f"{purpose}: {module_name} has no '{name}': {nearest(name, names)}"
+            raise ImportFailed(message)
+        found = getattr(found, name)
+    return found
+
+
+_LONGEST = 160
+_MEND = "update that package, or uninstall it"
+
+
+def installed(group: str, *, kind: str, error: type[JSBenchError]) -> dict[str, metadata.EntryPoint]:
+    """The entry points of a group by name; an error where two packages bring the same name."""
+    found: dict[str, metadata.EntryPoint] = {}
+    for point in metadata.entry_points(group=group):
+        other = found.setdefault(point.name, point)
+        if other.value != point.value:
+            message = (
+                f"{kind} '{printable(point.name)}' is brought twice, by {origin(other)} and by {origin(point)}; "
+                "uninstall one of them"
+            )
+            raise error(message)
+    return found
+
+
+def load(point: metadata.EntryPoint, *, kind: str, error: type[JSBenchError]) -> object:
+    """What an entry point names; an error in one line, with the package and the next step, where it cannot be had."""
+    try:
+        return point.load()
+    except (Exception, SystemExit) as reason:
+        said = described(reason, _LONGEST)
+        message = f"{kind} '{point.name}': cannot import {origin(point)}: {said}; {_MEND}"
+        raise error(message) from reason
+
+
+def find_function(
+    name: str, points: Mapping[str, metadata.EntryPoint], *, kind: str, error: type[JSBenchError]
+) -> tuple[str, object] | None:
+    """Where a name leads, for messages, and what stands there: an entry point's, or `package.module:function`'s."""
+    if name in points:
+        return origin(points[name]), load(points[name], kind=kind, error=error)
+    if not is_reference(name) or name.endswith("*"):
+        return None
+    try:
+        return "a function of your own", import_object(name, purpose=kind)
+    except ImportFailed as reason:
+        raise error(str(reason)) from reason
+
+
+def origin(point: metadata.EntryPoint) -> str:
+    """Where an entry point leads, and whose it is: `acme.engines:Echo (package acme-jsbench 1.0)`."""
+    if point.dist is None:
+        return point.value
+    return printable(f"{point.value} (package {point.dist.name} {point.dist.version})")

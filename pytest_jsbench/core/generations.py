@@ -1,0 +1,345 @@
+"""What is asked of an engine, and what came back of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from types import NoneType
+from typing import Any, assert_never
+
+from pytest_jsbench.core.cases import CaseKey, Schema
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.json_values import expect, known
+from pytest_jsbench.core.prompts import Prompt
+from pytest_jsbench.core.timing import Timing
+
+
+class ResponseFormat(StrEnum):
+    """How the schema reaches the engine."""
+
+    TEXT = "text"
+    JSON_OBJECT = "json_object"
+    JSON_SCHEMA = "json_schema"
+    TOOL = "tool"
+
+
+class FaultKind(StrEnum):
+    """Whose fault a broken call was; none of these is the model's."""
+
+    AUTH = "auth"
+    QUOTA = "quota"
+    RATE_LIMITED = "rate_limited"
+    TIMEOUT = "timeout"
+    CONNECTION = "connection"
+    SERVER = "server"
+    BAD_REQUEST = "bad_request"
+    BAD_RESPONSE = "bad_response"
+    ENGINE = "engine"
+    #: a decoding library did not come back in time, and its process was ended
+    HANG = "hang"
+    #: a decoding library took its process down, or broke inside
+    CRASH = "crash"
+
+
+class DeclineReason(StrEnum):
+    """Why an engine gave no answer on purpose."""
+
+    UNSUPPORTED_SCHEMA = "unsupported_schema"
+    #: the prompt alone is longer than the model's context
+    CONTEXT_LENGTH = "context_length"
+    REFUSAL = "refusal"
+
+
+class FinishReason(StrEnum):
+    """Why the text ended."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    CONTENT_FILTER = "content_filter"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationParams:
+    """How an answer is to be sampled; None means that nothing is sent and the engine decides."""
+
+    max_tokens: int
+    temperature: float | None = None
+    seed: int | None = None
+    #: seconds for the whole call, retries apart
+    timeout: float = 120.0
+
+    def of_repeat(self, repeat: int) -> GenerationParams:
+        """The same for the n-th attempt, from 0: a seed is raised by n, or each would be the first one again."""
+        return self if self.seed is None or not repeat else replace(self, seed=self.seed + repeat)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What a request says to whoever answers it from a recording: which question it is, and what was said of it."""
+
+    #: the first question of the same test; None: a case of the dataset
+    first: CaseKey | None = None
+    #: questions of the same test, and of the same run of it, that came before it and asked the same
+    equal_before: int = 0
+    #: of engine and sampling, by the test itself; nothing secret
+    test: Mapping[str, Any] = field(default_factory=dict)
+    #: the same by the command line and the ini file
+    run: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def said(self) -> dict[str, Mapping[str, Any]]:
+        """What was said, by whom."""
+        return {"test": self.test, "run": self.run}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One attempt, as an engine sees it; `schema` is a copy of its own that it may change."""
+
+    key: CaseKey
+    repeat: int
+    prompt: Prompt
+    schema: Schema
+    params: GenerationParams
+    origin: Origin = field(default_factory=Origin)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens as the provider reports them; None where it does not."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    #: part of the input tokens
+    cached_tokens: int | None = None
+    #: part of the output tokens
+    reasoning_tokens: int | None = None
+
+    @property
+    def total_tokens(self) -> int | None:
+        """Input and output together; None when either is unknown."""
+        if self.input_tokens is None or self.output_tokens is None:
+            return None
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """What an engine really sent, for the record only: the judge never sees it."""
+
+    response_format: ResponseFormat
+    #: the schema sent, where it differs from the case's; None otherwise
+    schema: Schema | None = None
+    #: the provider's batch that it was part of; None for a call of its own
+    batch: str | None = None
+    #: how it was sampled, where that is not what the request says
+    params: GenerationParams | None = None
+    #: of a recorded answer: with which other settings it was asked for then; None: with these
+    asked_otherwise: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """The engine answered with this text."""
+
+    text: str
+    finish_reason: FinishReason
+    #: None where nobody has measured it: an answer out of a provider's batch
+    timing: Timing | None
+    usage: Usage = field(default_factory=Usage)
+    sent: Sent | None = None
+    #: whether the text held a secret of the run, in the place of which it now has as many `*`
+    secret_replaced: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declined:
+    """The engine said that it cannot do this schema, or will not answer."""
+
+    reason: DeclineReason
+    message: str
+    timing: Timing | None = None
+    usage: Usage = field(default_factory=Usage)
+    sent: Sent | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """The call broke; no answer was seen."""
+
+    kind: FaultKind
+    message: str
+    #: HTTP status, where there was one
+    status: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrammarDecision:
+    """What a grammar says of one labelled answer."""
+
+    id: str
+    #: the label
+    valid: bool
+    #: None where nobody can say, since the model has no tokens for the text
+    accepted: bool | None
+
+    @property
+    def wrong(self) -> bool:
+        """Whether a valid answer was rejected, or an invalid one accepted."""
+        return self.accepted is not None and self.accepted is not self.valid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """The engine's grammar was asked about labelled answers, and no model for one."""
+
+    decisions: tuple[GrammarDecision, ...]
+    timing: Timing
+
+
+Generation = Completion | Declined | Failed | Decided
+
+
+class CallError(JSBenchError):
+    """One call broke; the runner decides on another try and makes a `Failed` of the last."""
+
+    def __init__(
+        self,
+        kind: FaultKind,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.status = status
+        #: seconds that the provider asked to wait
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineInfo:
+    """Which engine it was, as reports name it: identity, not route."""
+
+    engine: str
+    model: str
+    response_format: ResponseFormat
+    streaming: bool
+    #: whose published prices hold for its calls; None for a server of one's own
+    provider: str | None = None
+    #: tokens of prompt and answer together that it has room for, where that is known
+    context: int | None = None
+    #: versions of the libraries that made the call, and any setting that changes answers
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def generation_to_dict(generation: Generation) -> dict[str, Any]:
+    """The generation as JSON values."""
+    match generation:
+        case Completion():
+            return {
+                "type": "completion",
+                "text": generation.text,
+                "finish_reason": generation.finish_reason.value,
+                "timing": generation.timing and _timing_to_dict(generation.timing),
+                "usage": _usage_to_dict(generation.usage),
+                "sent": _sent_to_dict(generation.sent),
+                **({"secret_replaced": True} if generation.secret_replaced else {}),
+            }
+        case Declined():
+            return {
+                "type": "declined",
+                "reason": generation.reason.value,
+                "message": generation.message,
+                "timing": generation.timing and _timing_to_dict(generation.timing),
+                "usage": _usage_to_dict(generation.usage),
+                "sent": _sent_to_dict(generation.sent),
+            }
+        case Failed():
+            return {
+                "type": "failed",
+                "kind": generation.kind.value,
+                "message": generation.message,
+                "status": generation.status,
+            }
+        case Decided():
+            return {
+                "type": "decided",
+                "decisions": [asdict(decision) for decision in generation.decisions],
+                "timing": _timing_to_dict(generation.timing),
+            }
+        case _:
+            assert_never(generation)
+
+
+def generation_from_dict(data: Mapping[str, Any]) -> Generation:
+    """The inverse of `generation_to_dict`."""
+    if data["type"] == "failed":
+        message, status = expect(data["message"], "message", str), expect(data["status"], "status", int, NoneType)
+        return Failed(kind=FaultKind(data["kind"]), message=message, status=status)
+    if data["type"] == "decided":
+        decisions = tuple(known(GrammarDecision, decision) for decision in data["decisions"])
+        return Decided(decisions=decisions, timing=_timing_from_dict(data["timing"]))
+    usage = known(Usage, data["usage"], int, NoneType)
+    timing = None if data["timing"] is None else _timing_from_dict(data["timing"])
+    sent = None
+    if data["sent"] is not None:
+        sent = _sent_from_dict(data["sent"])
+    if data["type"] == "declined":
+        return Declined(
+            reason=DeclineReason(data["reason"]),
+            message=expect(data["message"], "message", str),
+            timing=timing,
+            usage=usage,
+            sent=sent,
+        )
+    if data["type"] == "completion":
+        finish = FinishReason(data["finish_reason"])
+        text = expect(data["text"], "text", str)
+        replaced = expect(data.get("secret_replaced", False), "secret_replaced", bool)
+        return Completion(
+            text=text, finish_reason=finish, timing=timing, usage=usage, sent=sent, secret_replaced=replaced
+        )
+    message = f"generation.type is {data['type']!r}; expected completion, declined, failed or decided"
+    raise ValueError(message)
+
+
+def _timing_from_dict(data: Mapping[str, Any]) -> Timing:
+    expect(data["tgt"], "tgt", float, int)
+    timing = known(Timing, data, float, int, NoneType)
+    return replace(timing, gct=timing.gct or None)  # 0.1.0 wrote 0 where nothing was measured
+
+
+def _timing_to_dict(timing: Timing) -> dict[str, float | None]:
+    return {
+        "tgt": timing.tgt,
+        "ttft": timing.ttft,
+        "gct": timing.gct,
+        "grammar_compilation": timing.grammar_compilation,
+    }
+
+
+def _usage_to_dict(usage: Usage) -> dict[str, int | None]:
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+    }
+
+
+def _sent_to_dict(sent: Sent | None) -> dict[str, Any] | None:
+    if sent is None:
+        return None
+    known = {name: value for name in ("batch", "asked_otherwise") if (value := getattr(sent, name)) is not None}
+    return {"response_format": sent.response_format.value, "schema": sent.schema, **known}
+
+
+def _sent_from_dict(data: Mapping[str, Any]) -> Sent:
+    response_format = ResponseFormat(data["response_format"])
+    texts = {name: expect(data[name], name, str, NoneType) for name in ("batch", "asked_otherwise") if name in data}
+    return Sent(response_format=response_format, schema=data["schema"], **texts)

@@ -1,0 +1,75 @@
+"""What is asked: messages, and what makes them of a case."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pytest_jsbench.core.cases import Case, Message
+from pytest_jsbench.core.json_values import digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """The messages that ask for one case's instance."""
+
+    messages: tuple[Message, ...]
+
+    def to_messages(self) -> list[dict[str, str]]:
+        """The messages as the chat APIs take them."""
+        return [{"role": m.role, "content": m.content} for m in self.messages]
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the messages, as `sha256:<hex>`."""
+        return digest(self.to_messages())
+
+
+#: a case becomes a prompt; PromptError where it cannot
+PromptTemplate = Callable[[Case], Prompt]
+
+
+def prompt_of(case: Case, template: PromptTemplate) -> Prompt:
+    """What the case itself says is to be asked, word for word, or else what the template makes of it."""
+    return Prompt(messages=case.messages) if case.messages else template(case)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """A prompt template, and which one it is."""
+
+    #: as the user named it
+    name: str
+    #: of all that decides what it asks but the case; None where that cannot be known
+    digest: str | None
+    render: PromptTemplate
+
+
+_SPACES = re.compile(r"\s{2,}")
+#: more than tokens of JSON or English hold on average, so that an estimate is rather too low than too high
+_BYTES_PER_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptLength:
+    """The tokens of a prompt."""
+
+    tokens: int
+    #: whether the engine has counted them, and not this package from the text
+    exact: bool
+
+
+def estimate(prompt: Prompt) -> PromptLength:
+    """A low estimate: a token for every four bytes, white space apart, since an indentation is one token."""
+    size = sum(_size(message.content) for message in prompt.messages)
+    return PromptLength(tokens=-(-size // _BYTES_PER_TOKEN), exact=False)
+
+
+def _size(text: str) -> int:
+    """Bytes, with one for all of a run of white space; the text is not copied piece by piece, for it may be long."""
+    return _bytes(text) - sum(_bytes(spaces.group()) - 1 for spaces in _SPACES.finditer(text))
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))

@@ -1,0 +1,1 @@
+"""Files that hold schemas, read: JSON and YAML text, and references from one file to another."""

@@ -1,0 +1,258 @@
+"""A schema whose references leave it, as one document: what they point to is brought into its `$defs`."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urljoin
+
+from pytest_jsbench.core.files import Unreadable
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.schemas.walking import DATA, NAMED
+
+#: a document by its URI; None where whoever judges must know it; Unreadable where it is not to be had
+Retrieve = Callable[[str], object]
+
+_UNNAMED = re.compile(r"[^\w.-]+")
+_DYNAMIC = frozenset({"$dynamicRef", "$recursiveRef"})
+#: objects and arrays of a schema with all that it refers to
+_MOST_PARTS = 1_000_000
+#: what a schema inside another may not keep once all references are pointers from the root
+_NAMES = ("$id", "id", "$anchor")
+_OLD = ("draft-04", "draft-06", "draft-07")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaPlace:
+    """Where a schema stands: a document, its URI, and the schema itself, which is the document or inside it."""
+
+    document: object
+    uri: str
+    schema: Any
+    #: whether the document is no schema itself, such as an API's description
+    opaque: bool = False
+
+
+def leaves(schema: object) -> bool:
+    """Whether something that may be a reference points to another document, or to a name."""
+    return any(
+        isinstance(reference := part.get("$ref"), str) and not reference.startswith("#") for part in _objects(schema)
+    )
+
+
+def bundle(place: SchemaPlace, retrieve: Retrieve) -> Any:
+    """
+    The schema with everything that it refers to, itself where it refers to nothing outside of it.
+
+    References become pointers from the root, so that every engine can follow them. What cannot be found stays as it
+    is: the judge knows the published metaschemas, and calls the rest unresolvable.
+    """
+    try:
+        return _Bundle(place, retrieve).schema()
+    except RecursionError:
+        raise Unreadable("nested too deeply to be put together with what it refers to", reason="too_deep") from None
+
+
+class _Bundle:
+    def __init__(self, place: SchemaPlace, retrieve: Retrieve) -> None:
+        import referencing.jsonschema
+
+        self._root = place.schema
+        self._opaque = place.opaque
+        self._dialect = _dialect(place.document) or _dialect(place.schema)
+        spec = referencing.jsonschema.specification_with(
+            self._dialect or "", default=referencing.jsonschema.DRAFT202012
+        )
+        self._spec = spec
+        self._others = referencing.Specification.OPAQUE if place.opaque else spec
+        self._retrieve = retrieve
+        self._refused: dict[str, Unreadable] = {}
+        first = self._others.create_resource(place.document)
+        registry = referencing.Registry(retrieve=self._resource).with_resource(place.uri, first)  # type: ignore[call-arg]
+        self._resolver = registry.resolver(place.uri)
+        if not place.opaque:
+            self._resolver = self._inside(place.document, self._resolver)
+        self._own = {id(part): pointer for part, pointer in _pointers(place.schema)}
+        self._container = "definitions" if any(old in (self._dialect or "") for old in _OLD) else "$defs"
+        self._taken = set(_mapping(_mapping(place.schema).get(self._container)))
+        #: identity of what was brought in to its name; what has an identity is kept alive beside it
+        self._brought: dict[object, tuple[str, Any]] = {}
+        #: where references led, by what they name in full: to look one up takes a millisecond
+        self._led: dict[str, tuple[Any, Any] | None] = {}
+        self._parts = 0
+        self._pending: deque[tuple[str, Any, Any]] = deque()
+
+    def schema(self) -> Any:
+        if self._dynamic(self._root):
+            return self._root
+        rewritten = self._rewrite(self._root, self._resolver, top=True)
+        definitions = {}
+        while self._pending:
+            name, contents, resolver = self._pending.popleft()
+            definitions[name] = self._rewrite(contents, resolver, top=True)
+            for keyword in (*_NAMES, "$schema"):
+                if isinstance(_mapping(definitions[name]).get(keyword), str):
+                    del definitions[name][keyword]
+        if not definitions and not self._opaque:
+            return self._root
+        if definitions:
+            if not isinstance(rewritten, dict):
+                raise Unreadable("is a list with references, and no schema", reason="not_a_schema")
+            rewritten[self._container] = {**_mapping(rewritten.get(self._container)), **definitions}
+        return rewritten
+
+    def _resource(self, uri: str) -> Any:
+        import referencing.exceptions
+
+        try:
+            document = self._retrieve(uri)
+        except Unreadable as error:
+            self._refused[uri] = error
+            document = None
+        if document is None:
+            raise referencing.exceptions.NoSuchResource(uri)
+        dialect = _dialect(document)
+        if dialect and dialect != self._dialect and not (self._dialect is None and "2020-12" in dialect):
+            message = f"is of another dialect, {printable(dialect, 80)}; expected {self._dialect or '2020-12'} as here"
+            self._refused[uri] = Unreadable(message, reason="unresolvable_reference")
+            raise referencing.exceptions.NoSuchResource(uri)
+        return (self._spec if dialect else self._others).create_resource(document)
+
+    def _inside(self, schema: Any, resolver: Any) -> Any:
+        """The resolver that holds inside the schema, which may have a URI of its own."""
+        named = any(isinstance(_mapping(schema).get(name), str) for name in ("$id", "id"))
+        return resolver.in_subresource(self._spec.create_resource(schema)) if named else resolver
+
+    def _rewrite(self, value: Any, resolver: Any, *, top: bool = False, foreign: bool = False) -> Any:
+        if isinstance(value, list):
+            return [self._rewrite(element, resolver, foreign=foreign) for element in value]
+        if not isinstance(value, dict):
+            return value
+        self._parts += 1
+        if self._parts > _MOST_PARTS:
+            message = f"holds more than {_MOST_PARTS:,} objects together with what it refers to"
+            raise Unreadable(message, reason="too_large")
+        if not top:
+            resolver = self._inside(value, resolver)
+        copy: dict[str, Any] = {}
+        for keyword, part in value.items():
+            if keyword == "$ref" and isinstance(part, str):
+                copy[keyword] = self._pointer(part, resolver, foreign=foreign)
+            elif keyword in DATA:
+                copy[keyword] = part
+            elif keyword in NAMED and isinstance(part, dict):
+                copy[keyword] = {name: self._rewrite(inner, resolver, foreign=foreign) for name, inner in part.items()}
+            elif top or keyword not in _NAMES or not isinstance(part, str):
+                copy[keyword] = self._rewrite(part, resolver, foreign=foreign or keyword.startswith("x-"))
+        return copy
+
+    def _pointer(self, reference: str, resolver: Any, *, foreign: bool) -> str:
+        """The reference as a pointer from the root; as it is where it leads nowhere, and that is the judge's to say."""
+        found = self._find(reference, resolver)
+        if found is None and self._opaque and reference.startswith("#") and not foreign:
+            # the judge does not see the document that the reference is about
+            message = f"refers to {printable(reference, 200)!r}, which is not there, or is no schema to be taken out"
+            raise Unreadable(message, reason="unresolvable_reference")
+        if found is None:
+            return reference
+        contents, resolver = found
+        if (pointer := self._own.get(id(contents))) is not None and isinstance(contents, dict):
+            return f"#{pointer}"
+        identity = contents if isinstance(contents, bool) else id(contents)
+        if identity not in self._brought:
+            name = self._free_name(reference)
+            self._brought[identity] = (name, contents)
+            self._pending.append((name, contents, resolver))
+        return f"#/{self._container}/{self._brought[identity][0]}"
+
+    def _find(self, reference: str, resolver: Any) -> tuple[Any, Any] | None:
+        try:
+            # no other part of a resolver says from where it resolves
+            full = urljoin(resolver._base_uri, reference)  # noqa: SLF001
+        except ValueError:  # such as "Invalid IPv6 URL"
+            return None
+        if full not in self._led:
+            self._led[full] = self._lead(reference, resolver)
+        return self._led[full]
+
+    def _lead(self, reference: str, resolver: Any) -> tuple[Any, Any] | None:
+        import referencing.exceptions
+
+        whole, _, fragment = reference.partition("#")
+        self._refused.clear()
+        try:
+            if whole:
+                resolved = resolver.lookup(whole)
+                resolver = self._inside(resolved.contents, resolved.resolver)
+                if not fragment:
+                    return self._schema_only(resolved.contents, resolver)
+            resolved = resolver.lookup(f"#{fragment}")
+        except (referencing.exceptions.Unresolvable, AttributeError, LookupError, TypeError, ValueError):
+            for error in self._refused.values():
+                message = f"refers to {printable(reference, 200)!r}, which {error.problem}"
+                raise Unreadable(message, reason="unresolvable_reference") from None
+            return None
+        return self._schema_only(resolved.contents, resolved.resolver)
+
+    def _schema_only(self, contents: Any, resolver: Any) -> tuple[Any, Any] | None:
+        if not isinstance(contents, bool | dict) or (id(contents) not in self._own and self._dynamic(contents)):
+            return None
+        return contents, resolver
+
+    def _dynamic(self, schema: object) -> bool:
+        """Whether it holds what depends on the way that led to it, which a pointer cannot say."""
+        return any(not _DYNAMIC.isdisjoint(part) for part in _objects(schema))
+
+    def _free_name(self, reference: str) -> str:
+        path, _, fragment = reference.partition("#")
+        last = fragment.rpartition("/")[2] or path.rstrip("/").rpartition("/")[2].partition(".")[0]
+        name = wanted = _UNNAMED.sub("_", last)[:60] or "schema"
+        number = 2
+        while name in self._taken:
+            name, number = f"{wanted}.{number}", number + 1
+        self._taken.add(name)
+        return name
+
+
+def _dialect(document: object) -> str | None:
+    found = document.get("$schema") if isinstance(document, dict) else None
+    return found.rstrip("#") if isinstance(found, str) else None
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: object) -> Iterator[dict[str, Any]]:
+    """Every object in the value, once."""
+    pending, seen = [value], set()
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict | list) and id(part) not in seen:
+            seen.add(id(part))
+            if isinstance(part, dict):
+                yield part
+            pending += part.values() if isinstance(part, dict) else part
+
+
+def _pointers(value: object) -> Iterator[tuple[Any, str]]:
+    """Every object and array of the value, once, with a pointer to it."""
+    pending, seen = [(value, "")], set()
+    while pending:
+        part, pointer = pending.pop()
+        if not isinstance(part, dict | list) or id(part) in seen:
+            continue
+        seen.add(id(part))
+        yield part, pointer
+        inner = part.items() if isinstance(part, dict) else enumerate(part)
+        pending += [(child, f"{pointer}/{_token(key)}") for key, child in inner]
+
+
+def _token(key: object) -> str:
+    from urllib.parse import quote
+
+    text = str(key).replace("~", "~0").replace("/", "~1").encode("utf-8", "surrogatepass")
+    return quote(text, safe="~$@:+;,!*'()=&-._")

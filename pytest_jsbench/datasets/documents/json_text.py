@@ -1,0 +1,61 @@
+"""Bytes to a JSON value: of JSON or YAML text, with nothing repaired and everything bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.files import Unreadable
+from pytest_jsbench.core.text import printable
+
+#: bytes of one schema; the largest of JSONSchemaBench has 938,058
+LARGEST_SCHEMA = 10_000_000
+#: bytes of a document that holds many, such as an API's description
+LARGEST_DOCUMENT = 100_000_000
+JSON_SUFFIXES = (".json",)
+YAML_SUFFIXES = (".yaml", ".yml")
+
+
+def as_case(key: CaseKey, read: Callable[[], object], *, where: str) -> Case | BrokenCase:
+    """The case whose schema `read` gives; broken, with the place, where that raises or is no schema."""
+    try:
+        return Case(key=key, schema=as_schema(read()))
+    except Unreadable as error:
+        return broken(key, where, error)
+
+
+def as_schema(value: object) -> bool | dict[str, Any]:
+    """The value, which is a JSON Schema by its type; Unreadable where it is not."""
+    if isinstance(value, bool | dict):
+        return value
+    message = f"a JSON {json_type(value)} is not a JSON Schema; expected an object, true or false"
+    raise Unreadable(message, reason="not_a_schema")
+
+
+def broken(key: CaseKey, where: str, error: Unreadable) -> BrokenCase:
+    """The case that could not be read, with its place."""
+    return BrokenCase(key=key, problem=printable(f"{where}: {error.problem}", limit=600), reason=error.reason)
+
+
+def follow(value: Any, steps: Iterable[str | int]) -> Any:
+    """What stands that many steps down in a JSON value; LookupError where there is nothing."""
+    for step in steps:
+        fits = isinstance(value, dict) or (isinstance(value, list) and isinstance(step, int))
+        if not fits:
+            raise LookupError(step)
+        value = value[step]
+    return value
+
+
+def json_type(value: object) -> str:
+    """What JSON calls the value."""
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, dict):
+        return "object"
+    return "array" if isinstance(value, list) else "number"

@@ -1,0 +1,189 @@
+"""The part of a dataset that is wanted: by condition, by number, by sample; the same on every machine."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.errors import ConditionError, DatasetError
+from pytest_jsbench.datasets.base import Dataset, Sample, Selection
+from pytest_jsbench.datasets.registry import open_dataset
+
+if TYPE_CHECKING:
+    from pytest_jsbench.datasets.conditions import All
+    from pytest_jsbench.schemas.features import SchemaFeatures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectedDataset:
+    """Some cases of a dataset, in its order."""
+
+    whole: Dataset
+    selected: tuple[CaseKey, ...]
+
+    def keys(self) -> Sequence[CaseKey]:
+        """The selected cases."""
+        return self.selected
+
+    def case(self, key: CaseKey) -> Case | BrokenCase:
+        """One of them."""
+        return self.whole.case(key)
+
+
+class CaseFacts:
+    """A case of a dataset, whose schema is read only when its facts are asked for."""
+
+    def __init__(self, dataset: Dataset, key: CaseKey, default_dialect: str) -> None:
+        self.key = key
+        self._dataset = dataset
+        self._default_dialect = default_dialect
+
+    @cached_property
+    def _case(self) -> Case | BrokenCase:
+        return self._dataset.case(self.key)
+
+    @property
+    def tags(self) -> Sequence[str] | None:
+        """What its dataset calls it; None where its row holds no schema."""
+        return None if isinstance(self._case, BrokenCase) else self._case.tags
+
+    @cached_property
+    def facts(self) -> SchemaFeatures | None:
+        """What is known of its schema; None where its row holds none."""
+        from pytest_jsbench.schemas.features import SchemaFeatures
+
+        if isinstance(self._case, BrokenCase):
+            return None
+        return SchemaFeatures.of(self._case.schema, default_dialect=self._default_dialect)
+
+
+def open_selected(selection: Selection) -> Dataset:
+    """The dataset of a selection; of what meets the conditions, the first of each task, and of these a sample."""
+    condition = _condition(selection.where)
+    # the first of each task are counted among those that meet the conditions
+    wanted = selection if condition is None else replace(selection, limit=None)
+    dataset = _open(wanted)
+    if condition is None and selection.sample is None:
+        return dataset
+    keys = list(dataset.keys())
+    if condition is not None:
+        from pytest_jsbench.datasets.conditions import holds
+
+        subjects = (CaseFacts(dataset, key, selection.default_dialect) for key in keys)
+        met = [subject.key for subject in subjects if holds(condition, subject)]
+        if not met:
+            said = "', '".join(selection.where)
+            message = f"none of the {len(keys)} cases of dataset '{selection.source}' meets '{said}'"
+            raise DatasetError(message)
+        keys = _first_of_each_task(met, selection.limit)
+    if selection.sample is not None:
+        keys = sampled(keys, selection.sample)
+    return SelectedDataset(whole=dataset, selected=tuple(keys))
+
+
+def whole(dataset: Dataset) -> Dataset:
+    """The dataset from which a part was selected."""
+    return dataset.whole if isinstance(dataset, SelectedDataset) else dataset
+
+
+def _open(selection: Selection) -> Dataset:
+    if not selection.labelled:
+        return open_dataset(selection)
+    from pytest_jsbench.datasets.labelled import open_labelled
+
+    return open_labelled(selection)
+
+
+def _condition(where: Sequence[str]) -> All | None:
+    """All of the conditions; None where there are none."""
+    if not where:
+        return None
+    from pytest_jsbench.datasets.conditions import All
+
+    return All(conditions=tuple(map(_parse, where)))
+
+
+def _parse(text: str) -> All:
+    from pytest_jsbench.datasets.conditions import All, parse
+
+    try:
+        return All(conditions=(parse(text),))
+    except ConditionError as error:
+        message = f"--jsbench-where: {error}"
+        raise ConditionError(message) from None
+
+
+def _first_of_each_task(keys: Iterable[CaseKey], limit: int | None) -> list[CaseKey]:
+    return [key for group in by_task(keys).values() for key in group[:limit]]
+
+
+def sampled(keys: Sequence[CaseKey], sample: Sample) -> list[CaseKey]:
+    """
+    As many of the cases, in their order, with each task's share in proportion (by the largest remainder).
+
+    Which of a task's cases are taken is decided by the hash of seed and key, and by nothing else: not by the order
+    of the cases, the machine or the version of Python. A larger dataset changes a sample as little as it can.
+    """
+    groups = by_task(keys)
+    shares = _shares([len(group) for group in groups.values()], sample.size)
+    taken: set[CaseKey] = set()
+    for group, share in zip(groups.values(), shares, strict=True):
+        taken.update(sorted(group, key=lambda key: _rank(key, sample.seed))[:share])
+    return [key for key in keys if key in taken]
+
+
+def by_task(keys: Iterable[CaseKey]) -> dict[str, list[CaseKey]]:
+    """The cases by task, tasks and cases in their order."""
+    groups: dict[str, list[CaseKey]] = {}
+    for key in keys:
+        groups.setdefault(key.task, []).append(key)
+    return groups
+
+
+def _shares(counts: Sequence[int], size: int) -> list[int]:
+    """How many of each group make up `size`; the earlier group where remainders are equal."""
+    total = sum(counts)
+    if size >= total:
+        return list(counts)
+    shares, remainders = zip(*(divmod(size * count, total) for count in counts), strict=True)
+    left = size - sum(shares)
+    favoured = set(sorted(range(len(counts)), key=lambda index: -remainders[index])[:left])
+    return [share + (index in favoured) for index, share in enumerate(shares)]
+
+
+def _rank(key: CaseKey, seed: int) -> bytes:
+    return hashlib.sha256(f"{seed}\0{key.task}\0{key.id}".encode("utf-8", "surrogatepass")).digest()
+
+
+_TEXT = re.compile(r"([1-9]\d{0,5})/([1-9]\d{0,5})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """One of `count` parts of a dataset; together they are the whole, and no two have a case in common."""
+
+    #: from 1
+    number: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Read `2/5`; ValueError when it is not that."""
+        found = _TEXT.fullmatch(text)
+        number, count = (int(found[1]), int(found[2])) if found else (1, 0)
+        if number > count:
+            message = f"expected NUMBER/COUNT such as 2/5, found {text!r}"
+            raise ValueError(message)
+        return cls(number=number, count=count)
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    def take(self, keys: Sequence[CaseKey]) -> Sequence[CaseKey]:
+        """The cases of this part: every `count`-th, so that each task is spread over all parts alike."""
+        return keys[self.number - 1 :: self.count]

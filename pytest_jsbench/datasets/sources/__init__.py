@@ -1,0 +1,1 @@
+"""The kinds of source that cases come from, a module each."""

@@ -1,0 +1,140 @@
+"""
+JSONSchemaBench on disk, as it is published: a folder per task, a Parquet file per split.
+
+It is read by pyarrow alone: the `datasets` library takes a second and 100 MB to import, and copies what it reads. A
+folder that is laid out in any other way is left to that library (`hub`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, safe_name
+from pytest_jsbench.core.files import FileReader, Unreadable
+from pytest_jsbench.datasets.base import Row, Selection, free_key
+from pytest_jsbench.datasets.documents.json_text import broken
+from pytest_jsbench.datasets.sources.hub import WHOLE, choose_parts, choose_splits
+from pytest_jsbench.datasets.sources.hub_card import read_card
+from pytest_jsbench.datasets.sources.parquet import open_table, reading
+from pytest_jsbench.datasets.sources.rows import case_of
+
+_SCHEMA, _ID = "json_schema", "unique_id"
+
+#: task to split to files
+Layout = Mapping[str, Mapping[str, Sequence[Path]]]
+_Rows = dict[CaseKey, tuple[Path, int]]
+
+
+def find_layout(folder: Path) -> Layout | None:
+    """Which files are which, by the folder's card; None where it is laid out otherwise or has other columns."""
+    reader = FileReader(root=folder)
+    try:
+        card = read_card(folder)
+        import pyarrow  # noqa: F401  what to do without it is the library's to say
+    except (Unreadable, ImportError):
+        return None
+    layout: dict[str, dict[str, list[Path]]] = {}
+    task = split = ""
+    for line in card.splitlines():
+        name, _, value = line.strip().removeprefix("-").strip().partition(": ")
+        if name == "config_name":
+            task = value
+        elif name == "split":
+            split = value
+        elif name != "path" or task == WHOLE:
+            continue
+        elif not task or value != f"{task}/{split}-*":
+            return None
+        else:
+            layout.setdefault(task, {})[split] = sorted((folder / task).glob(f"{split}-*.parquet"))
+    splits = [paths for by_split in layout.values() for paths in by_split.values()]
+    files = sorted(path for paths in splits for path in paths)
+    whole = bool(splits) and all(splits) and files == sorted(folder.rglob("*.parquet"))
+    return layout if whole and all(_columns(reader, path) == {_SCHEMA, _ID} for path in files) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParquetFolder:
+    """Cases that are rows of Parquet files; a file's schemas are read when the first of them is asked for."""
+
+    source: str
+    reader: FileReader
+    rows: Mapping[CaseKey, tuple[Path, int]]
+    #: the texts of the files that were read so far, as pyarrow holds them
+    texts: dict[Path, Any] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, selection: Selection, layout: Layout) -> ParquetFolder:
+        """The selection's part of these files."""
+        reader = FileReader(root=Path(selection.source).expanduser())
+        rows: _Rows = {}
+        for task in choose_parts(selection, [*layout, WHOLE]):
+            rows |= _task_rows(reader, selection, task, layout[task])
+        return cls(source=selection.source, reader=reader, rows=rows)
+
+    def keys(self) -> Sequence[CaseKey]:
+        """The selected cases."""
+        return tuple(self.rows)
+
+    def case(self, key: CaseKey) -> Case | BrokenCase:
+        """One of them; broken where its row holds no JSON Schema."""
+        path, number = self.rows[key]
+        if path not in self.texts:
+            self.texts[path] = _read(self.reader, path, _SCHEMA)
+        where = self._where(key, number)
+        try:
+            row = {_SCHEMA: self.texts[path][number].as_py(), _ID: key.id}
+        except UnicodeDecodeError:
+            return broken(key, where, Unreadable("cannot be read: not UTF-8"))
+        return case_of(key, row, where=where)
+
+    def all_rows(self) -> Iterator[tuple[CaseKey, Row]]:
+        """Each case as text, some at a time, of which none are kept."""
+        by_file: dict[Path, dict[int, CaseKey]] = {}
+        for key, (path, number) in self.rows.items():
+            by_file.setdefault(path, {})[number] = key
+        for path, keys in by_file.items():
+            for number, text in enumerate(_texts(self.reader, path)):
+                if number in keys and text is not None:
+                    yield keys[number], Row(text=text, where=self._where(keys[number], number))
+
+    def _where(self, key: CaseKey, number: int) -> str:
+        return f"{self.source} {key.task} row {number}"
+
+
+def _task_rows(reader: FileReader, selection: Selection, task: str, files: Mapping[str, Sequence[Path]]) -> _Rows:
+    rows: _Rows = {}
+    tried: dict[CaseKey, int] = {}
+    for split in choose_splits(selection, task, list(files)):
+        for path in files[split]:
+            for number, name in enumerate(_names(reader, path)):
+                if selection.limit is not None and len(rows) >= selection.limit:
+                    return rows
+                rows[free_key(rows, safe_name(task), str(name), tried)] = (path, number)
+    return rows
+
+
+def _names(reader: FileReader, path: Path) -> Iterator[object]:
+    yield from (name.as_py() for name in _read(reader, path, _ID))
+
+
+def _columns(reader: FileReader, path: Path) -> set[str]:
+    with reading(path), open_table(reader, path) as file:
+        return set(file.schema_arrow.names)
+
+
+def _read(reader: FileReader, path: Path, column: str) -> Any:
+    with reading(path), open_table(reader, path) as file:
+        return file.read(columns=[column], use_threads=False)[column]
+
+
+def _texts(reader: FileReader, path: Path) -> Iterator[str | None]:
+    import pyarrow
+
+    with reading(path), open_table(reader, path) as file:
+        for batch in file.iter_batches(batch_size=64, columns=[_SCHEMA], use_threads=False):
+            yield from (text.as_py() for text in batch.column(0))
+    pyarrow.default_memory_pool().release_unused()  # it would keep what the largest file took

@@ -1,0 +1,236 @@
+"""OpenAPI documents: the schemas of their components, and of what their operations take and give as JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, cast
+
+from pytest_jsbench.core.files import Unreadable
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.datasets.documents.bundling import Retrieve, SchemaPlace, bundle
+from pytest_jsbench.datasets.documents.json_text import as_schema, follow
+from pytest_jsbench.schemas.walking import rebuild
+
+#: the dialect of a schema that names none
+_DEFAULT = "https://json-schema.org/draft/2020-12/schema"
+#: the dialect of documents that name none: that one, and keywords that only annotate
+_OPENAPI_DIALECT = "https://spec.openapis.org/oas/3."
+_METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
+_JSON_MEDIA = re.compile(r"\s*(?:application/json|[\w.+-]+/[\w.+-]+\+json)\s*(?:;.*)?", re.IGNORECASE)
+_NOT_A_NAME = re.compile(r"[^\w.-]+")
+
+
+class Group(StrEnum):
+    """Which schemas of a document; each is a task."""
+
+    SCHEMAS = "schemas"
+    REQUESTS = "requests"
+    RESPONSES = "responses"
+
+
+#: the flag of properties that `required` does not ask for in that direction, before 3.1
+_UNUSED = {Group.REQUESTS: "readOnly", Group.RESPONSES: "writeOnly"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiSchema:
+    """One schema of a document: what to call it, and the way to it from the top."""
+
+    group: Group
+    name: str
+    steps: tuple[str, ...]
+
+
+def is_openapi(document: object) -> bool:
+    """Whether the document says that it describes an API, in whichever version; a schema would take anything."""
+    return (
+        isinstance(document, Mapping)
+        and any(isinstance(document.get(key), str | float | int) for key in ("openapi", "swagger"))
+        and any(isinstance(document.get(part), Mapping) for part in ("info", "paths", "components", "definitions"))
+    )
+
+
+def api_schemas(document: Mapping[str, Any]) -> Iterator[ApiSchema]:
+    """
+    The schemas of the document, in its order: components, then request and response bodies.
+
+    Bodies that only refer to one component are one case per task, named for the first operation that has it.
+    """
+    for name in _mapping(_at(document, "components", "schemas")):
+        yield ApiSchema(group=Group.SCHEMAS, name=name, steps=("components", "schemas", name))
+    seen: set[tuple[Group, str]] = set()
+    for found, schema in sorted(_bodies(document), key=lambda body: body[0].group is Group.RESPONSES):
+        reference = schema.get("$ref") if isinstance(schema, Mapping) and len(schema) == 1 else None
+        if isinstance(reference, str):
+            if (found.group, reference) in seen:
+                continue
+            seen.add((found.group, reference))
+        yield found
+
+
+def read_openapi_schema(document: object, group: Group, steps: tuple[str, ...], *, uri: str, retrieve: Retrieve) -> Any:
+    """One schema of the document as plain, self-contained JSON Schema."""
+    version = check(document)
+    try:
+        schema = follow(document, steps)
+    except LookupError:
+        raise Unreadable("has changed since it was first read") from None
+    place = SchemaPlace(document=document, uri=uri, schema=schema, opaque=True)
+    whole = bundle(_entered(place), retrieve)
+    if version == "3.0":
+        whole = convert(whole, unused=_UNUSED.get(group))
+    dialect = _at(document, "jsonSchemaDialect")
+    if isinstance(whole, dict) and isinstance(dialect, str) and not dialect.startswith((_OPENAPI_DIALECT, _DEFAULT)):
+        return {"$schema": dialect, **whole}
+    return as_schema(whole)
+
+
+def check(document: object) -> str:
+    """The version of the document, such as `3.1`; Unreadable where it is none that can be read."""
+    found = _at(document, "openapi") or _at(document, "swagger")
+    version = ".".join(str(found).split(".")[:2])
+    if version.startswith("3."):
+        return version
+    message = f"is of version {printable(str(found), 40)}; expected an OpenAPI document of version 3.0 or later"
+    raise Unreadable(message, reason="not_a_schema")
+
+
+def _entered(place: SchemaPlace) -> SchemaPlace:
+    """The place of the component that a schema only refers to, so that it stands at the top and not below a `$ref`."""
+    hops = 0
+    while isinstance(place.schema, Mapping) and set(place.schema) == {"$ref"} and hops < 100:
+        target = _local(place.document, place.schema["$ref"])
+        if not isinstance(target, Mapping):
+            break
+        place = replace(place, schema=target)
+        hops += 1
+    return place
+
+
+def _bodies(document: Mapping[str, Any]) -> Iterator[tuple[ApiSchema, object]]:
+    for steps, name, operation in _operations(document):
+        body, there = _referred(document, operation.get("requestBody"), (*steps, "requestBody"))
+        yield from _contents(body, there, Group.REQUESTS, name)
+        for status, response in _mapping(operation.get("responses")).items():
+            body, there = _referred(document, response, (*steps, "responses", status))
+            yield from _contents(body, there, Group.RESPONSES, f"{name}.{status}")
+
+
+def _operations(document: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str, Mapping[str, Any]]]:
+    for section in ("paths", "webhooks"):
+        for path, value in _mapping(document.get(section)).items():
+            item, there = _referred(document, value, (section, path))
+            for method, operation in item.items():
+                if method in _METHODS and isinstance(operation, Mapping):
+                    named = operation.get("operationId")
+                    spelt = f"{method}_{_NOT_A_NAME.sub('_', path).strip('_')}".strip("_")
+                    yield (*there, method), named if isinstance(named, str) and named else spelt, operation
+
+
+def _contents(
+    body: Mapping[str, Any], steps: tuple[str, ...], group: Group, name: str
+) -> Iterator[tuple[ApiSchema, object]]:
+    for media, content in _mapping(body.get("content")).items():
+        if _JSON_MEDIA.fullmatch(media) and isinstance(content, Mapping) and "schema" in content:
+            yield ApiSchema(group=group, name=name, steps=(*steps, "content", media, "schema")), content["schema"]
+
+
+def _referred(
+    document: Mapping[str, Any], value: object, steps: tuple[str, ...]
+) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """An object of the document that may stand elsewhere in it, with the way to where it stands."""
+    reference = _mapping(value).get("$ref")
+    if not isinstance(reference, str):
+        return _mapping(value), steps
+    return _mapping(_local(document, reference)), _tokens(reference)
+
+
+def _local(document: object, reference: object) -> object:
+    """What a reference to this very document points to; None for any other."""
+    if not isinstance(reference, str) or not reference.startswith("#/"):
+        return None
+    try:
+        return cast("object", follow(document, _tokens(reference)))
+    except LookupError:
+        return None
+
+
+def _tokens(reference: str) -> tuple[str, ...]:
+    from urllib.parse import unquote
+
+    return tuple(unquote(token).replace("~1", "/").replace("~0", "~") for token in reference[2:].split("/"))
+
+
+def _at(value: Any, *steps: str) -> Any:
+    """The value that many steps down; an empty object where there is none."""
+    for step in steps:
+        value = value.get(step, {}) if isinstance(value, Mapping) else {}
+    return value
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+#: keywords that say nothing about what an instance may be, and that no JSON Schema has
+_DROPPED = ("discriminator", "xml", "externalDocs")
+_BOUNDS = (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum"))
+
+
+def convert(schema: Any, *, unused: str | None) -> Any:
+    """
+    The schema as JSON Schema 2020-12.
+
+    `unused` is the flag, `readOnly` or `writeOnly`, of properties that `required` does not ask for in the direction in
+    which the body goes; None where it goes in both.
+    """
+    try:
+        return rebuild(schema, lambda part: _converted(part, unused))
+    except RecursionError:
+        from pytest_jsbench.core.files import Unreadable
+
+        raise Unreadable("nested too deeply to be converted", reason="too_deep") from None
+
+
+def _converted(schema: dict[str, Any], unused: str | None) -> dict[str, Any]:
+    if isinstance(schema.get("$ref"), str):
+        # a reference has no other keywords that count; what was brought in stands beside the one at the top
+        return {keyword: schema[keyword] for keyword in ("$ref", "$defs") if keyword in schema}
+    for keyword in _DROPPED:
+        schema.pop(keyword, None)
+    _nullable(schema)
+    for bound, exclusive in _BOUNDS:
+        if (flag := schema.get(exclusive)) is True and bound in schema:
+            schema[exclusive] = schema.pop(bound)
+        elif isinstance(flag, bool):
+            del schema[exclusive]
+    if "example" in schema:
+        schema["examples"] = [schema.pop("example")]
+    if unused is not None:
+        _ask_for_less(schema, unused)
+    return schema
+
+
+def _nullable(schema: dict[str, Any]) -> None:
+    """`nullable` adds null to `type`, and says nothing where there is none, nor to an `enum` without null."""
+    nullable, kind = schema.pop("nullable", None), schema.get("type")
+    if nullable is True and isinstance(kind, str):
+        schema["type"] = [kind, "null"]
+
+
+def _ask_for_less(schema: dict[str, Any], unused: str) -> None:
+    required, properties = schema.get("required"), schema.get("properties")
+    if not isinstance(required, list) or not isinstance(properties, dict):
+        return
+    kept = [name for name in required if not (isinstance(name, str) and _flagged(properties.get(name), unused))]
+    if kept:
+        schema["required"] = kept
+    else:
+        del schema["required"]
+
+
+def _flagged(schema: object, flag: str) -> bool:
+    return isinstance(schema, dict) and schema.get(flag) is True

@@ -1,0 +1,107 @@
+"""A row of a table: a schema, or an object that holds one beside its id, task, messages, reference and tags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast, get_args
+
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Message, Role
+from pytest_jsbench.core.files import Unreadable, parse_json
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.datasets.documents.json_text import LARGEST_SCHEMA, as_schema, broken, json_type
+
+#: what the column, or field, of each part may be called; the first that is there counts
+SCHEMA_NAMES = ("json_schema", "schema")
+ID_NAMES = ("unique_id", "id")
+OTHER_NAMES = ("task", "prompt", "messages", "reference", "tags")
+_ROLES = get_args(Role)
+
+
+def name_of(row: object) -> str | None:
+    """What the row says it is called."""
+    return next((text for name in ID_NAMES if (text := _text(row, name)) is not None), None)
+
+
+def task_of(row: object) -> str | None:
+    """The task that the row says it belongs to."""
+    return _text(row, "task")
+
+
+def case_of(key: CaseKey, row: object, *, where: str) -> Case | BrokenCase:
+    """The row's case; broken, with its place, where a part of it is not what it must be."""
+    try:
+        if isinstance(row, Mapping) and (held := _schema_name(row)) is not None:
+            value = row[held]
+            schema = parse_json(value, largest=LARGEST_SCHEMA) if isinstance(value, str) else value
+            return Case(
+                key=key,
+                schema=as_schema(schema),
+                messages=_messages(row),
+                reference=row.get("reference"),
+                tags=_tags(row.get("tags")),
+            )
+        return Case(key=key, schema=as_schema(row))
+    except Unreadable as error:
+        return broken(key, where, error)
+
+
+def _text(row: object, name: str) -> str | None:
+    value = row.get(name) if isinstance(row, Mapping) else None
+    if isinstance(value, str):
+        return value or None
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _schema_name(row: Mapping[str, Any]) -> str | None:
+    there = [name for name in SCHEMA_NAMES if name in row]
+    if there:
+        return next((name for name in there if row[name] is not None), there[0])
+    if strangers := [name for name in ("prompt", "messages", "unique_id") if name in row]:
+        message = f"{' and '.join(strangers)} without a schema; expected a field {' or '.join(SCHEMA_NAMES)}"
+        raise Unreadable(message, reason="not_a_schema")
+    return None
+
+
+def _messages(row: Mapping[str, Any]) -> tuple[Message, ...]:
+    prompt, messages = row.get("prompt"), row.get("messages")
+    if prompt is not None and messages is not None:
+        raise Unreadable("both prompt and messages; expected one of them", reason="bad_row")
+    if prompt is not None:
+        if not isinstance(prompt, str):
+            message = f"prompt is a JSON {json_type(prompt)}; expected text"
+            raise Unreadable(message, reason="bad_row")
+        return (Message(role="user", content=_encodable(prompt, "prompt")),)
+    if messages is None:
+        return ()
+    if not isinstance(messages, list) or not messages:
+        raise Unreadable("messages are no list of role and content", reason="bad_row")
+    return tuple(_message(turn, number) for number, turn in enumerate(messages))
+
+
+def _message(turn: object, number: int) -> Message:
+    found: Mapping[str, Any] = turn if isinstance(turn, Mapping) else {}
+    role, content = found.get("role"), found.get("content")
+    if role not in _ROLES:
+        message = f"messages[{number}].role is {printable(repr(role), 60)}; expected one of {', '.join(_ROLES)}"
+        raise Unreadable(message, reason="bad_row")
+    if not isinstance(content, str):
+        message = f"messages[{number}].content is a JSON {json_type(content)}; expected text"
+        raise Unreadable(message, reason="bad_row")
+    return Message(role=cast("Role", role), content=_encodable(content, f"messages[{number}].content"))
+
+
+def _encodable(text: str, name: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        message = f"{name} holds a lone surrogate, which no call can carry"
+        raise Unreadable(message, reason="bad_row") from None
+    return text
+
+
+def _tags(tags: object) -> tuple[str, ...]:
+    if tags is None:
+        return ()
+    if isinstance(tags, list) and all(isinstance(tag, str) for tag in tags):
+        return tuple(tags)
+    raise Unreadable("tags are no list of texts", reason="bad_row")

@@ -1,0 +1,1 @@
+"""Anthropic's Messages, and every server that speaks them."""

@@ -1,0 +1,94 @@
+"""The embedded model's server, asked for tokens and how likely each is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.core.generations import CallError, FaultKind, ResponseFormat, Sent
+from pytest_jsbench.engines.http.calls import Deadline, reading
+from pytest_jsbench.engines.http.faults import classify_error, connection_fault
+from pytest_jsbench.engines.http.provider_errors import ProviderError
+from pytest_jsbench.engines.http.response_bodies import response_hooks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_jsbench.core.prompts import Prompt
+    from pytest_jsbench.engines.requirements import Key
+
+#: without a schema: whatever the server says against a request is no word about one
+_SENT = Sent(response_format=ResponseFormat.TEXT)
+
+
+class TokenServer:
+    """llama.cpp's own endpoints, with one client for their whole life."""
+
+    def __init__(self, address: str, *, key: Key) -> None:
+        import httpx2
+
+        self._address = address
+        self._key = key
+        self._client = httpx2.Client(
+            base_url=address,
+            headers={"authorization": f"Bearer {key.value}"},
+            # a proxy would look for the server on its own machine
+            trust_env=False,
+            # the server closes an idle connection after 5 s, and a request may just then be on its way
+            limits=httpx2.Limits(keepalive_expiry=2.0),
+            event_hooks={"response": response_hooks()},
+        )
+
+    def close(self) -> None:
+        """Close the client's connections."""
+        self._client.close()
+
+    def read_prompt(self, prompt: Prompt, deadline: Deadline) -> list[int]:
+        """The tokens by which the model is asked."""
+        said = self._post("/apply-template", {"messages": prompt.to_messages()}, deadline)
+        asked = {"content": said["prompt"], "add_special": True, "parse_special": True}
+        return [int(token) for token in self._post("/tokenize", asked, deadline)["tokens"]]
+
+    def rank(
+        self, tokens: Sequence[int], *, count: int, breadth: int, slot: int, fresh: bool, deadline: Deadline
+    ) -> list[list[int]]:
+        """
+        The likeliest tokens at each of the next positions, the likeliest first, as the model itself would go on.
+
+        Fresh: nothing that was computed before is used, so that an answer depends on its own request alone.
+        """
+        said = self._post(
+            "/completion",
+            {
+                "prompt": list(tokens),
+                "n_predict": count,
+                "n_probs": breadth,
+                "temperature": 0,
+                "id_slot": slot,
+                "cache_prompt": not fresh,
+            },
+            deadline,
+        )
+        positions = said["completion_probabilities"]
+        if not positions:
+            raise CallError(FaultKind.BAD_RESPONSE, "the server offered no token to go on with")
+        return [[top["id"] for top in position["top_logprobs"]] for position in positions]
+
+    def _post(self, path: str, body: Mapping[str, Any], deadline: Deadline) -> Any:
+        import httpx2
+
+        try:
+            with deadline.enforced(), reading():
+                response = self._client.post(path, json=body, timeout=deadline.to_timeout())
+                if response.is_success:
+                    return response.json()
+                said = ProviderError.parse(response.json(), status=response.status_code)
+        except (httpx2.HTTPError, CallError) as error:
+            if deadline.passed:
+                raise deadline.fault() from None
+            if isinstance(error, CallError):
+                raise
+            raise connection_fault(error, address=self._address, secret=self._key.value) from None
+        outcome = classify_error(said, sent=_SENT, secret=self._key.value)
+        if isinstance(outcome, CallError):
+            raise outcome
+        raise CallError(FaultKind.BAD_RESPONSE, outcome.message)

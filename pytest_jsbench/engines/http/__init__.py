@@ -1,0 +1,1 @@
+"""What every call over HTTP shares: deadlines, answers as they arrive, and how errors are read."""

@@ -1,0 +1,123 @@
+"""An answer while it arrives over HTTP, and what it comes to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.core.generations import (
+    CallError,
+    Completion,
+    Declined,
+    DeclineReason,
+    FaultKind,
+    FinishReason,
+    Usage,
+)
+from pytest_jsbench.engines.http.provider_errors import EnclosedError
+from pytest_jsbench.engines.http.response_bodies import pieces_of
+from pytest_jsbench.engines.redaction import one_line
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from pytest_jsbench.core.generations import Sent
+    from pytest_jsbench.core.timing import Stopwatch
+
+
+class AnswerBuilder:
+    """Collects the pieces of one answer."""
+
+    __slots__ = ("_body", "_finish", "_pieces", "_refusal", "_streaming", "_watch", "usage")
+
+    def __init__(self, watch: Stopwatch, *, streaming: bool, body: httpx2.Response | None = None) -> None:
+        self._watch = watch
+        self._streaming = streaming
+        #: what it is read out of, where it streams
+        self._body = body
+        self._pieces: list[str] = []
+        self._refusal: list[str] = []
+        self._finish: FinishReason | None = None
+        self.usage = Usage()
+
+    def add(self, piece: object) -> None:
+        """A piece of content; what is empty or no text is not one, and starts no clock."""
+        if isinstance(piece, str) and piece:
+            if self._streaming:
+                self._watch.token(piece=None if self._body is None else pieces_of(self._body))
+            self._pieces.append(piece)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no text and no refusal has come yet."""
+        return not self._pieces and not self._refusal
+
+    def refuse(self, piece: object) -> None:
+        """A piece of the provider's refusal."""
+        if isinstance(piece, str) and piece:
+            self._refusal.append(piece)
+
+    def end(self, reason: FinishReason) -> None:
+        """Why the text ended."""
+        self._finish = reason
+
+    def to_generation(self, sent: Sent) -> Completion | Declined:
+        """What it came to, now that nothing more comes."""
+        timing = self._watch.stop()
+        text = "".join(self._pieces)
+        if refusal := "".join(self._refusal):
+            return self._declined(refusal, sent)
+        if self._finish is None:
+            message = f"the answer broke off without a finish reason; {len(text)} characters of it were dropped"
+            raise CallError(FaultKind.BAD_RESPONSE, message)
+        if self._finish is FinishReason.CONTENT_FILTER and not text:
+            return self._declined("the provider's content filter let nothing through", sent)
+        return Completion(text=text, finish_reason=self._finish, timing=timing, usage=self.usage, sent=sent)
+
+    def _declined(self, message: str, sent: Sent) -> Declined:
+        return Declined(
+            reason=DeclineReason.REFUSAL,
+            message=one_line(message),
+            timing=self._watch.stop(),
+            usage=self.usage,
+            sent=sent,
+        )
+
+
+def count(value: object) -> int | None:
+    """A provider's token count; None for anything that is not one."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    return None
+
+
+def items(part: Any, name: str) -> list[Any]:
+    """The list of that name; empty for anything else that a server puts there."""
+    value = getattr(part, name, None)
+    return value if isinstance(value, list) else []
+
+
+def is_one_piece(response: httpx2.Response) -> bool:
+    """Whether the body is JSON and no stream; CallError for a web page."""
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "text/html":
+        message = "the server answered with a web page, not JSON; is its address complete?"
+        raise CallError(FaultKind.BAD_RESPONSE, message)
+    return bool(kind.endswith("json"))
+
+
+def read_object(response: httpx2.Response) -> dict[str, Any]:
+    """The body, a JSON object; an error object in it is raised as EnclosedError."""
+    is_one_piece(response)
+    response.read()
+    return enclosed(response.json())
+
+
+def enclosed(body: object) -> dict[str, Any]:
+    """The value as the object that holds an answer; an error object in it is raised as EnclosedError."""
+    if not isinstance(body, dict):
+        message = f"the server answered with a JSON {type(body).__name__}, not an object"
+        raise CallError(FaultKind.BAD_RESPONSE, message)
+    # the second is vLLM's
+    if body.get("error") or body.get("object") == "error":
+        raise EnclosedError(body)
+    return body

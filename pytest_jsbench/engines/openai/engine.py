@@ -1,0 +1,180 @@
+"""The `openai` engine: Chat Completions and Responses, of OpenAI and of every server that speaks the same."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, assert_never
+
+from pytest_jsbench.core.generations import Declined, EngineInfo, ResponseFormat, Sent
+from pytest_jsbench.core.timing import Stopwatch
+from pytest_jsbench.engines.http.calls import Deadline, reading, settle
+from pytest_jsbench.engines.http.response_bodies import response_hooks, with_body
+from pytest_jsbench.engines.openai import chat, responses
+from pytest_jsbench.engines.openai.settings import Api, OpenAISettings, explain, http_client, is_openai
+from pytest_jsbench.engines.openai.warm_up import rehearse
+from pytest_jsbench.engines.requirements import Key, find_key, package_version, require_package
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+
+    from pytest_jsbench.core.generations import Completion, GenerationParams, Request
+    from pytest_jsbench.core.prompts import Prompt
+    from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.engines.batch_api import Batches
+
+
+class OpenAIEngine:
+    """Calls one server, with one client for its whole life."""
+
+    def __init__(self, settings: OpenAISettings, info: EngineInfo, *, key: Key) -> None:
+        import openai
+
+        rehearse(settings.api)
+        self._settings = settings
+        self._info = info
+        self._key = key
+        self._client = openai.OpenAI(
+            api_key=key.value,
+            base_url=settings.base_url,
+            max_retries=0,
+            default_query=dict(settings.extra_query),
+            http_client=http_client(settings, response=response_hooks()),
+        )
+
+    @property
+    def info(self) -> EngineInfo:
+        """Who it is, for reports."""
+        return self._info
+
+    def generate(self, request: Request) -> Completion | Declined:
+        """One call; what the SDK raises becomes a CallError or a Declined."""
+        return self.ask(request, sent=Sent(response_format=self._settings.response_format))
+
+    def ask(
+        self,
+        request: Request,
+        *,
+        sent: Sent,
+        deadline: Deadline | None = None,
+        extra_body: Mapping[str, Any] | None = None,
+    ) -> Completion | Declined:
+        """`generate`, with fields of this one request that stand for the schema, where there are any."""
+        import openai
+
+        deadline = deadline or Deadline(request.params.timeout)
+        settings = self._settings
+        if extra_body is not None:
+            body = {**settings.extra_body, **extra_body}
+            settings = replace(settings, response_format=ResponseFormat.TEXT, extra_body=body)
+        return settle(
+            lambda: self._call(settings, request, sent, deadline),
+            lambda error: explain(error, sent, address=settings.base_url, secret=self._key.value),
+            sdk_error=openai.OpenAIError,
+            deadline=deadline,
+        )
+
+    def input_tokens(self, prompt: Prompt, *, timeout: float) -> int | None:
+        """The prompt's tokens, as a server of llama.cpp counts them; None where it does not say."""
+        import openai
+
+        try:
+            said = self._client.post(
+                "/chat/completions/input_tokens",
+                body={"model": self._settings.model, "messages": prompt.to_messages()},
+                options={"timeout": timeout},
+                cast_to=dict[str, Any],
+            )
+        except (openai.OpenAIError, ValueError):
+            return None
+        tokens = said.get("input_tokens")
+        return tokens if isinstance(tokens, int) else None
+
+    def close(self) -> None:
+        """Close the client's connections."""
+        self._client.close()
+
+    def _call(
+        self, settings: OpenAISettings, request: Request, sent: Sent, deadline: Deadline
+    ) -> Completion | Declined:
+        create: Any
+        match settings.api:
+            case Api.CHAT:
+                arguments, read = chat.to_arguments(settings, request), chat.read
+                create = self._client.chat.completions.with_streaming_response.create
+            case Api.RESPONSES:
+                arguments, read = responses.to_arguments(settings, request), responses.read
+                create = self._client.responses.with_streaming_response.create
+            case never:
+                assert_never(never)
+        watch = Stopwatch()
+        with create(**arguments, timeout=deadline.to_timeout()) as response, reading():
+            return read(response, watch, streaming=settings.streaming).to_generation(sent)
+
+
+class OpenAIFactory:
+    """Builds the `openai` engine."""
+
+    concurrency = 16
+    shared = False
+    max_tokens = 2048
+
+    def check(self, config: EngineConfig) -> None:
+        """See that the package and the key are there, and that every option is known."""
+        require_package(config.name, "openai", extra="openai", minimum=(3,))
+        _key(config, OpenAISettings.from_config(config))
+
+    def describe(self, config: EngineConfig) -> EngineInfo:
+        """Who the engine will be."""
+        return describe(OpenAISettings.from_config(config), engine=config.name)
+
+    def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
+        """As is asked for, but for what the extra body says, and a seed that Responses does not know."""
+        settings = OpenAISettings.from_config(config)
+        if settings.api is Api.RESPONSES:
+            params = replace(params, seed=None)
+        return with_body(params, settings.extra_body, limit=settings.max_tokens_field)
+
+    def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
+        """Nothing is shared."""
+        return nullcontext(config)
+
+    def build(self, config: EngineConfig) -> OpenAIEngine:
+        """The engine, with its client."""
+        self.check(config)
+        settings = OpenAISettings.from_config(config)
+        return OpenAIEngine(settings, describe(settings, engine=config.name), key=_key(config, settings))
+
+    def build_batches(self, config: EngineConfig) -> Batches:
+        """What hands batches in."""
+        from pytest_jsbench.engines.openai.batches import OpenAIBatches
+
+        self.check(config)
+        settings = OpenAISettings.from_config(config)
+        return OpenAIBatches(settings, key=_key(config, settings))
+
+
+def _key(config: EngineConfig, settings: OpenAISettings) -> Key:
+    return find_key(config, ("OPENAI_API_KEY",), optional=not is_openai(settings.base_url))
+
+
+def describe(settings: OpenAISettings, *, engine: str) -> EngineInfo:
+    """Who an engine with these settings is."""
+    details: dict[str, Any] = {"openai": package_version("openai")}
+    if settings.response_format in (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL):
+        details["strict"] = settings.strict
+    if settings.api is not Api.CHAT:
+        details["api"] = settings.api.value
+    details |= settings.extras
+    return EngineInfo(
+        engine=engine,
+        model=settings.model,
+        response_format=settings.response_format,
+        streaming=settings.streaming,
+        provider="openai" if is_openai(settings.base_url) else None,
+        details=details,
+    )
+
+
+FACTORY = OpenAIFactory()

@@ -1,0 +1,1 @@
+"""Answers of before: recordings beside tests, and whole runs."""

@@ -1,0 +1,304 @@
+"""What changed between two prompts or two schemas, said in a few words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import NoneType
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.core.cases import CaseKey, Message, Schema
+from pytest_jsbench.core.errors import RecordError
+from pytest_jsbench.core.files import FileReader, inside, write_atomically
+from pytest_jsbench.core.generations import (
+    Completion,
+    Declined,
+    EngineInfo,
+    Request,
+    ResponseFormat,
+    generation_from_dict,
+    generation_to_dict,
+)
+from pytest_jsbench.core.json_values import expect
+from pytest_jsbench.core.prompts import Prompt
+from pytest_jsbench.core.text import json_text, printable
+from pytest_jsbench.formats import GENERATION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SHOWN = 40
+_CHANGES = 2
+
+
+def prompt_change(before: Prompt, after: Prompt) -> str:
+    """The first place where two prompts differ; empty where they do not."""
+    if before == after:
+        return ""
+    for number, (was, now) in enumerate(zip(before.messages, after.messages, strict=False), start=1):
+        place = "" if len(after.messages) == 1 else f" of message {number}"
+        if was.role != now.role:
+            return f"role{place} was {was.role}, is {now.role}"
+        if was.content != now.content:
+            return _text_change(was.content, now.content, place)
+    return f"{len(before.messages)} messages were recorded, {len(after.messages)} are asked"
+
+
+def json_change(before: object, after: object) -> str:
+    """The first places where two JSON values differ; empty where they do not."""
+    changes = list(_changes(before, after, "$"))
+    shown = ", ".join(changes[:_CHANGES])
+    more = len(changes) - _CHANGES
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def settings_change(
+    then: Mapping[str, Mapping[str, Any]] | None, used: Mapping[str, Any], now: Mapping[str, Mapping[str, Any]]
+) -> str:
+    """
+    What is said of engine and sampling now and was not so when an answer was recorded; empty where nothing is.
+
+    Both have what the `test` and what the `run` said; `used` is what is known all the same of what was not said.
+    """
+    by_test, by_run = ({}, {}) if then is None else (then["test"], then["run"])
+    before, asked = {**used, **by_run, **by_test}, {**now["run"], **now["test"]}
+    unknown = ("engine", "option ") if then is None else ()
+    changed = [
+        f"{name} was {_said(before, name)}, is {_said(asked, name)}"
+        for name in [*asked, *(name for name in by_test if name not in asked)]
+        if not name.startswith(unknown) and not _is_same(before.get(name), asked.get(name))
+    ]
+    return ", ".join(changed)
+
+
+def _said(settings: Mapping[str, Any], name: str) -> str:
+    return _short(settings[name]) if settings.get(name) is not None else "not said"
+
+
+def _text_change(before: str, after: str, place: str) -> str:
+    pairs = enumerate(zip(before, after, strict=False))
+    changed = next((at for at, (was, now) in pairs if was != now), min(len(before), len(after)))
+    line_start = before.rfind("\n", 0, changed) + 1
+    line = before.count("\n", 0, changed) + 1
+    start = max(line_start, changed - _SHOWN // 2)
+    return f"line {line}{place} was {_quoted(before, start)}, is {_quoted(after, start)}"
+
+
+def _quoted(text: str, start: int) -> str:
+    line = text[start:].partition("\n")[0]
+    before = "…" if start and text[start - 1] != "\n" else ""
+    return f'"{before}{printable(line, _SHOWN)}"'
+
+
+def _changes(before: object, after: object, path: str) -> Iterator[str]:
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for name in [*before, *(name for name in after if name not in before)]:
+            place = f"{path}.{printable(str(name), _SHOWN)}"
+            if name not in after:
+                yield f"{place} is gone"
+            elif name not in before:
+                yield f"{place} is new"
+            else:
+                yield from _changes(before[name], after[name], place)
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for number, (was, now) in enumerate(zip(before, after, strict=True)):
+            yield from _changes(was, now, f"{path}[{number}]")
+    elif not _is_same(before, after):
+        yield f"{path} was {_short(before)}, is {_short(after)}"
+
+
+def _is_same(before: object, after: object) -> bool:
+    """Whether two values are one in JSON, where 0 and 0.0 are the same number, and 0 is not false."""
+    kinds = {float if type(value) is int else type(value) for value in (before, after)}
+    return len(kinds) == 1 and before == after
+
+
+def _short(value: object) -> str:
+    return printable(json.dumps(value, ensure_ascii=False), _SHOWN)
+
+
+#: the version of a recording's file
+RECORDING_VERSION = 1
+
+
+_PARAMS = ("max_tokens", "temperature", "seed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """One attempt, as far as it can be said again."""
+
+    key: CaseKey
+    repeat: int
+    #: who answered: engine, model, response format
+    engine: Mapping[str, Any]
+    #: how it was sampled, as far as it was said; for people
+    params: Mapping[str, Any] = field(default_factory=dict)
+    prompt: Prompt
+    #: as the engine was asked for it
+    schema: Schema
+    answer: Completion | Declined
+    #: what was said of engine and sampling, by the `test` and by the `run`; None: 0.1.0 did not keep it
+    said: Mapping[str, Mapping[str, Any]] | None = None
+
+    @classmethod
+    def of(cls, request: Request, schema: Schema, answer: Completion | Declined, info: EngineInfo) -> Recording:
+        """The recording of one call."""
+        params = {name: getattr(request.params, name) for name in _PARAMS}
+        return cls(
+            key=request.key,
+            repeat=request.repeat,
+            engine={
+                "engine": info.engine,
+                "model": info.model,
+                "response_format": info.response_format.value,
+                "streaming": info.streaming,
+            },
+            params={name: value for name, value in params.items() if value is not None},
+            prompt=request.prompt,
+            schema=schema,
+            answer=answer,
+            said=request.origin.said,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The recording as JSON values, every text a list of its lines."""
+        answer = generation_to_dict(self.answer)
+        answer = {name: value for name, value in answer.items() if name != "sent" and value is not None}
+        for part in ("timing", "usage"):
+            known = {name: _rounded(value) for name, value in answer.get(part, {}).items() if value is not None}
+            answer |= {part: known} if part in answer else {}
+        if isinstance(self.answer, Completion):
+            answer["text"] = self.answer.text.split("\n")
+        messages = [{"role": one.role, "content": one.content.split("\n")} for one in self.prompt.messages]
+        return {
+            "recording": RECORDING_VERSION,
+            "task": self.key.task,
+            "id": self.key.id,
+            "repeat": self.repeat,
+            **self.engine,
+            "params": dict(self.params),
+            **({} if self.said is None else {"said": {name: dict(part) for name, part in self.said.items()}}),
+            "messages": messages,
+            "answer": answer,
+            "schema": self.schema,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Recording:
+        """The inverse of `to_dict`; RecordError says what is missing."""
+        try:
+            answer = dict(expect(data["answer"], "answer", Mapping))
+            if answer["type"] == "completion":
+                answer["text"] = _joined(answer["text"], "answer.text")
+            answer = {"timing": None, "sent": None, **answer, "usage": dict(answer.get("usage", {}))}
+            GENERATION.check(answer)
+            generation = generation_from_dict(answer)
+            if not isinstance(generation, Completion | Declined):
+                raise TypeError("a broken call is no answer")
+            said = {name: expect(data[name], name, str) for name in ("engine", "model", "response_format")}
+            response_format = ResponseFormat(said["response_format"]).value
+            streaming = expect(data["streaming"], "streaming", bool)
+            return cls(
+                key=CaseKey(task=expect(data["task"], "task", str), id=expect(data["id"], "id", str)),
+                repeat=expect(data["repeat"], "repeat", int),
+                engine={**said, "response_format": response_format, "streaming": streaming},
+                params={
+                    name: expect(value, name, int, float)
+                    for name, value in expect(data.get("params", {}), "params", Mapping).items()
+                    if name in _PARAMS
+                },
+                prompt=Prompt(messages=tuple(map(_message, expect(data["messages"], "messages", list)))),
+                schema=expect(data["schema"], "schema", Mapping, bool),
+                answer=generation,
+                said=None
+                if (asked := expect(data.get("said"), "said", Mapping, NoneType)) is None
+                else {name: dict(expect(asked[name], name, Mapping)) for name in ("test", "run")},
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            message = f"not a recording of pytest-jsbench: {type(error).__name__}: {error}"
+            raise RecordError(message) from error
+
+    def to_compare(self) -> dict[str, Any]:
+        """All but how long it took, which is another every time, and what its settings were before they were said."""
+        data = {name: value for name, value in self.to_dict().items() if name != "said"}
+        return {**data, "answer": {name: value for name, value in data["answer"].items() if name != "timing"}}
+
+
+class Recordings:
+    """A folder of recordings: a folder per task, a file per attempt."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, key: CaseKey, repeat: int) -> Path:
+        """Where an attempt is recorded; `~` is in no id."""
+        number = f"~{repeat + 1}" if repeat else ""
+        return self.folder / key.task / f"{key.id}{number}.json"
+
+    def read(self, key: CaseKey, repeat: int) -> Recording | None:
+        """The recording of an attempt; None where there is none, RecordError where it cannot be read."""
+        path = self.path(key, repeat)
+        return self._read(path) if path.exists() else None
+
+    def write(self, recording: Recording) -> None:
+        """Write the recording, unless the same was said before: a file changes when an answer does."""
+        path = self.path(recording.key, recording.repeat)
+        try:
+            before = self._read(path) if path.exists() else None
+        except RecordError:
+            before = None
+        if not inside(self.folder, path.parent):
+            message = f"cannot write {path}: it leads out of {self.folder}, and no answer is recorded through a link"
+            raise RecordError(message)
+        if before is not None and before.to_compare() == recording.to_compare() and _same_settings(before, recording):
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            message = f"cannot write {path}: {error.strerror or error}"
+            raise RecordError(message) from error
+        # it is there to be committed
+        write_atomically(path, json_text(recording.to_dict(), indent=2) + "\n", shared=True)
+
+    def of_test(self, first: CaseKey, repeat: int) -> list[Recording]:
+        """What was recorded of one run of a test, by the first of its questions, in their order."""
+        number = f"~{repeat + 1}" if repeat else ""
+        paths = [self.path(first, repeat), *(self.folder / first.task).glob(f"{first.id}@*{number}.json")]
+        found = [self._read(path) for path in paths if path.is_file() and (repeat or "~" not in path.name)]
+        found = [one for one in found if one.repeat == repeat and one.key.is_of_test(first)]
+        return sorted(found, key=lambda one: one.key.number)
+
+    def all(self) -> Iterator[Recording]:
+        """Every recording in the folder, in the order of their names."""
+        for path in sorted(self.folder.glob("*/*.json")):
+            yield self._read(path)
+
+    def _read(self, path: Path) -> Recording:
+        data = FileReader(root=self.folder, error=RecordError).read_json(path)
+        try:
+            return Recording.from_dict(expect(data, "it", Mapping))
+        except (TypeError, RecordError) as error:
+            message = f"{path}: {error}"
+            raise RecordError(message) from error
+
+
+def _message(data: object) -> Message:
+    said = expect(data, "a message", Mapping)
+    return Message(role=expect(said["role"], "role", str), content=_joined(said["content"], "content"))
+
+
+def _joined(lines: object, name: str) -> str:
+    """The text of which a recording holds the lines."""
+    return "\n".join(expect(line, f"a line of {name}", str) for line in expect(lines, name, list))
+
+
+def _same_settings(before: Recording, now: Recording) -> bool:
+    """Whether the same was said of engine and sampling; what 0.1.0 wrote stands as long as the answer does."""
+    return before.said is None or before.said == now.said
+
+
+def _rounded(value: object) -> object:
+    return round(value, 3) if isinstance(value, float) else value

@@ -1,0 +1,183 @@
+"""
+The `replay` engine: what a run recorded, said again; no key, no call, and the timings of then.
+
+`--jsbench-engine-option records=PATH` names a records.jsonl or the folder it is in.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.core.errors import EngineError, JSBenchError
+from pytest_jsbench.core.generations import (
+    CallError,
+    Completion,
+    Decided,
+    Declined,
+    EngineInfo,
+    Failed,
+    FaultKind,
+    ResponseFormat,
+    Sent,
+)
+from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.engines.options import Options
+from pytest_jsbench.engines.recorded.recordings import settings_change
+from pytest_jsbench.runs import journal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+
+    from pytest_jsbench.core.cases import CaseKey
+    from pytest_jsbench.core.generations import Request
+    from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.runs.records import Record, RunMetadata
+
+OPTIONS = frozenset({"records", "strict"})
+#: the same would come again, so that another try is not worth its wait
+_NEVER = float("inf")
+
+
+class ReplayEngine:
+    """Says what was recorded."""
+
+    def __init__(
+        self, records: Mapping[tuple[CaseKey, int], Record], info: EngineInfo, source: Path, *, strict: bool
+    ) -> None:
+        #: whether an answer that was asked for with other settings is none
+        self._strict = strict
+        self._records = records
+        self._of_task: dict[tuple[str, int], list[Record]] = {}
+        for record in records.values():
+            self._of_task.setdefault((record.key.task, record.repeat), []).append(record)
+        self._info = info
+        self._source = source
+
+    @property
+    def info(self) -> EngineInfo:
+        """Who answered then, for reports."""
+        return self._info
+
+    def generate(self, request: Request) -> Completion | Declined:
+        """The recorded answer; CallError where the recorded call broke, or nothing fits the request."""
+        record = self._find(request)
+        generation = None if record is None else record.generation
+        if record is None or generation is None:
+            raise CallError(FaultKind.ENGINE, f"no answer for {request.key} in {self._source}")
+        if record.schema_digest != digest(request.schema):
+            message = f"{request.key} was recorded with another schema; give the dataset of that run"
+            raise CallError(FaultKind.ENGINE, message)
+        if isinstance(generation, Failed):
+            raise CallError(generation.kind, generation.message, status=generation.status, retry_after=_NEVER)
+        if isinstance(generation, Decided):
+            message = f"{request.key} was recorded with --jsbench-instances: there is no answer to say again"
+            raise CallError(FaultKind.ENGINE, message)
+        who = record.answered_by
+        used = {"model": self._info.model if who is None else who.model, "response_format": self._info.response_format}
+        params = {} if record.params is None else asdict(record.params)
+        settings = settings_change(None, {**used, **params}, request.origin.said)
+        if settings and self._strict:
+            raise CallError(FaultKind.ENGINE, f"{request.key} was recorded with other settings: {settings}")
+        if record.params is None and not settings:
+            return generation
+        sent = generation.sent or Sent(response_format=self._info.response_format)
+        return replace(generation, sent=replace(sent, params=record.params, asked_otherwise=settings or None))
+
+    def _find(self, request: Request) -> Record | None:
+        """The record of the same question of the same test, of equal ones the n-th; or else of the same place."""
+        first, place = request.origin.first, self._records.get((request.key, request.repeat))
+        if first is None:
+            return place
+        of_test = [one for one in self._of_task.get((first.task, request.repeat), ()) if one.key.is_of_test(first)]
+        equal = [
+            one
+            for one in sorted(of_test, key=lambda one: one.key.number)
+            if one.prompt == request.prompt and one.schema_digest == digest(request.schema)
+        ]
+        return equal[request.origin.equal_before] if request.origin.equal_before < len(equal) else place
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class ReplayFactory:
+    """Builds the `replay` engine."""
+
+    concurrency = 16
+    shared = False
+    max_tokens = 2048
+
+    def check(self, config: EngineConfig) -> None:
+        """See that the records are there, and hold answers."""
+        if _metadata(config).redacted:
+            message = f"engine '{config.name}': {_path(config)} was written with --jsbench-redact: it holds digests of "
+            raise EngineError(message + "the answers, which cannot be said again; record the run without it")
+
+    def describe(self, config: EngineConfig) -> EngineInfo:
+        """Who answered then."""
+        return _describe(config, _metadata(config))
+
+    def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
+        """Nothing is shared."""
+        return nullcontext(config)
+
+    def build(self, config: EngineConfig) -> ReplayEngine:
+        """The engine, with the records read."""
+        path = _path(config)
+        strict = Options(config, OPTIONS).flag("strict", default=False)
+        info = _describe(config, _metadata(config))
+        try:
+            content = journal.read_run(path)
+        except JSBenchError as error:
+            raise _unreadable(config, error) from error
+        return ReplayEngine(
+            {(record.key, record.repeat): record for record in content.records}, info, path, strict=strict
+        )
+
+
+def _path(config: EngineConfig) -> Path:
+    options = Options(config, OPTIONS)
+    if "records" not in config.options:
+        message = (
+            f"engine '{config.name}' needs records: --jsbench-engine-option records=PATH, a run's records.jsonl or "
+            "the folder it is in"
+        )
+        raise EngineError(message)
+    return Path(options.text("records", default=""))
+
+
+def _metadata(config: EngineConfig) -> RunMetadata:
+    try:
+        files = journal.find_files(_path(config))
+        # one of a run that was killed may not have been begun
+        return journal.read_metadata(next((file for file in files if file.stat().st_size), files[0]))
+    except EngineError:
+        raise
+    except JSBenchError as error:
+        raise _unreadable(config, error) from error
+
+
+def _unreadable(config: EngineConfig, error: JSBenchError) -> EngineError:
+    return EngineError(f"engine '{config.name}': {error}")
+
+
+def _describe(config: EngineConfig, metadata: RunMetadata) -> EngineInfo:
+    try:
+        response_format = ResponseFormat(metadata.response_format)
+    except ValueError as error:
+        raise EngineError(f"engine '{config.name}': {error}") from error
+    return EngineInfo(
+        engine=config.name,
+        model=metadata.model,
+        response_format=response_format,
+        streaming=metadata.streaming,
+        provider=metadata.provider,
+        details={"replayed_engine": metadata.engine, "replayed_run": metadata.run_id},
+    )
+
+
+FACTORY = ReplayFactory()

@@ -1,1 +1,0 @@
-"""What is written of a run when it ends: one module per format."""

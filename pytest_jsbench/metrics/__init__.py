@@ -1,0 +1,1 @@
+"""Numbers of records: intervals, summaries, comparisons, prices and gates."""

@@ -1,0 +1,211 @@
+"""How each case ended, in few words: what two runs are compared by."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.core.errors import RecordError
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.metrics.statistics import PairedDifference, paired_difference
+from pytest_jsbench.verdicts import FailureType
+
+if TYPE_CHECKING:
+    from pytest_jsbench.core.cases import CaseKey
+    from pytest_jsbench.runs.records import Record
+
+PASSED = "passed"
+MISSING = "missing"
+#: they say nothing about the model
+UNDECIDED = frozenset({MISSING, FailureType.API_ERROR.value, FailureType.UNJUDGED.value})
+_ENDS = frozenset({PASSED, MISSING, *FailureType})
+_DIGEST = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseOutcome:
+    """One case's attempts, in order: each `passed`, `missing` or a failure type."""
+
+    #: the first hex digits of the schema's digest; empty where no attempt was recorded
+    schema: str
+    attempts: tuple[str, ...]
+
+    @property
+    def passes(self) -> int:
+        """The attempts that passed."""
+        return self.attempts.count(PASSED)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every attempt passed."""
+        return self.passes == len(self.attempts)
+
+    @property
+    def decided(self) -> tuple[str, ...]:
+        """The attempts that say something about the model."""
+        return tuple(end for end in self.attempts if end not in UNDECIDED)
+
+    @property
+    def flaky(self) -> bool:
+        """Whether it passed at times, and at times did not."""
+        return 0 < self.passes < len(self.decided)
+
+    def first(self, count: int) -> CaseOutcome:
+        """The case as it ended after so many attempts."""
+        return CaseOutcome(schema=self.schema, attempts=self.attempts[:count])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The outcome as JSON values."""
+        return {"schema": self.schema, "attempts": list(self.attempts)}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> CaseOutcome:
+        """The inverse of `to_dict`; RecordError where it is none."""
+        attempts = data.get("attempts") if isinstance(data, Mapping) else None
+        schema = data.get("schema", "") if isinstance(data, Mapping) else None
+        if not isinstance(schema, str) or not isinstance(attempts, list) or not attempts:
+            message = 'a case is not {"schema": digits, "attempts": [how each ended]}'
+            raise RecordError(message)
+        if unknown := [end for end in attempts if not isinstance(end, str) or end not in _ENDS]:
+            end = printable(repr(unknown[0]), 40)
+            message = f"an attempt cannot end in {end}; expected passed, missing or a failure type"
+            raise RecordError(message)
+        return cls(schema=schema, attempts=tuple(attempts))
+
+
+def outcomes(planned: Iterable[CaseKey], records: Iterable[Record]) -> dict[CaseKey, CaseOutcome]:
+    """How each case ended, in the order of the plan; cases whose own schema is broken are left out."""
+    plan = Counter(planned)
+    by_case: dict[CaseKey, list[Record]] = {key: [] for key in plan}
+    for record in records:
+        by_case.setdefault(record.key, []).append(record)
+    return {
+        key: _outcome(attempts, planned=plan[key])
+        for key, attempts in by_case.items()
+        if not any(record.excluded for record in attempts)
+    }
+
+
+def _outcome(records: list[Record], *, planned: int) -> CaseOutcome:
+    ordered = sorted(records, key=lambda record: record.repeat)
+    ends = [record.verdict.failure_type.value if record.verdict.failure_type else PASSED for record in ordered]
+    schema = (ordered[0].schema_digest or "").removeprefix("sha256:")[:_DIGEST] if ordered else ""
+    return CaseOutcome(schema=schema, attempts=(*ends, *[MISSING] * (planned - len(ends))))
+
+
+#: below it, a difference is called real
+SIGNIFICANCE = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What became of the cases that two runs share; a case passes when all its attempts do."""
+
+    #: over the cases that both runs decided
+    difference: PairedDifference
+    #: with every undecided case of the second run counted as a failure
+    worst: PairedDifference
+    newly_failing: tuple[CaseKey, ...]
+    newly_passing: tuple[CaseKey, ...]
+    #: cases in both runs of which one or the other says nothing about the model
+    undecided: tuple[CaseKey, ...]
+    #: cases of one name whose schemas are not the same
+    changed: tuple[CaseKey, ...]
+    #: cases in the first run alone, and in the second alone
+    first_alone: int
+    second_alone: int
+    #: cases that one run asked more often than the other; they are compared by the first attempts, as many as both made
+    shortened: int
+
+    @property
+    def real(self) -> bool:
+        """Whether chance alone would rarely do it."""
+        return self.difference.p_value < SIGNIFICANCE
+
+    @property
+    def sentence(self) -> str:
+        """What a reader should take away, in one plain sentence."""
+        found = self.difference
+        if found.value is None:
+            return "no case was decided in both runs: nothing can be compared"
+        cases = "1 case" if found.n == 1 else f"{found.n} cases"
+        if not (found.first_only or found.second_only):
+            return f"the same verdict on each of {cases}"
+        more = "more" if found.value > 0 else "fewer"
+        said = f"{abs(found.second_only - found.first_only)} {more} of {cases} pass"
+        if found.value == 0:
+            said = f"as many of {cases} pass"
+        interval = f"({found.value:+.3f}, 95 % interval {found.ci_low:+.3f} to {found.ci_high:+.3f})"
+        return f"{said} {interval}: {conclusion(found, found.p_value)}"
+
+    def to_dict(self, *, source: str) -> dict[str, Any]:
+        """The comparison as JSON values; `source` says what was compared with."""
+        found = self.difference
+        return {
+            "source": source,
+            "n": found.n,
+            "difference": found.value,
+            "difference_ci_low": found.ci_low,
+            "difference_ci_high": found.ci_high,
+            "p_value": found.p_value,
+            "newly_failing": [str(key) for key in self.newly_failing],
+            "newly_passing": [str(key) for key in self.newly_passing],
+            "undecided": [str(key) for key in self.undecided],
+            "changed": [str(key) for key in self.changed],
+            "sentence": self.sentence,
+        }
+
+
+def conclusion(found: PairedDifference, p_value: float) -> str:
+    """Whether it is more than chance, by the exact test; and why, where the interval alone would say otherwise."""
+    real = p_value < SIGNIFICANCE
+    said = "a real difference" if real else "not distinguishable from no change"
+    zero = found.ci_low is None or found.ci_high is None or found.ci_low <= 0 <= found.ci_high
+    why = "" if real is not zero else f"; the interval {'holds' if zero else 'leaves out'} 0, but is approximate"
+    return f"{said} (exact test: p = {p_value:.2g}{why})"
+
+
+def compare(first: Mapping[CaseKey, CaseOutcome], second: Mapping[CaseKey, CaseOutcome]) -> Comparison:
+    """What changed from the first run to the second, over the cases of both, by as many attempts as both made."""
+    shared = [key for key in second if key in first]
+    changed = tuple(key for key in shared if _differ(first[key], second[key]))
+    pairs = {key: _as_many(first[key], second[key]) for key in shared if key not in set(changed)}
+    decided = {key: pair for key, pair in pairs.items() if not any(map(_undecided, pair))}
+    counted = {key: pair for key, pair in pairs.items() if not _undecided(pair[0])}
+    return Comparison(
+        difference=_difference(decided),
+        worst=_difference(counted),
+        newly_failing=tuple(key for key, (was, now) in decided.items() if was.passed and not now.passed),
+        newly_passing=tuple(key for key, (was, now) in decided.items() if now.passed and not was.passed),
+        undecided=tuple(key for key in pairs if key not in decided),
+        changed=changed,
+        first_alone=len(first) - len(shared),
+        second_alone=len(second) - len(shared),
+        shortened=sum(len(first[key].attempts) != len(second[key].attempts) for key in pairs),
+    )
+
+
+def _differ(first: CaseOutcome, second: CaseOutcome) -> bool:
+    return bool(first.schema and second.schema) and first.schema != second.schema
+
+
+def _as_many(first: CaseOutcome, second: CaseOutcome) -> tuple[CaseOutcome, CaseOutcome]:
+    count = min(len(first.attempts), len(second.attempts))
+    return first.first(count), second.first(count)
+
+
+def _undecided(outcome: CaseOutcome) -> bool:
+    """Whether no one can say if the case passed: no attempt failed, and one of them says nothing."""
+    return not outcome.passed and all(end in UNDECIDED for end in outcome.attempts if end != "passed")
+
+
+def _difference(pairs: Mapping[CaseKey, tuple[CaseOutcome, CaseOutcome]]) -> PairedDifference:
+    ends = [(was.passed, now.passed) for was, now in pairs.values()]
+    return paired_difference(
+        both=ends.count((True, True)),
+        first_only=ends.count((True, False)),
+        second_only=ends.count((False, True)),
+        neither=ends.count((False, False)),
+    )

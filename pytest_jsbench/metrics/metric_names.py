@@ -1,0 +1,249 @@
+"""Figures by name: what a gate can be held against, and how much of it is certain."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.core.errors import GateError
+from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, COUNTS, RATES, SPREAD, TIMES, TOKENS, Metrics
+from pytest_jsbench.metrics.statistics import Distribution, Proportion, proportion
+from pytest_jsbench.metrics.summary import KeywordMetrics, Summary
+from pytest_jsbench.schemas.keywords import KEYWORDS
+from pytest_jsbench.verdicts import FailureType
+
+if TYPE_CHECKING:
+    from pytest_jsbench.metrics.comparison import Comparison
+
+_TIMINGS = tuple(f"{time}_{part}" for time in TIMES for part in SPREAD)
+_FAILURES = tuple(f"{group}.{kind}" for group in ("failure_rates", "failure_counts") for kind in COUNTED_FAILURES)
+#: what there is of a run and of each task
+METRICS = frozenset({*RATES, *COUNTS, *_TIMINGS, *_FAILURES, *TOKENS, "cost", "n"})
+_OF_KEYWORD = frozenset({"pass_rate", "failures", "attempts", "decisions", "wrong_decisions"})
+_OF_BASELINE = frozenset({"difference", "p_value", "newly_failing", "newly_passing", "n"})
+_BOUND = re.compile(r"[._](ci_low|ci_high)$")
+_NEVER = float("inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A number, and the least and the most that it could be, had every attempt said something."""
+
+    #: None where nothing was measured
+    value: float | None
+    low: float | None
+    high: float | None
+    #: the number for people
+    shown: str
+
+    @property
+    def certain(self) -> bool:
+        """Whether no attempt is missing that could change it."""
+        return self.low == self.high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricName:
+    """The name of a figure, taken apart: `Github_easy.failure_rates.truncated.ci_high`."""
+
+    text: str
+    metric: str
+    #: None: the figure itself
+    bound: str | None = None
+    task: str | None = None
+    keyword: str | None = None
+    baseline: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> MetricName:
+        """Read a name; GateError offers the nearest one where there is none of it."""
+        found = _BOUND.search(text)
+        bound = found and found.group(1)
+        path = text[: found.start()] if found else text
+        metric = _tail(path, METRICS)
+        if path.startswith("keywords.") and (tail := _tail(path, _OF_KEYWORD)):
+            keyword = path.removeprefix("keywords.").removesuffix(tail).removesuffix(".")
+            name = cls(text=text, metric=tail, bound=bound, keyword=_known(keyword, KEYWORDS, text, "keyword"))
+        elif path.startswith("baseline."):
+            tail = _known(path.removeprefix("baseline."), _OF_BASELINE, text, "figure of a baseline")
+            name = cls(text=text, metric=tail, bound=bound, baseline=True)
+        elif metric:
+            prefix = path.removesuffix(metric).removesuffix(".")
+            name = cls(text=text, metric=metric, bound=bound, task=prefix.removeprefix("tasks.") or None)
+        else:
+            raise GateError(_unknown(text.rpartition(".")[2] if "." in text else text, METRICS, text, "metric"))
+        if bound and not name.is_rate:
+            message = f"{text!r}: only a rate has an interval, and {name.metric} is none"
+            raise GateError(message)
+        return name
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether it is between 0 and 1 and has an interval."""
+        return self.metric in {*RATES, "difference"} or self.metric.startswith("failure_rates.")
+
+    def check_task(self, tasks: Iterable[str]) -> None:
+        """GateError where the name's task is none of these."""
+        if self.task is not None:
+            _known(self.task, frozenset(tasks), self.text, "task or metric")
+
+
+def _tail(path: str, metrics: frozenset[str]) -> str:
+    """The metric that the path ends in; empty where it ends in none."""
+    parts = path.split(".")
+    for count in (2, 1):
+        if (tail := ".".join(parts[-count:])) in metrics:
+            return tail
+    return ""
+
+
+def _known(name: str, names: frozenset[str], text: str, kind: str) -> str:
+    if name not in names:
+        raise GateError(_unknown(name, names, text, kind))
+    return name
+
+
+def _unknown(name: str, names: frozenset[str], text: str, kind: str) -> str:
+    close = difflib.get_close_matches(name, sorted(names), n=1)
+    offer = f"did you mean '{close[0]}'?" if close else f"expected one such as {', '.join(sorted(names)[:4])}"
+    return f"{text!r}: no {kind} {name!r}: {offer}"
+
+
+def figure(name: MetricName, summary: Summary, comparison: Comparison | None = None) -> Figure:
+    """The figure of that name."""
+    if name.baseline:
+        return _of_baseline(name, comparison)
+    if name.keyword is not None:
+        return _of_keyword(name, summary.keywords.get(name.keyword), summary.total)
+    metrics = summary.total if name.task is None else summary.tasks.get(name.task)
+    if metrics is None or metrics.judged == 0:
+        return _nothing("nothing judged")
+    return _of_metrics(name, metrics)
+
+
+def _of_metrics(name: MetricName, metrics: Metrics) -> Figure:
+    metric, unknown = name.metric, metrics.errors + metrics.unjudged
+    group, _, kind = metric.partition(".")
+    if group == "failure_rates":
+        return _failure_rate(name, FailureType(kind), metrics)
+    if group == "failure_counts":
+        return _count(metrics.failure_counts[FailureType(kind)], more=_undecided(FailureType(kind), metrics))
+    if metric in RATES:
+        return _rate(name, metric, metrics)
+    if metric in _TIMINGS:
+        time, _, part = metric.rpartition("_")
+        return _time(getattr(metrics, time), part, metrics.errors)
+    if metric in TOKENS:
+        return _sum(getattr(metrics.tokens, metric), complete=metrics.errors == 0)
+    if metric == "cost":
+        priced = metrics.priced == metrics.completions + metrics.declined
+        return _sum(metrics.cost, complete=metrics.errors == 0 and priced)
+    if metric == "n":
+        return _count(metrics.judged)
+    return _count(getattr(metrics, metric), more=unknown if metric in {"passed", "valid"} else 0)
+
+
+def _rate(name: MetricName, metric: str, metrics: Metrics) -> Figure:
+    """A rate with its range: the broken and unjudged attempts all for the worse, and all for the better."""
+    rate: Proportion = getattr(metrics, metric)
+    errors, unknown = metrics.errors, metrics.errors + metrics.unjudged
+    if metric == "error_rate":
+        return _range(name, rate)
+    if metric == "declared_coverage":
+        return _range(name, rate, more=errors)
+    if metric == "declared_coverage_excluding_errors":
+        return _range(name, rate, unseen=errors)
+    if metric == "empirical_coverage":
+        return _range(name, rate, more=metrics.unjudged, unseen=errors)
+    return _range(name, rate, more=unknown)
+
+
+def _failure_rate(name: MetricName, kind: FailureType, metrics: Metrics) -> Figure:
+    rate = proportion(metrics.failure_counts[kind], metrics.planned, design_effect=metrics.pass_rate.design_effect)
+    return _range(name, rate, more=_undecided(kind, metrics))
+
+
+def _undecided(kind: FailureType, metrics: Metrics) -> int:
+    """Attempts that might have ended so, and said nothing instead."""
+    exact = kind in {FailureType.API_ERROR, FailureType.UNJUDGED}
+    return 0 if exact else metrics.errors + metrics.unjudged
+
+
+def _range(name: MetricName, rate: Proportion, *, more: int = 0, unseen: int = 0) -> Figure:
+    """`more` attempts of those counted may yet be successes; `unseen` ones are not even counted."""
+    n = rate.n + unseen
+    if rate.value is None:
+        return _nothing("nothing judged")
+    least = proportion(rate.successes, n, design_effect=rate.design_effect)
+    most = proportion(min(n, rate.successes + more + unseen), n, design_effect=rate.design_effect)
+    part = name.bound or "value"
+    shown = f"{rate.successes}/{rate.n} = {rate.value:.4g}"
+    if name.bound:
+        shown = f"{getattr(rate, part):.4g} ({shown})"
+    return Figure(value=getattr(rate, part), low=getattr(least, part), high=getattr(most, part), shown=shown)
+
+
+def _time(spread: Distribution, part: str, errors: int) -> Figure:
+    """A broken call could have been as quick or as slow as any."""
+    value: float | None = getattr(spread, part)
+    if part == "count":
+        return _count(spread.count, more=errors)
+    if value is None:
+        return _nothing("nothing measured")
+    low, high = (getattr(spread.with_others(errors, end), part) for end in (0.0, _NEVER))
+    return Figure(value=value, low=low, high=high, shown=f"{value:.4g}")
+
+
+def _sum(value: float | None, *, complete: bool) -> Figure:
+    """A sum over the attempts that reported it; the others may have taken any amount."""
+    if value is None:
+        return _nothing("nothing reported")
+    return Figure(value=value, low=value, high=value if complete else _NEVER, shown=f"{value:.6g}")
+
+
+def _count(value: int, *, more: float = 0) -> Figure:
+    return Figure(value=value, low=value, high=value + more, shown=str(value))
+
+
+def _nothing(reason: str) -> Figure:
+    return Figure(value=None, low=None, high=None, shown=reason)
+
+
+def _of_keyword(name: MetricName, metrics: KeywordMetrics | None, total: Metrics) -> Figure:
+    if metrics is None or metrics.pass_rate.n == 0 or total.judged == 0:
+        return _nothing("nothing judged")
+    if name.metric == "pass_rate":
+        # a broken call is among the attempts already; one that never ran may have been of any case
+        return _range(name, metrics.pass_rate, more=total.failed + total.unjudged, unseen=total.missing)
+    if name.metric == "decisions":
+        return _count(metrics.wrong_decisions.n)
+    if name.metric == "wrong_decisions":
+        if metrics.wrong_decisions.n == 0:
+            return _nothing("nothing decided")
+        return _count(metrics.wrong_decisions.successes, more=_NEVER if total.errors else 0)
+    if name.metric == "failures":
+        if metrics.failures is None:
+            return _nothing("decisions do not say of which keyword they are")
+        return _count(metrics.failures, more=total.errors + total.unjudged)
+    return _count(metrics.pass_rate.n)
+
+
+def _of_baseline(name: MetricName, comparison: Comparison | None) -> Figure:
+    if comparison is None or comparison.difference.value is None or comparison.worst.value is None:
+        return _nothing("nothing to compare")
+    found, worst = comparison.difference, comparison.worst
+    undecided = worst.n - found.n
+    if name.metric == "newly_failing":
+        return _count(found.first_only, more=undecided)
+    if name.metric == "newly_passing":
+        return _count(found.second_only, more=undecided)
+    if name.metric == "n":
+        return _count(found.n)
+    if name.metric == "p_value":
+        low, high = (found.p_value, found.p_value) if not undecided else (0.0, 1.0)
+        return Figure(value=found.p_value, low=low, high=high, shown=f"{found.p_value:.4g}")
+    value, least = (getattr(one, name.bound or "value") for one in (found, worst))
+    return Figure(value=value, low=least, high=value if not undecided else 1.0, shown=f"{value:+.4g}")

@@ -1,0 +1,176 @@
+"""Metrics: the figures of some attempts. Every formula is in docs/metrics.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_jsbench.core.generations import FaultKind
+from pytest_jsbench.metrics.statistics import Distribution, Proportion, proportion
+from pytest_jsbench.runs.records import MissingReason
+from pytest_jsbench.verdicts import FailureType, Note
+
+#: the failure types that can be held against an attempt; a broken schema excludes its case instead
+COUNTED_FAILURES = tuple(kind for kind in FailureType if kind is not FailureType.INVALID_SCHEMA)
+
+#: the proportions among the metrics
+RATES = (
+    "declared_coverage",
+    "declared_coverage_excluding_errors",
+    "empirical_coverage",
+    "pass_rate",
+    "pass_at_k",
+    "pass_hat_k",
+    "error_rate",
+    "over_constraint",
+    "under_constraint",
+)
+COUNTS = (
+    "cases",
+    "planned",
+    "excluded",
+    "completions",
+    "declined",
+    "failed",
+    "missing",
+    "unjudged",
+    "disputed",
+    "errors",
+    "judged",
+    "retries",
+    "priced",
+    "passed",
+    "valid",
+)
+TIMES = ("ttft", "tpot", "tgt", "gct", "grammar_compilation", "queue")
+SPREAD = ("count", "mean", "p50", "p90", "p95", "p99", "max")
+TOKENS = ("input_tokens", "output_tokens", "total_tokens", "cached_tokens", "reasoning_tokens")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """Sums over the attempts that reported them; None where none did."""
+
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_tokens: int | None
+    reasoning_tokens: int | None
+
+    @property
+    def total_tokens(self) -> int | None:
+        """Input and output together; None when either is unknown."""
+        if self.input_tokens is None or self.output_tokens is None:
+            return None
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics:
+    """The metrics of a set of attempts: one task's, or a whole run's."""
+
+    #: attempts that were to be made, less those whose own schema is broken
+    planned: int
+    #: attempts whose case's own schema is broken
+    excluded: int
+    completions: int
+    declined: int
+    #: calls that broke
+    failed: int
+    #: planned, and without a record
+    missing: int
+    #: of these, those of which it is known why
+    missing_reasons: Mapping[MissingReason, int]
+    unjudged: int
+    disputed: int
+    declared_coverage: Proportion
+    declared_coverage_excluding_errors: Proportion
+    empirical_coverage: Proportion
+    pass_rate: Proportion
+    #: cases of which at least one attempt passed, and of which all did
+    pass_at_k: Proportion
+    pass_hat_k: Proportion
+    failure_counts: Mapping[FailureType, int]
+    #: attempts by the codes that the project's own classifiers gave them, most first; only codes that occurred
+    code_counts: Mapping[str, int]
+    #: what was seen on the way to verdicts and did not decide them
+    note_counts: Mapping[Note, int]
+    #: failed tries before the outcomes
+    retries: int
+    #: broken calls, by whose fault they were
+    fault_counts: Mapping[FaultKind, int]
+    #: valid labelled answers that the grammar rejects, of those it was asked about
+    over_constraint: Proportion
+    #: invalid labelled answers that the grammar accepts, of those it was asked about
+    under_constraint: Proportion
+    ttft: Distribution
+    tpot: Distribution
+    tgt: Distribution
+    gct: Distribution
+    grammar_compilation: Distribution
+    #: from being planned to being sent
+    queue: Distribution
+    tokens: Tokens
+    #: US dollars, over the attempts whose cost is known; None where none is
+    cost: float | None
+    #: answered attempts whose cost is known
+    priced: int
+
+    @property
+    def cases(self) -> int:
+        """The cases that were to be attempted."""
+        return self.pass_hat_k.n
+
+    @property
+    def errors(self) -> int:
+        """Attempts that say nothing about the model: broken calls and missing ones."""
+        return self.failed + self.missing
+
+    @property
+    def error_rate(self) -> Proportion:
+        """Attempts that say nothing about the model / planned attempts."""
+        return proportion(self.errors, self.planned)
+
+    @property
+    def judged(self) -> int:
+        """Attempts that were answered or declined, and decided."""
+        return self.completions + self.declined - self.unjudged
+
+    @property
+    def passed(self) -> int:
+        """Attempts that passed."""
+        return self.pass_rate.successes
+
+    @property
+    def valid(self) -> int:
+        """Answers that conform to their schema."""
+        return self.empirical_coverage.successes
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned attempt was answered or declined, and judged."""
+        return not (self.errors or self.unjudged)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The metrics by the names of docs/metrics.md; a rate over nothing is None."""
+        figures: dict[str, Any] = {name: getattr(self, name) for name in COUNTS}
+        figures["missing_reasons"] = {reason.value: self.missing_reasons[reason] for reason in MissingReason}
+        figures["valid_instances"], figures["valid_rejected"] = self.over_constraint.n, self.over_constraint.successes
+        figures["invalid_instances"] = self.under_constraint.n
+        figures["invalid_accepted"] = self.under_constraint.successes
+        figures["fault_counts"] = {kind.value: count for kind, count in self.fault_counts.items() if count}
+        for name in RATES:
+            rate: Proportion = getattr(self, name)
+            figures |= {name: rate.value, f"{name}_ci_low": rate.ci_low, f"{name}_ci_high": rate.ci_high}
+        figures["failure_counts"] = {kind.value: self.failure_counts[kind] for kind in COUNTED_FAILURES}
+        figures["failure_rates"] = {
+            kind.value: proportion(self.failure_counts[kind], self.planned).value for kind in COUNTED_FAILURES
+        }
+        figures["note_counts"] = {note.value: self.note_counts[note] for note in Note}
+        figures["code_counts"] = dict(self.code_counts)
+        for name in TIMES:
+            spread: Distribution = getattr(self, name)
+            figures |= {f"{name}_{part}": getattr(spread, part) for part in SPREAD}
+        figures |= {name: getattr(self.tokens, name) for name in TOKENS}
+        figures["cost"] = self.cost
+        return figures

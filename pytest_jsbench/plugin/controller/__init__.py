@@ -1,0 +1,1 @@
+"""Where reports land: the state of the run, its files, and what the terminal shows."""

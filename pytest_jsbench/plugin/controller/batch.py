@@ -1,0 +1,164 @@
+"""The suite's cases handed in as a provider's batches, before the first of them runs."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.engines.registry import require_batches
+from pytest_jsbench.engines.secrecy import build_batches
+from pytest_jsbench.metrics.prices import price_of
+from pytest_jsbench.plugin.controller.progress import clock, is_watched, write_line
+from pytest_jsbench.runner.batches.answers import BatchAnswers
+from pytest_jsbench.runner.batches.ledger import BatchFile, BatchPart, doubt, read_parts
+from pytest_jsbench.runner.batches.requests import gather
+from pytest_jsbench.runner.batches.submission import Polling, Standing, Submission
+from pytest_jsbench.runner.rate_limits import Admission
+from pytest_jsbench.runs import journal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from pytest_jsbench.plugin.controller.controller import Controller
+    from pytest_jsbench.plugin.session.context import RunContext
+    from pytest_jsbench.plugin.worker.worker import Worker
+
+#: how often a batch is looked at
+POLLING = Polling()
+#: seconds between two lines of progress
+_BETWEEN_LINES = 30.0
+
+
+class Batch:
+    """Hands in what the run would call, once its plan is known, and waits; no test starts before."""
+
+    def __init__(self, config: pytest.Config, active: RunContext, controller: Controller, worker: Worker) -> None:
+        self._config = config
+        self._active = active
+        self._controller = controller
+        self._worker = worker
+        self._handing: Submission | None = None
+        if any("popen" not in spec.partition("//")[0] for spec in config.getoption("tx", None) or ()):
+            message = "--jsbench-batch: a worker on another machine cannot read the answers; use -n, or leave it out"
+            raise pytest.UsageError(message)
+        if active.folder is None and not config.option.collectonly:
+            message = "--jsbench-batch keeps the batch's id in the run's folder: add --jsbench-output=DIR"
+            raise pytest.UsageError(message)
+        self._earlier = _earlier(active)
+
+    def pytest_report_header(self) -> str | None:
+        """Which batches of an earlier run are gone on with."""
+        under_way = [part for part in self._earlier if not part.ended]
+        return f"jsbench: going on with {_listed(under_way)}" if under_way else None
+
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Where this process runs the tests."""
+        self._run(session)
+
+    @pytest.hookimpl(optionalhook=True, trylast=True)
+    def pytest_xdist_node_collection_finished(self) -> None:
+        """Where workers do: none of them is sent a test while this has not returned."""
+        session = self._config.pluginmanager.get_plugin("session")
+        self._run(session)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None, None, None]:
+        """Say, below the summary, what stays with the provider and how to go on with it."""
+        try:
+            return (yield)
+        finally:
+            self._say_what_is_left(terminalreporter)
+
+    def _say_what_is_left(self, reporter: pytest.TerminalReporter) -> None:
+        folder = self._active.folder
+        if self._handing is None or folder is None:
+            return
+        here = Path.cwd()
+        path = folder.relative_to(here) if folder.is_relative_to(here) else folder
+        waiting = [part for part in self._handing.waiting() if part.id is not None]
+        if waiting:
+            reporter.write_line(
+                f"jsbench: {_listed(waiting)} not back yet; to go on with it, and pay nothing twice, the same command "
+                f"with --jsbench-batch --jsbench-resume={path}",
+                yellow=True,
+            )
+        for part in self._handing.file:
+            if part.id is None:
+                reporter.write_line(f"jsbench: {doubt(path / journal.BATCHES, part)}", yellow=True)
+
+    def _run(self, session: Any) -> None:
+        if self._handing is not None or not self._controller.reported.planned or self._config.option.collectonly:
+            return
+        if getattr(session, "testsfailed", 0) and not self._config.option.continue_on_collection_errors:
+            return
+        try:
+            with contextlib.ExitStack() as resources:
+                self._hand_in_and_wait(resources)
+        except JSBenchError as error:
+            message = f"--jsbench-batch: {error}"
+            raise pytest.UsageError(message) from None
+
+    def _hand_in_and_wait(self, resources: contextlib.ExitStack) -> None:
+        active = self._active
+        assert active.folder is not None
+        factory = require_batches(active.factory, active.settings.engine.name)
+        batches = build_batches(factory, active.settings.engine)
+        resources.callback(batches.close)
+        limit = active.run.limits.max_cost
+        handing = self._handing = Submission(
+            batches=batches,
+            file=BatchFile(active.folder / journal.BATCHES, active.metadata, self._earlier),
+            answers=resources.enter_context(BatchAnswers(active.run.answers)),
+            price=None if limit is None else price_of(active.metadata, batch=True),
+            most=limit,
+            polling=POLLING,
+            told=self._say_handed_in,
+        )
+        resources.callback(self._spend, handing)
+        attempts = [attempt for attempt in self._controller.reported.planned if attempt not in active.recorded]
+        handing.hand_in(gather(self._worker.suite_runner(), attempts, active.selected.dataset.case))
+        handing.wait(self._progress(), leave=active.settings.batch == "leave")
+
+    def _spend(self, handing: Submission) -> None:
+        """What the batches cost is no longer there for a project's own tests."""
+        if handing.spent:
+            admission = Admission(self._active.run.shared / "limits.db", self._active.run.limits)
+            admission.spend(handing.spent)
+            admission.close()
+
+    def _say_handed_in(self, part: BatchPart) -> None:
+        if self._config.option.verbose >= 0:
+            write_line(self._config, f"jsbench: {_listed([part])} handed in")
+
+    def _progress(self) -> Callable[[Standing], None]:
+        """A line now and then, where somebody watches."""
+        started = time.perf_counter()
+        said = started
+        watched = is_watched(self._config)
+
+        def say(standing: Standing) -> None:
+            nonlocal said
+            now = time.perf_counter()
+            if watched and (said == started or now - said >= _BETWEEN_LINES):
+                said = now
+                counts = f"{standing.answered:,} of {standing.total:,} answered, {standing.failed:,} failed"
+                write_line(self._config, f"jsbench: {counts}, {clock(now - started)} elapsed")
+
+        return say
+
+
+def _earlier(active: RunContext) -> tuple[BatchPart, ...]:
+    """The batches of the run that is gone on with, as they were taken over from it."""
+    return () if active.folder is None else read_parts(active.folder, active.metadata)
+
+
+def _listed(parts: list[BatchPart]) -> str:
+    total = sum(len(part.requests) for part in parts)
+    names = ", ".join(str(part.id) for part in parts)
+    requests = f"{total:,} request{'' if total == 1 else 's'}"
+    return f"batch{'' if len(parts) == 1 else 'es'} {names} ({requests})"

@@ -1,0 +1,99 @@
+"""pytest-benchmark's table, files and comparisons, fed with what the engine measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, Literal
+
+import pytest
+
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.generations import Completion
+from pytest_jsbench.runs.records import Run
+
+#: the metrics that are times; pytest-benchmark knows seconds only
+_METRICS = ("ttft", "tgt", "gct")
+_NO_TOKENS = {"input_tokens": None, "output_tokens": None}
+#: pytest-benchmark's own columns are for functions, and too many for a terminal
+_COLUMNS = ["min", "median", "mean", "max", "rounds"]
+
+
+def add_rows(config: pytest.Config, run: Run, *, rows: Literal["task", "case"]) -> str:
+    """
+    Give pytest-benchmark one row per task (or case) and metric, one round per completed call.
+
+    It measures functions and switches itself off under xdist, so the rows are added where reports land. Its session and
+    `Metadata` are private; what goes wrong with them is returned as one line.
+    """
+    session = getattr(config, "_benchmarksession", None)
+    option = config.option
+    if session is None or session.skip:
+        return ""
+    if option.benchmark_disable and not option.benchmark_enable:
+        return ""
+    try:
+        from pytest_benchmark.stats import Metadata
+
+        if not session.benchmarks and not _asks_for_columns(config):
+            session.columns = _COLUMNS
+        for row, seconds in _measured(run, rows):
+            metadata = Metadata(row, iterations=1, options={"timer": "engine"})
+            for value in seconds:
+                metadata.update(value)
+            session.benchmarks.append(metadata)
+    except Exception as error:  # noqa: BLE001  another pytest-benchmark: its table is worth less than the run
+        return f"pytest-benchmark's rows are left out: {type(error).__name__}: {error}"
+    return ""
+
+
+def _asks_for_columns(config: pytest.Config) -> bool:
+    arguments = [*config.getini("addopts"), *config.invocation_params.args]
+    return any(str(argument).startswith("--benchmark-columns") for argument in arguments)
+
+
+def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, list[float]]]:
+    values: dict[tuple[str, str], list[float]] = {}
+    extra: dict[str, dict[str, Any]] = {}
+    who = {"engine": run.metadata.engine, "model": run.metadata.model}
+    for record in run.records:
+        if not isinstance(record.generation, Completion):
+            continue
+        name = record.key.task if rows == "task" else str(record.key)
+        counts = extra.setdefault(name, {**who, "completions": 0, "passed": 0, "failures": {}, **_NO_TOKENS})
+        counts["completions"] += 1
+        counts["passed"] += record.verdict.passed
+        if (failure := record.verdict.failure_type) is not None:
+            counts["failures"][failure.value] = counts["failures"].get(failure.value, 0) + 1
+        if rows == "case":
+            counts["verdict"] = _verdict(counts["failures"])
+        for count in _NO_TOKENS:
+            if (tokens := getattr(record.generation.usage, count)) is not None:
+                counts[count] = tokens + (counts[count] or 0)
+        for metric in _METRICS:
+            value = getattr(record.generation.timing, metric, None)
+            if value is not None:
+                values.setdefault((metric, name), []).append(value)
+    for metric, name in sorted(values, key=lambda pair: _METRICS.index(pair[0])):
+        yield _row(metric, name, extra[name]), values[metric, name]
+
+
+def _verdict(failures: dict[str, int]) -> str:
+    """The case's verdict; of one that was asked several times, the failure it had most often."""
+    return max(failures, key=failures.__getitem__, default="passed")
+
+
+def _row(metric: str, name: str, extra_info: dict[str, Any]) -> Any:
+    """A row; those of a task are a group, but cases are grouped by metric too: they are compared with each other."""
+    is_case = "::" in name
+    task = CaseKey.parse(name).task if is_case else name
+    return SimpleNamespace(
+        name=f"{metric}[{name}]",
+        fullname=f"jsbench::{name}[{metric}]",
+        group=f"jsbench {task} {metric}" if is_case else f"jsbench {task}",
+        param=name,
+        params={"task": task, "metric": metric},
+        extra_info=extra_info,
+        cprofile_stats=None,
+        has_error=False,
+    )

@@ -1,0 +1,258 @@
+"""Where reports land: collects the records, summarises, decides the exit status, writes files."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.files import make_private_folder
+from pytest_jsbench.core.text import described
+from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.metrics.run_decision import decide
+from pytest_jsbench.metrics.summary import Summary, summarize
+from pytest_jsbench.plugin.controller import outputs
+from pytest_jsbench.plugin.controller.benchmark import add_rows
+from pytest_jsbench.plugin.controller.ending import SessionEnding
+from pytest_jsbench.plugin.controller.expectations import Expectations, GateDecision
+from pytest_jsbench.plugin.controller.outputs import RunFolder
+from pytest_jsbench.plugin.controller.run_state import RunState, attempt_of
+from pytest_jsbench.plugin.controller.xdist_scheduling import scheduler
+from pytest_jsbench.plugin.options.reading import only_looks
+from pytest_jsbench.plugin.session import transport
+from pytest_jsbench.plugin.session.context import RunContext, prepare
+from pytest_jsbench.plugin.session.handover import is_remote
+from pytest_jsbench.plugin.worker.collected import Collected
+from pytest_jsbench.plugin.worker.dead_workers import note_death
+from pytest_jsbench.plugin.worker.items import JSBenchCase
+from pytest_jsbench.plugin.worker.project_tests import key_of
+from pytest_jsbench.runs.records import MissingReason, Run
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+
+    from pytest_jsbench.plugin.session.transport import AttemptResult
+    from pytest_jsbench.plugin.worker.worker import Worker
+    from pytest_jsbench.runs.run_verdict import RunVerdict
+
+
+class Controller:
+    """The run as it is known in the only process, or in xdist's controller."""
+
+    def __init__(self, config: pytest.Config, active: RunContext, worker: Worker) -> None:
+        self._config = config
+        self._active = active
+        self._worker = worker
+        self.reported = RunState(active.keys)
+        self._folder = None if active.folder is None else RunFolder(active.folder)
+        #: None where nothing can be decided yet
+        self._session: pytest.Session | None = None
+        self._ending = SessionEnding()
+        #: of one of xdist's workers
+        self._collected: Collected | None = None
+        self._prepared: EngineConfig | None = None
+        self._handed: Mapping[str, Any] = {}
+        self._resources: ExitStack = contextlib.ExitStack()
+        config.add_cleanup(self._resources.close)
+        self.run: Run | None = None
+        self.summary: Summary | None = None
+        self._expectations = Expectations.of(active)
+        self.decision: GateDecision | None = None
+        #: one line each: what could not be written or read
+        self.warnings: list[str] = list(active.resumption.warnings) if active.resumption else []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Know the plan, where this process runs it itself."""
+        if not self.reported.planned:
+            self.reported.plan((item.key, item.repeat) for item in session.items if isinstance(item, JSBenchCase))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        """Know the plan, where workers run it."""
+        if not self.reported.planned:
+            self.reported.plan(attempt for nodeid in ids if (attempt := attempt_of(nodeid)) is not None)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Start what the workers share, once, and tell each how to reach it."""
+        if self._prepared is None:
+            try:
+                self._prepared = self._resources.enter_context(prepare(self._active))
+            except EngineError as error:
+                raise pytest.UsageError(str(error)) from None
+            if self._active.run.redaction is None:  # else the workers read the dataset themselves
+                folder = self._active.run.shared / "selected"
+                make_private_folder(folder)
+                self._handed = self._active.selected.hand_over(folder)
+        self._active.run.hand_to(node, self._prepared, self._handed)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Let the others know whose tests they will be given, if any of them; and learn what it had collected."""
+        self._collected = Collected.from_worker_output(getattr(node, "workeroutput", {})) or self._collected
+        if error and not is_remote(node):
+            note_death(self._active.run.shared, node.gateway.id)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
+        """Keep as many tests queued at each worker as it looks ahead; step aside where the user chose otherwise."""
+        return scheduler(config, log, ahead=4 * self._active.concurrency)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take the record off the report, which pytest keeps for the whole session."""
+        node = getattr(report, "node", None)
+        outcome = transport.take(report)
+        if outcome is not None:
+            self._take(outcome, node=node)
+        for own in transport.take_own(report):
+            self._take(own, node=node, own=True)
+        self._ending.add(report)
+        if report.failed and not transport.failure_type_of(report):
+            died = report.nodeid in self._ending.crashed
+            self.reported.miss(report.nodeid, MissingReason.WORKER_DIED if died else MissingReason.ERROR)
+
+    def _take(self, outcome: AttemptResult, *, node: Any, own: bool = False) -> None:
+        record = self.reported.take(outcome, own=own)
+        if record is None:
+            return
+        self._warn(outcome.journal_error)
+        for error in outcome.classifier_errors:
+            if error not in self.warnings:
+                self._ending.fail(error)
+            self._warn(error)
+        if self._folder is not None and node is not None and not outcome.resumed and is_remote(node):
+            metadata = self._active.metadata.with_plan(self.reported.keys)
+            self._warn(self._folder.append_remote(record, metadata))
+        self._config.hook.pytest_jsbench_record(config=self._config, record=record)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A project whose tests cannot be collected has failed, whatever the gate says."""
+        self._ending.add(report)
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Know why the session ends before its time: Ctrl-C, `pytest.exit`, or -x in one of xdist's workers."""
+        self._ending.stop(str(excinfo.value) or "Ctrl-C")
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
+        """Summarise, decide, and write, before any other plugin shows or saves anything."""
+        if not only_looks(self._config) and self._has_a_say(session):
+            self._finish(session)
+        self._resources.close()
+        try:
+            result = yield
+            if (overruled := self.settle()) is not None:  # the summary has been shown by now
+                self._config.get_terminal_writer().line(f"jsbench: the verdict is {overruled.text}", red=True)
+        finally:  # another plugin may end the run by raising, as pytest-benchmark's comparison does
+            if self.run is not None and self.summary is not None:
+                outputs.complete_junit(self._config, self.run, self.summary, self.decision or GateDecision())
+        return result
+
+    def settle(self, raised: Exception | None = None) -> RunVerdict | None:
+        """The verdict as another plugin has had the last word on it; None where none has."""
+        verdict = None if self.run is None else self.run.verdict
+        if self.run is None or self.summary is None or self._session is None or verdict is None:
+            return None
+        status = pytest.ExitCode.TESTS_FAILED if raised is not None else int(self._session.exitstatus)
+        if raised is None and status == verdict.exit_status:
+            return None
+        reason = f"another plugin has set the exit status to {int(status)}"
+        overruled = verdict.overruled(int(status), reason if raised is None else f"another plugin: {described(raised)}")
+        before, self.run = self.run, replace(self.run, verdict=overruled)
+        if self._folder is not None:
+            for problem in self._write_files(self._folder, self.run, self.summary):
+                self._warn(problem)
+        self._warn(
+            outputs.append_step_summary(self.run, self.summary, self.decision or GateDecision(), instead_of=before)
+        )
+        self._session.exitstatus = overruled.exit_status
+        return overruled
+
+    def _has_a_say(self, session: pytest.Session) -> bool:
+        """Whether there is anything to decide: attempts, or gates for which there should have been some."""
+        if self.reported.count:
+            return True
+        ends = {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED}
+        settings = self._active.settings
+        return bool(settings.gates) and session.exitstatus in ends and (settings.gates_typed or self._known.any)
+
+    @property
+    def _known(self) -> Collected:
+        return self._worker.collected or self._collected or Collected()
+
+    def _finish(self, session: pytest.Session) -> None:
+        self._worker.leave_records()
+        if self._may_lack_records(session):
+            self._end_workers()
+            if self._folder is not None:
+                for problem in self._folder.add_to(self.reported):
+                    self._warn(problem)
+        self._miss_own(session)
+        run = self.reported.to_run(self._active.metadata)
+        self.summary = summarize(run)
+        self._config.hook.pytest_jsbench_summary(config=self._config, run=run, summary=self.summary)
+        self.decision = self._expectations.decide(self.summary)
+        ending = self._ending.to_ending(session, self._known)
+        verdict = decide(ending, self.summary.total, self.decision.gates)
+        self.run = run = replace(run, verdict=verdict)
+        self._session, session.exitstatus = session, verdict.exit_status
+        self._write(run, self.summary)
+        for problem in outputs.export(self._active.exporters, run, self.summary):
+            self._warn(problem)
+        self._warn(outputs.append_step_summary(run, self.summary, self.decision))
+        settings = self._active.settings
+        # recorded times are no news, and would stand among those that are
+        if settings.replay is None and (problem := add_rows(self._config, run, rows=settings.benchmark_rows)):
+            self._warn(problem)
+
+    def _may_lack_records(self, session: pytest.Session) -> bool:
+        """Whether there may be attempts that were made, and that nobody has reported."""
+        stopped = session.shouldstop or session.shouldfail or self._ending.crashed
+        ended = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
+        return bool(stopped) or not ended or not self.reported.complete
+
+    def _end_workers(self) -> None:
+        """Let xdist end its workers before their files are read and removed, and not only after."""
+        xdist = self._config.pluginmanager.get_plugin("dsession")
+        if xdist is not None:
+            xdist.pytest_sessionfinish()
+
+    def _miss_own(self, session: pytest.Session) -> None:
+        """Count a project's own tests that would have asked, where the session or their process ended first."""
+        for nodeid in self._known.own:
+            if nodeid in self._ending.crashed:
+                self.reported.miss_own(key_of(nodeid), MissingReason.WORKER_DIED)
+            elif nodeid not in self._ending.ended and session.exitstatus != pytest.ExitCode.OK:
+                self.reported.miss_own(key_of(nodeid), MissingReason.STOPPED)
+
+    def _write(self, run: Run, summary: Summary) -> None:
+        if self._folder is None:
+            return
+        resumption = self._active.resumption
+        resumed = () if resumption is None else (*resumption.records, *resumption.own)
+        # what was taken over need not be kept apart
+        if problem := self._folder.write(run, resumed_all=self.reported.has_all(resumed)):
+            self._warn(problem)
+            return
+        for problem in self._write_files(self._folder, run, summary):
+            self._warn(problem)
+
+    def _write_files(self, folder: RunFolder, run: Run, summary: Summary) -> list[str]:
+        path, everything = self._config.inipath, self._active.settings.output is not None
+        return outputs.write(
+            folder.path,
+            run,
+            summary,
+            self.decision or GateDecision(),
+            config_path="unknown" if path is None else path.name,
+            everything=everything,
+        )
+
+    def _warn(self, message: str) -> None:
+        if message and message not in self.warnings:
+            self.warnings.append(message)

@@ -1,0 +1,84 @@
+"""What was expected of the run, and whether it came up to that."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison, compare
+from pytest_jsbench.metrics.gates import Gate, GateResult, check
+from pytest_jsbench.metrics.summary import Summary
+from pytest_jsbench.plugin.session.context import RunContext
+from pytest_jsbench.reports.evaluations import Evaluation, with_cases
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateDecision:
+    """What the gates and the baseline say of a run."""
+
+    gates: tuple[GateResult, ...] = ()
+    comparison: Comparison | None = None
+    #: what was compared with
+    baseline: Evaluation | None = None
+
+    @property
+    def met(self) -> bool:
+        """Whether every gate is met."""
+        return all(gate.met for gate in self.gates)
+
+    def comparison_to_dict(self) -> dict[str, Any] | None:
+        """The comparison as JSON values; None where there was none."""
+        if self.comparison is None or self.baseline is None:
+            return None
+        return self.comparison.to_dict(source=self.baseline.source)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectations:
+    """The gates and the baseline, known to be sound before anything is called."""
+
+    gates: tuple[Gate, ...]
+    baseline: Evaluation | None
+    outcomes: Mapping[CaseKey, CaseOutcome]
+
+    @classmethod
+    def of(cls, active: RunContext) -> Expectations:
+        """
+        Read the baseline; pytest.UsageError where it, or a gate, has nothing to do with the cases of this run.
+
+        What a project's own tests are going to ask is not known yet, so that where they run, any task may be of them.
+        """
+        settings = active.settings
+        if not active.own:
+            _check_tasks(settings.gates, {key.task for key in active.keys})
+        if settings.baseline is None:
+            return cls(gates=settings.gates, baseline=None, outcomes={})
+        try:
+            baseline, outcomes = with_cases(settings.baseline)
+        except JSBenchError as error:
+            message = f"--jsbench-baseline: {error}"
+            raise pytest.UsageError(message) from None
+        if not active.own and outcomes.keys().isdisjoint(active.keys):
+            message = f"--jsbench-baseline: none of this run's cases in {settings.baseline}; give a run of this dataset"
+            raise pytest.UsageError(message)
+        return cls(gates=settings.gates, baseline=baseline, outcomes=outcomes)
+
+    def decide(self, summary: Summary) -> GateDecision:
+        """Hold the run against them."""
+        comparison = None if self.baseline is None else compare(self.outcomes, summary.outcomes)
+        gates = tuple(check(gate, summary, comparison) for gate in self.gates)
+        return GateDecision(gates=gates, comparison=comparison, baseline=self.baseline)
+
+
+def _check_tasks(gates: Iterable[Gate], tasks: Collection[str]) -> None:
+    for gate in gates:
+        try:
+            gate.check_task(tasks)
+        except JSBenchError as error:
+            message = f"--jsbench-gate: {error}"
+            raise pytest.UsageError(message) from None

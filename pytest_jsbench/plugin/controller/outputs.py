@@ -1,0 +1,159 @@
+"""What is written when the run has ended, beside its records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree.ElementTree import ParseError
+
+import pytest
+
+from pytest_jsbench.core.errors import JournalError, JSBenchError
+from pytest_jsbench.core.files import write_atomically
+from pytest_jsbench.metrics import prices
+from pytest_jsbench.metrics.summary import Summary
+from pytest_jsbench.plugin.controller.expectations import GateDecision
+from pytest_jsbench.reports.run_json import run_to_dict, write_run
+from pytest_jsbench.runs import journal
+from pytest_jsbench.runs.journal import Journal
+from pytest_jsbench.runs.records import Run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_jsbench.plugin.controller.run_state import RunState
+    from pytest_jsbench.reports.registry import Exporter
+    from pytest_jsbench.runs.records import Record, RunMetadata
+
+
+def write(
+    folder: Path, run: Run, summary: Summary, decision: GateDecision, *, config_path: str, everything: bool
+) -> list[str]:
+    """Write run.json and, where the user keeps the run, all else; one line for each that could not be written."""
+    data = run_to_dict(
+        run, summary, config_path=config_path, gates=decision.gates, baseline=decision.comparison_to_dict()
+    )
+    writers: list[Callable[[], object]] = [partial(write_run, folder / "run.json", data)]
+    if everything:
+        from pytest_jsbench.reports import every_eval_ever
+        from pytest_jsbench.reports.every_eval_ever import was_made
+        from pytest_jsbench.reports.html import report
+        from pytest_jsbench.reports.markdown import summary_markdown
+
+        text = summary_markdown(run, summary, decision.gates, decision.comparison)
+        writers.append(partial(write_atomically, folder / "summary.md", text))
+        page = folder / "report.html"
+        writers.append(partial(report.write, page, run, summary, decision.gates, decision.comparison))
+        if any(map(was_made, run.records)):
+            writers.append(partial(every_eval_ever.write, folder / "every_eval_ever", run, summary))
+    return [problem for writer in writers if (problem := _problem(writer))]
+
+
+def export(exporters: Iterable[tuple[Exporter, Path]], run: Run, summary: Summary) -> list[str]:
+    """Write the formats that were asked for; one line for each that could not be written."""
+    writers = [partial(exporter.write, path, run, summary) for exporter, path in exporters]
+    return [problem for writer in writers if (problem := _problem(writer))]
+
+
+def _problem(writer: Callable[[], object]) -> str:
+    try:
+        writer()
+    except (JSBenchError, OSError) as error:
+        return str(error)
+    return ""
+
+
+def append_step_summary(run: Run, summary: Summary, decision: GateDecision, *, instead_of: Run | None = None) -> str:
+    """
+    Append the summary to the page of a GitHub workflow's step, where there is one; what went wrong, or nothing.
+
+    What was appended before of the same run, under another verdict, is taken away again.
+    """
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not path:
+        return ""
+    from pytest_jsbench.reports.markdown import summary_markdown
+
+    text = summary_markdown(run, summary, decision.gates, decision.comparison)
+    try:
+        if instead_of is not None:
+            before = summary_markdown(instead_of, summary, decision.gates, decision.comparison)
+            page = Path(path)
+            page.write_text(page.read_text("utf-8").removesuffix(before), "utf-8")
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(text)
+    except (OSError, ValueError) as error:
+        return f"cannot write GITHUB_STEP_SUMMARY: {error}"
+    return ""
+
+
+def complete_junit(config: pytest.Config, run: Run, summary: Summary, decision: GateDecision) -> None:
+    """Add to pytest's JUnit file what it leaves out."""
+    given = config.getoption("xmlpath", None)
+    if not given:
+        return
+    from pytest_jsbench.reports import junit
+
+    path = Path(os.path.expandvars(given)).expanduser()
+    properties = junit.suite_properties(run, summary, decision.gates)
+    costs = {f"{key}[{repeat + 1}]": cost for (key, repeat), cost in prices.costs(run).attempts.items()}
+    try:
+        junit.complete(path, properties, costs)
+    except (OSError, ParseError) as error:
+        # the summary has been shown by now
+        config.get_terminal_writer().line(f"jsbench: {path} is left as pytest wrote it: {error}", yellow=True)
+
+
+class RunFolder:
+    """The files of one run, written where reports land."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        #: writes what workers on other machines send, who cannot
+        self._remote: Journal | None = None
+
+    def append_remote(self, record: Record, metadata: RunMetadata) -> str:
+        """Write down what another machine has sent; what went wrong, or nothing."""
+        if self._remote is None:
+            self._remote = Journal(self.path / "records.remote.jsonl", metadata)
+        try:
+            self._remote.append(record)
+        except JournalError as error:
+            return str(error)
+        return ""
+
+    def add_to(self, reported: RunState) -> Iterator[str]:
+        """Add what is on disk and was not reported; one line for each thing that cannot be read, which is kept."""
+        for path in sorted(self.path.glob("records*.jsonl")):
+            if path.name == journal.RESUMED:  # not judged by this run where it was not reported
+                continue
+            try:
+                content = journal.read(path)
+            except JSBenchError as error:
+                yield f"{error}; {_put_aside(path)}"
+                continue
+            yield from content.warnings
+            reported.add(content.records)
+
+    def write(self, run: Run, *, resumed_all: bool) -> str:
+        """Write the records of all processes as one file; what went wrong, or nothing."""
+        try:
+            journal.write(self.path / "records.jsonl", run.metadata, run.records)
+            for path in self.path.glob("records.*.jsonl"):
+                if path.name != journal.LATE and (path.name != journal.RESUMED or resumed_all):
+                    path.unlink()
+        except (JSBenchError, OSError) as error:
+            return str(error)
+        return ""
+
+
+def _put_aside(path: Path) -> str:
+    """Out of the way of what is written in its place, and of whoever reads the folder."""
+    try:
+        aside = path.rename(path.with_name(f"{path.name}.unreadable"))
+    except OSError as error:
+        return f"it stays where it is: {error}"
+    return f"it is kept as {aside.name}"

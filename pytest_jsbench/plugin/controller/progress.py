@@ -1,0 +1,126 @@
+"""A line now and then, in a long run that somebody watches: how far it is, and how long it will take."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_jsbench.core.errors import PriceError
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.metrics.prices import price_of
+from pytest_jsbench.plugin.worker.project_tests import key_of
+
+if TYPE_CHECKING:
+    from pytest_jsbench.metrics.prices import Price
+    from pytest_jsbench.plugin.controller.controller import Controller
+    from pytest_jsbench.plugin.session.context import RunContext
+    from pytest_jsbench.runs.records import AnsweredBy, Record
+
+#: seconds to the first line, and between two of them at least and at most
+_SOONEST = 10.0
+_LATEST = 60.0
+
+
+class Progress:
+    """Says how far the run is, where a person sees it: on a terminal, not under CI, not with -q."""
+
+    def __init__(self, config: pytest.Config, active: RunContext, controller: Controller) -> None:
+        self._config = config
+        self._active = active
+        self._controller = controller
+        self._watched = False
+        #: by whose calls they are of, and whether in a batch; None where they have no published price
+        self._prices: dict[tuple[AnsweredBy, bool], Price | None] = {}
+        self._started = self._said = time.perf_counter()
+        self._done = self._called = self._failing = 0
+        self._cost = 0.0
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self) -> None:
+        """Look whether somebody follows, which pytest does not know any earlier; the clock starts here."""
+        self._started = self._said = time.perf_counter()
+        self._watched = is_watched(self._config)
+        if not self._watched:
+            return
+        self._price(self._active.metadata.engine_asked, batch=False)
+
+    def pytest_jsbench_record(self, record: Record) -> None:
+        """Count an attempt."""
+        self._done += 1
+        self._failing += not (record.verdict.passed or record.excluded)
+        if self._is_taken_over(record):
+            return
+        self._called += 1
+        usage = getattr(record.generation, "usage", None)
+        who = record.answered_by or self._active.metadata.engine_asked
+        price = self._price(who, batch=record.batch is not None)
+        if price is not None and usage is not None:
+            self._cost += price(usage) or 0.0
+
+    def _is_taken_over(self, record: Record) -> bool:
+        """Whether an earlier run has paid for it; what an own test asked then may not be what it asks now."""
+        recorded = self._active.recorded
+        if record.asked_by is None:
+            return record.attempt in recorded
+        # a question is known by what it asks, and not by its place in the test
+        first = key_of(record.asked_by.test)
+        return any(one.started_at == record.started_at for one in recorded.of_test(first, record.repeat))
+
+    def _price(self, who: AnsweredBy, *, batch: bool) -> Price | None:
+        if (who, batch) not in self._prices:
+            try:
+                self._prices[who, batch] = price_of(self._active.metadata, who, batch=batch)
+            except PriceError:  # the summary says why there is none
+                self._prices[who, batch] = None
+        return self._prices[who, batch]
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logfinish(self) -> None:
+        """Between two tests, if it is time."""
+        now = time.perf_counter()
+        if not self._watched or self._done == self._controller.reported.count:
+            return
+        if now - self._said < min(_LATEST, max(_SOONEST, (now - self._started) / 10)):
+            return
+        self._said = now
+        write_line(self._config, f"jsbench: {self.line(now - self._started)}")
+
+    def line(self, seconds: float) -> str:
+        """How far it is after so many seconds."""
+        planned = self._controller.reported.count
+        parts = [f"{self._done:,} of {planned:,} done", f"{self._failing:,} failing"]
+        if self._called:
+            rate = self._called / seconds
+            parts += [f"{rate:.3g} a second", f"{clock((planned - self._done) / rate)} left"]
+        if any(self._prices.values()):
+            parts.append(f"${self._cost:,.2f} so far")
+        return ", ".join(parts)
+
+
+def write_line(config: pytest.Config, line: str) -> None:
+    """Write a line of its own between those of the tests."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None:
+        return
+    reporter.ensure_newline()
+    if config.get_terminal_writer().width_of_current_line:  # under xdist, where no path heads the line
+        reporter.line("")
+    reporter.write_line(printable(line, None))
+
+
+def is_watched(config: pytest.Config) -> bool:
+    """Whether a person follows the run."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or config.option.verbose < 0:
+        return False
+    return bool(reporter.isatty) and not any(os.environ.get(name) for name in ("CI", "BUILD_NUMBER"))
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds, and hours where there are any."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

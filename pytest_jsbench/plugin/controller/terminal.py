@@ -1,0 +1,205 @@
+"""What is shown: a header line, letters and words for failure types, and the summary at the very end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.metrics.summary import Summary
+from pytest_jsbench.plugin.controller.controller import Controller
+from pytest_jsbench.plugin.controller.expectations import GateDecision
+from pytest_jsbench.plugin.session import transport
+from pytest_jsbench.plugin.session.context import RunContext
+from pytest_jsbench.reports.summary_table import detail, details, keyword_table, tables
+from pytest_jsbench.runs.resumption import Resumption
+
+_LETTERS = {
+    "api_error": "A",
+    "unsupported_schema": "U",
+    "refusal": "R",
+    "truncated": "T",
+    "syntax_error": "J",
+    "unjudged": "?",
+    "hallucination": "H",
+    "schema_violation": "V",
+    "wrong_decision": "D",
+}
+
+#: engines that would only say the same again
+_RECORDED = frozenset({"recorded", "replay"})
+
+
+class Terminal:
+    """Shows; decides nothing."""
+
+    def __init__(self, config: pytest.Config, active: RunContext, controller: Controller) -> None:
+        self._config = config
+        self._active = active
+        self._controller = controller
+
+    def pytest_report_header(self) -> list[str]:
+        """Who is asked what."""
+        active = self._active
+        metadata = active.metadata
+        switches = (
+            name if value else f"not {name}" for name, value in metadata.details.items() if isinstance(value, bool)
+        )
+        adapt = [] if metadata.adapt == "verbatim" else [metadata.adapt]
+        settings = ", ".join([metadata.response_format, *switches, *adapt])
+        lines = [
+            f"jsbench: engine {metadata.engine}, model {printable(metadata.model, 60)} ({settings})",
+            f"jsbench: {self._asked()}, {_at_once(active)}{_limited(active)}",
+        ]
+        if (metadata.prompt != "schema" or metadata.shots) and active.selected.labelled is None:
+            shots = f", {_count(metadata.shots, 'example')} first" if metadata.shots else ""
+            lines.append(f"jsbench: prompt {printable(metadata.prompt)}{shots}")
+        if active.resumption is not None:
+            lines.append(f"jsbench: {_resuming(active.resumption)}")
+        if active.suite_only:
+            lines.append("jsbench: only the schemas run; name a path to run a project's own tests too")
+        return [printable(line, None) for line in lines]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        """The failure type as the letter of a failed case; it still counts, and is called, failed."""
+        failure_type = transport.failure_type_of(report)
+        if not failure_type or not report.failed:
+            return None
+        return "failed", _LETTERS.get(failure_type, "F"), "FAILED"
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Let go of ours that say nothing: pytest keeps them all, and searches them once per failure."""
+        reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
+        quiet = [] if reporter is None else reporter.stats.get("", [])
+        if quiet and quiet[-1] is report and transport.is_marked(report):
+            quiet.pop()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None, None, None]:
+        """Show the summary last, even where another plugin's summary raises."""
+        try:
+            self._controller.settle()
+            return (yield)
+        except Exception as error:
+            self._controller.settle(error)
+            raise
+        finally:
+            self._show(terminalreporter)
+
+    def _show(self, reporter: pytest.TerminalReporter) -> None:
+        controller = self._controller
+        if controller.run is None or controller.summary is None:
+            return
+        metadata = controller.run.metadata
+        reporter.section(f"jsbench: {printable(metadata.engine, 60)} {printable(metadata.model, 60)}")
+        if reporter.verbosity > 0 and controller.summary.keywords:
+            for line in [*keyword_table(controller.summary), ""]:
+                reporter.write_line(line)
+        for line in [*tables(controller.run, controller.summary), ""]:
+            reporter.write_line(line)
+        decision = controller.decision or GateDecision()
+        lines = [*details(controller.run, controller.summary)]
+        if decision.comparison is not None and decision.baseline is not None:
+            from pytest_jsbench.reports.comparison_table import changes
+
+            lines += changes(decision.comparison, decision.baseline.source)
+        for line in [*lines, *detail("records", self._where()), *self._going_on(controller.summary)]:
+            reporter.write_line(line)
+        for warning in controller.warnings:
+            for line in detail("warning", printable(warning, 2000)):
+                reporter.write_line(line, yellow=True)
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            from pytest_jsbench.reports.markdown import workflow_commands
+
+            for line in workflow_commands(controller.run, folder=_from_workspace(self._config.rootpath)):
+                reporter.write_line(line)
+        for gate in decision.gates:
+            for line in detail("gate", gate.message):
+                reporter.write_line(line, green=gate.met, red=not gate.met, bold=True)
+        if (verdict := controller.run.verdict) is not None:
+            for line in detail("verdict", verdict.text):
+                reporter.write_line(line, green=verdict.passed, red=not verdict.passed, bold=True)
+
+    def _asked(self) -> str:
+        return f"{_source(self._active)}, {self._cases()}" if self._active.suite else "a project's own tests"
+
+    def _cases(self) -> str:
+        shard, here = self._active.settings.shard, _count(len(self._active.keys), "case")
+        if shard is None:
+            return here
+        return f"{here} (shard {shard} of {self._active.metadata.dataset['cases']:,})"
+
+    def _where(self) -> str:
+        active = self._active
+        if active.folder is None:
+            return "not kept (--jsbench-output DIR keeps them)"
+        folder = _from_here(active.folder)
+        if active.settings.output is None:
+            return f"{folder} (the last 5 runs; --jsbench-output DIR keeps them for good)"
+        return str(folder)
+
+    def _going_on(self, summary: Summary) -> list[str]:
+        """How what was not answered is called, where a call could still answer it."""
+        active = self._active
+        if not summary.total.errors or active.folder is None or not active.suite or active.settings.batch is not None:
+            return []
+        if active.selected.labelled is not None or active.metadata.engine in _RECORDED:
+            return []
+        runs = _from_here(active.folder.parent)
+        return detail("go on", f"the same with --jsbench-resume={runs} calls only what is missing")
+
+
+def _from_here(folder: Path) -> Path:
+    here = Path.cwd()
+    return folder.relative_to(here) if folder.is_relative_to(here) else folder
+
+
+def _from_workspace(path: Path) -> str:
+    """The path as GitHub knows it: from the top of the repository that the workflow has checked out."""
+    workspace = os.environ.get("GITHUB_WORKSPACE")
+    inside = workspace is not None and path.is_relative_to(workspace)
+    return path.relative_to(workspace).as_posix() if inside and workspace is not None else ""
+
+
+def _source(active: RunContext) -> str:
+    source = active.metadata.dataset["source"]
+    if active.selected.labelled is None:
+        return f"dataset {source}"
+    return f"labelled answers of {source} (no model is called)"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _at_once(active: RunContext) -> str:
+    return f"{active.concurrency} in flight" if active.settings.batch is None else "handed in as a batch"
+
+
+def _limited(active: RunContext) -> str:
+    limits = active.run.limits
+    said = {
+        "requests a minute": limits.requests_per_minute,
+        "tokens a minute": limits.tokens_per_minute,
+    }
+    parts = [f", {value:,g} {words}" for words, value in said.items() if value is not None]
+    return "".join(parts) + ("" if limits.max_cost is None else f", at most ${limits.max_cost:,g}")
+
+
+def _resuming(resumption: Resumption) -> str:
+    if resumption.metadata is None:
+        return f"no answer to go on with in {resumption.source}: it was broken off before the first"
+    parts = [f"{_count(len(resumption.records), 'answer')} taken over"]
+    if resumption.own:
+        parts.append(f"{_count(len(resumption.own), 'answer')} to own tests, taken over where they ask the same")
+    if resumption.broken:
+        parts.append(f"{_count(resumption.broken, 'broken call')} made again")
+    if resumption.left_out:
+        parts.append(f"{_count(resumption.left_out, 'answer')} to other questions left out")
+    return f"going on with {resumption.metadata.run_id}: {', '.join(parts)}"

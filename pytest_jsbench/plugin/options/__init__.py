@@ -1,0 +1,1 @@
+"""The options: declared in one table, read once into `Settings`."""

@@ -1,0 +1,331 @@
+"""All options, in the order in which they are explained."""
+
+from __future__ import annotations
+
+from pytest_jsbench.plugin.options.option import (
+    Option,
+    adaptation,
+    assignment,
+    at_least,
+    export,
+    extra_fields,
+    names,
+    sample,
+    shard,
+    shown_address,
+    shown_assignment,
+)
+
+OPTIONS = (
+    Option(
+        name="engine",
+        metavar="NAME",
+        help="Test this engine, one test per JSON Schema: local, openai, anthropic, llguidance, outlines, "
+        "xgrammar, replay, scripted, an entry point's name, or package.module:Factory. Without it the plugin does "
+        "nothing.",
+    ),
+    Option(name="model", metavar="ID", help="The model (for local a GGUF file). Default: the engine's."),
+    Option(name="base-url", metavar="URL", help="Any server compatible with the engine's API.", shown=shown_address),
+    Option(
+        name="api-key-env",
+        metavar="VAR",
+        help="The environment variable that holds the key. Default: the SDK's.",
+    ),
+    Option(
+        name="response-format",
+        metavar="FORMAT",
+        choices=("text", "json_object", "json_schema", "tool"),
+        help="How the schema reaches the engine: text, json_object, json_schema or tool. "
+        "Default: the engine's strongest.",
+    ),
+    Option(
+        name="temperature",
+        metavar="T",
+        parse=at_least(0, float),
+        help="Sampling temperature. Default: not sent (local: 0).",
+    ),
+    Option(
+        name="max-tokens",
+        metavar="N",
+        parse=at_least(1, int),
+        help="Most tokens of an answer. Default: 2048 (local: 192).",
+    ),
+    Option(
+        name="seed",
+        metavar="N",
+        parse=at_least(0, int),
+        help="Sampling seed of the first attempt; the n-th of a case has this and n - 1. Default: not sent.",
+    ),
+    Option(
+        name="engine-option",
+        metavar="KEY=VALUE",
+        parse=assignment,
+        shown=shown_assignment,
+        repeated=True,
+        help="Anything else the engine takes; repeatable; the value is read as JSON where it is JSON.",
+    ),
+    Option(
+        name="record",
+        metavar="DIR",
+        help="Write every answer to a readable file in DIR, to be kept beside the tests.",
+    ),
+    Option(
+        name="replay",
+        metavar="DIR",
+        help="Ask the answers recorded in DIR (or a run's folder) instead of an engine: no key, no call. A prompt or "
+        "schema that has changed since is an error that says how.",
+    ),
+    Option(
+        name="replay-strict",
+        metavar="on|off",
+        choices=("on", "off"),
+        bare="on",
+        help="Make it an error too where an answer was recorded with another model, temperature, token limit, seed, "
+        "response format or engine option than is asked for now. Default: off, and the summary says so.",
+    ),
+    Option(
+        name="dataset",
+        metavar="SOURCE",
+        help="builtin (default), a schema file, a folder or glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), "
+        "an OpenAPI document, tool definitions, package.module:name (Pydantic models and the like; :* for all), "
+        "a folder in the hub's layout, a hub name such as epfl-dlab/JSONSchemaBench, or a dataset that an installed "
+        "package brings.",
+    ),
+    Option(
+        name="instances",
+        metavar="SOURCE",
+        help="Call no model: ask the engine's grammar (llguidance, outlines, xgrammar) which labelled answers it "
+        "accepts, and count the wrong decisions. builtin, or a folder with schemas.jsonl and instances.jsonl (or .gz).",
+    ),
+    Option(name="tasks", metavar="A,B", parse=names, help="Only these tasks of the dataset. Default: all."),
+    Option(
+        name="split",
+        metavar="S",
+        help="The split of a dataset in the hub's layout, or all. Default: test.",
+    ),
+    Option(
+        name="limit",
+        metavar="N",
+        parse=at_least(1, int),
+        help="Only the first N cases of each task. Default: all.",
+    ),
+    Option(
+        name="where",
+        metavar="CONDITION",
+        repeated=True,
+        help="Only cases that meet a condition, such as 'keywords:pattern and size<4096' or 'not feature:recursive'; "
+        "fields: task, id, tag, dialect, feature, keywords, size, depth. Repeatable: all must be met. --jsbench-limit "
+        "and --jsbench-sample count what is left.",
+    ),
+    Option(
+        name="sample",
+        metavar="N[:SEED]",
+        parse=sample,
+        help="Only N cases over all tasks, each task's share in proportion; the same ones on every machine. Another "
+        "seed (default: 0; it has nothing to do with --jsbench-seed) takes others. Default: all.",
+    ),
+    Option(
+        name="adapt",
+        metavar="MODE[:SUBSET]",
+        parse=adaptation,
+        help="verbatim (default): send the schema as it is. narrow: say it in the subset of JSON Schema that the "
+        "provider takes, so that whatever conforms to it conforms to the original, or report unsupported_schema "
+        "without a call. relax: leave out what cannot be said, and note it. SUBSET: openai, anthropic or gemini; "
+        "default: the engine's. The judge always uses the original.",
+    ),
+    Option(
+        name="prompt",
+        metavar="NAME",
+        help="What is asked: schema (default), fields or chat; a file of Jinja2; a prompt that an installed package "
+        "brings; or package.module:function, which takes a case and returns text, messages or a Prompt.",
+    ),
+    Option(
+        name="shots",
+        metavar="N",
+        parse=at_least(0, int),
+        help="Examples before the question, of the task's kind: up to 3. Default: 0.",
+    ),
+    Option(
+        name="context",
+        metavar="N",
+        parse=at_least(1, int),
+        help="Tokens of prompt and answer that the model has room for. A case whose prompt alone is as long is "
+        "unsupported_schema without a call. Default: unknown (local: its own), and every prompt is sent.",
+    ),
+    Option(
+        name="concurrency",
+        metavar="N",
+        parse=at_least(1, int),
+        help="Calls in flight, per process. Default: the engine's (16; local: 4 over all processes).",
+    ),
+    Option(
+        name="rpm",
+        metavar="N",
+        parse=at_least(0.001, float),
+        help="Most requests a minute, of all processes together. Default: no limit.",
+    ),
+    Option(
+        name="tpm",
+        metavar="N",
+        parse=at_least(1, float),
+        help="Most tokens a minute, in and out, of all processes together. Default: no limit.",
+    ),
+    Option(
+        name="max-cost",
+        metavar="USD",
+        parse=at_least(0, float),
+        help="Make no call that could bring the cost of this session's calls above this; what is not run then is "
+        "reported as such. Default: no limit.",
+    ),
+    Option(
+        name="batch",
+        metavar="wait|leave",
+        choices=("wait", "leave"),
+        bare="wait",
+        help="Hand the cases in as a batch of the provider (openai, anthropic), which answers within a day and at half "
+        "the price, and wait for it (wait, default), or look at it once (leave). What is not back yet is not run; "
+        "--jsbench-batch --jsbench-resume goes on with it.",
+    ),
+    Option(
+        name="resume",
+        metavar="FILE|DIR",
+        help="Go on with an earlier run: its records.jsonl, its folder, or the folder of runs whose newest it is. What "
+        "it has answered is not called again; broken calls are.",
+    ),
+    Option(
+        name="shard",
+        metavar="I/N",
+        parse=shard,
+        help="Only the I-th of N parts of the cases, such as 2/5; jsbench merge puts the parts together.",
+    ),
+    Option(
+        name="timeout",
+        metavar="S",
+        parse=at_least(0.001, float),
+        help="Seconds for one call, retries apart. Default: 120.",
+    ),
+    Option(
+        name="retries",
+        metavar="N",
+        parse=at_least(0, int),
+        help="More tries after a call broke in a way that may mend. Default: 2.",
+    ),
+    Option(
+        name="extra-fields",
+        metavar="fail|allow|NAME,…",
+        parse=extra_fields,
+        help="Whether fields that the schema names nowhere fail an answer (default: fail); or the names of fields "
+        "to ignore.",
+    ),
+    Option(
+        name="duplicate-keys",
+        metavar="note|fail",
+        choices=("note", "fail"),
+        help="Whether an object with a key twice is a syntax error (default: note, and the last one wins).",
+    ),
+    Option(
+        name="fences",
+        metavar="strip|forbid",
+        choices=("strip", "forbid"),
+        help="Whether one Markdown fence round the whole answer is taken off (default: strip).",
+    ),
+    Option(
+        name="reasoning",
+        metavar="keep|strip",
+        choices=("keep", "strip"),
+        help="Whether a leading <think>…</think> is taken off (default: keep, which is a syntax error).",
+    ),
+    Option(
+        name="formats",
+        metavar="assert|ignore",
+        choices=("assert", "ignore"),
+        help="Whether the keyword format is asserted (default: assert).",
+    ),
+    Option(
+        name="default-dialect",
+        metavar="DRAFT",
+        choices=("draft-04", "draft-06", "draft-07", "2019-09", "2020-12"),
+        help="The dialect of schemas without $schema (default: 2020-12).",
+    ),
+    Option(
+        name="validator",
+        metavar="NAME",
+        choices=("both", "jsonschema-rs", "jsonschema"),
+        help="Who judges: jsonschema-rs with jsonschema's second opinion (both, default), or one of them alone.",
+    ),
+    Option(
+        name="judge-timeout",
+        metavar="S",
+        parse=at_least(0.001, float),
+        help="Seconds for judging one answer. Default: 5.",
+    ),
+    Option(
+        name="classify",
+        metavar="NAME",
+        repeated=True,
+        help="Let this classifier give failed attempts codes of your own: what an installed package brings, or "
+        "package.module:function, which takes a record and returns a code such as refusal_in_german, or None. "
+        "Repeatable.",
+    ),
+    Option(
+        name="min-pass-rate",
+        metavar="RATE",
+        help="The run passes if at least this part (0 to 1) of all planned attempts passed; failing cases alone then "
+        "no longer fail it.",
+    ),
+    Option(
+        name="gate",
+        metavar="'METRIC OP VALUE'",
+        repeated=True,
+        help="Another condition on the run; repeatable: any metric of run.json, as pass_rate>=0.9, "
+        "Github_easy.pass_rate.ci_low>=0.85 (a task; the interval's bound), failure_rates.truncated<=0.05, "
+        "keywords.pattern.pass_rate>=0.8, ttft_p95<=2, cost<=0.5, error_rate<=0.01, n>=50 (attempts judged) or "
+        "baseline.newly_failing<=0. The gates alone decide about failing cases; what was not measured is not met.",
+    ),
+    Option(
+        name="baseline",
+        metavar="RUN|FILE",
+        help="Compare with another run, case by case: its folder, its run.json, or the file that jsbench baseline "
+        "wrote.",
+    ),
+    Option(
+        name="max-regression",
+        metavar="RATE",
+        help="The run fails if the pass rate, over the cases of both, fell by more than this (0 to 1) below the "
+        "baseline's.",
+    ),
+    Option(
+        name="repeats",
+        metavar="K",
+        parse=at_least(1, int),
+        help="Attempts per case, one test each. Default: 1.",
+    ),
+    Option(
+        name="output",
+        metavar="DIR",
+        help="Keep records.jsonl, run.json, report.html and more in DIR/<run id>/. Default: records and metrics in "
+        "pytest's cache, for the last five runs.",
+    ),
+    Option(
+        name="redact",
+        metavar="on|off",
+        choices=("on", "off"),
+        bare="on",
+        help="Write and show digests in place of prompts, schemas and answers, so that a run over private data can be "
+        "kept. Its answers can then not be judged again or replayed.",
+    ),
+    Option(
+        name="export",
+        metavar="NAME=PATH",
+        parse=export,
+        repeated=True,
+        help="Write the run in another format at its end: every_eval_ever, what an installed package brings, or "
+        "package.module:function. Repeatable.",
+    ),
+    Option(
+        name="benchmark-rows",
+        metavar="task|case",
+        choices=("task", "case"),
+        help="pytest-benchmark's rows: one per task and metric (default), or one per case and metric.",
+    ),
+)

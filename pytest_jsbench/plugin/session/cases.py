@@ -1,0 +1,145 @@
+"""The cases of the run: selected once, by the only process or by xdist's controller, and handed to the workers."""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.datasets.base import Dataset, Selection
+from pytest_jsbench.datasets.selection import CaseFacts
+from pytest_jsbench.runs.records import Record
+from pytest_jsbench.schemas.features import DIALECTS, FEATURES
+
+if TYPE_CHECKING:
+    import pytest
+
+    from pytest_jsbench.datasets.labelled import LabelledDataset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selected:
+    """The cases of the run, in order, and the marks of those that have any of their own."""
+
+    dataset: Dataset
+    #: the whole of it, where its labelled answers are asked about and no model is called
+    labelled: LabelledDataset | None = None
+    marks: Marks = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, config: pytest.Config, selection: Selection) -> Selected:
+        """Select the cases; DatasetError or ConditionError where that cannot be done."""
+        from pytest_jsbench.datasets.selection import open_selected, whole
+
+        dataset = open_selected(selection)
+        labelled = cast("LabelledDataset", whole(dataset)) if selection.labelled else None
+        marks = of_schemas(dataset, default_dialect=selection.default_dialect) if asked_for(config) else {}
+        return cls(dataset=dataset, labelled=labelled, marks=marks)
+
+    @classmethod
+    def take(cls, handed: Mapping[str, Any], config: pytest.Config, selection: Selection) -> Selected:
+        """What another process has handed over; selected again where its files are out of reach (on another host)."""
+        folder = Path(handed.get("folder", ""))
+        if selection.labelled or not handed or not folder.is_dir():
+            return cls.open(config, selection)
+        from pytest_jsbench.datasets.prepared import PreparedDataset
+        from pytest_jsbench.datasets.registry import open_dataset
+
+        dataset = PreparedDataset.open(folder, reopen=_once(lambda: open_dataset(selection)))
+        return cls(dataset=dataset, marks={CaseKey.parse(key): marks for key, marks in handed["marks"].items()})
+
+    def hand_over(self, folder: Path) -> dict[str, Any]:
+        """Write the cases down in a folder; what `take` is to be given, as JSON values."""
+        from pytest_jsbench.datasets.prepared import prepare
+
+        prepare(self.dataset, folder)
+        return {"folder": str(folder), "marks": {str(key): list(marks) for key, marks in self.marks.items()}}
+
+
+def _once(open_source: Callable[[], Dataset]) -> Callable[[], Dataset]:
+    """Open it when it is first needed, and only once: the threads of all calls in flight come at the same time."""
+    lock, opened = threading.Lock(), functools.cache(open_source)
+
+    def get() -> Dataset:
+        with lock:
+            return opened()
+
+    return get
+
+
+_MENTIONED = re.compile(r"[\w.\-]*jsbench_[\w.\-]*")
+
+#: a case's marks, by its key; absent where it has none
+Marks = Mapping[CaseKey, Sequence[str]]
+
+
+def task_mark(task: str) -> str:
+    """The mark of a task's cases."""
+    return "jsbench_task_" + re.sub(r"\W", "_", task)
+
+
+def dialect_mark(dialect: str) -> str:
+    """The mark of the cases of a dialect."""
+    return "jsbench_" + (dialect if dialect.startswith("draft") else f"draft-{dialect}").replace("-", "_")
+
+
+def feature_mark(feature: str) -> str:
+    """The mark of the cases whose schema has a feature."""
+    return f"jsbench_{feature}"
+
+
+_OF_SCHEMAS = {
+    **{dialect_mark(name): f"the schema's dialect is {name}" for name in DIALECTS},
+    **{feature_mark(name): f"the schema has {meaning}" for name, meaning in FEATURES.items()},
+}
+
+
+def register(config: pytest.Config, tasks: Iterable[str]) -> None:
+    """Declare the marks, so that `--strict-markers` and `--markers` know them."""
+    for task in dict.fromkeys(tasks):
+        config.addinivalue_line("markers", f"{task_mark(task)}: a case of the task {task} (pytest-jsbench)")
+    for name, meaning in _OF_SCHEMAS.items():
+        config.addinivalue_line("markers", f"{name}: {meaning} (pytest-jsbench)")
+
+
+def failure_mark(name: str) -> str:
+    """The mark, and so the report keyword, of a failure type."""
+    return f"jsbench_{name}"
+
+
+def code_mark(code: str) -> str:
+    """The mark of a project's own code."""
+    return f"jsbench_code_{code}"
+
+
+def add_markers(item: pytest.Item, record: Record) -> None:
+    """Mark an item by how its attempt failed."""
+    if record.verdict.failure_type is not None:
+        item.add_marker(failure_mark(record.verdict.failure_type))
+    for code in record.codes:
+        line = f"{code_mark(code)}: set by pytest-jsbench, while it runs, on a case that a classifier calls so"
+        if line not in item.config.getini("markers"):  # for --strict-markers, which cannot know it before
+            item.config.addinivalue_line("markers", line)
+        item.add_marker(code_mark(code))
+
+
+def asked_for(config: pytest.Config) -> bool:
+    """Whether `-m` or `-k` names a mark that depends on the schema, so that every schema must be read."""
+    text = f"{config.option.markexpr} {config.option.keyword}".lower()
+    return any(word in name for word in _MENTIONED.findall(text) for name in _OF_SCHEMAS)
+
+
+def of_schemas(dataset: Dataset, *, default_dialect: str) -> Marks:
+    """The dialect's mark and the features' of each case that holds a schema; reads them all."""
+    marks: dict[CaseKey, Sequence[str]] = {}
+    for key in dataset.keys():
+        if (facts := CaseFacts(dataset, key, default_dialect).facts) is not None:
+            marks[key] = (dialect_mark(facts.dialect), *sorted(map(feature_mark, facts.features)))
+    return marks

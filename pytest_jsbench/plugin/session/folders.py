@@ -1,0 +1,108 @@
+"""Where a run's files are, and the folder that its processes share while it lasts."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.core.files import make_private_folder, private
+from pytest_jsbench.runs.journal import BATCHES
+
+_CACHED_RUNS = 5
+#: what the name of a run, and of its folder, begins with
+_RUN_ID = re.compile(r"\d{8}T\d{6}Z-.")
+#: seconds after its last record in which a run that has not ended may still go on
+_LONGEST_PAUSE = 24 * 60 * 60.0
+
+
+def run_folder(config: pytest.Config, output: Path | None, run_id: str) -> Path | None:
+    """A new folder for the run's files: below --jsbench-output, or in pytest's cache, where the last few runs stay."""
+    if output is not None:
+        return _new_folder(output, run_id)
+    cache = getattr(config, "cache", None)
+    if cache is None:
+        return None
+    _refuse_links(config)
+    try:
+        parent = cache.mkdir("jsbench")
+        if not any(parent.iterdir()):  # it is new, and ours
+            parent.chmod(0o700)
+        _prune(parent, keep=_CACHED_RUNS - 1)
+        return _new_folder(parent, run_id)
+    except (OSError, pytest.UsageError):  # a cache that cannot be written is pytest's to report
+        return None
+
+
+def _refuse_links(config: pytest.Config) -> None:
+    """Who writes a repository may put a link where pytest's cache is going to be; nobody has asked for its target."""
+    root = config.rootpath
+    given = Path(os.path.expandvars(config.getini("cache_dir"))).expanduser()
+    cache = Path(os.path.abspath(root / given))  # noqa: PTH100  resolve() follows the links that are looked for
+    kept = cache / "d" / "jsbench"
+    named = root if cache.is_relative_to(root) else cache
+    found = kept.resolve()
+    if found != named.resolve() / kept.relative_to(named):
+        message = f"{kept} leads to {found} by a link, through which no run is kept: remove it, or add --jsbench-output"
+        raise pytest.UsageError(message)
+
+
+def _new_folder(parent: Path, name: str) -> Path:
+    number = 1
+    while True:
+        folder = parent / (name if number == 1 else f"{name}.{number}")
+        try:
+            make_private_folder(folder, exist_ok=False)
+            private(folder / "records.jsonl")
+        except FileExistsError:
+            if parent.is_dir() and number < 1000:
+                number += 1
+                continue
+            message = f"--jsbench-output={parent} is not a folder; name a folder that can be written"
+            raise pytest.UsageError(message) from None
+        except OSError as error:
+            message = f"cannot write to --jsbench-output={parent}: {error.strerror}; name a folder that can be written"
+            raise pytest.UsageError(message) from None
+        else:
+            return folder
+
+
+def _prune(parent: Path, *, keep: int) -> None:
+    """Remove the oldest runs; what is no run stays, and so does one that may be under way or is paid for."""
+    runs = sorted(entry for entry in parent.iterdir() if _is_run(entry))
+    for folder in runs[: max(0, len(runs) - keep)]:
+        if (folder / BATCHES).exists() and _is_unfinished(folder):
+            continue
+        if not (folder / "run.json").exists() and _is_recent(folder):
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_run(entry: Path) -> bool:
+    records = entry / "records.jsonl"
+    if not _RUN_ID.match(entry.name) or entry.resolve() != entry.parent.resolve() / entry.name:
+        return False
+    return entry.is_dir() and records.is_file() and not records.is_symlink()
+
+
+def _is_recent(folder: Path) -> bool:
+    newest = max(path.lstat().st_mtime for path in folder.glob("records*.jsonl"))
+    return datetime.now(UTC).timestamp() - newest < _LONGEST_PAUSE
+
+
+def _is_unfinished(folder: Path) -> bool:
+    from pytest_jsbench.runner.batches.ledger import is_unfinished
+
+    return is_unfinished(folder)
+
+
+def shared_folder(config: pytest.Config) -> Path:
+    """A folder for what the processes of this run tell each other; it goes when the run ends."""
+    folder = tempfile.mkdtemp(prefix="jsbench-")
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    return Path(folder)

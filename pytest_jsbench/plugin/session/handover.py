@@ -1,0 +1,182 @@
+"""What holds for a whole run: found out once, where it is started, and handed to xdist's workers."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.files import private
+from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.metrics.prices import price_of
+from pytest_jsbench.plugin.session.folders import run_folder, shared_folder
+from pytest_jsbench.runner.rate_limits import RateLimits
+from pytest_jsbench.runs import journal, redaction
+from pytest_jsbench.runs.journal import RESUMED
+from pytest_jsbench.runs.records import RunMetadata
+from pytest_jsbench.runs.redaction import Redaction
+from pytest_jsbench.runs.resumption import Resumption, resume
+
+if TYPE_CHECKING:
+    from pytest_jsbench.core.prompts import PromptTemplate
+    from pytest_jsbench.datasets.base import Dataset
+    from pytest_jsbench.plugin.options.settings import Settings
+    from pytest_jsbench.runner.batches.ledger import BatchPart
+
+_KEY = "jsbench"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handover:
+    """What a worker cannot find out for itself."""
+
+    metadata: RunMetadata
+    #: where records are written; None: nowhere
+    folder: Path | None
+    #: what the processes on this machine tell each other while the run lasts
+    shared: Path
+    limits: RateLimits
+    #: the records of an earlier run; None: there are none
+    recorded: Path | None = None
+    #: what takes out of records what may be private; None: they are written as they are
+    redaction: Redaction | None = None
+    #: the cases, as the controller has written them down
+    selected: Mapping[str, Any] = field(default_factory=dict)
+    #: whether what a worker was sent may be taken back, so that it must not begin with it
+    steals: bool = False
+    #: the engine as xdist's controller has prepared it; None where this process prepares it itself
+    prepared: EngineConfig | None = None
+
+    @property
+    def answers(self) -> Path:
+        """What a provider's batches have brought, where the cases are handed in as such."""
+        return self.shared / "batch.jsonl"
+
+    @classmethod
+    def from_worker_input(cls, config: pytest.Config) -> Handover | None:
+        """What the controller has handed to this worker; None in any other process."""
+        text = getattr(config, "workerinput", {}).get(_KEY)
+        if text is None:
+            return None
+        data: Mapping[str, Any] = json.loads(text)
+        shared = shared_folder(config) if data["shared"] is None else Path(data["shared"])
+        if data["records"] is not None:
+            private(shared / RESUMED).write_text(data["records"], encoding="utf-8")
+        recorded = shared / RESUMED if data["records"] is not None else data["recorded"]
+        return cls(
+            metadata=RunMetadata.from_dict(data["metadata"]),
+            folder=None if data["folder"] is None else Path(data["folder"]),
+            shared=shared,
+            limits=RateLimits(**data["limits"]),
+            recorded=None if recorded is None else Path(recorded),
+            redaction=redaction.from_dict(data["redaction"]),
+            selected=data["selected"],
+            steals=data["steals"],
+            prepared=EngineConfig.from_dict(data["engine"]),
+        )
+
+    def hand_to(self, node: Any, prepared: EngineConfig, selected: Mapping[str, Any]) -> None:
+        """
+        Give it to a worker, as one JSON text (xdist carries builtins only).
+
+        A worker on another machine sees no file of ours: it is sent the records, writes none (`is_remote`), and gets
+        its share of the limits for itself alone; and so do all then.
+        """
+        remote, apart = is_remote(node), any(map(_is_remote, node.nodemanager.specs))
+        limits = self.limits.shared_by(len(node.nodemanager.specs)) if apart else self.limits
+        node.workerinput[_KEY] = json.dumps(
+            {
+                "engine": prepared.to_dict(),
+                "redaction": redaction.to_dict(self.redaction),
+                "selected": selected,
+                "steals": node.config.getoption("dist") == "worksteal",
+                "metadata": self.metadata.to_dict(),
+                "folder": None if self.folder is None or remote else str(self.folder),
+                "shared": None if apart else str(self.shared),
+                "limits": dataclasses.asdict(limits),
+                "recorded": None if self.recorded is None or remote else str(self.recorded),
+                "records": _text(self.recorded) if self.recorded is not None and remote else None,
+            }
+        )
+
+
+def is_remote(node: Any) -> bool:
+    """Whether one of xdist's workers may be on another machine."""
+    return _is_remote(node.gateway.spec)
+
+
+def _is_remote(spec: Any) -> bool:
+    return not getattr(spec, "popen", None)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        message = f"cannot read {path}: {error}"
+        raise JSBenchError(message) from error
+
+
+def start(
+    config: pytest.Config,
+    settings: Settings,
+    metadata: RunMetadata,
+    dataset: Dataset,
+    keys: Sequence[CaseKey],
+    *,
+    template: PromptTemplate,
+    listing: bool,
+) -> tuple[Handover, Resumption | None]:
+    """Make ready for a run; a mere listing of its cases writes and reads nothing."""
+    shared = shared_folder(config)
+    if listing:
+        return Handover(metadata=metadata, folder=None, shared=shared, limits=settings.limits), None
+    if settings.limits.max_cost is not None:
+        price_of(metadata)
+    redaction = Redaction.new() if settings.redact else None
+    resumption = None
+    if settings.resume is not None:
+        resumption = resume(settings.resume, metadata, keys, load=dataset.case, template=template, redaction=redaction)
+    earlier = _batches(resumption, metadata, batch=settings.batch is not None)
+    folder = run_folder(config, settings.output, metadata.run_id)
+    if folder is not None:
+        metadata = dataclasses.replace(metadata, run_id=folder.name)
+    if earlier and folder is not None:
+        from pytest_jsbench.runner.batches.ledger import BatchFile
+
+        # before anything else of this run is there: from now on it is the newest
+        BatchFile(folder / journal.BATCHES, metadata, earlier)
+    recorded = None
+    if resumption is not None and resumption.metadata is not None:
+        metadata = dataclasses.replace(metadata, resumed_from=resumption.metadata.run_id)
+        # kept beside the new records, so that this run can be gone on with in its turn
+        recorded = (folder or shared) / journal.RESUMED
+        earlier_run = dataclasses.replace(resumption.metadata, redacted=settings.redact)
+        journal.write(recorded, earlier_run, (*resumption.records, *resumption.own))
+    return (
+        Handover(
+            metadata=metadata,
+            folder=folder,
+            shared=shared,
+            limits=settings.limits,
+            recorded=recorded,
+            redaction=redaction,
+        ),
+        resumption,
+    )
+
+
+def _batches(resumption: Resumption | None, metadata: RunMetadata, *, batch: bool) -> tuple[BatchPart, ...]:
+    """The batches that the earlier run has handed in."""
+    if resumption is None or not (resumption.folder / journal.BATCHES).exists():
+        return ()
+    from pytest_jsbench.runner.batches.ledger import take_over
+
+    return take_over(resumption.folder, metadata, batch=batch)

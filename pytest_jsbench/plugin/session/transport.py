@@ -1,0 +1,134 @@
+"""What became of one attempt, on its way from the thread that made it to where reports land."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Self, assert_never
+
+import pytest
+
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.runs.records import Missing, MissingReason, Record
+
+if TYPE_CHECKING:
+    from pytest_jsbench.runner.rate_limits import Refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptResult:
+    """What became of one attempt."""
+
+    result: Record | Missing
+    #: whether it was taken over from an earlier run
+    resumed: bool = False
+    #: what went wrong with writing it down; empty when nothing did
+    journal_error: str = ""
+    #: one line for each classifier that broke
+    classifier_errors: tuple[str, ...] = ()
+
+    @classmethod
+    def of_refused(cls, key: CaseKey, repeat: int, refused: Refused) -> Self:
+        """The outcome of an attempt that was not to be made."""
+        return cls(result=Missing(key=key, repeat=repeat, reason=refused.reason, message=refused.message))
+
+
+#: itself where reports land in the same process, and else one ASCII text: execnet carries builtins only, and no lone
+#: surrogate, no enum, no deep nesting can break it
+_OUTCOME = "jsbench_outcome"
+_FAILURE_TYPE = "jsbench_failure_type"
+#: what became of the attempts that a project's own test asked for, a list of such
+_OWN_OUTCOMES = "jsbench_own_outcomes"
+
+
+def mark(report: pytest.TestReport) -> None:
+    """Say that a report (setup and teardown too) is of one of the suite's cases."""
+    report.__dict__.setdefault(_FAILURE_TYPE, "")
+
+
+def is_marked(report: object) -> bool:
+    """Whether a report is of one of the suite's cases."""
+    return hasattr(report, _FAILURE_TYPE)
+
+
+def attach(report: pytest.TestReport, outcome: AttemptResult) -> None:
+    """Put what became of an attempt on its call's report."""
+    if isinstance(outcome.result, Record):
+        report.__dict__[_FAILURE_TYPE] = _failure_type(outcome.result)
+    report.__dict__[_OUTCOME] = outcome
+
+
+def failure_type_of(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """The failure type of a case's call; empty for a passed one, and for any other report."""
+    return str(getattr(report, _FAILURE_TYPE, ""))
+
+
+def take(report: pytest.TestReport) -> AttemptResult | None:
+    """What became of an attempt, off its report, which pytest keeps for the whole session."""
+    carried = report.__dict__.pop(_OUTCOME, None)
+    return None if carried is None else _read(carried)
+
+
+def attach_own(report: pytest.TestReport, outcomes: Iterable[AttemptResult]) -> None:
+    """Put what became of the attempts that a project's own test asked for on its report."""
+    report.__dict__[_OWN_OUTCOMES] = list(outcomes)
+
+
+def blame(report: pytest.TestReport, record: Record) -> None:
+    """Say that a project's own test failed of an answer."""
+    report.__dict__[_FAILURE_TYPE] = _failure_type(record)
+
+
+def take_own(report: pytest.TestReport) -> list[AttemptResult]:
+    """What became of the attempts that a project's own test asked for, off its report."""
+    return [_read(carried) for carried in report.__dict__.pop(_OWN_OUTCOMES, ())]
+
+
+def write_out(data: dict[str, Any]) -> None:
+    """In a report that is made ready to be sent or stored, put each outcome as text."""
+    if _OUTCOME in data:
+        data[_OUTCOME] = _write(data[_OUTCOME])
+    if _OWN_OUTCOMES in data:
+        data[_OWN_OUTCOMES] = [_write(outcome) for outcome in data[_OWN_OUTCOMES]]
+
+
+def _failure_type(record: Record) -> str:
+    return record.verdict.failure_type.value if record.verdict.failure_type else ""
+
+
+def _write(outcome: AttemptResult | str) -> str:
+    if isinstance(outcome, str):
+        return outcome
+    result, record, missing = outcome.result, None, None
+    match result:
+        case Record():
+            record = result.to_dict()
+        case Missing():
+            missing = asdict(result)
+        case _:
+            assert_never(result)
+    data = {
+        "record": record,
+        "missing": missing,
+        "resumed": outcome.resumed,
+        "journal_error": outcome.journal_error,
+        "classifier_errors": outcome.classifier_errors,
+    }
+    return json.dumps(data, allow_nan=False)
+
+
+def _read(carried: AttemptResult | str) -> AttemptResult:
+    if isinstance(carried, AttemptResult):
+        return carried
+    data: dict[str, Any] = json.loads(carried)
+    return AttemptResult(
+        result=Record.from_dict(data["record"]) if data["missing"] is None else _missing(**data["missing"]),
+        resumed=data["resumed"],
+        journal_error=data["journal_error"],
+        classifier_errors=tuple(data["classifier_errors"]),
+    )
+
+
+def _missing(*, key: dict[str, str], repeat: int, reason: str, message: str) -> Missing:
+    return Missing(key=CaseKey(**key), repeat=repeat, reason=MissingReason(reason), message=message)

@@ -1,0 +1,248 @@
+"""A project's own tests that ask an engine through the fixture `jsbench`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_jsbench.core.cases import CaseKey, safe_name
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.text import described
+from pytest_jsbench.fixture.failures import CaseFailed
+from pytest_jsbench.fixture.jsbench import Attempts, JSBench, Question
+from pytest_jsbench.fixture.marker import MarkerArguments
+from pytest_jsbench.plugin.session import transport
+from pytest_jsbench.plugin.session.cases import add_markers
+from pytest_jsbench.plugin.session.context import RunContext, asks
+from pytest_jsbench.plugin.session.redaction import withhold
+from pytest_jsbench.plugin.session.transport import AttemptResult
+from pytest_jsbench.plugin.worker.items import properties, say
+from pytest_jsbench.plugin.worker.project_runners import AskedFrom, ProjectRunners
+from pytest_jsbench.plugin.worker.standing_answers import StandingAnswers
+from pytest_jsbench.runs.records import Missing, MissingReason, Record
+
+if TYPE_CHECKING:
+    from pytest_jsbench.plugin.worker.worker import Worker
+
+NAME = "jsbench-own-tests"
+
+
+class ProjectTest:
+    """One test: its terms, and the attempts that it makes."""
+
+    def __init__(
+        self, terms: MarkerArguments, asked_from: AskedFrom, runners: ProjectRunners, standing: StandingAnswers
+    ) -> None:
+        self.terms = terms
+        self.attempts = Attempts(key_of(asked_from.test), self._ask)
+        #: whether the runs of a repeated test are under way
+        self.repeating = False
+        self._asked_from = asked_from
+        self._runners = runners
+        self._standing = standing
+        standing.begin()
+        #: what became of its attempts, and how many of them were taken off
+        self.outcomes: list[AttemptResult] = []
+        self._taken = 0
+
+    def taken(self) -> tuple[AttemptResult, ...]:
+        """What became of the attempts since this was last asked."""
+        taken = tuple(self.outcomes[self._taken :])
+        self._taken += len(taken)
+        return taken
+
+    def _ask(self, question: Question) -> Record:
+        __tracebackhide__ = True
+        try:
+            heard = self._runners.ask(question, asked_from=self._asked_from, standing=self._standing)
+        except JSBenchError:
+            raise
+        except BaseException as ended:  # a time limit of another plugin, or Ctrl-C: the call was under way
+            self.outcomes.append(_cut_off(question, ended))
+            if isinstance(ended, pytest.fail.Exception):  # where the call was says nothing
+                raise ended.with_traceback(None) from None
+            raise
+        self.outcomes.append(heard.outcome)
+        if isinstance(heard.result, Missing):
+            raise pytest.skip.Exception(f"not run: {heard.result.message}", _use_item_location=True)
+        return heard.result
+
+
+_TEST = pytest.StashKey[ProjectTest]()
+_STANDING = pytest.StashKey[StandingAnswers]()
+
+
+class ProjectTests:
+    """Reads their markers, runs the repeated ones, and puts their records on their reports."""
+
+    def __init__(self, config: pytest.Config, active: RunContext, worker: Worker) -> None:
+        self._active = active
+        self._runners = ProjectRunners(active, worker)
+        #: the tests that have asked for the fixture
+        self._asking: set[str] = set()
+        config.add_cleanup(self._runners.close)
+
+    def fixture(self, item: pytest.Item) -> JSBench:
+        """What a test asks through."""
+        self._asking.add(item.nodeid)
+        line = item.location[1]
+        asked_from = AskedFrom(test=item.nodeid, line=None if line is None else line + 1)
+        standing = item.stash.setdefault(_STANDING, StandingAnswers(key_of(item.nodeid)))
+        test = item.stash[_TEST] = ProjectTest(read_terms(item), asked_from, self._runners, standing)
+        return JSBench(test.terms, test.attempts, folder=item.path.parent, rerun=self._rerun(item))
+
+    def _rerun(self, item: pytest.Item) -> str:
+        return f"{self._active.rerun} {shlex.quote(item.nodeid)}"
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take captured output off the reports of subtests too, which put it there themselves."""
+        if self._active.run.redaction is not None and report.nodeid in self._asking:
+            report.sections.clear()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Make a marker that cannot be read an error of its module, before anything is paid for."""
+        report = yield
+        problems = list(_problems(report.result or ()))
+        if not problems:
+            return report
+        return pytest.CollectReport(report.nodeid, "failed", "\n".join(problems), [])
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+        """Run a repeated test so often, and hold against it what its marker says of that."""
+        test = pyfuncitem.stash.get(_TEST, None)
+        if test is None or test.repeating or test.terms.repeats == 1:
+            return (yield)
+        tally = Tally(test.terms)
+        test.repeating = True
+        try:
+            for repeat in range(test.terms.repeats - 1):
+                test.attempts.begin(repeat)
+                with tally:
+                    # through the hook again, for whoever runs coroutines
+                    pyfuncitem.ihook.pytest_pyfunc_call(pyfuncitem=pyfuncitem)
+            test.attempts.begin(test.terms.repeats - 1)
+            with tally:
+                yield
+        finally:
+            test.repeating = False
+        if (failure := tally.failure()) is not None:
+            raise failure
+        return True
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Put the records on the report of the phase in which they were made."""
+        test = item.stash.get(_TEST, None)
+        if test is None:
+            return (yield)
+        outcomes = test.taken()
+        say(item, _properties(test.outcomes))
+        failed = call.excinfo.value if call.excinfo is not None else None
+        if isinstance(failed, CaseFailed) and failed.record.verdict.failure_type is not None:
+            add_markers(item, failed.record)
+        report = yield
+        transport.attach_own(report, outcomes)
+        redaction = self._active.run.redaction
+        if redaction is not None:
+            withhold(report, item, call, redaction, rerun=self._rerun(item))
+        if isinstance(failed, CaseFailed):
+            if redaction is None:
+                _say_it_first(report.longrepr, failed)
+            if not failed.record.excluded:  # a schema of the project's own that is none is no engine's failure
+                transport.blame(report, failed.record)
+        return report
+
+
+class Tally:
+    """How the runs of a repeated test ended; what is no verdict on it (a skip, Ctrl-C) goes on its way."""
+
+    def __init__(self, terms: MarkerArguments) -> None:
+        self._terms = terms
+        self._passed = 0
+        self._failures: list[BaseException] = []
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
+        if error is None:
+            self._passed += 1
+            return False
+        if isinstance(error, pytest.skip.Exception | pytest.xfail.Exception):
+            return False
+        if not isinstance(error, Exception | pytest.fail.Exception):
+            return False
+        self._failures.append(error)
+        return True
+
+    def failure(self) -> BaseException | None:
+        """What the test failed of, the project's own assertions first; None where it passed often enough."""
+        repeats = self._terms.repeats
+        needed = repeats if self._terms.min_pass is None else self._terms.min_pass
+        if self._passed >= needed:
+            return None
+        # a gate may forgive an answer, and no assertion
+        failure = next((each for each in self._failures if not isinstance(each, CaseFailed)), self._failures[0])
+        said = f"{self._passed} of {repeats} repeats passed, {needed} needed"
+        failure.add_note(said)
+        if isinstance(failure, CaseFailed):
+            failure.headline += f" ({said})"
+        return failure
+
+
+def read_terms(item: pytest.Item) -> MarkerArguments:
+    """The terms of the test's markers; ContractError where one cannot be read."""
+    return MarkerArguments.of((mark.args, mark.kwargs) for mark in item.iter_markers("jsbench"))
+
+
+def _problems(collected: Iterable[pytest.Item | pytest.Collector]) -> Iterator[str]:
+    for item in collected:
+        if isinstance(item, pytest.Item) and asks(item):
+            try:
+                read_terms(item)
+            except JSBenchError as error:
+                yield f"{item.nodeid}: {error}"
+
+
+def key_of(nodeid: str) -> CaseKey:
+    """The case of a test: its module, dotted, is the task."""
+    path, _, name = nodeid.partition("::")
+    name, bracket, parameters = name.partition("[")
+    name = name.replace("::", ".") + (f"-{parameters.removesuffix(']')}" if bracket else "")
+    return CaseKey(task=safe_name(path.removesuffix(".py").replace("/", ".")), id=safe_name(name))
+
+
+def _cut_off(question: Question, error: BaseException) -> AttemptResult:
+    stopped = isinstance(error, KeyboardInterrupt | pytest.exit.Exception)
+    reason = MissingReason.STOPPED if stopped else MissingReason.ERROR
+    return AttemptResult(
+        result=Missing(key=question.case.key, repeat=question.repeat, reason=reason, message=described(error))
+    )
+
+
+def _properties(outcomes: Sequence[AttemptResult]) -> list[tuple[str, object]]:
+    """What JUnit says of a test: of its only attempt, or how many there were and how many passed."""
+    records = [outcome.result for outcome in outcomes if isinstance(outcome.result, Record)]
+    passed = sum(record.verdict.passed for record in records)
+    several = [("jsbench.attempts", len(records)), ("jsbench.passed", passed)] if records else []
+    resumed = [("jsbench.resumed", True)] if any(outcome.resumed for outcome in outcomes) else []
+    return [*(properties(records[0]) if len(records) == 1 else several), *resumed]
+
+
+def _say_it_first(longrepr: Any, failed: CaseFailed) -> None:
+    """The failure type first, without the exception's name, in the short summary, JUnit's message and the traceback."""
+    crash = getattr(longrepr, "reprcrash", None)
+    if crash is not None:
+        crash.message = failed.headline
+    name = f"{CaseFailed.__module__}.{CaseFailed.__qualname__}: "
+    for entry in getattr(getattr(longrepr, "reprtraceback", None), "reprentries", ()):
+        lines = getattr(entry, "lines", None)
+        if lines is not None:
+            entry.lines[:] = [line.replace(name, "", 1) if line.startswith("E ") else line for line in lines]

@@ -1,0 +1,232 @@
+"""Evaluation files: the stable JSON of metrics, whoever wrote it, and the runs of ours, read to be compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.errors import JSBenchError, RecordError
+from pytest_jsbench.core.files import FileReader
+from pytest_jsbench.formats import EVALUATION, METRICS, published
+from pytest_jsbench.metrics.comparison import CaseOutcome
+from pytest_jsbench.metrics.metrics import RATES
+from pytest_jsbench.metrics.statistics import proportion
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.runs import journal
+from pytest_jsbench.runs.records import Run
+from pytest_jsbench.runs.run_verdict import RunVerdict
+
+UNKNOWN = "unknown"
+#: a figure of every run of ours, and of none that others measure in their own way
+_OURS = "pass_rate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """What was measured of one model, as far as its file says."""
+
+    #: the file, as it was named
+    source: str
+    config_path: str
+    backend: str
+    #: None in a file of others
+    model: str | None
+    #: by name; None means not applicable
+    metrics: Mapping[str, Any]
+    #: how each case ended; None in a file of others
+    outcomes: Mapping[CaseKey, CaseOutcome] | None
+
+    @property
+    def label(self) -> str:
+        """What tells it from others: the model, or else the file's name."""
+        return self.model or Path(self.source).stem
+
+    def interval(self, name: str) -> tuple[float, float] | None:
+        """The bounds of a metric's interval: its `_ci_low` and `_ci_high`, or its `_ci` of two numbers."""
+        pair = self.metrics.get(f"{name}_ci")
+        ends = pair if isinstance(pair, list) else [self.metrics.get(f"{name}_ci_{end}") for end in ("low", "high")]
+        if ends == [None, None]:
+            ends = self._of_count(name)
+        known = [end for end in ends if end is not None and _is_figure(end)]
+        return (known[0], known[1]) if len(ends) == len(known) == 2 else None
+
+    def _of_count(self, name: str) -> list[float | None]:
+        """The bounds of a rate of ours that stands beside its count."""
+        group, _, kind = name.partition(".")
+        counts, planned = self.metrics.get("failure_counts"), self.metrics.get("planned")
+        count = counts.get(kind) if group == "failure_rates" and isinstance(counts, Mapping) else None
+        if not isinstance(count, int) or not isinstance(planned, int) or not 0 <= count <= planned:
+            return []
+        rate = proportion(count, planned)
+        return [rate.ci_low, rate.ci_high]
+
+    @property
+    def figures(self) -> dict[str, float | None]:
+        """The metrics that are numbers, those of a group by `group.name`; None where one is not applicable."""
+        found: dict[str, float | None] = {}
+        for name, value in self.metrics.items():
+            group = value.items() if isinstance(value, Mapping) else ()
+            pairs = [(name, value), *((f"{name}.{part}", figure) for part, figure in group)]
+            found.update({key: figure for key, figure in pairs if _is_figure(figure)})
+        return found
+
+
+def _is_figure(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def read(path: Path) -> Evaluation:
+    """The evaluation in a file or a run's folder; JSBenchError when there is none."""
+    if path.is_dir():
+        return _in_folder(path)
+    if path.suffix == ".jsonl":
+        return _of_records(path)
+    return parse(load(path), source=str(path))
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; RecordError when there is none."""
+    data = FileReader(error=RecordError).read_json(path)
+    if not isinstance(data, dict):
+        message = f"{path} holds no JSON object; expected an evaluation, such as a run's run.json"
+        raise RecordError(message)
+    return data
+
+
+def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
+    """Read an evaluation, or a legacy file that is only its metrics; RecordError where it is neither."""
+    metrics = data.get("metrics", data)
+    if not isinstance(metrics, Mapping) or not any(map(_is_figure, metrics.values())):
+        message = f"{source} holds no metrics; expected an evaluation, such as a run's run.json"
+        raise RecordError(message)
+    metrics = {name: None if _is_retired(name, value) else value for name, value in metrics.items()}
+    run = data.get("run")
+    try:
+        EVALUATION.check({**data, "metrics": metrics} if "metrics" in data else {"metrics": metrics})
+        if _OURS in metrics:
+            METRICS.check(metrics)
+        outcomes = _outcomes(data.get("cases"))
+    except (ValueError, RecordError) as error:
+        message = f"{source}: {error}"
+        raise RecordError(message) from error
+    return Evaluation(
+        source=source,
+        config_path=_text(data.get("config_path")) or UNKNOWN,
+        backend=_text(data.get("backend")) or UNKNOWN,
+        model=_text(run.get("model")) if isinstance(run, Mapping) else None,
+        metrics=metrics,
+        outcomes=outcomes,
+    )
+
+
+def _is_retired(name: str, value: object) -> bool:
+    """Whether another project still writes a figure that it no longer has, as its format wants: as -1."""
+    return value == -1 and name in published("evaluation")["properties"]["metrics"]["properties"]
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _outcomes(cases: object) -> dict[CaseKey, CaseOutcome] | None:
+    if not isinstance(cases, Mapping):
+        return None
+    return {CaseKey.parse(name): CaseOutcome.from_dict(case) for name, case in cases.items()}
+
+
+def _in_folder(folder: Path) -> Evaluation:
+    if (folder / "run.json").is_file():
+        found = parse(load(folder / "run.json"), source=str(folder))
+        if found.outcomes is not None:
+            return found
+    if any(folder.glob("records*.jsonl")):
+        return _of_records(folder)
+    runs = journal.find_runs(folder)
+    if len(runs) == 1:
+        return _in_folder(runs[0])
+    hint = f"name one of them, such as {runs[-1]}" if runs else "expected a run's folder or a file"
+    message = f"no run.json and no records.jsonl in {folder}, which is {journal.what_is_in(folder)}: {hint}"
+    raise RecordError(message)
+
+
+def _of_records(path: Path) -> Evaluation:
+    run = read_run(path)
+    summary = summarize(run)
+    return Evaluation(
+        source=str(path),
+        config_path=UNKNOWN,
+        backend=run.metadata.engine,
+        model=run.metadata.model,
+        metrics=summary.total.to_dict(),
+        outcomes=summary.outcomes,
+    )
+
+
+def read_run(path: Path) -> Run:
+    """The run in a records.jsonl, or in the folder it is in; JSBenchError when there is none."""
+    content = journal.read_run(path)
+    if content.metadata is None:
+        message = f"{path} has no header line; expected the records.jsonl of a run"
+        raise RecordError(message)
+    planned = content.metadata.planned()
+    if planned is None:
+        planned = tuple(record.key for record in content.records)
+    verdict = _verdict(journal.find_files(path)[0].with_name("run.json"), content.metadata.run_id)
+    return Run(metadata=content.metadata, planned=planned, records=content.records, verdict=verdict)
+
+
+def _verdict(path: Path, run_id: str) -> RunVerdict | None:
+    """What was decided of that run, as the run.json beside its records says; RecordError where that cannot be read."""
+    data = load(path) if path.is_file() else {}
+    run = data.get("run")
+    ours = isinstance(run, Mapping) and run.get("run_id") == run_id
+    return RunVerdict.from_run_json(data) if ours else None
+
+
+def with_cases(path: Path) -> tuple[Evaluation, Mapping[CaseKey, CaseOutcome]]:
+    """An evaluation that says how each case ended; JSBenchError where it does not."""
+    found = read(path)
+    if found.outcomes is None:
+        message = f"{path} does not say how each case ended; expected a run of ours, or what `jsbench baseline` wrote"
+        raise RecordError(message)
+    return found, found.outcomes
+
+
+def baseline_to_dict(found: Evaluation, outcomes: Mapping[CaseKey, CaseOutcome]) -> dict[str, Any]:
+    """A small evaluation file to be committed, with what a later run is compared by."""
+    bounded = [f"{rate}{end}" for rate in RATES for end in ("", "_ci_low", "_ci_high")]
+    counts = ["planned", "completions", "priced", "passed", "valid_instances", "invalid_instances"]
+    kept = [*counts, *bounded, "tgt_mean", "grammar_compilation_p50", "cost"]
+    return {
+        "schema_version": "1.1",
+        "config_path": found.config_path,
+        "backend": found.backend,
+        "metrics": {name: found.metrics[name] for name in kept if name in found.metrics},
+        "run": {"model": found.model},
+        "cases": {str(key): outcome.to_dict() for key, outcome in sorted(outcomes.items())},
+    }
+
+
+def baseline_to_text(data: Mapping[str, Any]) -> str:
+    """The file's text: one case a line, so that a change of one case is a change of one line."""
+    head = json.dumps({**data, "cases": {}}, indent=2, ensure_ascii=True, allow_nan=False)
+    lines = [f"    {json.dumps(name)}: {json.dumps(case)}" for name, case in data["cases"].items()]
+    body = "{\n" + ",\n".join(lines) + "\n  }" if lines else "{}"
+    return head.removesuffix("{}\n}") + body + "\n}\n"
+
+
+def migrate(data: Mapping[str, Any]) -> dict[str, Any]:
+    """An evaluation file of any age in the current shape; what it holds beside its metrics is left as it is."""
+    current = dict(data) if "metrics" in data else {"metrics": dict(data)}
+    shaped = {
+        "schema_version": _text(current.get("schema_version")) or "1.0",
+        "config_path": _text(current.get("config_path")) or UNKNOWN,
+        "backend": _text(current.get("backend")) or UNKNOWN,
+    }
+    if not isinstance(current["metrics"], Mapping):
+        raise JSBenchError(f"metrics is {type(current['metrics']).__name__}; expected an object")
+    return {**shaped, **{name: value for name, value in current.items() if name not in shaped}}

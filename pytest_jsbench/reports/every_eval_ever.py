@@ -1,0 +1,431 @@
+"""
+The shared evaluation format of the project every_eval_ever: one aggregate record, and a row per attempt.
+
+Source: its JSON Schemas 0.3.0; the rows also as instance-level 0.2.0, which no record can satisfy together with 0.3.0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pytest_jsbench.core.errors import ExportError
+from pytest_jsbench.core.files import make_private_folder, write_atomically
+from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed
+from pytest_jsbench.metrics.metrics import RATES, Metrics
+from pytest_jsbench.metrics.summary import Summary
+from pytest_jsbench.runs.identity import settings
+
+if TYPE_CHECKING:
+    from pytest_jsbench.core.generations import Usage
+    from pytest_jsbench.metrics.statistics import Proportion
+    from pytest_jsbench.runs.records import Record, Run
+
+VERSIONS = ("0.3.0", "0.2.0")
+Version = Literal["0.3.0", "0.2.0"]
+COLLECTION = "pytest-jsbench"
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_TIMES = {"ttft": "s", "tpot": "ms", "tgt": "s", "gct": "s", "grammar_compilation": "s", "queue": "s"}
+_OF_A_TASK = ("pass_rate", "over_constraint", "under_constraint")
+_LOWER = frozenset({"error_rate", "over_constraint", "under_constraint"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """How the two files name the run."""
+
+    developer: str
+    model: str
+    evaluation_id: str
+    name: str
+
+    @property
+    def model_id(self) -> str:
+        """The model as `developer/model`."""
+        return f"{self.developer}/{self.model}"
+
+    @property
+    def path(self) -> str:
+        """Where the aggregate stands, as that project lays files out, without its suffix."""
+        return f"data/{COLLECTION}/{self.developer}/{self.model}/{self.name}"
+
+
+def identify(run: Run, *, developer: str | None = None) -> Identity:
+    """The run's identity, the same each time; the developer is the model's own prefix, or else who is asked."""
+    metadata = run.metadata
+    before, _, after = metadata.model.rpartition("/")
+    named = developer or before or metadata.provider or "unknown"
+    known = filter(None, [metadata.run_id, metadata.started_at, metadata.model, metadata.uuid])
+    digest = hashlib.sha256(" ".join(known).encode(errors="surrogatepass")).digest()
+    name = str(uuid.UUID(bytes=digest[:16], version=4))
+    developer, model = _portable(named), _portable(after)
+    started = int(datetime.fromisoformat(metadata.started_at).timestamp())
+    return Identity(
+        developer=developer,
+        model=model,
+        evaluation_id=f"{COLLECTION}/{developer}/{model}/{started}-{name[:8]}",
+        name=name,
+    )
+
+
+def _portable(name: str) -> str:
+    """A name that is one folder everywhere."""
+    safe = _UNSAFE.sub("_", name).strip("._")[:100] or "unknown"
+    return f"{safe}_" if safe.lower() == "data" else safe
+
+
+def write(
+    folder: Path, run: Run, summary: Summary, *, version: Version = "0.3.0", developer: str | None = None
+) -> Path:
+    """Write both files below `folder`, and return the aggregate's path; JSBenchError when that cannot be done."""
+    identity = identify(run, developer=developer)
+    if not any(map(was_made, run.records)):
+        raise ExportError("no attempt was made, so there is nothing to export as every_eval_ever")
+    aggregate = folder / f"{identity.path}.json"
+    try:
+        make_private_folder(aggregate.parent)
+    except OSError as error:
+        message = f"cannot write {aggregate.parent}: {error.strerror or error}"
+        raise ExportError(message) from error
+    samples = _Samples(_rows(run, identity, version))
+    write_atomically(aggregate.with_name(f"{identity.name}_samples.jsonl"), samples)
+    data = _aggregate(run, summary, identity, samples)
+    write_atomically(aggregate, json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
+    return aggregate
+
+
+class _Samples:
+    """The rows as lines, and what the aggregate says of them, known once they have been gone through."""
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        self._rows = rows
+        self._hash = hashlib.sha256()
+        self.count = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for one in self._rows:
+            line = json.dumps(one, ensure_ascii=True, allow_nan=False) + "\n"
+            self._hash.update(line.encode())
+            self.count += 1
+            yield line
+
+    @property
+    def checksum(self) -> str:
+        return self._hash.hexdigest()
+
+
+def _rows(run: Run, identity: Identity, version: Version) -> Iterator[dict[str, Any]]:
+    for record in run.records:
+        if was_made(record):
+            yield row(
+                record,
+                evaluation_id=identity.evaluation_id,
+                model_id=identity.model_id,
+                result_id=_result_id(identity, record.key.task, "pass_rate"),
+                version=version,
+            )
+
+
+def _result_id(identity: Identity, task: str | None, metric: str) -> str:
+    return f"{identity.evaluation_id}#{task or 'total'}.{metric}"
+
+
+def _aggregate(run: Run, summary: Summary, identity: Identity, samples: _Samples) -> dict[str, Any]:
+    metadata = run.metadata
+    results = [*_results(run, identity, None, summary.total, (*RATES, *_TIMES))]
+    for task, metrics in summary.tasks.items():
+        results += _results(run, identity, task, metrics, _OF_A_TASK)
+    return {
+        "schema_version": "0.3.0",
+        "evaluation_id": identity.evaluation_id,
+        "evaluation_timestamp": metadata.started_at,
+        "retrieved_timestamp": str(int(datetime.now(UTC).timestamp())),
+        "source_metadata": {
+            "source_name": "pytest-jsbench",
+            "source_type": "evaluation_run",
+            "source_organization_name": "unknown",
+            "evaluator_relationship": "other",
+            "additional_details": {
+                "run_id": metadata.run_id,
+                "engine": metadata.engine,
+                "classifiers": json.dumps(list(metadata.classifiers)),
+                **_figures(summary),
+                **_verdict(run),
+            },
+        },
+        "eval_library": {"name": "pytest-jsbench", "version": metadata.versions.get("pytest-jsbench", "unknown")},
+        "model_info": {
+            "name": metadata.model,
+            "id": identity.model_id,
+            "developer": identity.developer,
+            "inference_platform": metadata.provider or metadata.engine,
+            "additional_details": {
+                "deployment_type": "externally_managed" if metadata.provider else "unknown",
+                "model_availability": "unknown",
+                "response_format": metadata.response_format,
+            },
+        },
+        "evaluation_results": results,
+        "detailed_evaluation_results": {
+            "format": "jsonl",
+            "file_path": f"{identity.path}_samples.jsonl",
+            "hash_algorithm": "sha256",
+            "checksum": samples.checksum,
+            "total_rows": samples.count,
+        },
+    }
+
+
+def _verdict(run: Run) -> dict[str, str]:
+    """What was decided of the run; that project has texts for whatever it does not know."""
+    if run.verdict is None:
+        return {}
+    verdict = run.verdict.to_dict()
+    return {"verdict": verdict["status"]} | {
+        f"verdict_{name}": json.dumps(verdict[name]) for name in ("exit_status", "because")
+    }
+
+
+def _figures(summary: Summary) -> dict[str, str]:
+    """All other figures of the run, as texts, which is what this format holds them as."""
+    figures = summary.total.to_dict()
+    keywords = {name: found.to_dict() for name, found in summary.keywords.items()}
+    told = {name: json.dumps(value) for name, value in figures.items() if value is not None}
+    return {**told, "keywords": json.dumps(keywords)}
+
+
+def _results(
+    run: Run, identity: Identity, task: str | None, metrics: Metrics, names: tuple[str, ...]
+) -> Iterator[dict[str, Any]]:
+    """A result per metric; one that is not applicable has none."""
+    for name in names:
+        score = _rate(getattr(metrics, name)) if name in RATES else _time(metrics, name)
+        if score is not None:
+            yield {
+                "evaluation_result_id": _result_id(identity, task, name),
+                "evaluation_name": f"{COLLECTION}.{task}" if task else COLLECTION,
+                "source_data": _source(run.metadata.dataset),
+                "evaluation_timestamp": run.metadata.started_at,
+                "metric_config": _metric(name),
+                "score_details": score,
+                "generation_config": _generation(run),
+            }
+
+
+def _metric(name: str) -> dict[str, Any]:
+    if name in RATES:
+        bounds: dict[str, Any] = {"min_score": 0, "max_score": 1, "metric_unit": "proportion"}
+    else:
+        bounds = {"min_score": 0, "max_score": "Infinity", "metric_unit": _TIMES[name]}
+    return {
+        "evaluation_description": "JSON that conforms to a JSON Schema, by pytest-jsbench",
+        "metric_id": f"pytest-jsbench.{name}",
+        "metric_name": name if name in RATES else f"{name}, median",
+        "metric_kind": "pass_rate" if name == "pass_rate" else name,
+        "lower_is_better": name in _LOWER or name in _TIMES,
+        "score_type": "continuous",
+        **bounds,
+    }
+
+
+def _rate(rate: Proportion) -> dict[str, Any] | None:
+    if rate.value is None:
+        return None
+    interval = {"lower": rate.ci_low, "upper": rate.ci_high, "confidence_level": 0.95, "method": "Wilson score"}
+    return {
+        "score": rate.value,
+        "details": {"successes": str(rate.successes)},
+        "uncertainty": {"confidence_interval": interval, "num_samples": rate.n},
+    }
+
+
+def _time(metrics: Metrics, name: str) -> dict[str, Any] | None:
+    spread = getattr(metrics, name)
+    if spread.p50 is None:
+        return None
+    details = {part: f"{getattr(spread, part):.6g}" for part in ("mean", "p90", "p95", "p99", "max")}
+    return {"score": spread.p50, "details": details, "uncertainty": {"num_samples": spread.count}}
+
+
+def _source(dataset: Mapping[str, Any]) -> dict[str, Any]:
+    source = str(dataset.get("source", "unknown"))
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", source) and not Path(source).exists():
+        split = dataset.get("split")
+        return {"dataset_name": source, "source_type": "hf_dataset", "hf_repo": source, "hf_split": str(split)}
+    return {"dataset_name": Path(source).name or source, "source_type": "other"}
+
+
+def _generation(run: Run) -> dict[str, Any]:
+    metadata = run.metadata
+    params = metadata.params
+    details = {
+        "response_format": metadata.response_format,
+        "prompt": metadata.prompt,
+        "adapt": metadata.adapt,
+        "repeats": str(metadata.repeats),
+        "seed": json.dumps(params.get("seed")),
+        "timeout_s": json.dumps(params.get("timeout")),
+        "engine_settings": json.dumps(settings(metadata), sort_keys=True),
+        "policy": json.dumps(metadata.policy, sort_keys=True),
+    }
+    arguments = {name: params[name] for name in ("temperature", "max_tokens") if params.get(name) is not None}
+    return {"generation_args": arguments, "additional_details": details}
+
+
+def was_made(record: Record) -> bool:
+    """Whether there was an attempt: a model was asked, or a grammar about labelled answers."""
+    return record.prompt is not None or isinstance(record.generation, Decided | Declined)
+
+
+def row(
+    record: Record, *, evaluation_id: str, model_id: str, result_id: str, version: Literal["0.3.0", "0.2.0"]
+) -> dict[str, Any]:
+    """The row of an attempt that was made."""
+    common = _common(record, evaluation_id=evaluation_id, model_id=model_id)
+    if version == "0.2.0":
+        return {**common, "schema_version": "instance_level_eval_0.2.0", **_as_text(record)}
+    return {**common, "schema_version": "0.3.0", "evaluation_result_id": result_id, **_as_lists(record)}
+
+
+def _common(record: Record, *, evaluation_id: str, model_id: str) -> dict[str, Any]:
+    repeat = f"#{record.repeat + 1}" if record.repeat else ""
+    return {
+        "evaluation_id": evaluation_id,
+        "model_id": model_id,
+        "evaluation_name": f"pytest-jsbench.{record.key.task}",
+        "sample_id": f"{record.key}{repeat}",
+        "interaction_type": "single_turn",
+        "answer_attribution": _attribution(record),
+        "evaluation": {"score": float(record.verdict.passed), "is_correct": record.verdict.passed},
+        "token_usage": _usage(getattr(record.generation, "usage", None)),
+        "error": _error(record),
+        "metadata": _metadata(record),
+    }
+
+
+def _as_lists(record: Record) -> dict[str, Any]:
+    """What is a list since 0.3.0. A schema has no one answer, so there is no reference."""
+    text = _text(record)
+    return {
+        "sample_hash": _hash(_asked(record), []),
+        "input": {"raw": _asked(record), "formatted": _formatted(record), "reference": []},
+        "output": {"raw": [] if text is None else [text]},
+        "messages": None,
+        "performance": _performance(record, details="additional_details"),
+    }
+
+
+def _as_text(record: Record) -> dict[str, Any]:
+    return {
+        "sample_hash": _hash(_asked(record), ""),
+        "input": {"raw": _asked(record), "formatted": _formatted(record), "reference": ""},
+        "output": {"raw": _text(record) or ""},
+        "interactions": None,
+        "performance": _performance(record, details=None),
+    }
+
+
+def _asked(record: Record) -> str:
+    """The case itself: its schema, or which one it is."""
+    if record.redacted is not None:
+        return record.schema_digest or ""
+    return json.dumps(record.schema, sort_keys=True, ensure_ascii=False)
+
+
+def _formatted(record: Record) -> str:
+    messages = record.prompt.messages if record.prompt else ()
+    return "\n\n".join(f"{message.role}: {message.content}" for message in messages)
+
+
+def _hash(raw: str, reference: list[str] | str) -> str:
+    text = json.dumps({"raw": raw, "reference": reference}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _text(record: Record) -> str | None:
+    return record.generation.text if isinstance(record.generation, Completion) else None
+
+
+def _attribution(record: Record) -> list[dict[str, Any]]:
+    text = _text(record)
+    if text is None:
+        return []
+    return [
+        {
+            "turn_idx": 0,
+            "source": "output.raw",
+            "extracted_value": text,
+            "extraction_method": "json_schema_validation",
+            "is_terminal": True,
+        }
+    ]
+
+
+def _usage(usage: Usage | None) -> dict[str, int | None] | None:
+    if usage is None or usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+        "input_tokens_cache_read": usage.cached_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+    }
+
+
+def _performance(record: Record, *, details: str | None) -> dict[str, Any] | None:
+    timing = getattr(record.generation, "timing", None)
+    if timing is None:
+        return None
+    figures: dict[str, Any] = {
+        "latency_ms": timing.tgt * 1000,
+        "time_to_first_token_ms": None if timing.ttft is None else timing.ttft * 1000,
+        "generation_time_ms": None if timing.gct is None else timing.gct * 1000,
+    }
+    usage = getattr(record.generation, "usage", None)
+    tpot = None if usage is None else timing.tpot_ms(usage.output_tokens)
+    if details is not None and tpot is not None:
+        figures[details] = {"time_per_output_token_ms": f"{tpot:.6g}"}
+    return figures
+
+
+def _error(record: Record) -> str | None:
+    generation = record.generation
+    if isinstance(generation, Failed):
+        return f"api_error ({generation.kind.value}): {generation.message}"
+    if isinstance(generation, Declined):
+        return f"{generation.reason.value}: {generation.message}"
+    return None
+
+
+def _metadata(record: Record) -> dict[str, str]:
+    verdict, params = record.verdict, record.params
+    decisions = record.generation.decisions if isinstance(record.generation, Decided) else None
+    known = {
+        "decisions": None if decisions is None else str(len(decisions)),
+        "wrong_decisions": None if decisions is None else str(sum(decision.wrong for decision in decisions)),
+        "codes": ", ".join(record.codes) or None,
+        "notes": ", ".join(note.value for note in verdict.notes) or None,
+        "retries": str(record.retries) if record.retries else None,
+        "task": record.key.task,
+        "repeat": str(record.repeat + 1),
+        "failure_type": verdict.failure_type and verdict.failure_type.value,
+        "reason": verdict.reason,
+        "message": verdict.message or None,
+        "keyword": verdict.keyword,
+        "instance_path": verdict.violations[0].instance_path if verdict.violations else None,
+        "schema_path": verdict.violations[0].schema_path if verdict.violations else None,
+        "dialect": verdict.dialect,
+        "temperature": None if params is None or params.temperature is None else f"{params.temperature:g}",
+        "max_tokens": None if params is None else str(params.max_tokens),
+        "seed": None if params is None or params.seed is None else str(params.seed),
+        "valid": None if verdict.valid is None else str(verdict.valid).lower(),
+    }
+    return {name: value for name, value in known.items() if value is not None}

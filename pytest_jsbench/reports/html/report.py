@@ -1,0 +1,298 @@
+"""`report.html`: a run as one page that needs nothing from outside and executes nothing but its own script."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import importlib.util
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.core.errors import MissingRequirement
+from pytest_jsbench.core.files import write_atomically
+from pytest_jsbench.core.generations import Completion, Decided, Declined, GrammarDecision
+from pytest_jsbench.core.text import json_text, printable
+from pytest_jsbench.metrics.metrics import COUNTED_FAILURES
+from pytest_jsbench.reports.summary_table import facts
+
+if TYPE_CHECKING:
+    from pytest_jsbench.metrics.comparison import Comparison
+    from pytest_jsbench.metrics.gates import GateResult
+    from pytest_jsbench.metrics.metrics import Metrics
+    from pytest_jsbench.metrics.statistics import Distribution
+    from pytest_jsbench.metrics.summary import Summary
+    from pytest_jsbench.runs.records import Record, Run
+
+
+def write(
+    path: Path,
+    run: Run,
+    summary: Summary,
+    gates: Sequence[GateResult] = (),
+    comparison: Comparison | None = None,
+) -> None:
+    """Write the page in one step; JSBenchError when it cannot be."""
+    write_atomically(path, render(run, summary, gates, comparison))
+
+
+def render(run: Run, summary: Summary, gates: Sequence[GateResult] = (), comparison: Comparison | None = None) -> str:
+    """The page; whatever a model, a schema or a file said is text in it and nothing else."""
+    if importlib.util.find_spec("jinja2") is None:
+        raise MissingRequirement("report.html needs jinja2: pip install 'pytest-jsbench[report]'")
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined)
+    environment.filters["visible"] = _visible
+    style, script = _page("report.css"), _page("report.js")
+    failures = [(kind.value, summary.total.failure_counts[kind]) for kind in COUNTED_FAILURES]
+    return environment.from_string(_page("report.html")).render(
+        policy=_policy(style, script),
+        style=Markup(style),  # noqa: S704  our own file
+        script=Markup(script),  # noqa: S704  our own file
+        version=version("pytest-jsbench"),
+        run=run.metadata,
+        run_verdict=run.verdict,
+        dataset=run.metadata.dataset.get("source"),
+        total=summary.total,
+        rows=[*summary.tasks.items(), ("total", summary.total)],
+        gates=gates,
+        comparison=comparison,
+        failures=sorted(((name, count) for name, count in failures if count), key=lambda pair: -pair[1]),
+        labelled=run.metadata.labelled,
+        facts=facts(run, summary),
+        broken_keywords=[pair for pair in summary.keywords.items() if pair[1].faults],
+        kept_keywords=[pair for pair in summary.keywords.items() if not pair[1].faults],
+        charts=charts(summary.total),
+        index=index(run, comparison),
+        chunks=chunks(run),
+    )
+
+
+def _page(name: str) -> str:
+    return files("pytest_jsbench.reports.html").joinpath("page", name).read_text("utf-8")
+
+
+def _policy(style: str, script: str) -> str:
+    """A Content-Security-Policy by which nothing is loaded, and nothing runs but this very script."""
+    return (
+        f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _source(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _visible(text: Any, limit: int = 300) -> str:
+    return printable(str(text), limit)
+
+
+#: cases that are unpacked together
+CHUNK = 100
+_LONGEST_TEXT = 10_000
+_LONGEST_MESSAGE = 200
+
+
+def index(run: Run, comparison: Comparison | None) -> str:
+    """What the list shows and searches of every attempt."""
+    broke = set(comparison.newly_failing) if comparison else set()
+    mended = set(comparison.newly_passing) if comparison else set()
+    planned = Counter(run.planned)
+    cases = [
+        {
+            "task": printable(record.key.task),
+            "name": printable(_name(record, repeats=planned[record.key])),
+            "outcome": record.verdict.failure_type.value if record.verdict.failure_type else "passed",
+            "message": printable(record.verdict.message, _LONGEST_MESSAGE),
+            "keywords": sorted({printable(violation.keyword, 60) for violation in record.verdict.violations}),
+            "change": "broke" if record.key in broke else "mended" if record.key in mended else "",
+        }
+        for record in run.records
+    ]
+    return _packed({"size": CHUNK, "cases": cases})
+
+
+def chunks(run: Run) -> list[str]:
+    """All else there is to say of the attempts, so many at a time."""
+    records: Sequence[Record] = run.records
+    return [
+        _packed([_details(record) for record in records[start : start + CHUNK]])
+        for start in range(0, len(records), CHUNK)
+    ]
+
+
+def _packed(data: object) -> str:
+    """JSON, compressed, in letters that mean nothing in a page."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
+    return base64.b64encode(gzip.compress(text.encode("ascii"), 6, mtime=0)).decode("ascii")
+
+
+def _name(record: Record, *, repeats: int) -> str:
+    return str(record.key) if repeats <= 1 else f"{record.key}[{record.repeat + 1}]"
+
+
+def _details(record: Record) -> dict[str, Any]:
+    generation = record.generation
+    sent = getattr(generation, "sent", None)
+    return {
+        "verdict": _cut("\n".join(_verdict(record))),
+        "answer": _answer(record),
+        "schema": _schema(record),
+        "sent": "" if sent is None or sent.schema is None else _json(sent.schema),
+        "prompt": _cut(_prompt(record)),
+        "measured": ", ".join(_measured(record)),
+    }
+
+
+def _answer(record: Record) -> str:
+    generation = record.generation
+    if isinstance(generation, Decided):
+        return _cut("\n".join(map(_decision, generation.decisions)))
+    return _cut(generation.text) or "(empty)" if isinstance(generation, Completion) else ""
+
+
+def _decision(decision: GrammarDecision) -> str:
+    said = {True: "accepted", False: "rejected", None: "undecided"}[decision.accepted]
+    wrong = ", wrongly" if decision.wrong else ""
+    return f"{'valid' if decision.valid else 'invalid'} {decision.id}: {said}{wrong}"
+
+
+def _schema(record: Record) -> str:
+    if record.redacted is None:
+        return _json(record.schema)
+    return _cut(f"{record.schema_digest}\nuses {', '.join(record.redacted.keywords) or 'no keyword'}")
+
+
+def _verdict(record: Record) -> list[str]:
+    verdict = record.verdict
+    kind = verdict.failure_type.value if verdict.failure_type else "passed"
+    reason = f" ({verdict.reason})" if verdict.reason else ""
+    lines = [f"{kind}{reason}" + (f": {verdict.message}" if verdict.message else "")]
+    lines += [
+        f"{one.keyword} at {one.instance_path} [schema {one.schema_path}]: {one.message}" for one in verdict.violations
+    ]
+    if verdict.extra_fields:
+        lines.append(f"not in the schema: {', '.join(verdict.extra_fields)}")
+    if verdict.notes:
+        lines.append(f"noted: {', '.join(note.value for note in verdict.notes)}")
+    lines.append(f"second opinion: {verdict.second_opinion.value}")
+    return lines
+
+
+def _prompt(record: Record) -> str:
+    if record.prompt is None:
+        return ""
+    return "\n\n".join(f"[{message.role}]\n{message.content}" for message in record.prompt.messages)
+
+
+def _measured(record: Record) -> list[str]:
+    generation = record.generation
+    if isinstance(generation, Decided):
+        compiled = generation.timing.grammar_compilation
+        return [] if compiled is None else [f"grammar compiled in {compiled * 1000:.2f} ms"]
+    if not isinstance(generation, Completion | Declined):
+        return []
+    timing, usage = generation.timing, generation.usage
+    times = {} if timing is None else {"TTFT": timing.ttft, "TGT": timing.tgt, "GCT": timing.gct}
+    counts = {
+        "input tokens": usage.input_tokens,
+        "cached tokens": usage.cached_tokens,
+        "output tokens": usage.output_tokens,
+        "reasoning tokens": usage.reasoning_tokens,
+    }
+    return [
+        *(f"{name} {value:.3f} s" for name, value in times.items() if value is not None),
+        *([f"waited {record.queue_s:.3f} s to be sent"] if record.queue_s else []),
+        *(f"{value:,} {name}" for name, value in counts.items() if value is not None),
+        *([f"{record.retries} failed tries before"] if record.retries else []),
+    ]
+
+
+def _json(value: object) -> str:
+    """The value as JSON, whole or marked as cut; hidden characters stand in it as escapes."""
+    return _cut(json_text(value, indent=2))
+
+
+def _cut(text: str) -> str:
+    more = len(text) - _LONGEST_TEXT
+    shown = printable(text[:_LONGEST_TEXT], 10 * _LONGEST_TEXT, lines=True)
+    return f"{shown}\n… and {more:,} characters more, in records.jsonl" if more > 0 else shown
+
+
+_BINS = 24
+_PITCH = 10
+_HEIGHT = 55
+#: how far beyond the 95th percentile each bar still is as wide as the others
+_REACH = 2
+_TITLES = (
+    ("ttft", "Time to first token", "s"),
+    ("tpot", "Time per output token", "ms"),
+    ("tgt", "Total time", "s"),
+    ("grammar_compilation", "Grammar compilation", "s"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """The measurements from `start` up to `end`."""
+
+    start: float
+    end: float
+    count: int
+    x: int
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A histogram of one time; the last bar holds all that is beyond, so that one outlier does not flatten the rest."""
+
+    title: str
+    unit: str
+    low: float
+    #: where the last bar begins to hold all up to `high`
+    edge: float
+    high: float
+    spread: Distribution
+    bars: tuple[Bar, ...]
+    width: int = _BINS * _PITCH
+
+
+def charts(metrics: Metrics) -> list[Chart]:
+    """A chart for each time that was measured."""
+    spreads = [(getattr(metrics, name), title, unit) for name, title, unit in _TITLES]
+    return [_chart(spread, title, unit) for spread, title, unit in spreads if spread.count]
+
+
+def _chart(spread: Distribution, title: str, unit: str) -> Chart:
+    low, high = spread.ordered[0], spread.ordered[-1]
+    common = _REACH * ((spread.p95 or low) - low)
+    edge = low + common if 0 < common < high - low else high
+    width = (edge - low) / _BINS or 1.0
+    counts = [0] * _BINS
+    for value in spread.ordered:
+        counts[min(_BINS - 1, int((value - low) / width))] += 1
+    tallest = max(counts)
+    bars = tuple(
+        Bar(
+            start=low + at * width,
+            end=high if at == _BINS - 1 else low + (at + 1) * width,
+            count=count,
+            x=at * _PITCH,
+            y=round(_HEIGHT * (1 - count / tallest), 2),
+            height=round(_HEIGHT * count / tallest, 2),
+        )
+        for at, count in enumerate(counts)
+        if count
+    )
+    return Chart(title=title, unit=unit, low=low, edge=edge, high=high, spread=spread, bars=bars)

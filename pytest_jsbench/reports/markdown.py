@@ -1,0 +1,172 @@
+"""The summary as GitHub Markdown, and failing cases as annotations of a GitHub workflow."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, facts
+from pytest_jsbench.runs.records import Record, Run
+
+if TYPE_CHECKING:
+    from pytest_jsbench.metrics.comparison import Comparison
+    from pytest_jsbench.metrics.gates import GateResult
+    from pytest_jsbench.metrics.metrics import Metrics
+    from pytest_jsbench.metrics.statistics import Proportion
+    from pytest_jsbench.metrics.summary import Summary
+    from pytest_jsbench.runs.run_verdict import RunVerdict
+
+_MOST_FAILURES = 50
+_LONGEST_FACT = 2000
+#: GitHub shows no more of a step
+_MOST_ANNOTATIONS = 10
+
+
+def summary_markdown(
+    run: Run, summary: Summary, gates: Sequence[GateResult] = (), comparison: Comparison | None = None
+) -> str:
+    """The summary as a section of Markdown; whatever a model or a file said stands in code spans."""
+    lines = [f"### jsbench: {_code(run.metadata.engine)} {_code(run.metadata.model)}", ""]
+    if run.verdict is not None:
+        lines += [f"**{run.verdict.status.upper()}**: {'; '.join(map(_code, run.verdict.because))}", ""]
+    lines += _decision_table(summary) if run.metadata.labelled else _table(summary)
+    lines += ["", *(f"- {line}" for line in _facts(run, summary, comparison))]
+    lines += [f"- gate {'met' if gate.met else '**NOT MET**'}: {_code(gate.message)}" for gate in gates]
+    if summary.keywords:
+        lines += ["", *_keywords(summary)]
+    failing = [record for record in run.records if not record.verdict.passed and not record.excluded]
+    if failing:
+        lines += ["", *_failures(failing)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(summary: Summary) -> Iterator[str]:
+    yield "| Task | Declared coverage | Empirical coverage | Pass rate | TTFT (s) | TPOT (ms) | TGT (s) | Errors |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for task, metrics in summary.tasks.items():
+        yield _row(_cell(task), metrics)
+    yield _row("**total**", summary.total)
+
+
+def _decision_table(summary: Summary) -> Iterator[str]:
+    yield "| Task | Declared coverage | Valid, rejected | Invalid, accepted | Pass rate | Compilation (ms) | Errors |"
+    yield "|---|---|---|---|---|---|---|"
+    for name, metrics in [(_cell(task), one) for task, one in summary.tasks.items()] + [("**total**", summary.total)]:
+        rates = (metrics.declared_coverage, metrics.over_constraint, metrics.under_constraint, metrics.pass_rate)
+        seconds = metrics.grammar_compilation.p50
+        compiled = NOT_APPLICABLE if seconds is None else f"{seconds * 1000:.2f}"
+        yield f"| {' | '.join([name, *map(_rate, rates), compiled, str(metrics.errors)])} |"
+
+
+def _keywords(summary: Summary) -> Iterator[str]:
+    """The keywords that answers broke, or about whose schemas a grammar decided wrongly."""
+    yield "<details><summary>By keyword of the schema</summary>"
+    yield ""
+    yield "| Keyword | Broken by | Wrong decisions | Used in | Pass rate where used |"
+    yield "|---|---|---|---|---|"
+    for name, found in list(summary.keywords.items())[:_MOST_FAILURES]:
+        wrong = f"{found.wrong_decisions.successes} of {found.wrong_decisions.n}"
+        broken = NOT_APPLICABLE if found.failures is None else str(found.failures)
+        decided = wrong if found.wrong_decisions.n else NOT_APPLICABLE
+        yield f"| {_cell(name)} | {broken} | {decided} | {found.pass_rate.n} | {_rate(found.pass_rate)} |"
+    yield ""
+    yield "</details>"
+
+
+def _row(name: str, metrics: Metrics) -> str:
+    rates = (metrics.declared_coverage, metrics.empirical_coverage, metrics.pass_rate)
+    times = (metrics.ttft.p50, metrics.tpot.p50, metrics.tgt.p50)
+    shown = [*map(_rate, rates), *(NOT_APPLICABLE if time is None else f"{time:.2f}" for time in times)]
+    return f"| {' | '.join([name, *shown, str(metrics.errors)])} |"
+
+
+def _rate(rate: Proportion) -> str:
+    return NOT_APPLICABLE if rate.value is None else f"{rate.value:.3f} ({rate.ci_low:.3f} to {rate.ci_high:.3f})"
+
+
+def _facts(run: Run, summary: Summary, comparison: Comparison | None) -> Iterator[str]:
+    total = summary.total
+    yield f"passed {total.passed} of {total.planned}; rates with their 95 % intervals, times as medians"
+    if not total.complete:
+        yield f"**incomplete**: {_attempts(total.errors)} broken or missing, {total.unjudged} unjudged"
+    for name, text in facts(run, summary):
+        yield f"{name}: {_code(text, _LONGEST_FACT)}"
+    if comparison is not None:
+        yield f"against the baseline: {comparison.sentence}"
+        for word, keys in (("broke", comparison.newly_failing), ("mended", comparison.newly_passing)):
+            if keys:
+                more = f" and {len(keys) - _MOST_ANNOTATIONS} more" if len(keys) > _MOST_ANNOTATIONS else ""
+                yield f"{word}: {', '.join(_code(str(key)) for key in keys[:_MOST_ANNOTATIONS])}{more}"
+
+
+def _failures(failing: Sequence[Record]) -> Iterator[str]:
+    yield f"<details><summary>{_attempts(len(failing))} that did not pass</summary>"
+    yield ""
+    yield "| Case | Failure | |"
+    yield "|---|---|---|"
+    for record in failing[:_MOST_FAILURES]:
+        yield f"| {_cell(_name(record))} | {record.verdict.failure_type} | {_cell(record.verdict.message)} |"
+    if len(failing) > _MOST_FAILURES:
+        yield f"| … and {len(failing) - _MOST_FAILURES} more | | |"
+    yield ""
+    yield "</details>"
+
+
+def _attempts(count: int) -> str:
+    return "1 attempt" if count == 1 else f"{count:,} attempts"
+
+
+def _name(record: Record) -> str:
+    return str(record.key) + (f"[{record.repeat + 1}]" if record.repeat else "")
+
+
+def _code(text: str, longest: int = 200) -> str:
+    """Untrusted text as a code span, which holds nothing but text."""
+    shown = printable(text, longest) or " "
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
+    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def _cell(text: str) -> str:
+    return _code(text).replace("|", "\\|")
+
+
+def workflow_commands(run: Run, *, folder: str = "") -> list[str]:
+    """
+    A workflow command for the verdict, and one for each attempt that did not pass, as many as are shown.
+
+    An attempt of a project's own test names the test's file and line; `folder` is where files start in the repository.
+    """
+    passed = run.verdict is None or run.verdict.passed
+    said = [] if run.verdict is None else [_said(run.verdict)]
+    level, room = ("warning", _MOST_ANNOTATIONS) if passed else ("error", _MOST_ANNOTATIONS - len(said))
+    failing = [record for record in run.records if not record.verdict.passed and not record.excluded]
+    return said + [
+        f"::{level} {_place(record, folder)}title={_property(f'jsbench {_name(record)}')}::"
+        f"{_data(f'{record.verdict.failure_type}: {printable(record.verdict.message)}')}"
+        for record in failing[:room]
+    ]
+
+
+def _place(record: Record, folder: str) -> str:
+    if record.asked_by is None:
+        return ""
+    path = posixpath.normpath(posixpath.join(folder, record.asked_by.test.partition("::")[0]))
+    line = "" if record.asked_by.line is None else f"line={record.asked_by.line},"
+    return f"file={_property(path)},{line}"
+
+
+def _said(verdict: RunVerdict) -> str:
+    return f"::{'notice' if verdict.passed else 'error'} title=jsbench::{_data(verdict.text)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(printable(text)).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,187 @@
+"""Evaluations as pictures: one panel a metric, one bar a file; what is not applicable is never drawn as 0."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.core.errors import ExportError, MissingRequirement
+from pytest_jsbench.core.text import distinct, printable
+
+if TYPE_CHECKING:
+    from pytest_jsbench.reports.evaluations import Evaluation
+
+#: what is drawn of a run of ours, where nothing else is asked for
+_OURS = (
+    "pass_rate",
+    "declared_coverage",
+    "empirical_coverage",
+    "over_constraint",
+    "under_constraint",
+    "grammar_compilation_p50",
+    "ttft_p50",
+    "tpot_p50",
+    "tgt_p50",
+    "output_tokens",
+    "cost",
+)
+_UNITS = {
+    "ttft": "s",
+    "tpot": "ms",
+    "tgt": "s",
+    "gct": "s",
+    "grammar_compilation": "s",
+    "queue": "s",
+    "cost": "US dollars",
+}
+_COUNT = re.compile(
+    r"^(num|n)_|_count$|_counts\.|_?tokens$|^(in)?valid_(instances|rejected|accepted)$"
+    r"|^(cases|planned|completions|judged|priced|passed|valid)$"
+)
+_LOWER = re.compile(
+    r"(^|[_.])(errors?|err|loss|latency|cost|ttft|tpot|tgt|gct|failures?|failed|missing|unjudged|rmse|mae)([_.]|$)"
+    r"|^failure_(rates|counts)\.|^grammar_compilation|^queue_|^(over|under)_constraint|^(wrong_decisions|retries)"
+)
+_HIGHER = re.compile(
+    r"(rate|constraint|accuracy|score|progress|coverage|success|pass_at_k|pass_hat_k|precision|recall|f1)"
+)
+#: Okabe and Ito, colours that are told apart by (almost) everyone
+_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
+_HATCHES = ("", "//", "..", "xx")
+_COLUMNS = 4
+_LONGEST_LABEL = 40
+
+
+def plot(evaluations: Sequence[Evaluation], names: Sequence[str], output: Path, metrics: Sequence[str] = ()) -> None:
+    """Draw the evaluations into a file whose suffix says its kind; JSBenchError where that cannot be done."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MissingRequirement("a plot needs matplotlib: pip install 'pytest-jsbench[plot]'")
+    _save(picture(evaluations, names, metrics), output)
+
+
+def picture(evaluations: Sequence[Evaluation], names: Sequence[str], metrics: Sequence[str] = ()) -> Any:
+    """The picture as matplotlib's Figure."""
+    from matplotlib.figure import Figure
+
+    panels = _panels(evaluations, metrics)
+    rows = -(-len(panels) // _COLUMNS)
+    columns = min(_COLUMNS, len(panels))
+    figure = Figure(figsize=(max(6.0, 3.2 * columns), 2.9 * rows + 0.35 * len(names) + 0.4), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).flatten()
+    for axis, metric, title in zip(axes, panels, _plain(panels), strict=False):
+        _draw(axis, metric, evaluations)
+        axis.set_title(f"{title}\n{_direction(metric)}", fontsize=9)
+    for axis in axes[len(panels) :]:
+        axis.set_axis_off()
+    figure.legend(
+        handles=[_patch(at) for at in range(len(names))],
+        labels=_plain(names),
+        loc="outside lower center",
+        ncols=2 if len(names) > 3 else 1,
+        frameon=False,
+    )
+    return figure
+
+
+def _panels(evaluations: Sequence[Evaluation], asked: Sequence[str]) -> list[str]:
+    """The metrics to draw: those asked for; else the chief ones of ours, and all of others'."""
+    every = list(dict.fromkeys(name for found in evaluations for name in found.figures))
+    drawable = [name for name in every if not name.endswith(("_ci_low", "_ci_high"))]
+    if list(asked) == ["all"]:
+        return drawable
+    if asked:
+        if unknown := [name for name in asked if name not in every]:
+            named = ", ".join(printable(name, 60) for name in drawable[:8])
+            message = f"no metric '{printable(unknown[0], 60)}' in any of the files; they have {named}"
+            raise ExportError(message)
+        return list(asked)
+    if all("pass_rate" in found.metrics and "planned" in found.metrics for found in evaluations):
+        seen = [name for name in _OURS if any(found.figures.get(name) is not None for found in evaluations)]
+        failures = [name for name in drawable if name.startswith("failure_rates.")]
+        return seen + [name for name in failures if any(found.figures.get(name) for found in evaluations)]
+    return drawable
+
+
+def _draw(axis: Any, metric: str, evaluations: Sequence[Evaluation]) -> None:
+    values = [found.figures.get(metric) for found in evaluations]
+    known = [value for value in values if value is not None]
+    size = 8 if len(values) <= 6 else 6
+    for at, (value, found) in enumerate(zip(values, evaluations, strict=True)):
+        if value is None:
+            axis.text(at, 0.02, "n/a", ha="center", va="bottom", color="0.35", transform=axis.get_xaxis_transform())
+            continue
+        style = _style(at)
+        axis.bar(at, value, width=0.75, **style)
+        top = value
+        if (interval := found.interval(metric)) is not None:
+            low, high = interval
+            ends = [[max(0.0, value - low)], [max(0.0, high - value)]]
+            axis.errorbar(at, value, yerr=ends, color="black", capsize=4, linewidth=1)
+            top = max(top, high)
+        axis.annotate(
+            _shown(value), (at, top), xytext=(0, 2), textcoords="offset points", ha="center", va="bottom", fontsize=size
+        )
+    axis.set_xlim(-0.6, len(evaluations) - 0.4)
+    axis.set_xticks([])
+    axis.set_ylabel(_UNITS.get(metric.rpartition("_")[0] or metric, _UNITS.get(metric, "")), fontsize=8)
+    axis.tick_params(labelsize=8)
+    axis.spines[["top", "right"]].set_visible(False)
+    if not known:
+        axis.set_yticks([])
+        axis.set_ylim(0, 1)
+    elif _is_rate(metric, known):
+        axis.set_ylim(0, 1.15)
+        axis.set_yticks([0, 0.25, 0.5, 0.75, 1])
+    elif min(known) >= 0:
+        axis.set_ylim(0, max(known) * 1.2 or 1)
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _is_rate(metric: str, known: Sequence[float]) -> bool:
+    return bool(_HIGHER.search(metric) or metric.startswith("failure_rates.")) and min(known) >= 0 and max(known) <= 1
+
+
+def _direction(metric: str) -> str:
+    if _COUNT.search(metric):
+        return "(a count)"
+    if _LOWER.search(metric):
+        return "↓ lower is better"
+    return "↑ higher is better" if _HIGHER.search(metric) else "(direction not known)"
+
+
+def _style(at: int) -> dict[str, Any]:
+    hatch = _HATCHES[at // len(_COLOURS) % len(_HATCHES)]
+    return {"color": _COLOURS[at % len(_COLOURS)], "hatch": hatch, "edgecolor": "white" if hatch else "none"}
+
+
+def _patch(at: int) -> Any:
+    from matplotlib.patches import Patch
+
+    style = _style(at)
+    return Patch(facecolor=style["color"], hatch=style["hatch"], edgecolor=style["edgecolor"])
+
+
+def _plain(names: Sequence[str]) -> list[str]:
+    """Foreign names as matplotlib should show them: `$` would begin a formula."""
+    return [name.replace("$", r"\$") for name in distinct(names, _LONGEST_LABEL)]
+
+
+def _save(figure: Any, output: Path) -> None:
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+            figure.savefig(output, dpi=150)
+    except OSError as error:
+        message = f"cannot write {output}: {error.strerror or error}"
+        raise ExportError(message) from error
+    except ValueError as error:
+        message = f"{output} cannot be drawn: {str(error).splitlines()[0]}; expected a name that ends in .png"
+        raise ExportError(message) from error

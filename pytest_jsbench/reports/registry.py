@@ -1,0 +1,66 @@
+"""Which exporter a name means: built in, an installed package's entry point, or `package.module:function`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_jsbench.core.errors import ExportError, JSBenchError, nearest
+from pytest_jsbench.core.extensions import find_function, installed
+from pytest_jsbench.core.files import make_private_folder
+from pytest_jsbench.core.text import described, printable
+from pytest_jsbench.metrics.summary import Summary
+from pytest_jsbench.reports import every_eval_ever
+from pytest_jsbench.runs.records import Run
+
+ENTRY_POINTS = "pytest_jsbench.exporters"
+EVERY_EVAL_EVER = "every_eval_ever"
+_BUILT_IN: dict[str, Callable[[Path, Run, Summary], object]] = {EVERY_EVAL_EVER: every_eval_ever.write}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exporter:
+    """A format in which a run can be written."""
+
+    name: str
+    #: where it comes from, for messages
+    origin: str
+    #: what is called with the path that the user gave, the run and its summary; it may return the path it wrote
+    function: Callable[[Path, Run, Summary], object]
+
+    def write(self, path: Path, run: Run, summary: Summary) -> Path:
+        """Write the run, and say where; ExportError, in one line, when that breaks."""
+        try:
+            make_private_folder(path.parent)
+            written = self.function(path, run, summary)
+        except JSBenchError:
+            raise
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # pytest.fail and sys.exit too: what else the run writes is not to be lost
+            message = f"exporter '{self.name}', {self.origin}, could not write {path}: {described(error)}"
+            raise ExportError(message) from error
+        return written if isinstance(written, Path) else path
+
+
+def find(name: str) -> Exporter:
+    """The exporter of that name; ExportError offers the nearest where there is none."""
+    if name in _BUILT_IN:
+        return Exporter(name=name, origin="built in", function=_BUILT_IN[name])
+    points = installed(ENTRY_POINTS, kind="exporter", error=ExportError)
+    if (found := find_function(name, points, kind="exporter", error=ExportError)) is not None:
+        return _exporter(name, *found)
+    known = nearest(name, {*_BUILT_IN, *points})
+    message = f"unknown exporter '{printable(name)}': {known}; one of your own is package.module:function"
+    raise ExportError(message)
+
+
+def _exporter(name: str, source: str, found: object) -> Exporter:
+    if not callable(found):
+        message = (
+            f"exporter '{name}', {source}, is a {type(found).__name__}; "
+            "expected a function that takes a path, a run and its summary"
+        )
+        raise ExportError(message)
+    return Exporter(name=name, origin=source, function=found)

@@ -1,0 +1,303 @@
+"""The summary as lines for people."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from tabulate import tabulate
+
+from pytest_jsbench.core.generations import Failed
+from pytest_jsbench.core.text import distinct, printable
+from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, Metrics
+from pytest_jsbench.metrics.statistics import Proportion
+from pytest_jsbench.metrics.summary import Summary
+from pytest_jsbench.runs.records import MissingReason, Run
+
+if TYPE_CHECKING:
+    from pytest_jsbench.core.cases import CaseKey
+    from pytest_jsbench.metrics.comparison import CaseOutcome
+
+NOT_APPLICABLE = "n/a"
+_WIDTH = 80
+_LONGEST_KEYWORD = 24
+_MOST_NAMED = 5
+_DETAIL_INDENT = 11
+#: seconds that a call waits to be sent from which on it is said
+_LONG_QUEUE = 60.0
+
+
+def tables(run: Run, summary: Summary) -> list[str]:
+    """The table of a run, of whichever kind it is."""
+    return (decision_table if run.metadata.labelled else table)(summary)
+
+
+def table(summary: Summary) -> list[str]:
+    """The table of seed 000, one row per task and a total, within 80 columns; times are medians."""
+    headers = [
+        "Task",
+        "Declared\ncoverage",
+        "Empirical\ncoverage",
+        "TTFT\n(s)",
+        "TPOT\n(ms)",
+        "TGT\n(s)",
+        "GCT\n(s)",
+    ]
+    rows = [_row(task, metrics) for task, metrics in summary.tasks.items()]
+    rows.append(_row("total", summary.total))
+    return _ruled(*_with_errors(summary, headers, rows))
+
+
+def decision_table(summary: Summary) -> list[str]:
+    """What a grammar decided about labelled answers, one row per task and a total; the time is the median."""
+    headers = ["Task", "Declared\ncoverage", "Valid,\nrejected", "Invalid,\naccepted", "Compilation\n(ms)"]
+    rows = [_decision_row(task, metrics) for task, metrics in summary.tasks.items()]
+    rows.append(_decision_row("total", summary.total))
+    return _ruled(*_with_errors(summary, headers, rows))
+
+
+def _with_errors(summary: Summary, headers: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """The table with a column of errors, where there is one."""
+    if not summary.total.errors:
+        return headers, rows
+    errors = [str(metrics.errors) for metrics in (*summary.tasks.values(), summary.total)]
+    return [*headers, "Errors"], [[*row, number] for row, number in zip(rows, errors, strict=True)]
+
+
+def _ruled(headers: list[str], rows: list[list[str]]) -> list[str]:
+    """The rows as a table, with a rule above the last; what is too wide is taken from the names of the tasks."""
+    align = ["left"] + ["right"] * (len(headers) - 1)
+
+    tasks = [task for task, *_ in rows]
+
+    def lay_out(longest: int) -> list[str]:
+        named = [[name, *figures] for name, (_, *figures) in zip(distinct(tasks, longest), rows, strict=True)]
+        text = tabulate(named, headers=headers, tablefmt="simple", disable_numparse=True, colalign=align)
+        return text.splitlines()
+
+    lines = lay_out(_WIDTH)
+    if (excess := len(lines[2]) - _WIDTH) > 0:
+        lines = lay_out(lines[2].index(" ") - excess)
+    lines.insert(len(lines) - 1, lines[2])
+    return lines
+
+
+def keyword_table(summary: Summary) -> list[str]:
+    """The breakdown by keyword, one row each, most failures (or wrong decisions) first."""
+    labelled = any(figures.failures is None for figures in summary.keywords.values())
+    rows = [
+        [
+            name,
+            _of(figures.wrong_decisions) if figures.failures is None else figures.failures,
+            figures.pass_rate.n,
+            _rate(figures.pass_rate),
+        ]
+        for name, figures in zip(
+            distinct(list(summary.keywords), _LONGEST_KEYWORD), summary.keywords.values(), strict=True
+        )
+    ]
+    first = "Wrong decisions\nwhere it is used" if labelled else "Answers that\nbroke it"
+    headers = ["Keyword", first, "Attempts whose\nschema uses it", "Pass\nrate"]
+    aligned = ("left", "right", "right", "right")
+    return tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, colalign=aligned).splitlines()
+
+
+def details(run: Run, summary: Summary) -> list[str]:
+    """What the table does not say, one subject a line, within 80 columns."""
+    return [line for name, text in facts(run, summary) for line in detail(name, text)]
+
+
+def detail(name: str, text: str) -> list[str]:
+    """A word and what there is to say of it, wrapped."""
+    indent = " " * _DETAIL_INDENT
+    lines = textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent=name.ljust(_DETAIL_INDENT),
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,  # a path is to be copied
+    )
+    return [printable(line, None) for line in lines]  # a line may begin where the text did not
+
+
+def _asked_otherwise(run: Run) -> Iterator[tuple[str, str]]:
+    """With which other settings recorded answers were asked for, once for each."""
+    changes = Counter(
+        sent.asked_otherwise
+        for record in run.records
+        if (sent := getattr(record.generation, "sent", None)) is not None and sent.asked_otherwise
+    )
+    for change, count in changes.most_common():
+        answers = "1 answer was" if count == 1 else f"{count:,} answers were"
+        said = f"{answers} recorded with other settings ({printable(change, 500)}); record again with --jsbench-record"
+        yield "settings", said
+
+
+def facts(run: Run, summary: Summary) -> list[tuple[str, str]]:
+    """What the table does not say, by subject; every output for people shows all of them."""
+    return [*_measured(run, summary), *_noticed(summary), *_left_out(run, summary)]
+
+
+def _measured(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
+    total = summary.total
+    yield "pass rate", _pass_rate(total)
+    if total.planned > total.cases:
+        yield "repeats", _repeats(total)
+        if flaky := [(key, outcome) for key, outcome in summary.outcomes.items() if outcome.flaky]:
+            yield "flaky", _flaky(flaky)
+    yield from _asked_otherwise(run)
+    failures = [(kind, total.failure_counts[kind]) for kind in COUNTED_FAILURES]
+    ranked = sorted((pair for pair in failures if pair[1]), key=lambda pair: -pair[1])
+    yield "failures", ", ".join(f"{kind.value} {count}" for kind, count in ranked) or "none"
+    if run.metadata.classifiers:
+        yield "classified", f"by {', '.join(map(printable, run.metadata.classifiers))}"
+    if total.code_counts:
+        yield "codes", ", ".join(f"{printable(code)} {count}" for code, count in total.code_counts.items())
+    if not run.metadata.labelled:
+        yield "tokens", _tokens(total)
+    if total.cost is not None:
+        yield "cost", f"${total.cost:,.4f}"
+    elif summary.cost_problem:
+        yield "cost", f"{NOT_APPLICABLE} ({printable(summary.cost_problem)})"
+
+
+def _noticed(summary: Summary) -> Iterator[tuple[str, str]]:
+    """What neither passed nor failed an answer."""
+    total = summary.total
+    if notes := [f"{note.value} {count}" for note, count in total.note_counts.items() if count]:
+        yield "noted", ", ".join(notes)
+    if total.retries:
+        yield "retries", f"{_count(total.retries, 'failed call')} made again"
+    if (longest := total.queue.max) is not None and longest >= _LONG_QUEUE:
+        yield (
+            "queue",
+            f"half of the calls waited {total.queue.p50:.1f} s or more to be sent, one {longest:.1f} s",
+        )
+    if total.disputed:
+        yield "disputed", _disputed(summary)
+
+
+def _left_out(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
+    """What the figures do not rest on."""
+    total = summary.total
+    if total.excluded:
+        yield "excluded", f"{_count(total.excluded, 'case')} whose own schema is broken (skipped)"
+    if total.unjudged:
+        yield "unjudged", f"{_count(total.unjudged, 'answer')} that could not be judged: the figures are incomplete"
+    if run.metadata.redacted:
+        yield "redacted", "digests stand for prompts, schemas and answers: nothing can be judged again or replayed"
+    if run.resumed:
+        yield "resumed", f"{_count(run.resumed, 'answer')} of {run.metadata.resumed_from} taken over, not called again"
+    if total.errors:
+        yield "errors", _errors(run, total)
+
+
+def _repeats(total: Metrics) -> str:
+    def rate(found: Proportion) -> str:
+        if found.value is None:
+            return NOT_APPLICABLE
+        return f"{found.successes}/{found.n} = {found.value:.3f} ({found.ci_low:.3f} to {found.ci_high:.3f})"
+
+    every, some = rate(total.pass_hat_k), rate(total.pass_at_k)
+    return f"every attempt of a case passed (pass^k) {every}, at least one (pass@k) {some}"
+
+
+def _flaky(flaky: Sequence[tuple[CaseKey, CaseOutcome]]) -> str:
+    """The cases whose attempts disagree, the most even first."""
+    ranked = sorted(flaky, key=lambda pair: abs(2 * pair[1].passes - len(pair[1].decided)) / len(pair[1].decided))
+    named = [f"{printable(str(key))} {one.passes}/{len(one.decided)}" for key, one in ranked[:_MOST_NAMED]]
+    more = f", and {len(flaky) - _MOST_NAMED} more" if len(flaky) > _MOST_NAMED else ""
+    return f"{_count(len(flaky), 'case')} passed at times only: {', '.join(named)}{more}"
+
+
+def _disputed(summary: Summary) -> str:
+    names = [printable(str(key)) for key in summary.disputed]
+    more = f", and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    said = f"{_count(len(names), 'verdict')} on which the two validators disagree"
+    return f"{said}: {', '.join(names[:_MOST_NAMED])}{more}"
+
+
+def _row(task: str, metrics: Metrics) -> list[str]:
+    return [
+        task,
+        _rate(metrics.declared_coverage),
+        _rate(metrics.empirical_coverage),
+        _figure(metrics.ttft.p50),
+        _figure(metrics.tpot.p50),
+        _figure(metrics.tgt.p50),
+        _figure(metrics.gct.p50),
+    ]
+
+
+def _decision_row(task: str, metrics: Metrics) -> list[str]:
+    seconds = metrics.grammar_compilation.p50
+    return [
+        task,
+        _rate(metrics.declared_coverage),
+        _of(metrics.over_constraint),
+        _of(metrics.under_constraint),
+        _figure(None if seconds is None else seconds * 1000),
+    ]
+
+
+def _of(rate: Proportion) -> str:
+    return NOT_APPLICABLE if rate.value is None else f"{rate.successes}/{rate.n} = {rate.value:.3f}"
+
+
+def _rate(rate: Proportion) -> str:
+    if rate.value is None or rate.half_width is None:
+        return NOT_APPLICABLE
+    return f"{rate.value:.2f} ±{rate.half_width:.2f}"
+
+
+def _figure(value: float | None) -> str:
+    return NOT_APPLICABLE if value is None else f"{value:.2f}"
+
+
+def _pass_rate(total: Metrics) -> str:
+    rate = total.pass_rate
+    if rate.value is None:
+        return f"{NOT_APPLICABLE} (nothing was judged)"
+    return f"{rate.successes}/{rate.n} = {rate.value:.3f} (95 % interval {rate.ci_low:.3f} to {rate.ci_high:.3f})"
+
+
+def _tokens(total: Metrics) -> str:
+    def count(value: int | None) -> str:
+        return NOT_APPLICABLE if value is None else f"{value:,}"
+
+    tokens = total.tokens
+    cached = "" if tokens.cached_tokens is None else f" ({tokens.cached_tokens:,} of them cached)"
+    reasoning = "" if tokens.reasoning_tokens is None else f" ({tokens.reasoning_tokens:,} of them reasoning)"
+    return f"{count(tokens.input_tokens)} in{cached}, {count(tokens.output_tokens)} out{reasoning}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+_MISSING = {
+    MissingReason.LIMIT: "not run, limit reached",
+    MissingReason.BATCH: "left in a batch",
+    MissingReason.DISK: "not run, disk full",
+    MissingReason.STOPPED: "not run, stopped",
+    MissingReason.WORKER_DIED: "worker died",
+    MissingReason.ERROR: "test broke",
+}
+
+
+def _missing(total: Metrics) -> list[str]:
+    known = {_MISSING[reason]: count for reason, count in total.missing_reasons.items() if count}
+    if rest := total.missing - sum(known.values()):
+        known["never ran"] = rest
+    return [f"{words} {count}" for words, count in known.items()]
+
+
+def _errors(run: Run, total: Metrics) -> str:
+    kinds = Counter(record.generation.kind.value for record in run.records if isinstance(record.generation, Failed))
+    parts = [f"{kind} {count}" for kind, count in kinds.most_common()]
+    if total.missing:
+        parts += _missing(total)
+    return f"{total.errors} of {_count(total.planned, 'attempt')} ({'; '.join(parts)}): the figures are incomplete"

@@ -1,0 +1,1 @@
+"""A case becomes a record: retries, limits, money, batches and classifiers."""

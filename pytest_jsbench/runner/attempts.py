@@ -1,0 +1,290 @@
+"""
+Attempts: a case is prompted, asked with retries, judged, and becomes a record; no call makes anything here raise.
+
+Only an attempt that a limit or the end of the session forbids has no record: it raises Refused.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+import tenacity
+
+from pytest_jsbench.adaptation import Adapted, Inexpressible
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Schema
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.generations import (
+    CallError,
+    Completion,
+    Decided,
+    Declined,
+    DeclineReason,
+    Failed,
+    FaultKind,
+    Generation,
+    GenerationParams,
+    Origin,
+    Request,
+    Usage,
+)
+from pytest_jsbench.core.json_values import copy_of
+from pytest_jsbench.core.prompts import Prompt, PromptLength, PromptTemplate, estimate, prompt_of
+from pytest_jsbench.engines.base import Engine, TokenCounter
+from pytest_jsbench.runner.rate_limits import Admission, Estimate, Permit, Refused
+from pytest_jsbench.runs.records import Record
+from pytest_jsbench.runs.rejudging import verdict_on
+from pytest_jsbench.verdicts import FailureType, Judge, Verdict
+
+#: faults that another try may mend
+RETRIED = frozenset(
+    {
+        FaultKind.RATE_LIMITED,
+        FaultKind.TIMEOUT,
+        FaultKind.CONNECTION,
+        FaultKind.SERVER,
+        FaultKind.BAD_RESPONSE,
+    }
+)
+#: faults of calls that may have been answered, and so paid for, all the same
+_MAY_COST = frozenset({FaultKind.TIMEOUT, FaultKind.BAD_RESPONSE})
+#: bytes of a prompt or a schema that are at least one token
+_BYTES_PER_TOKEN = 2
+#: seconds beyond its own time limit after which a call is surely over
+_GRACE = 10.0
+_LONGEST_BACK_OFF = 30.0
+_LONGEST_RETRY_AFTER = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runner:
+    """All that one attempt needs; safe to call from several threads when the engine is."""
+
+    engine: Engine
+    judge: Judge
+    template: PromptTemplate
+    params: GenerationParams
+    #: more tries after the first
+    retries: int = 2
+    #: says a schema in what the engine takes; None: it is sent as it is
+    adapter: Callable[[Schema], Adapted | Inexpressible] | None = None
+    #: tokens that the model has room for; None: unknown, and every prompt is sent
+    context: int | None = None
+    #: what each request says of where it comes from
+    origin: Origin = field(default_factory=Origin)
+    #: lets calls through; None: any number, at any time
+    admission: Admission | None = None
+
+    def attempt(self, case: Case | BrokenCase, *, repeat: int = 0, planned_at: float | None = None) -> Record:
+        """The record of one attempt, queued at `planned_at` by time.perf_counter; Refused where it may not be made."""
+        if isinstance(case, BrokenCase):
+            return not_asked(
+                case.key,
+                repeat,
+                None,
+                failure_type=FailureType.INVALID_SCHEMA,
+                reason=case.reason,
+                message=case.problem,
+            )
+        if problem := self.judge.inspect(case.schema):
+            return not_asked(
+                case.key,
+                repeat,
+                case.schema,
+                failure_type=problem.failure_type,
+                reason=problem.reason,
+                message=problem.message,
+            )
+        waits = _Waits()
+        started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        queue_s = None if planned_at is None else time.perf_counter() - planned_at
+        adapted = self._adapt(case.schema)
+        asked, retries = self._prompt(case), 0
+        prompt = None if isinstance(asked, Failed) else asked
+        measured = None if prompt is None else self._length(prompt)
+        length = None if isinstance(measured, Failed) else measured
+        generation: Generation
+        if isinstance(asked, Failed):
+            generation = asked
+        elif isinstance(measured, Failed):
+            generation = measured
+        elif not isinstance(adapted, Adapted):
+            generation = adapted
+        elif (too_long := self._too_long(length)) is not None:
+            generation = too_long
+        else:
+            request = Request(
+                key=case.key,
+                repeat=repeat,
+                prompt=asked,
+                schema=copy_of(adapted.schema),
+                params=self.params.of_repeat(repeat),
+                origin=self.origin,
+            )
+            generation, retries = self._generate(request, waits)
+            generation = _with_what_was_sent(generation, adapted, case.schema)
+        changes = adapted.changes if isinstance(adapted, Adapted) else ()
+        return Record(
+            key=case.key,
+            repeat=repeat,
+            schema=case.schema,
+            prompt=prompt,
+            prompt_length=length,
+            generation=generation,
+            verdict=verdict_on(generation, case.schema, changes, self.judge),
+            started_at=started_at,
+            queue_s=waits.add_to(queue_s),
+            retries=retries,
+            params=_params_of(generation, self.params.of_repeat(repeat)),
+            changes=changes,
+            reference=case.reference,
+            tags=case.tags,
+        )
+
+    def _prompt(self, case: Case) -> Prompt | Failed:
+        """What is to be asked; a template of a user's own may break."""
+        try:
+            return prompt_of(case, self.template)
+        except Exception as error:  # noqa: BLE001  not the model's, and one attempt's outcome
+            said = str(error) if isinstance(error, JSBenchError) else f"{type(error).__name__}: {error}"
+            return Failed(kind=FaultKind.BAD_REQUEST, message=f"nothing was sent: {said}")
+
+    def _length(self, prompt: Prompt) -> PromptLength | Failed:
+        try:
+            tokens = self.engine.count_tokens(prompt) if isinstance(self.engine, TokenCounter) else None
+        except Exception as error:  # noqa: BLE001  an engine's bug is one attempt's outcome, never the run's end
+            message = f"the prompt's tokens could not be counted: {type(error).__name__}: {error}; nothing was sent"
+            return Failed(kind=FaultKind.ENGINE, message=message)
+        return estimate(prompt) if tokens is None else PromptLength(tokens=tokens, exact=True)
+
+    def _too_long(self, length: PromptLength | None) -> Declined | None:
+        """What becomes of a prompt that leaves no room for a single token of an answer."""
+        if self.context is None or length is None or length.tokens < self.context:
+            return None
+        about = "" if length.exact else "about "
+        message = (
+            f"the prompt has {about}{length.tokens:,} tokens and the model's context {self.context:,}; nothing was sent"
+        )
+        return Declined(reason=DeclineReason.CONTEXT_LENGTH, message=message)
+
+    def _adapt(self, schema: Schema) -> Adapted | Declined | Failed:
+        """What to send for the schema, or what becomes of the attempt where that cannot be said."""
+        if self.adapter is None:
+            return Adapted(schema=schema)
+        try:
+            adapted = self.adapter(schema)
+        except Exception as error:  # noqa: BLE001  ours, and one attempt's outcome all the same
+            said = str(error) if isinstance(error, JSBenchError) else f"{type(error).__name__}: {error}"
+            return Failed(kind=FaultKind.ENGINE, message=f"the schema could not be adapted: {said}")
+        if isinstance(adapted, Adapted):
+            return adapted
+        message = f"{adapted.keyword or 'schema'} at {adapted.path or '/'}: {adapted.message}; nothing was sent"
+        return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message)
+
+    def _generate(self, request: Request, waits: _Waits | None = None) -> tuple[Generation, int]:
+        """What comes back of the last try, and the number of failed ones; Refused where a try was not let through."""
+        retrying = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(self.retries + 1),
+            wait=_back_off,
+            retry=tenacity.retry_if_exception(_is_retried),
+            sleep=time.sleep if self.admission is None else self.admission.sleep,
+            reraise=True,
+        )
+        generation: Generation
+        try:
+            generation = retrying(self._call, request, waits or _Waits())
+        except Refused:
+            raise
+        except CallError as error:
+            generation = Failed(kind=error.kind, message=error.message, status=error.status)
+        except Exception as error:  # noqa: BLE001  an engine's bug is one attempt's outcome, never the run's end
+            generation = Failed(kind=FaultKind.ENGINE, message=f"{type(error).__name__}: {error}")
+        return generation, retrying.statistics.get("attempt_number", 1) - 1
+
+    def _call(self, request: Request, waits: _Waits) -> Completion | Declined:
+        """One try, within the limits that are shared by all."""
+        admission = self.admission
+        if admission is None:
+            return self.engine.generate(request)
+        permit = admission.enter(lambda: most_of(request))
+        waits.seconds += permit.waited
+        usage = None
+        try:
+            generation = self.engine.generate(request)
+            usage = generation.usage
+        except CallError as error:
+            usage = Usage() if error.kind in _MAY_COST else None
+            if error.retry_after is not None and error.retry_after <= _LONGEST_RETRY_AFTER:
+                admission.pause(error.retry_after)
+            raise
+        finally:
+            _settle(admission, permit, usage)
+        return generation
+
+
+@dataclass(slots=True, kw_only=True)
+class _Waits:
+    """Seconds that an attempt has waited to be let through, over all its tries."""
+
+    seconds: float = 0.0
+
+    def add_to(self, queue_s: float | None) -> float | None:
+        return queue_s + self.seconds if queue_s is not None else self.seconds or None
+
+
+def _settle(admission: Admission, permit: Permit, usage: Usage | None) -> None:
+    if usage is None:
+        admission.release(permit)
+    else:
+        admission.settle(permit, usage)
+
+
+def most_of(request: Request) -> Estimate:
+    """The most that a call can take; the schema is counted once more, for most engines send it beside the prompt."""
+    size = sum(len(message.content.encode("utf-8", "surrogatepass")) for message in request.prompt.messages)
+    size += len(json.dumps(request.schema))
+    return Estimate(
+        input_tokens=-(-size // _BYTES_PER_TOKEN),
+        output_tokens=request.params.max_tokens,
+        seconds=request.params.timeout + _GRACE,
+    )
+
+
+def _params_of(generation: Generation, asked: GenerationParams) -> GenerationParams:
+    """How it was sampled: as it was asked for, unless the engine says otherwise."""
+    sent = getattr(generation, "sent", None)
+    return asked if sent is None or sent.params is None else sent.params
+
+
+def _with_what_was_sent(generation: Generation, adapted: Adapted, original: Schema) -> Generation:
+    """An engine says what it sent where that is not what it was given; here it was given another schema already."""
+    if isinstance(generation, Failed | Decided) or generation.sent is None or generation.sent.schema is not None:
+        return generation
+    if adapted.schema == original:
+        return generation
+    return replace(generation, sent=replace(generation.sent, schema=adapted.schema))
+
+
+def _is_retried(error: BaseException) -> bool:
+    if not isinstance(error, CallError) or error.kind not in RETRIED:
+        return False
+    return error.retry_after is None or error.retry_after <= _LONGEST_RETRY_AFTER
+
+
+def _back_off(state: tenacity.RetryCallState) -> float:
+    """Full jitter, and never sooner than the provider asked."""
+    jitter: float = tenacity.wait_random_exponential(multiplier=0.5, max=_LONGEST_BACK_OFF)(state)
+    error = state.outcome.exception() if state.outcome else None
+    asked = error.retry_after if isinstance(error, CallError) else None
+    return max(jitter, asked or 0.0)
+
+
+def not_asked(
+    key: CaseKey, repeat: int, schema: Schema | None, *, failure_type: FailureType, reason: str, message: str
+) -> Record:
+    """The record of an attempt that was not made, since nothing could be judged by its schema."""
+    verdict = Verdict(failure_type=failure_type, valid=None, reason=reason, message=message)
+    return Record(key=key, repeat=repeat, schema=schema, prompt=None, generation=None, verdict=verdict)

@@ -1,0 +1,157 @@
+"""The file `batch.json` of a run's folder: which batches were handed in, and what is in each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from types import NoneType
+
+from pytest_jsbench.core.errors import RecordError, ResumeError
+from pytest_jsbench.core.files import FileReader, write_atomically
+from pytest_jsbench.core.json_values import expect
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.formats import HEADER
+from pytest_jsbench.runs.identity import difference
+from pytest_jsbench.runs.journal import BATCHES
+from pytest_jsbench.runs.records import RunMetadata
+
+#: the version of the file
+BATCHES_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPart:
+    """One batch."""
+
+    #: None from the moment before it is handed in until the provider has said it
+    id: str | None
+    #: ISO 8601, UTC
+    handed_in_at: str
+    #: the names of its requests
+    requests: tuple[str, ...]
+    #: whether its results have been read, so that what broke in it may be asked again
+    ended: bool = False
+
+
+class BatchFile:
+    """The batches of a run, on disk before and after each step that is paid for."""
+
+    def __init__(self, path: Path, metadata: RunMetadata, parts: Sequence[BatchPart] = ()) -> None:
+        self.path = path
+        self._metadata = metadata
+        self._parts = list(parts)
+        if parts:
+            self._write()
+
+    def __iter__(self) -> Iterator[BatchPart]:
+        return iter(tuple(self._parts))
+
+    def begin(self, part: BatchPart) -> None:
+        """A batch is about to be handed in."""
+        self._parts.append(part)
+        self._write()
+
+    def change(self, part: BatchPart, *, batch: str | None = None, ended: bool | None = None) -> BatchPart:
+        """Its id is known, or its end."""
+        changed = replace(part, id=batch or part.id, ended=part.ended if ended is None else ended)
+        self._parts[self._parts.index(part)] = changed
+        self._write()
+        return changed
+
+    def drop(self, part: BatchPart) -> None:
+        """It was not taken by the provider."""
+        self._parts.remove(part)
+        self._write()
+
+    def _write(self) -> None:
+        data = {
+            "batches_version": BATCHES_VERSION,
+            "run": self._metadata.to_dict(),
+            "batches": [asdict(part) for part in self._parts],
+        }
+        write_atomically(self.path, json.dumps(data, indent=1) + "\n")
+
+
+def read_parts(folder: Path, metadata: RunMetadata) -> tuple[BatchPart, ...]:
+    """
+    The batches of an earlier run; none where it had none.
+
+    ResumeError where they ask another engine than a run of this metadata, or where nobody knows whether one was made.
+    """
+    path = folder / BATCHES
+    if not path.exists():
+        return ()
+    theirs, parts = _read(path)
+    if other := difference(theirs, metadata):
+        message = f"{path}: its batches asked {other}; nothing of them can be taken over"
+        raise ResumeError(message)
+    if unknown := next((part for part in parts if part.id is None), None):
+        raise ResumeError(doubt(path, unknown))
+    return parts
+
+
+def take_over(source: Path, metadata: RunMetadata, *, batch: bool) -> tuple[BatchPart, ...]:
+    """
+    The batches of an earlier run, for one that goes on with it; none for one that calls.
+
+    ResumeError where one has not been read and this run would call what is in it.
+    """
+    parts = read_parts(source, metadata)
+    if batch:
+        return parts
+    if under_way := next((part for part in parts if not part.ended), None):
+        message = (
+            f"{source / BATCHES}: batch {under_way.id} (requests: {len(under_way.requests):,}) has not been read; add "
+            "--jsbench-batch to get its answers, or remove the file to pay for them again"
+        )
+        raise ResumeError(message)
+    return ()
+
+
+def doubt(path: Path, part: BatchPart) -> str:
+    """What is to be done where a batch may have been made, and its id is not known."""
+    return (
+        f"{path}: the run ended while a batch (requests: {len(part.requests):,}) was being handed in, at "
+        f"{part.handed_in_at}; see in the provider's list of batches whether it is there, and write its id into the "
+        "file, or take the entry out"
+    )
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Whether a run's folder names a batch of which the results have not been read."""
+    path = folder / BATCHES
+    if not path.exists():
+        return False
+    try:
+        _, parts = _read(path)
+    except RecordError:  # somebody is to see it
+        return True
+    return not all(part.ended for part in parts)
+
+
+def _read(path: Path) -> tuple[RunMetadata, tuple[BatchPart, ...]]:
+    data = FileReader(error=RecordError).read_json(path)
+    try:
+        found = expect(data, "it", Mapping)
+        parts = tuple(map(_part, expect(found["batches"], "batches", list)))
+        HEADER.check({"run": found["run"]})
+        return RunMetadata.from_dict(expect(found["run"], "run", Mapping)), parts
+    except (ValueError, KeyError, TypeError, RecordError) as error:
+        message = f"{path} cannot be read: {type(error).__name__}: {error}; expected what --jsbench-batch wrote there"
+        raise RecordError(message) from error
+
+
+def _part(data: object) -> BatchPart:
+    part = expect(data, "a batch", Mapping)
+    for name in ("id", "handed_in_at"):  # they will be shown
+        if isinstance(said := part[name], str) and printable(said) != said:
+            message = f"{name} is '{printable(said, 60)}', which cannot be shown as it is"
+            raise ValueError(message)
+    return BatchPart(
+        id=expect(part["id"], "id", str, NoneType),
+        handed_in_at=expect(part["handed_in_at"], "handed_in_at", str),
+        requests=tuple(expect(name, "a request's name", str) for name in expect(part["requests"], "requests", list)),
+        ended=expect(part.get("ended", False), "ended", bool),
+    )

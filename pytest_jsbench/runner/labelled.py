@@ -1,0 +1,73 @@
+"""Labelled answers: an engine's grammar is asked about them, and no model for one; decisions are held to labels."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pytest_jsbench.core.cases import BrokenCase, Case
+from pytest_jsbench.core.generations import CallError, Decided, Declined, Failed, FaultKind, Generation, GrammarDecision
+from pytest_jsbench.core.json_values import copy_of
+from pytest_jsbench.core.timing import Timing
+from pytest_jsbench.datasets.labelled import Instance
+from pytest_jsbench.engines.base import Acceptor
+from pytest_jsbench.runner.attempts import not_asked
+from pytest_jsbench.runs.records import Record
+from pytest_jsbench.verdicts import FailureType, Judge, decide
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptanceRunner:
+    """All that it takes to ask about the answers of one case; safe to call from several threads."""
+
+    acceptor: Acceptor
+    judge: Judge
+
+    def attempt(
+        self, case: Case | BrokenCase, instances: Sequence[Instance], *, planned_at: float | None = None
+    ) -> Record:
+        """The record of one case; `planned_at` is when it was queued, by time.perf_counter."""
+        if isinstance(case, BrokenCase):
+            kind = FailureType.INVALID_SCHEMA
+            return not_asked(case.key, 0, None, failure_type=kind, reason="not_json", message=case.problem)
+        if problem := self.judge.inspect(case.schema):
+            return not_asked(
+                case.key,
+                0,
+                case.schema,
+                failure_type=problem.failure_type,
+                reason=problem.reason,
+                message=problem.message,
+            )
+        started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        queue_s = None if planned_at is None else time.perf_counter() - planned_at
+        generation = self._ask(case, instances)
+        return Record(
+            key=case.key,
+            repeat=0,
+            schema=case.schema,
+            prompt=None,
+            generation=generation,
+            verdict=decide(generation, case.schema, self.judge),
+            started_at=started_at,
+            queue_s=queue_s,
+        )
+
+    def _ask(self, case: Case, instances: Sequence[Instance]) -> Generation:
+        start = time.perf_counter()
+        try:
+            acceptance = self.acceptor.accepts(copy_of(case.schema), [instance.text for instance in instances])
+        except CallError as error:
+            return Failed(kind=error.kind, message=error.message)
+        except Exception as error:  # noqa: BLE001  an engine's bug is one case's outcome, never the run's end
+            return Failed(kind=FaultKind.ENGINE, message=f"{type(error).__name__}: {error}")
+        if isinstance(acceptance, Declined):
+            return acceptance
+        decisions = tuple(
+            GrammarDecision(id=instance.id, valid=instance.valid, accepted=accepted)
+            for instance, accepted in zip(instances, acceptance.accepted, strict=True)
+        )
+        tgt = time.perf_counter() - start
+        return Decided(decisions=decisions, timing=Timing(tgt=tgt, grammar_compilation=acceptance.grammar_compilation))

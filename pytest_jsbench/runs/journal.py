@@ -1,0 +1,228 @@
+"""The journal: records on disk the moment they exist, and read back."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from pytest_jsbench.core.errors import JournalError, RecordError
+from pytest_jsbench.core.files import FileReader, Line, Unreadable, check_size, parse_json, private, write_atomically
+from pytest_jsbench.core.generations import Failed
+from pytest_jsbench.formats import HEADER, RECORD
+from pytest_jsbench.runs.records import RECORDS_VERSION, Record, RunMetadata
+
+#: the file of a run's folder that holds what was taken over from an earlier run
+RESUMED = "records.resumed.jsonl"
+#: the file of a run's folder that holds what was answered after the run had ended, by a call that was then in flight
+LATE = "records.late.jsonl"
+#: the file of a run's folder that names the batches it handed in
+BATCHES = "batch.json"
+#: bytes of a line: a record holds the schema, the prompt and the answer, and that may not be lost by being long
+LONGEST_LINE = 100_000_000
+#: bytes of a records file, which is read whole
+LARGEST = 4_000_000_000
+
+
+class Journal:
+    """Appends records to one file, one line each, flushed; safe to call from several threads."""
+
+    def __init__(self, path: Path, metadata: RunMetadata) -> None:
+        self.path = path
+        self._metadata = metadata
+        self._lock = threading.Lock()
+        self._file: FileIO | None = None
+
+    def append(self, record: Record) -> None:
+        """Write the record; JournalError when the disk will not take it, and then nothing of it is in the file."""
+        line = _line(record.to_dict())
+        try:
+            with self._lock:
+                if self._file is None:
+                    self._file = private(self.path).open("ab", buffering=0)
+                size = self._file.seek(0, os.SEEK_END)
+                text = line if size else _line(_header(self._metadata)) + line
+                _write_whole(self._file, text.encode("ascii"), size)
+        except (OSError, ValueError) as error:
+            message = f"cannot write {self.path}: {error}; the record of {record.key} is not on disk"
+            raise JournalError(message) from error
+
+    def go_on_in(self, path: Path) -> None:
+        """Leave the file to whoever writes it anew; what comes from now on goes into another."""
+        with self._lock:
+            self._close()
+            self.path = path
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _write_whole(file: FileIO, data: bytes, size: int) -> None:
+    """Add the data to a file of that size, or leave it as it was: half a line would tear the next one too."""
+    rest = memoryview(data)
+    try:
+        while rest:
+            rest = rest[file.write(rest) :]
+    except OSError:
+        with contextlib.suppress(OSError):
+            file.truncate(size)
+        raise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalContent:
+    """What a records file holds."""
+
+    metadata: RunMetadata | None
+    records: tuple[Record, ...]
+    #: one line for each line that could not be read
+    warnings: tuple[str, ...]
+
+
+def read(path: Path) -> JournalContent:
+    """Read a records file; a torn last line is skipped with a warning, any other broken line is a RecordError."""
+    metadata: RunMetadata | None = None
+    records: list[Record] = []
+    torn: tuple[str, RecordError] | None = None
+    for line in _lines(path):
+        if line.data is not None and not line.data.strip():
+            continue
+        if torn is not None:
+            raise RecordError(torn[0]) from torn[1]
+        try:
+            found = _parse(line)
+        except RecordError as error:
+            torn = f"{path}:{line.number}: {error}", error
+            continue
+        if isinstance(found, Record):
+            records.append(found)
+        else:
+            metadata = found
+    warnings = () if torn is None else (f"{torn[0]}; the line was torn and is skipped",)
+    return JournalContent(metadata=metadata, records=tuple(records), warnings=warnings)
+
+
+def _lines(path: Path) -> Iterator[Line]:
+    """The lines of a file that is not too large for its records to be held at once."""
+    with contextlib.suppress(OSError):  # the reader says it
+        if (size := path.stat().st_size) > LARGEST:
+            raise JournalError(f"{path}: cannot be read: {size:,} bytes; expected at most {LARGEST:,}")
+    yield from FileReader(longest_line=LONGEST_LINE, error=JournalError).read_lines(path)
+
+
+def _parse(line: Line) -> Record | RunMetadata:
+    """What a line holds; RecordError names the place in it that is not as it was published."""
+    try:
+        if line.data is None:
+            check_size(line.size, LONGEST_LINE)
+        data = parse_json(line.data or b"", largest=LONGEST_LINE)
+    except Unreadable as error:
+        raise RecordError(error.problem) from error
+    if not isinstance(data, dict):
+        raise RecordError("not an object")
+    if data.get("type") == "run":
+        HEADER.check(data)
+        return RunMetadata.from_dict(data.get("run", {}))
+    RECORD.check(data)
+    return Record.from_dict(data)
+
+
+def read_run(path: Path) -> JournalContent:
+    """
+    Read all that a run has left: a records file, a run's folder, or the newest run in a folder of runs.
+
+    A run that was killed leaves a file per worker. Of two records of one attempt the later one counts, and a broken
+    call never hides an answer.
+    """
+    metadata: RunMetadata | None = None
+    records: dict[tuple[object, ...], Record] = {}
+    warnings: list[str] = []
+    for file in find_files(path):
+        content = read(file)
+        metadata = content.metadata or metadata
+        warnings += content.warnings
+        for record in content.records:
+            known = records.get(identity := record.identity)
+            if known is None or not isinstance(record.generation, Failed) or isinstance(known.generation, Failed):
+                records[identity] = record
+    return JournalContent(metadata=metadata, records=tuple(records.values()), warnings=tuple(warnings))
+
+
+def find_files(path: Path) -> list[Path]:
+    """The records files of a run, what it took over from an earlier one first; JournalError where there are none."""
+    if not path.exists():
+        message = f"no run at {path}: there is no such file or folder"
+        raise JournalError(message)
+    if not path.is_dir():
+        return [path]
+    if not (runs := find_runs(path)):
+        message = f"no run in {path}, which is {what_is_in(path)}; expected records.jsonl, or folders with one"
+        raise JournalError(message)
+    return _files(runs[-1])
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """A run's folder itself, or those in it, the newest last; one that was killed before any answer hides no other."""
+    if _files(folder):
+        return [folder]
+    runs = [(_has_any(run), run.name, run) for run in folder.iterdir() if run.is_dir() and _files(run)]
+    return [run for _, _, run in sorted(runs)]
+
+
+def what_is_in(folder: Path) -> str:
+    """What somebody who expected something else has named."""
+    runs = find_runs(folder)
+    if runs == [folder]:
+        return "the folder of a run"
+    if runs:
+        return f"a folder of {len(runs)} run{'' if len(runs) == 1 else 's'}, the newest {runs[-1]}"
+    return "a folder without a run" if any(folder.iterdir()) else "an empty folder"
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("records*.jsonl"), key=lambda file: (file.name != RESUMED, file.name))
+
+
+def _has_any(folder: Path) -> bool:
+    return (folder / BATCHES).exists() or any(file.stat().st_size for file in folder.glob("records*.jsonl"))
+
+
+def read_metadata(path: Path) -> RunMetadata:
+    """The header line of a records file, without the records."""
+    first = next(_lines(path), None)
+    problem = "the file is empty" if first is None else "its first line is a record"
+    try:
+        if first is not None and isinstance(found := _parse(first), RunMetadata):
+            return found
+    except RecordError as error:
+        problem = str(error)
+    message = f"{path} has no header line: {problem}; expected the records.jsonl of a run"
+    raise RecordError(message)
+
+
+def write(path: Path, metadata: RunMetadata, records: Iterable[Record]) -> None:
+    """Write a whole records file at once: the old one stands until the new one is complete."""
+    lines = (_line(record.to_dict()) for record in records)
+    write_atomically(path, itertools.chain([_line(_header(metadata))], lines))
+
+
+def _header(metadata: RunMetadata) -> dict[str, Any]:
+    return {"type": "run", "records_version": RECORDS_VERSION, "run": metadata.to_dict()}
+
+
+def _line(data: dict[str, Any]) -> str:
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=True, allow_nan=False) + "\n"

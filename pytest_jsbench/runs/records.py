@@ -1,0 +1,331 @@
+"""Attempts that were planned and have no record: why not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from types import NoneType
+from typing import Any
+
+from pytest_jsbench.adaptation import Change
+from pytest_jsbench.core.cases import CaseKey, Message, Schema
+from pytest_jsbench.core.errors import RecordError
+from pytest_jsbench.core.generations import Generation, GenerationParams, generation_from_dict, generation_to_dict
+from pytest_jsbench.core.json_values import digest, expect, known
+from pytest_jsbench.core.prompts import Prompt, PromptLength
+from pytest_jsbench.runs.run_verdict import RunVerdict
+from pytest_jsbench.verdicts import FailureType, Verdict
+from pytest_jsbench.verdicts.verdict_json import verdict_from_dict, verdict_to_dict
+
+
+class MissingReason(StrEnum):
+    """Why a planned attempt was not made, or never heard of."""
+
+    #: a limit that the user set: --jsbench-max-cost
+    LIMIT = "limit"
+    #: it is in a provider's batch that has not ended
+    BATCH = "batch"
+    #: records could not be written any more, and what cannot be kept is not paid for
+    DISK = "disk"
+    #: the session ended first: Ctrl-C, -x, --maxfail
+    STOPPED = "stopped"
+    #: the process that made it died
+    WORKER_DIED = "worker_died"
+    #: its test broke before or beside the call
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """A planned attempt without a record."""
+
+    key: CaseKey
+    repeat: int
+    reason: MissingReason
+    #: one line; empty where the reason says it all
+    message: str = ""
+
+
+#: the version of a line of `records.jsonl`; raised when a field is added
+RECORDS_VERSION = "1.2"
+
+#: what a run's header holds as such
+_TEXTS = ("run_id", "started_at", "engine", "model", "response_format")
+_OBJECTS = frozenset({"details", "params", "dataset", "policy", "versions", "host"})
+
+#: a case and which of its repeats
+Attempt = tuple[CaseKey, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedBy:
+    """The project's own test that asked for an attempt."""
+
+    #: its node id
+    test: str
+    #: digest of whom it asked, and with which sampling
+    terms: str
+    #: of its file, from 1; None where it is not known
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredBy:
+    """Who answered an attempt that named an engine or a model of its own."""
+
+    engine: str
+    model: str
+    provider: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedactedSchema:
+    """What a redacted record keeps of its schema."""
+
+    #: as of the schema itself
+    digest: str | None
+    #: the keywords of JSON Schema that it uses
+    keywords: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One attempt."""
+
+    key: CaseKey
+    repeat: int
+    #: None for a row that holds no JSON
+    schema: Schema | None
+    #: None for an excluded case, for which nothing was asked
+    prompt: Prompt | None
+    generation: Generation | None
+    verdict: Verdict
+    #: ISO 8601, UTC; None for an excluded case
+    started_at: str | None = None
+    #: seconds from being planned to being sent
+    queue_s: float | None = None
+    #: failed tries before this outcome
+    retries: int = 0
+    #: how the schema that was sent differs from the case's, where it was adapted
+    changes: tuple[Change, ...] = ()
+    #: None: a case of the dataset
+    asked_by: AskedBy | None = None
+    #: None: the run's engine
+    answered_by: AnsweredBy | None = None
+    #: None where nothing was to be asked
+    prompt_length: PromptLength | None = None
+    #: how it was sampled, as far as that is known: what a provider decides by itself is None
+    params: GenerationParams | None = None
+    #: the instance that the dataset expects; it has no part in the verdict
+    reference: object = None
+    #: the case's own, from its dataset
+    tags: tuple[str, ...] = ()
+    #: what the project's own classifiers call the failure
+    codes: tuple[str, ...] = ()
+    #: what stands for the schema where digests stand for prompt and answer; None: nothing is redacted
+    redacted: RedactedSchema | None = None
+
+    @property
+    def attempt(self) -> Attempt:
+        """Which attempt of the run it is of."""
+        return self.key, self.repeat
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Which attempt it is of, and what was asked; equal for two records of the very same question."""
+        prompt = None if self.prompt is None else self.prompt.digest
+        return self.key, self.repeat, self.schema_digest, prompt
+
+    @property
+    def schema_digest(self) -> str | None:
+        """Which schema it was; None for a row that holds no JSON."""
+        if self.redacted is not None:
+            return self.redacted.digest
+        return None if self.schema is None else digest(self.schema)
+
+    @property
+    def batch(self) -> str | None:
+        """The provider's batch that it was answered in; None for a call of its own."""
+        sent = getattr(self.generation, "sent", None)
+        return None if sent is None else sent.batch
+
+    @property
+    def excluded(self) -> bool:
+        """Whether the case's own schema is broken, so that no engine is to blame."""
+        return self.verdict.failure_type is FailureType.INVALID_SCHEMA
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as JSON values, as a line of `records.jsonl` holds it."""
+        return {
+            "type": "record",
+            "task": self.key.task,
+            "id": self.key.id,
+            "repeat": self.repeat,
+            "schema_digest": self.schema_digest,
+            "schema": self.schema,
+            "prompt": None
+            if self.prompt is None
+            else {"digest": self.prompt.digest, "messages": self.prompt.to_messages()},
+            "prompt_length": self.prompt_length and asdict(self.prompt_length),
+            "generation": None if self.generation is None else generation_to_dict(self.generation),
+            "verdict": verdict_to_dict(self.verdict),
+            "started_at": self.started_at,
+            "queue_s": self.queue_s,
+            "retries": self.retries,
+            "changes": [asdict(change) for change in self.changes],
+            "asked_by": None if self.asked_by is None else asdict(self.asked_by),
+            "answered_by": None if self.answered_by is None else asdict(self.answered_by),
+            "params": self.params and asdict(self.params),
+            "reference": self.reference,
+            "tags": list(self.tags),
+            "codes": list(self.codes),
+            "redacted": None if self.redacted is None else {"keywords": list(self.redacted.keywords)},
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Record:
+        """The inverse of `to_dict`; fields it does not know are left alone. RecordError when one is missing."""
+        try:
+            prompt, generation = data["prompt"], data["generation"]
+            return cls(
+                key=CaseKey(task=expect(data["task"], "task", str), id=expect(data["id"], "id", str)),
+                repeat=expect(data["repeat"], "repeat", int),
+                schema=expect(data["schema"], "schema", Mapping, bool, NoneType),
+                prompt=None
+                if prompt is None
+                else Prompt(messages=tuple(known(Message, message) for message in prompt["messages"])),
+                generation=None if generation is None else generation_from_dict(generation),
+                verdict=verdict_from_dict(data["verdict"]),
+                started_at=expect(data.get("started_at"), "started_at", str, NoneType),
+                queue_s=expect(data.get("queue_s"), "queue_s", float, int, NoneType),
+                retries=expect(data.get("retries", 0), "retries", int),
+                prompt_length=None if (length := data.get("prompt_length")) is None else known(PromptLength, length),
+                changes=tuple(known(Change, change) for change in data.get("changes", ())),
+                asked_by=None if data.get("asked_by") is None else known(AskedBy, data["asked_by"]),
+                answered_by=None if data.get("answered_by") is None else known(AnsweredBy, data["answered_by"]),
+                params=None if (params := data.get("params")) is None else known(GenerationParams, params),
+                reference=data.get("reference"),
+                tags=tuple(data.get("tags", ())),
+                codes=tuple(data.get("codes", ())),
+                redacted=_redacted(data),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            message = f"not a record of pytest-jsbench: {type(error).__name__}: {error}"
+            raise RecordError(message) from error
+
+
+def _redacted(data: Mapping[str, Any]) -> RedactedSchema | None:
+    kept = expect(data.get("redacted"), "redacted", Mapping, NoneType)
+    if kept is None:
+        return None
+    keywords = tuple(expect(name, "a keyword", str) for name in expect(kept["keywords"], "keywords", list))
+    return RedactedSchema(digest=expect(data["schema_digest"], "schema_digest", str, NoneType), keywords=keywords)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunMetadata:
+    """What produced a run; JSON values, no key, no environment."""
+
+    run_id: str
+    #: tells it from every other run, also one of the same second elsewhere; None where that was not written down
+    uuid: str | None = None
+    #: ISO 8601, UTC
+    started_at: str
+    engine: str
+    model: str
+    response_format: str
+    streaming: bool
+    provider: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    #: how answers are sampled: what was asked for, and what the engine itself adds
+    params: Mapping[str, Any] = field(default_factory=dict)
+    #: what of that was asked for; None where it was not written down
+    asked_params: Mapping[str, Any] | None = None
+    dataset: Mapping[str, Any] = field(default_factory=dict)
+    #: a preset, a file, or `package.module:function`
+    prompt: str = "schema"
+    #: of the template and its examples; None where that cannot be known
+    prompt_digest: str | None = None
+    #: examples before each question
+    shots: int = 0
+    #: `verbatim`, or mode and subset: `narrow:openai`
+    adapt: str = "verbatim"
+    repeats: int = 1
+    concurrency: int = 1
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    #: what gave failed attempts their codes, by name
+    classifiers: Sequence[str] = field(default_factory=list)
+    #: whether digests stand for prompts, schemas and answers
+    redacted: bool = False
+    #: the run of which answers were taken over
+    resumed_from: str | None = None
+    #: by task, the ids of the cases that were to be attempted, in order; None where that was not written down
+    plan: Mapping[str, Sequence[str]] | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    host: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The metadata as JSON values."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def with_plan(self, planned: Sequence[CaseKey]) -> RunMetadata:
+        """The same, and what was to be attempted."""
+        plan: dict[str, list[str]] = {}
+        for key in planned:
+            plan.setdefault(key.task, []).append(key.id)
+        return replace(self, plan=plan)
+
+    def planned(self) -> tuple[CaseKey, ...] | None:
+        """The case of each attempt that was to be made; None where that was not written down."""
+        if self.plan is None:
+            return None
+        return tuple(CaseKey(task=task, id=name) for task, names in self.plan.items() for name in names)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether an engine's grammar was asked about labelled answers, and no model for one."""
+        return self.dataset.get("labelled") is True
+
+    @property
+    def engine_asked(self) -> AnsweredBy:
+        """Who answers, where an attempt names nobody else."""
+        return AnsweredBy(engine=self.engine, model=self.model, provider=self.provider)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RunMetadata:
+        """The inverse of `to_dict`; fields it does not know are left alone."""
+        try:
+            for name in _TEXTS:
+                expect(data[name], name, str)
+            for name in _OBJECTS.intersection(data):
+                expect(data[name], name, Mapping)
+            for ids in (expect(data.get("plan"), "plan", Mapping, NoneType) or {}).values():
+                expect(ids, "a task of the plan", list)
+            datetime.fromisoformat(data["started_at"])
+            metadata = cls(**{name: data[name] for name in cls.__dataclass_fields__ if name in data})
+            metadata.planned()  # every name in it is one
+            return metadata
+        except KeyError as error:
+            message = f"not the header of a run of pytest-jsbench: {error.args[0]} is missing"
+            raise RecordError(message) from error
+        except (TypeError, ValueError) as error:
+            message = f"not the header of a run of pytest-jsbench: {error}"
+            raise RecordError(message) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """The records of one session, and what was planned."""
+
+    metadata: RunMetadata
+    #: the case of each attempt that was to be made, in order: a case that is asked three times stands there thrice
+    planned: tuple[CaseKey, ...]
+    records: tuple[Record, ...]
+    #: planned attempts without a record, as far as it is known why
+    missing: tuple[Missing, ...] = ()
+    #: how many of the records were taken over from an earlier run
+    resumed: int = 0
+    #: what was decided of it; None where nobody has yet
+    verdict: RunVerdict | None = None

@@ -1,0 +1,150 @@
+"""
+Redaction: a record without what may be private in it, made before it is written, sent or shown.
+
+An answer becomes a digest by a key that nobody keeps, so that no guess at it can be tried; a prompt one by a salt that
+stands in the digest, so that a later run can tell whether it asks the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, assert_never
+
+from pytest_jsbench.adaptation import Change
+from pytest_jsbench.core.cases import Message
+from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, Generation, Sent
+from pytest_jsbench.core.prompts import Prompt
+from pytest_jsbench.runs.records import Record, RedactedSchema
+from pytest_jsbench.schemas.dialects import find_dialect
+from pytest_jsbench.schemas.keywords import KEYWORDS, used_keywords
+from pytest_jsbench.verdicts import FailureType, Verdict, Violation
+
+#: what a violation may name: the keywords, and a schema that is `false`
+_KNOWN = KEYWORDS | {"false"}
+#: what stands for words and paths of which not even a digest is kept
+REDACTED = "(redacted)"
+_SALTED = "salted-sha256"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redaction:
+    """The secrets of one run's redaction."""
+
+    #: of prompts, hexadecimal; it stands in each digest
+    salt: str
+    #: of answers, hexadecimal; it is in the run's processes and nowhere else
+    key: str = field(repr=False)
+
+    @classmethod
+    def new(cls) -> Redaction:
+        """Secrets that were never used before."""
+        return cls(salt=secrets.token_hex(16), key=secrets.token_hex(32))
+
+    def record(self, record: Record) -> Record:
+        """The record without prompt, schema and answer; one that is redacted already is left as it is."""
+        if record.redacted is not None:
+            return record
+        return replace(
+            record,
+            schema=None,
+            redacted=RedactedSchema(digest=record.schema_digest, keywords=tuple(sorted(used_keywords(record.schema)))),
+            prompt=None if record.prompt is None else _salted(record.prompt, self.salt),
+            generation=None if record.generation is None else self._generation(record.generation),
+            verdict=_verdict(record.verdict),
+            changes=tuple(map(_change, record.changes)),
+            reference=None if record.reference is None else self.digest(json.dumps(record.reference, sort_keys=True)),
+        )
+
+    def digest(self, text: str) -> str:
+        """The digest of something that was answered; equal for equal texts of this run."""
+        return f"hmac-sha256:{_hmac(bytes.fromhex(self.key), text)}"
+
+    def _generation(self, generation: Generation) -> Generation:
+        match generation:
+            case Completion():
+                return replace(generation, text=self.digest(generation.text), sent=_sent(generation.sent))
+            case Declined():
+                return replace(generation, message=REDACTED, sent=_sent(generation.sent))
+            case Failed():
+                return replace(generation, message=REDACTED)
+            case Decided():
+                return generation
+            case _:
+                assert_never(generation)
+
+
+def asked_the_same(record: Record, prompt: Prompt) -> bool:
+    """Whether a record, redacted or not, is of this very prompt."""
+    if record.prompt is None:
+        return False
+    if record.redacted is None:
+        return record.prompt.digest == prompt.digest
+    return _salted(prompt, _salt(record.prompt)) == record.prompt
+
+
+def _salted(prompt: Prompt, salt: str) -> Prompt:
+    messages = (
+        Message(role=message.role, content=f"{_SALTED}:{salt}:{_hmac(salt.encode(), message.content)}")
+        for message in prompt.messages
+    )
+    return Prompt(messages=tuple(messages))
+
+
+def _salt(prompt: Prompt) -> str:
+    """The salt in the digests of a redacted prompt; empty where there is none."""
+    parts = prompt.messages[0].content.split(":") if prompt.messages else []
+    return parts[1] if len(parts) == 3 and parts[0] == _SALTED else ""
+
+
+def _hmac(key: bytes, text: str) -> str:
+    return hmac.new(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+
+def _sent(sent: Sent | None) -> Sent | None:
+    return None if sent is None else replace(sent, schema=None)
+
+
+def _verdict(verdict: Verdict) -> Verdict:
+    return replace(
+        verdict,
+        message=_message(verdict),
+        violations=tuple(
+            Violation(keyword=_keyword(one.keyword), instance_path=REDACTED, schema_path=REDACTED, message=REDACTED)
+            for one in verdict.violations
+        ),
+        extra_fields=(REDACTED,) * len(verdict.extra_fields),
+        dialect=verdict.dialect if find_dialect(verdict.dialect) else None,
+        instance=None,
+    )
+
+
+def _message(verdict: Verdict) -> str:
+    """What can be said without the words of prompt, schema and answer."""
+    if not verdict.message or verdict.failure_type is FailureType.WRONG_DECISION:  # which names answers and counts them
+        return verdict.message
+    broken = dict.fromkeys(_keyword(violation.keyword) for violation in verdict.violations)
+    return f"breaks {', '.join(broken)}" if broken else REDACTED
+
+
+def _change(change: Change) -> Change:
+    return Change(kind=change.kind, keyword=_keyword(change.keyword), path=REDACTED, note=REDACTED)
+
+
+def _keyword(name: str) -> str:
+    """A keyword of JSON Schema; a name that is none may be anybody's."""
+    return name if name in _KNOWN else REDACTED
+
+
+def to_dict(redaction: Redaction | None) -> dict[str, str] | None:
+    """The secrets as JSON values, for another process of the run; they are never to be written."""
+    return None if redaction is None else {"salt": redaction.salt, "key": redaction.key}
+
+
+def from_dict(data: Mapping[str, Any] | None) -> Redaction | None:
+    """The inverse of `to_dict`."""
+    return None if data is None else Redaction(**data)

@@ -1,0 +1,177 @@
+"""Resumption: what an earlier run has already been answered, so that it need not be asked, and paid for, again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.errors import ResumeError
+from pytest_jsbench.core.generations import Failed
+from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.core.prompts import PromptTemplate, prompt_of
+from pytest_jsbench.runs import journal
+from pytest_jsbench.runs.identity import difference
+from pytest_jsbench.runs.records import Attempt, Record, RunMetadata
+from pytest_jsbench.runs.redaction import Redaction, asked_the_same
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumption:
+    """What a run takes over from an earlier one."""
+
+    source: Path
+    #: the run's own folder
+    folder: Path
+    #: the earlier run; None where it was killed before it had anything to write
+    metadata: RunMetadata | None
+    records: tuple[Record, ...]
+    #: answers to a project's own tests, each taken over if its test asks the same
+    own: tuple[Record, ...] = ()
+    #: records that are of no attempt of this run: another schema, another prompt, or no case of it
+    left_out: int
+    #: calls that broke, and are made again
+    broken: int
+    warnings: tuple[str, ...]
+
+
+class Recorded:
+    """The attempts in a records file, by case and repeat; each is parsed when it is wanted."""
+
+    def __init__(self, places: Mapping[Attempt, int], path: Path | None = None) -> None:
+        self._places = places
+        self._of_task: dict[tuple[str, int], list[CaseKey]] = {}
+        for key, repeat in places:
+            self._of_task.setdefault((key.task, repeat), []).append(key)
+        self._path = path
+
+    @classmethod
+    def open(cls, path: Path) -> Recorded:
+        """Find out what the file holds."""
+        return cls(dict(_places(path)), path)
+
+    def of_test(self, first: CaseKey, repeat: int) -> list[Record]:
+        """The records of one run of a project's own test, by the first of its questions, in their order."""
+        keys = sorted(
+            (key for key in self._of_task.get((first.task, repeat), ()) if key.is_of_test(first)), key=_number
+        )
+        found = (self.get((key, repeat)) for key in keys)
+        return [record for record in found if record is not None]
+
+    def __contains__(self, attempt: Attempt) -> bool:
+        return attempt in self._places
+
+    def get(self, attempt: Attempt) -> Record | None:
+        """The record of an attempt; None where there is none."""
+        place = self._places.get(attempt)
+        if place is None or self._path is None:
+            return None
+        with self._path.open("rb") as file:
+            file.seek(place)
+            return Record.from_dict(json.loads(file.readline()))
+
+
+def _number(key: CaseKey) -> int:
+    return key.number
+
+
+def resume(
+    path: Path,
+    metadata: RunMetadata,
+    planned: Collection[CaseKey],
+    *,
+    load: Callable[[CaseKey], Case | BrokenCase],
+    template: PromptTemplate,
+    redaction: Redaction | None = None,
+) -> Resumption:
+    """
+    What a run of this metadata and plan can take over from the run at `path`.
+
+    An answer is taken over where case, schema, prompt, engine, parameters and repeat are the same. ResumeError where
+    the other run asked another engine, or with other parameters: it is more likely a mistake than a wish to pay twice.
+    """
+    content = journal.read_run(path)
+    if content.metadata is None and not path.is_dir():
+        message = f"{path} has no header line; expected the records.jsonl of a run, or the folder it is in"
+        raise ResumeError(message)
+    if content.metadata is not None and (other := difference(content.metadata, metadata)):
+        message = f"{path}: its run asked {other}; nothing of it can be taken over"
+        raise ResumeError(message)
+    redacted = content.metadata is not None and _redacted(path, content.metadata, metadata)
+    answered = [record for record in content.records if not (record.excluded or isinstance(record.generation, Failed))]
+    expected = _Expected(
+        planned=frozenset(planned),
+        repeats=metadata.repeats,
+        load=load,
+        template=template,
+        seed=metadata.params.get("seed"),
+    )
+    own = tuple(record for record in answered if record.asked_by is not None)
+    records = tuple(record for record in answered if record.asked_by is None and expected.asks(record))
+    left_out, warnings = len(answered) - len(own) - len(records), content.warnings
+    if own and redacted:  # such a test needs the answer itself
+        warnings, own = (*warnings, f"{len(own)} answers to own tests are redacted: their tests ask again"), ()
+    return Resumption(
+        source=path,
+        folder=journal.find_files(path)[0].parent,
+        metadata=content.metadata,
+        records=records if redaction is None else tuple(map(redaction.record, records)),
+        own=own,
+        left_out=left_out,
+        broken=sum(isinstance(record.generation, Failed) for record in content.records),
+        warnings=warnings,
+    )
+
+
+def _redacted(path: Path, theirs: RunMetadata, ours: RunMetadata) -> bool:
+    """Whether what is taken over is redacted; ResumeError where that leaves something to be desired."""
+    if theirs.redacted and not ours.redacted:
+        message = f"{path}: its run was redacted; add --jsbench-redact to go on with it"
+        raise ResumeError(message)
+    if not ours.redacted:
+        return False
+    for name in ("policy", "classifiers"):
+        # as JSON, for that is what the other has been
+        if (then := _json(getattr(theirs, name))) != (now := _json(getattr(ours, name))):
+            message = f"{path}: its run judged with {name} {then}, this one with {now}; redacted answers cannot be "
+            raise ResumeError(message + "judged again: ask for the same, or leave out --jsbench-resume")
+    return True
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Expected:
+    """The questions that a run is going to ask."""
+
+    planned: frozenset[CaseKey]
+    repeats: int
+    load: Callable[[CaseKey], Case | BrokenCase]
+    template: PromptTemplate
+    #: of the run; each attempt's own is derived from it
+    seed: int | None
+
+    def asks(self, record: Record) -> bool:
+        """Whether the record's question is one of them, to the letter."""
+        if record.key not in self.planned or record.repeat >= self.repeats or record.prompt is None:
+            return False
+        if self.seed is not None and record.repeat and record.params is None:
+            return False  # 0.1.0 asked each attempt with the same seed
+        case = self.load(record.key)
+        if isinstance(case, BrokenCase) or digest(case.schema) != record.schema_digest:
+            return False
+        return asked_the_same(record, prompt_of(case, self.template))
+
+
+def _places(path: Path) -> Iterator[tuple[Attempt, int]]:
+    with path.open("rb") as file:
+        place = 0
+        for line in file:
+            data = json.loads(line)
+            if data["type"] == "record":
+                yield (CaseKey(task=data["task"], id=data["id"]), data["repeat"]), place
+            place += len(line)

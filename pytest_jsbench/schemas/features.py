@@ -1,0 +1,139 @@
+"""What can be asked of a schema before anything is called: its dialect, size, depth, keywords and features."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_jsbench.core.cases import Schema
+from pytest_jsbench.schemas.dialects import NAMES, find_dialect
+from pytest_jsbench.schemas.keywords import used_keywords
+from pytest_jsbench.schemas.references import References
+from pytest_jsbench.schemas.walking import children
+
+#: features that are nothing but the use of one of some keywords
+_BY_KEYWORD: Mapping[str, frozenset[str]] = {
+    "ref": frozenset({"$ref", "$dynamicRef", "$recursiveRef"}),
+    "union": frozenset({"anyOf", "oneOf"}),
+    "intersection": frozenset({"allOf"}),
+    "negation": frozenset({"not"}),
+    "conditional": frozenset({"if", "dependencies", "dependentRequired", "dependentSchemas"}),
+    "choice": frozenset({"enum", "const"}),
+    "pattern": frozenset({"pattern", "patternProperties"}),
+    "format": frozenset({"format"}),
+    "tuple": frozenset({"prefixItems", "additionalItems"}),
+    "counted": frozenset(
+        {"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties", "uniqueItems"}
+    ),
+    "ranged": frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
+}
+#: what a schema can be said to have, with what it means
+FEATURES: Mapping[str, str] = {
+    "recursive": "a reference that leads back to where it stands",
+    "remote": "a reference out of the document",
+    "closed": "an object that allows no other properties",
+    **{name: " or ".join(sorted(keywords)) for name, keywords in _BY_KEYWORD.items()},
+}
+#: the name of a dialect that is none of `--jsbench-default-dialect`'s
+UNKNOWN_DIALECT = "unknown"
+DIALECTS = (*NAMES, UNKNOWN_DIALECT)
+
+_NAME_OF = {uri: name for name, uri in NAMES.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaFeatures:
+    """What is known of one schema."""
+
+    #: `draft-04` to `2020-12`, or `unknown`
+    dialect: str
+    #: bytes of the schema as UTF-8 JSON without white space
+    size: int
+    #: schemas inside one another, the outermost included
+    depth: int
+    keywords: frozenset[str]
+    features: frozenset[str]
+
+    @classmethod
+    def of(cls, schema: Schema, *, default_dialect: str) -> SchemaFeatures:
+        """The facts of a schema; the default (a `$schema`) is the dialect of one that declares none."""
+        keywords = used_keywords(schema)
+        uri = schema.get("$schema", default_dialect) if isinstance(schema, Mapping) else default_dialect
+        found = find_dialect(uri)
+        features = {name for name, keyword in _BY_KEYWORD.items() if not keyword.isdisjoint(keywords)}
+        if isinstance(schema, dict):
+            features |= _shape(schema, id_keyword=found.id_keyword if found else "$id", refers="ref" in features)
+        return cls(
+            dialect=_NAME_OF[found.uri] if found else UNKNOWN_DIALECT,
+            size=len(json.dumps(schema, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")),
+            depth=_depth(schema),
+            keywords=keywords,
+            features=frozenset(features),
+        )
+
+
+def _depth(schema: Schema) -> int:
+    depth, level = 1, [schema] if isinstance(schema, Mapping) else []
+    while level := [child for subschema in level for child in children(subschema)]:
+        depth += 1
+    return depth
+
+
+def _shape(schema: dict[str, Any], *, id_keyword: str, refers: bool) -> set[str]:
+    """The features that are more than a keyword."""
+    found: set[str] = set()
+    subschemas = [schema]
+    for subschema in subschemas:
+        subschemas += children(subschema)
+        if subschema.get("additionalProperties") is False or subschema.get("unevaluatedProperties") is False:
+            found.add("closed")
+        if isinstance(subschema.get("items"), list):
+            found.add("tuple")
+    if refers:
+        found |= _reach(subschemas, References(schema, id_keyword))
+    return found
+
+
+def _reach(subschemas: list[dict[str, Any]], references: References) -> set[str]:
+    """Where the references of a document lead: back, or out of it."""
+    found: set[str] = set()
+    targets: dict[int, list[dict[str, Any]]] = {}
+    for subschema in subschemas:
+        below = list(children(subschema))
+        for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
+            if keyword not in subschema:
+                continue
+            target = references.resolve(subschema, subschema[keyword])
+            if target is None and isinstance(subschema[keyword], str):
+                found.add("remote")
+            if isinstance(target, dict):
+                below.append(target)
+        targets[id(subschema)] = below
+    if _has_cycle(targets, subschemas):
+        found.add("recursive")
+    return found
+
+
+def _has_cycle(below: Mapping[int, list[dict[str, Any]]], subschemas: list[dict[str, Any]]) -> bool:
+    """Whether a walk from a schema to what stands below it or is referred to can come back; without recursion."""
+    done: set[int] = set()
+    for start in subschemas:
+        if id(start) in done:
+            continue
+        way = [(id(start), iter(below.get(id(start), ())))]
+        on_way = {id(start)}
+        while way:
+            here, rest = way[-1]
+            step = next(rest, None)
+            if step is None:
+                way.pop()
+                on_way.discard(here)
+                done.add(here)
+            elif id(step) in on_way:
+                return True
+            elif id(step) not in done:
+                on_way.add(id(step))
+                way.append((id(step), iter(below.get(id(step), ()))))
+    return False

@@ -1,0 +1,100 @@
+"""JSON Schemas of Python types (Pydantic models, dataclasses, TypedDicts), and instances made objects of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import typing
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from pytest_jsbench.core.errors import ContractError, MissingRequirement
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from pydantic import TypeAdapter
+
+    from pytest_jsbench.core.cases import Schema
+
+
+def is_described(found: object) -> bool:
+    """Whether it is a type that has a JSON Schema: a Pydantic model, dataclass or TypedDict, or `list[…]` of one."""
+    return typing.get_origin(found) is not None or is_model(found)
+
+
+def is_model(found: object) -> TypeGuard[type]:
+    """Whether it is a Pydantic model, a dataclass or a TypedDict itself."""
+    return isinstance(found, type) and (
+        hasattr(found, "__pydantic_core_schema__") or dataclasses.is_dataclass(found) or _is_typed_dict(found)
+    )
+
+
+def require_pydantic(purpose: str) -> None:
+    """MissingRequirement, with the next step, where Pydantic is not installed."""
+    if importlib.util.find_spec("pydantic") is None:
+        message = f"{purpose} needs the package pydantic: pip install 'pytest-jsbench[pydantic]'"
+        raise MissingRequirement(message)
+
+
+def schema_of(described: Any) -> Schema:
+    """The JSON Schema by which Pydantic reads the type; ContractError where it has none."""
+    adapter = _adapter(described)
+    try:
+        schema: dict[str, Any] = adapter.json_schema(mode="validation")
+    except Exception as error:
+        raise _no_schema(described, error) from error
+    return schema
+
+
+def parse(described: Any, instance: object) -> object:
+    """The instance as an object of the type; ValueError says what the type refuses that its schema takes."""
+    __tracebackhide__ = True
+    adapter = _adapter(described)
+    try:
+        # read as JSON: a strict model takes a date from JSON text, and from no Python string
+        return adapter.validate_json(json.dumps(instance))
+    except ValueError:
+        raise
+    except Exception as error:  # noqa: BLE001  a mistake in the type's own validator: from there on
+        raise error.with_traceback(_of_the_type(error.__traceback__)) from None
+
+
+def _of_the_type(traceback: TracebackType | None) -> TracebackType | None:
+    """The traceback from the first line that is neither here nor Pydantic's; None where there is no such line."""
+    while traceback is not None:
+        module = str(traceback.tb_frame.f_globals.get("__name__"))
+        if module != __name__ and module.partition(".")[0] != "pydantic":
+            return traceback
+        traceback = traceback.tb_next
+    return None
+
+
+def to_json(value: object) -> str:
+    """An object of such a type as JSON text, under the names of its JSON Schema."""
+    return _adapter(type(value)).dump_json(value, by_alias=True).decode()
+
+
+def name_of(described: Any) -> str:
+    """The type as a person calls it."""
+    return str(getattr(described, "__name__", described))
+
+
+def _is_typed_dict(found: type) -> bool:
+    """Whether it is one of `typing` or of `typing_extensions`, which do not know each other's on every Python."""
+    return issubclass(found, dict) and hasattr(found, "__total__")
+
+
+def _adapter(described: Any) -> TypeAdapter[Any]:
+    require_pydantic(f"the schema of {name_of(described)}")
+    from pydantic import TypeAdapter
+
+    try:
+        return TypeAdapter(described)
+    except Exception as error:
+        raise _no_schema(described, error) from error
+
+
+def _no_schema(described: Any, error: Exception) -> ContractError:
+    reason = str(error).partition("\n")[0]
+    return ContractError(f"{name_of(described)} has no JSON Schema: {type(error).__name__}: {reason}")

@@ -1,0 +1,55 @@
+"""A failed case in a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.verdicts.verdicts import Note, Verdict, Violation
+
+_EXCERPT = 160
+_VIOLATIONS = 3
+
+
+def headline(verdict: Verdict) -> str:
+    """One line: the failure type first, then what was expected and what came."""
+    kind = verdict.failure_type.value if verdict.failure_type else "passed"
+    reason = f" ({verdict.reason})" if verdict.reason else ""
+    return f"{kind}{reason}: {printable(verdict.message)}" if verdict.message else f"{kind}{reason}"
+
+
+def verdict_text(verdict: Verdict, text: str | None) -> str:
+    """The headline, where it went wrong, and an excerpt of the answer, where there is one."""
+    lines = [headline(verdict), *_details(verdict)]
+    if text is not None:
+        lines.append(f"  answer: {_excerpt(text)}")
+    return "\n".join(lines)
+
+
+def _details(verdict: Verdict) -> Iterator[str]:
+    for number, violation in enumerate(verdict.violations[:_VIOLATIONS]):
+        yield _violation(violation, told=number == 0)
+    if (more := len(verdict.violations) - _VIOLATIONS) > 0:
+        yield f"  … and {more} more"
+    if verdict.extra_fields:
+        shown = ", ".join(printable(path, 80) for path in verdict.extra_fields[:5])
+        yield f"  not in the schema: {shown}{', …' if len(verdict.extra_fields) > 5 else ''}"
+    if Note.SECRET_REPLACED in verdict.notes:
+        yield "  secret_replaced: it quoted a secret of this run, and was judged with * in its place"
+    if Note.ADAPTATION_LOSS in verdict.notes:
+        yield "  adaptation_loss: it breaks a keyword that was left out of the schema that was sent"
+
+
+def _violation(violation: Violation, *, told: bool) -> str:
+    where = f"  {printable(violation.keyword, 60)} at {printable(violation.instance_path, 120, cut='middle')}"
+    message = "" if told else f": {printable(violation.message, 200)}"
+    return f"{where} [schema {printable(violation.schema_path, 120, cut='middle')}]{message}"
+
+
+def _excerpt(text: str) -> str:
+    """Beginning and end of the answer: a truncated one shows where it broke off."""
+    if not text:
+        return "(empty)"
+    if len(text) <= 2 * _EXCERPT:
+        return printable(text, 2 * _EXCERPT)
+    return f"{printable(text[:_EXCERPT], _EXCERPT)} … {printable(text[-_EXCERPT // 2 :], _EXCERPT)}"

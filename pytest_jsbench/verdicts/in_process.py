@@ -1,0 +1,171 @@
+"""Judging itself, without a guard against hangs and crashes: what the child process does."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.schemas.locations import json_path
+from pytest_jsbench.verdicts.answer_text import AnswerDocument, NotJson, read_answer
+from pytest_jsbench.verdicts.extra_fields import FieldNames, without
+from pytest_jsbench.verdicts.schema_text import ReadSchema, read_schema
+from pytest_jsbench.verdicts.validation import BacktrackingLimitError, Validator, compile_schema
+from pytest_jsbench.verdicts.verdicts import FailureType, SchemaProblem, SecondOpinion, Verdict, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_jsbench.schemas.locations import Path
+    from pytest_jsbench.verdicts.second_opinion import SecondOpinionSeeker
+    from pytest_jsbench.verdicts.verdicts import JudgePolicy
+
+#: unnamed fields that a verdict lists
+MOST_EXTRA_FIELDS = 100
+_MOST_SHOWN = 5
+_COMPILED_SCHEMAS = 256
+
+
+class Compiled:
+    """One schema, made ready to be judged by."""
+
+    def __init__(self, read: ReadSchema, validator: Validator, policy: JudgePolicy) -> None:
+        self.dialect = read.dialect.uri
+        self.validator = validator
+        self._read = read
+        self._policy = policy
+
+    @functools.cached_property
+    def field_names(self) -> FieldNames:
+        """The names that the schema gives to fields."""
+        return FieldNames(self._read.schema, self._read.dialect)
+
+    @functools.cached_property
+    def second(self) -> SecondOpinionSeeker:
+        """The other validator."""
+        from pytest_jsbench.verdicts.second_opinion import SecondOpinionSeeker
+
+        return SecondOpinionSeeker(self._read, formats=self._policy.formats == "assert")
+
+
+class InProcessJudge:
+    """Decides on answers under one policy, and trusts schema and answer not to hang or crash it."""
+
+    def __init__(self, policy: JudgePolicy) -> None:
+        self._policy = policy
+        self._compiled = functools.lru_cache(maxsize=_COMPILED_SCHEMAS)(self._compile)
+
+    def _compile(self, schema_text: str) -> Compiled | SchemaProblem:
+        read = read_schema(schema_text, self._policy.default_dialect)
+        if isinstance(read, SchemaProblem):
+            return read
+        validator = self._validator(read)
+        if isinstance(validator, SchemaProblem):
+            return validator
+        return Compiled(read, validator, self._policy)
+
+    def _validator(self, read: ReadSchema) -> Validator | SchemaProblem:
+        formats = self._policy.formats == "assert"
+        if self._policy.validator == "jsonschema":
+            from pytest_jsbench.verdicts.second_opinion import compile_with_jsonschema
+
+            return compile_with_jsonschema(read, formats=formats)
+        return compile_schema(read, formats=formats)
+
+    def inspect(self, schema_text: str) -> SchemaProblem | None:
+        """Why nothing can be judged by the schema; None when all is well."""
+        compiled = self._compiled(schema_text)
+        return compiled if isinstance(compiled, SchemaProblem) else None
+
+    def judge(self, schema_text: str, text: str, *, truncated: bool) -> Iterator[Verdict]:
+        """The verdict, and the same verdict again each time that more of its details are known."""
+        compiled = self._compiled(schema_text)
+        if isinstance(compiled, SchemaProblem):
+            yield Verdict(
+                failure_type=compiled.failure_type,
+                valid=None,
+                reason=compiled.reason,
+                message=compiled.message,
+            )
+            return
+        read = read_answer(text, self._policy)
+        if isinstance(read, NotJson):
+            yield _not_json(read, truncated, compiled.dialect)
+            return
+        try:
+            for verdict in _with_violations(self._decide(compiled, read), compiled.validator):
+                yield verdict
+        except BacktrackingLimitError as limit:
+            yield unjudged("backtracking", str(limit), dialect=compiled.dialect)
+            return
+        if self._policy.validator == "both":
+            opinion = compiled.second.opinion(read.instance, valid=verdict.valid is True)
+            yield replace(verdict, second_opinion=opinion)
+
+    def _decide(self, compiled: Compiled, read: AnswerDocument) -> Verdict:
+        validator, policy, instance = compiled.validator, self._policy, read.instance
+        valid = validator.is_valid(instance)
+        if not valid and validator.may_backtrack:
+            validator.first_violation(instance)
+        extra = compiled.field_names.unnamed(instance, policy.ignored_fields)
+        failure_type = None
+        if extra and (policy.extra_fields == "fail" if valid else validator.is_valid(without(instance, extra))):
+            failure_type = FailureType.HALLUCINATION
+        elif not valid:
+            failure_type = FailureType.SCHEMA_VIOLATION
+        asked = policy.validator == "both"
+        return Verdict(
+            failure_type=failure_type,
+            valid=valid,
+            message=_message(failure_type, extra),
+            extra_fields=tuple(map(json_path, extra[:MOST_EXTRA_FIELDS])),
+            notes=read.notes,
+            dialect=compiled.dialect,
+            # until it has spoken, and for good if it never does
+            second_opinion=SecondOpinion.UNDECIDED if asked else SecondOpinion.NOT_ASKED,
+            instance=instance,
+        )
+
+
+def unjudged(reason: str, message: str, *, dialect: str | None = None) -> Verdict:
+    """The verdict that there is none, which is nobody's fault."""
+    return Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason=reason, message=message, dialect=dialect)
+
+
+def _not_json(read: NotJson, truncated: bool, dialect: str) -> Verdict:
+    failure_type = FailureType.TRUNCATED if truncated else FailureType.SYNTAX_ERROR
+    message = f"stopped at the token limit: {read.message}" if truncated else read.message
+    return Verdict(
+        failure_type=failure_type,
+        valid=None,
+        reason=read.reason.value,
+        message=message,
+        notes=read.notes,
+        dialect=dialect,
+    )
+
+
+def _message(failure_type: FailureType | None, extra: list[Path]) -> str:
+    if failure_type is FailureType.HALLUCINATION:
+        shown = ", ".join(map(json_path, extra[:_MOST_SHOWN]))
+        more = f" and {len(extra) - _MOST_SHOWN} more" if len(extra) > _MOST_SHOWN else ""
+        return f"fields that the schema does not name: {shown}{more}"
+    return "" if failure_type is None else "the instance does not conform to the schema"
+
+
+def _with_violations(verdict: Verdict, validator: Validator) -> Iterator[Verdict]:
+    """The verdict, then with one violation, then with more, since listing them all can go out of bounds."""
+    yield verdict
+    if verdict.valid:
+        return
+    first = validator.first_violation(verdict.instance)
+    yield _describe(verdict, (first,))
+    yield _describe(verdict, validator.violations(verdict.instance))
+
+
+def _describe(verdict: Verdict, violations: tuple[Violation, ...]) -> Verdict:
+    if verdict.failure_type is FailureType.HALLUCINATION:
+        return replace(verdict, violations=violations)
+    first, more = violations[0], len(violations) - 1
+    message = f"{first.instance_path}: {first.message}" + (f" (and {more} more)" if more else "")
+    return replace(verdict, violations=violations, message=message)

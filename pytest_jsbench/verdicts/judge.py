@@ -1,0 +1,150 @@
+"""The judge that everyone else calls."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+import weakref
+from typing import TYPE_CHECKING, Self, assert_never
+
+from pytest_jsbench.core.child_process import ChildReply
+from pytest_jsbench.core.errors import JudgeError, nearest
+from pytest_jsbench.core.generations import Completion, Decided, Declined, DeclineReason, Failed, FinishReason
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.schemas.dialects import DIALECTS, find_dialect
+from pytest_jsbench.verdicts.answer_text import LONGEST_TEXT
+from pytest_jsbench.verdicts.process import Guard
+from pytest_jsbench.verdicts.schema_text import write_schema
+from pytest_jsbench.verdicts.verdict_json import problem_from_dict, verdict_from_wire
+from pytest_jsbench.verdicts.verdicts import FailureType, JudgePolicy, SchemaProblem, Verdict
+
+if TYPE_CHECKING:
+    from pytest_jsbench.core.cases import Schema
+    from pytest_jsbench.core.generations import Generation
+
+#: of the rules by which verdicts are reached; verdicts of different versions are not to be compared
+JUDGE_VERSION = "1"
+
+_DEFAULT_POLICY = JudgePolicy()
+
+
+class Judge:
+    """Decides on answers under one policy, in a child process of its own; usable from any thread."""
+
+    def __init__(self, policy: JudgePolicy = _DEFAULT_POLICY) -> None:
+        if find_dialect(policy.default_dialect) is None:
+            known = nearest(policy.default_dialect, [dialect.uri for dialect in DIALECTS])
+            message = f"unknown dialect '{policy.default_dialect}': {known}"
+            raise JudgeError(message)
+        self.policy = policy
+        self._guard = Guard(dataclasses.asdict(policy))
+        self._end = weakref.finalize(self, self._guard.close)
+
+    def inspect(self, schema: Schema) -> SchemaProblem | None:
+        """Why nothing can be judged by the schema; None when all is well."""
+        text = write_schema(schema)
+        if isinstance(text, SchemaProblem):
+            return text
+        answer = self._guard.ask({"op": "inspect", "schema": text})
+        if answer.replies:
+            return problem_from_dict(answer.replies[0]["problem"])
+        reason, message = self._why_not(answer)
+        return SchemaProblem(failure_type=FailureType.UNJUDGED, reason=reason, message=message)
+
+    def judge(self, schema: Schema, text: str, *, truncated: bool = False) -> Verdict:
+        """The verdict on an answer; `truncated` says that the provider stopped it at the token limit."""
+        written = write_schema(schema)
+        if isinstance(written, SchemaProblem):
+            return Verdict(
+                failure_type=written.failure_type, valid=None, reason=written.reason, message=written.message
+            )
+        # one character over the limit is as much too long as any number of them
+        text = text[: LONGEST_TEXT + 1]
+        answer = self._guard.ask({"op": "judge", "schema": written, "text": text, "truncated": truncated})
+        if answer.replies:
+            # each reply repeats the verdict with more of its details; what came before the child ended stands
+            return verdict_from_wire(answer.replies[-1]["verdict"], answer.replies[0].get("instance"))
+        reason, message = self._why_not(answer)
+        return Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason=reason, message=message)
+
+    def _why_not(self, answer: ChildReply) -> tuple[str, str]:
+        if answer.ending == "timeout":
+            return "timeout", f"the judge had not decided after {self.policy.timeout:g} s"
+        return str(answer.ending), f"the judge's process ended: {answer.detail}"
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """What took part in the verdicts: the judge's own rules, the libraries, Python."""
+        from importlib.metadata import version
+
+        return {
+            "judge": JUDGE_VERSION,
+            "jsonschema-rs": version("jsonschema-rs"),
+            "jsonschema": version("jsonschema"),
+            "python": platform.python_version(),
+        }
+
+    def close(self) -> None:
+        """Let the child process go; it is started again when it is needed again."""
+        self._guard.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+
+def decide(generation: Generation, schema: Schema, judge: Judge) -> Verdict:
+    """The verdict on an attempt; `schema` is the case's own, whatever the engine was sent."""
+    match generation:
+        case Completion():
+            return _decide_completion(generation, schema, judge)
+        case Declined():
+            return _no_instance(*_declined(generation.reason), generation.message)
+        case Failed():
+            return _no_instance(FailureType.API_ERROR, generation.kind.value, generation.message)
+        case Decided():
+            return _judge_decisions(generation)
+        case _:
+            assert_never(generation)
+
+
+def _decide_completion(completion: Completion, schema: Schema, judge: Judge) -> Verdict:
+    if completion.finish_reason is FinishReason.CONTENT_FILTER and not completion.text.strip():
+        message = "a content filter stopped the answer before any text"
+        return _no_instance(FailureType.REFUSAL, FinishReason.CONTENT_FILTER.value, message)
+    truncated = completion.finish_reason is FinishReason.LENGTH
+    return judge.judge(schema, completion.text, truncated=truncated)
+
+
+def _declined(reason: DeclineReason) -> tuple[FailureType, str | None]:
+    match reason:
+        case DeclineReason.UNSUPPORTED_SCHEMA:
+            return FailureType.UNSUPPORTED_SCHEMA, None
+        case DeclineReason.CONTEXT_LENGTH:
+            # no fault that another call could mend: this model, asked so, cannot do this schema
+            return FailureType.UNSUPPORTED_SCHEMA, reason.value
+        case DeclineReason.REFUSAL:
+            return FailureType.REFUSAL, None
+        case _:
+            assert_never(reason)
+
+
+def _no_instance(failure_type: FailureType, reason: str | None, message: str) -> Verdict:
+    return Verdict(failure_type=failure_type, valid=None, reason=reason, message=printable(message, cut="middle"))
+
+
+def _judge_decisions(decided: Decided) -> Verdict:
+    """Each decision is held against its label; nobody has to look at the schema."""
+    found: dict[str, str] = {}
+    for valid, reason, verb in ((True, "over_constraint", "rejected"), (False, "under_constraint", "accepted")):
+        asked = [decision for decision in decided.decisions if decision.valid is valid]
+        wrong = [decision for decision in asked if decision.wrong]
+        if wrong:
+            label = "valid" if valid else "invalid"
+            found[reason] = f"{len(wrong)} of {len(asked)} {label} answers {verb} ({wrong[0].id})"
+    if not found:
+        return Verdict(failure_type=None, valid=None)
+    reason = "both" if len(found) > 1 else next(iter(found))
+    return _no_instance(FailureType.WRONG_DECISION, reason, ", ".join(found.values()))

@@ -1,0 +1,82 @@
+"""Schema text to schema and dialect, or the reason why nothing can be judged by it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2020_12, Dialect, dialect_of, find_dialect
+from pytest_jsbench.verdicts.answer_text import encodable, too_deep
+from pytest_jsbench.verdicts.verdicts import FailureType, SchemaProblem
+
+#: levels of arrays and objects in a schema; jsonschema-rs stops at 255
+DEEPEST_SCHEMA = 250
+
+
+class SchemaReason(StrEnum):
+    """Why nothing can be judged by a schema."""
+
+    NOT_JSON = "not_json"
+    NOT_A_SCHEMA = "not_a_schema"
+    TOO_DEEP = "too_deep"
+    UNKNOWN_DIALECT = "unknown_dialect"
+    #: breaks the metaschema of its own dialect
+    METASCHEMA = "metaschema"
+    UNRESOLVABLE_REFERENCE = "unresolvable_reference"
+    PATTERN = "pattern"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSchema:
+    """A schema and the dialect by which it is read."""
+
+    schema: bool | dict[str, Any]
+    dialect: Dialect
+    text: str
+
+
+def invalid(reason: SchemaReason, message: str) -> SchemaProblem:
+    """The problem of a schema that nothing can be judged by."""
+    shown = printable(message, cut="middle")
+    return SchemaProblem(failure_type=FailureType.INVALID_SCHEMA, reason=reason.value, message=shown)
+
+
+def write_schema(schema: object) -> str | SchemaProblem:
+    """The schema as JSON text."""
+    try:
+        return json.dumps(schema, allow_nan=False, default=_builtin)
+    except RecursionError:
+        return invalid(SchemaReason.TOO_DEEP, "the schema nests too deep to be written as JSON")
+    except (TypeError, ValueError) as error:
+        return invalid(SchemaReason.NOT_JSON, f"the schema cannot be written as JSON: {error}")
+
+
+def _builtin(value: object) -> object:
+    """Mappings that are not dicts, such as a read-only view of one."""
+    if hasattr(value, "keys") and hasattr(value, "__getitem__"):
+        return {key: value[key] for key in value.keys()}  # iterating one need not yield its keys
+    message = f"found {type(value).__name__}, expected only JSON values"
+    raise TypeError(message)
+
+
+def read_schema(text: str, default_dialect: str) -> ReadSchema | SchemaProblem:
+    """The schema that a JSON text holds, with its dialect."""
+    if too_deep(text, DEEPEST_SCHEMA):
+        return invalid(SchemaReason.TOO_DEEP, f"the schema nests more than {DEEPEST_SCHEMA} levels deep")
+    schema = json.loads(text)
+    # in ASCII a surrogate can only come of an escape
+    if (not text.isascii() or "\\ud" in text or "\\uD" in text) and not encodable(schema):
+        return invalid(SchemaReason.NOT_JSON, "the schema holds a lone surrogate, which no JSON text can")
+    if not isinstance(schema, (bool, dict)):
+        message = f"found {printable(text, 60)}; expected a JSON Schema: an object, true or false"
+        return invalid(SchemaReason.NOT_A_SCHEMA, message)
+    dialect = dialect_of(schema, find_dialect(default_dialect) or DRAFT_2020_12)
+    if dialect is None:
+        assert isinstance(schema, dict)
+        known = ", ".join(each.uri for each in DIALECTS)
+        message = f"unknown $schema {json.dumps(schema['$schema'])[:100]}; expected one of {known}"
+        return invalid(SchemaReason.UNKNOWN_DIALECT, message)
+    return ReadSchema(schema=schema, dialect=dialect, text=text)

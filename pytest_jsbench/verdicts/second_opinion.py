@@ -1,0 +1,151 @@
+"""The second opinion, or the only one where a user asks for it: jsonschema."""
+
+from __future__ import annotations
+
+import functools
+import re
+from fractions import Fraction
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+from jsonschema import validators
+from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
+
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.schemas.locations import json_path, json_pointer
+from pytest_jsbench.schemas.walking import children, last_keyword
+from pytest_jsbench.verdicts.schema_text import ReadSchema, SchemaReason, invalid
+from pytest_jsbench.verdicts.validation import FORMATS, MOST_VIOLATIONS, RustValidator, compile_schema
+from pytest_jsbench.verdicts.verdicts import SchemaProblem, SecondOpinion, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jsonschema.protocols import Validator
+
+#: the set by which the published labels were made, whatever the schema's own draft
+_FORMAT_CHECKER = jsonschema.Draft202012Validator.FORMAT_CHECKER
+
+
+def unchecked_formats() -> tuple[str, ...]:
+    """The formats that jsonschema lets pass because the packages that would check them are not installed."""
+    return tuple(name for name in FORMATS if name not in _FORMAT_CHECKER.checkers)
+
+
+def _validator(read: ReadSchema, *, formats: bool, exact: bool) -> Validator:
+    cls = _exact(read.dialect.validator) if exact else getattr(jsonschema, read.dialect.validator)
+    # a registry of its own keeps jsonschema from fetching references over the network or from disk
+    compiled: Validator = cls(read.schema, registry=REGISTRY, format_checker=_FORMAT_CHECKER if formats else None)
+    return compiled
+
+
+@functools.cache
+def _exact(validator: str) -> Any:
+    cls = getattr(jsonschema, validator)
+    return validators.extend(cls, {"multipleOf": _multiple_of})  # type: ignore[no-untyped-call]
+
+
+def _multiple_of(
+    validator: Any, factor: object, instance: Any, _schema: object
+) -> Iterator[jsonschema.ValidationError]:
+    """`multipleOf` by the decimals as written; by binary fractions 4.35 is no multiple of 0.01."""
+    if validator.is_type(instance, "number") and Fraction(repr(instance)) % Fraction(repr(factor)):
+        yield jsonschema.ValidationError(f"{instance!r} is not a multiple of {factor!r}")
+
+
+class SecondOpinionSeeker:
+    """Asks jsonschema about instances that jsonschema-rs has judged."""
+
+    def __init__(self, read: ReadSchema, *, formats: bool) -> None:
+        self._read = read
+        self._formats = formats
+        self._validator = _validator(read, formats=formats, exact=True)
+
+    def opinion(self, instance: Any, *, valid: bool) -> SecondOpinion:
+        """What jsonschema says of a verdict."""
+        try:
+            other = self._validator.is_valid(instance)
+        except BaseException as error:
+            # rpds panics where Python's stack ends inside it, and the panics of Rust are no Exceptions
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                raise
+            return SecondOpinion.UNDECIDED
+        if other == valid or self._blind_to(instance, other):
+            return SecondOpinion.AGREES
+        return SecondOpinion.DISAGREES
+
+    def _blind_to(self, instance: Any, other: bool) -> bool:
+        """Whether the verdict would be the same but for the formats that jsonschema cannot check here."""
+        unchecked = unchecked_formats()
+        if not (self._formats and unchecked and '"format"' in self._read.text):
+            return False
+        lenient = compile_schema(self._read, formats=True, unchecked=unchecked)
+        return isinstance(lenient, RustValidator) and lenient.is_valid(instance) == other
+
+
+class PythonValidator:
+    """A schema compiled by jsonschema, as it is, for those who must reproduce published figures."""
+
+    may_backtrack = False
+
+    def __init__(self, compiled: Validator) -> None:
+        self._compiled = compiled
+
+    def is_valid(self, instance: Any) -> bool:
+        """Whether the instance conforms."""
+        return self._compiled.is_valid(instance)
+
+    def first_violation(self, instance: Any) -> Violation:
+        """One violation of an instance that does not conform."""
+        return next(self._violations(instance))
+
+    def violations(self, instance: Any) -> tuple[Violation, ...]:
+        """The first violations of an instance that does not conform."""
+        return tuple(islice(self._violations(instance), MOST_VIOLATIONS))
+
+    def _violations(self, instance: Any) -> Iterator[Violation]:
+        for error in self._compiled.iter_errors(instance):
+            yield Violation(
+                keyword=last_keyword(error.absolute_schema_path),
+                instance_path=json_path(error.absolute_path),
+                schema_path=json_pointer(error.absolute_schema_path),
+                message=printable(error.message, cut="middle"),
+            )
+
+
+def compile_with_jsonschema(read: ReadSchema, *, formats: bool) -> PythonValidator | SchemaProblem:
+    """The schema as jsonschema reads it; jsonschema-rs tries the references out, which it leaves for later."""
+    cls: Any = getattr(jsonschema, read.dialect.validator)
+    try:
+        cls.check_schema(read.schema)
+    except jsonschema.SchemaError as error:
+        is_pattern = error.validator == "format" and error.validator_value == "regex"
+        reason = SchemaReason.PATTERN if is_pattern else SchemaReason.METASCHEMA
+        return invalid(reason, f"{json_path(error.absolute_path)}: {error.message}")
+    if isinstance(read.schema, dict) and (problem := _bad_pattern(read.schema)):
+        return problem
+    tried = compile_schema(read, formats=False)
+    if isinstance(tried, SchemaProblem) and tried.reason == SchemaReason.UNRESOLVABLE_REFERENCE:
+        return tried
+    return PythonValidator(_validator(read, formats=formats, exact=False))
+
+
+def _bad_pattern(schema: dict[str, Any]) -> SchemaProblem | None:
+    pending = [schema]
+    while pending:
+        subschema = pending.pop()
+        named = subschema.get("patternProperties")
+        for pattern in (subschema.get("pattern"), *(named if isinstance(named, dict) else ())):
+            if isinstance(pattern, str) and (fault := _fault(pattern)):
+                return invalid(SchemaReason.PATTERN, f"Python's re cannot compile {pattern[:100]!r}: {fault}")
+        pending += children(subschema)
+    return None
+
+
+def _fault(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        return str(error)
+    return ""

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import io
+import json
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.adaptation import Inexpressible
+from pytest_jsbench.adaptation import adapter as guarded
+from pytest_jsbench.adaptation.adapter import adapt_within, adapter
+from pytest_jsbench.adaptation.adapting import adapt
+from pytest_jsbench.adaptation.bounding import CannotBound, bounded, bounded_within
+from pytest_jsbench.adaptation.subsets import SUBSETS
+from pytest_jsbench.cli.main import main
+from pytest_jsbench.core import guarded_calls
+from pytest_jsbench.core.cases import Case, CaseKey
+from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.prompts.presets import PRESETS
+from tests.adaptation.shapes import chain, lowered_one_by_one
+from tests.mutations import mutated, survive, text_of
+
+ENDLESS = chain(40, alike=False)
+SCHEMAS: tuple[Any, ...] = (
+    chain(4), chain(3, alike=False, type="object"), lowered_one_by_one(4),
+    {"type": "object", "properties": {"a": {"type": ["string", "null"], "pattern": "^a+$", "maxLength": 5}, "b": {
+        "oneOf": [{"required": ["x"]}, {"properties": {"k": {"const": 1}}, "required": ["k"]}]}},
+     "patternProperties": {"^x-": {"type": "integer", "minimum": 1}}, "required": ["a"], "minProperties": 1,
+     "dependentSchemas": {"a": {"properties": {"c": {"enum": [1, "x", None]}}}}},
+    {"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"n": {"properties": {
+        "next": {"$ref": "#/definitions/n"}}}}, "items": [{"$ref": "#/definitions/n"}], "additionalItems": False},
+    {"type": "array", "prefixItems": [{}], "contains": {"const": 1}, "uniqueItems": True, "minItems": 2,
+     "if": {"minItems": 3}, "then": {"maxItems": 4}, "else": {"not": {"type": "null"}}},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["narrow", "relax"])
+@pytest.mark.parametrize("subset", SUBSETS)
+def test_what_the_child_adapts_is_what_is_adapted_here(subset: str, mode: Any) -> None:
+    for schema in SCHEMAS:
+        assert adapt_within(schema, subset, mode) == adapt(schema, SUBSETS[subset], mode)
+        assert bounded_within(schema) == bounded(schema)
+
+
+def test_a_chain_of_sixty_choices_of_the_same_is_said_at_once() -> None:
+    started = time.perf_counter()
+    for subset in SUBSETS.values():
+        adapt(chain(60), subset, "narrow")
+    assert time.perf_counter() - started < 10
+
+
+def test_a_schema_that_would_take_for_ever_cannot_be_adapted_and_the_next_one_can() -> None:
+    adapt_within(True, "openai", "narrow")
+    started = time.perf_counter()
+    found = adapt_within(ENDLESS, "openai", "narrow", seconds=0.5)
+    assert time.perf_counter() - started < 5
+    assert found == Inexpressible(keyword="", path="", message="the schema cannot be adapted within 0.5 s")
+    assert not isinstance(adapt_within({"type": "object", "properties": {}}, "openai", "narrow"), Inexpressible)
+
+
+def test_a_run_adapts_within_the_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarded.adapt_within, "__kwdefaults__", {"seconds": 0.5})
+    adapts = adapter("relax:anthropic")
+    assert adapts is not None
+    found = adapts(ENDLESS)
+    assert isinstance(found, Inexpressible)
+    assert found.message == "the schema cannot be adapted within 0.5 s"
+
+
+def test_the_command_has_a_row_for_what_takes_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarded.adapt_within, "__kwdefaults__", {"seconds": 0.5})
+    (tmp_path / "endless.json").write_text(json.dumps(ENDLESS))
+    out = io.StringIO()
+    assert main(["adapt", str(tmp_path), "--subset=openai"], out=out) == 1
+    assert out.getvalue().splitlines()[-1] == "openai: first obstacle: (the schema cannot be adapted within 0.5 s) 1"
+
+
+def test_a_schema_that_takes_too_long_to_bound_is_said_to_be_so() -> None:
+    bounded_within({})
+    with pytest.raises(CannotBound, match=r"^the schema cannot be bounded within 0\.2 s$"):
+        bounded_within(lowered_one_by_one(900), seconds=0.2)
+
+
+def test_a_fault_of_the_adaptation_is_no_fault_of_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(EngineError, match="a fault of the adaptation, KeyError"):
+        adapt_within({}, "nobody", "narrow")
+
+
+def test_no_mutation_of_a_schema_breaks_what_adapts_bounds_or_shows_it() -> None:
+    def attempt(chance: random.Random) -> None:
+        schema = json.loads(text_of(mutated(chance.choice(SCHEMAS), chance)))
+        subset, mode = chance.choice(list(SUBSETS)), chance.choice(["narrow", "relax"])
+        try:
+            adapt_within(schema, subset, mode, seconds=2)  # type: ignore[arg-type]  # one of two words
+            bounded_within(schema, seconds=2)
+        except CannotBound:
+            pass
+        except EngineError as error:
+            raise AssertionError(str(error)) from error
+        for preset in PRESETS.values():
+            preset.render(Case(key=CaseKey(task="t", id="i"), schema=schema))
+
+    def readable(chance: random.Random) -> None:
+        try:
+            attempt(chance)
+        except (ValueError, RecursionError) as error:
+            # what is no JSON, or nested too deeply for any text, is the reader's to refuse
+            if isinstance(error, json.JSONDecodeError) or "digits" in str(error) or isinstance(error, RecursionError):
+                return
+            raise
+
+    survived = survive("adapt", readable, kept=("adapt 161", "adapt 440"))
+    assert not survived.broken, str(survived)
+    assert survived.slowest[0] < 30, str(survived)
+    assert survived.grown < 1 << 30, str(survived)
+    assert guarded_calls.guarded_calls().call("tests.core.working:peak", seconds=10) < 1 << 30

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.cli.main import main
+
+
+@pytest.fixture
+def schemas(tmp_path: Path) -> Path:
+    """One schema that OpenAI takes as it is, one that can be narrowed, one that cannot, and no schema at all."""
+    folder = tmp_path / "schemas"
+    folder.mkdir()
+    closed = {
+        "type": "object",
+        "properties": {"n": {"type": "integer"}},
+        "required": ["n"],
+        "additionalProperties": False,
+    }
+    unique = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "minItems": 2}
+    for name, schema in {
+        "closed": closed,
+        "open": {"type": "object", "properties": {"n": {"type": "integer"}}},
+        "unique": {**closed, "properties": {"n": unique}},
+    }.items():
+        (folder / f"{name}.json").write_text(json.dumps(schema))
+    (folder / "broken.json").write_text("nonsense")
+    return folder
+
+
+def adapted(folder: Path, *options: str) -> tuple[int, str]:
+    out = io.StringIO()
+    return main(["adapt", str(folder), "--subset=openai", *options], out=out), out.getvalue()
+
+
+def test_the_table_counts_what_came_of_each_schema_and_what_stood_in_the_way(schemas: Path) -> None:
+    status, shown = adapted(schemas)
+
+    lines = [line.split() for line in shown.splitlines()]
+    assert status == 1
+    assert lines[0] == ["Subset", "As", "it", "is", "Narrowed", "Not", "at", "all", "Schemas"]
+    assert lines[2] == ["openai", "1", "1", "1", "3"]
+    assert shown.splitlines()[-2:] == [
+        "openai: first obstacle: uniqueItems 1",
+        "left out: 1 of 4, which hold no schema",
+    ]
+
+
+def test_where_there_is_no_schema_none_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text("nonsense\n")
+
+    status, shown = adapted(tmp_path)
+
+    assert status == 1
+    assert shown.splitlines()[-1] == "left out: 1 of 1, which hold no schema"
+
+
+def test_relaxing_leaves_out_what_cannot_be_said(schemas: Path) -> None:
+    status, shown = adapted(schemas, "--mode=relax")
+
+    assert status == 0
+    assert shown.splitlines()[2].split() == ["openai", "1", "1", "1", "0", "3"]
+
+
+def test_verbose_names_each_change_with_its_place(schemas: Path) -> None:
+    shown = adapted(schemas, "-v")[1]
+
+    assert "schemas::unique: openai: not at all\n  uniqueItems at /properties/n: " in shown
+    assert "schemas::open: openai: narrowed\n" in shown
+    assert "  tightened: additionalProperties at /: " in shown
+
+
+def test_json_is_one_outcome_per_line(schemas: Path) -> None:
+    outcomes = {line["id"]: line for line in map(json.loads, adapted(schemas, "--json")[1].splitlines())}
+
+    assert {name: one["outcome"] for name, one in outcomes.items()} == {
+        "closed": "as it is",
+        "open": "narrowed",
+        "unique": "not at all",
+    }
+    assert outcomes["open"]["schema"]["additionalProperties"] is False
+    assert outcomes["unique"]["keyword"] == "uniqueItems"
+
+
+def test_each_provider_has_a_row(schemas: Path) -> None:
+    out = io.StringIO()
+
+    main(["adapt", str(schemas)], out=out)
+
+    assert [line.split()[0] for line in out.getvalue().splitlines()[2:5]] == ["openai", "anthropic", "gemini"]
+
+
+def test_a_dataset_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["adapt", "nowhere"]) == 2
+    assert capsys.readouterr().err.startswith("jsbench: no dataset 'nowhere'")

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.errors import DatasetError
+from pytest_jsbench.datasets.base import Selection
+from pytest_jsbench.datasets.sources.folder import TASKS, BuiltinDataset, load
+from pytest_jsbench.verdicts import Judge
+
+KEYS = BuiltinDataset.open(Selection()).keys()
+
+#: every assertion and applicator of 2020-12, and the older forms
+KEYWORDS = [
+    "type",
+    "enum",
+    "const",
+    "multipleOf",
+    "maximum",
+    "exclusiveMaximum",
+    "minimum",
+    "exclusiveMinimum",
+    "maxLength",
+    "minLength",
+    "pattern",
+    "maxItems",
+    "minItems",
+    "uniqueItems",
+    "maxContains",
+    "minContains",
+    "contains",
+    "maxProperties",
+    "minProperties",
+    "required",
+    "dependentRequired",
+    "dependentSchemas",
+    "properties",
+    "patternProperties",
+    "additionalProperties",
+    "propertyNames",
+    "items",
+    "prefixItems",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "$ref",
+    "$defs",
+    "$anchor",
+    "$dynamicRef",
+    "$dynamicAnchor",
+    "$id",
+    "format",
+    "contentEncoding",
+    "contentMediaType",
+    "id",
+    "definitions",
+    "dependencies",
+    "additionalItems",
+    "$recursiveRef",
+    "$recursiveAnchor",
+]
+
+FORMATS = [
+    "date-time",
+    "date",
+    "time",
+    "duration",
+    "email",
+    "idn-email",
+    "hostname",
+    "idn-hostname",
+    "ipv4",
+    "ipv6",
+    "uri",
+    "uri-reference",
+    "iri",
+    "iri-reference",
+    "uuid",
+    "uri-template",
+    "json-pointer",
+    "relative-json-pointer",
+    "regex",
+]
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge() as judge:
+        yield judge
+
+
+def strings_and_keys(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key, inner
+            yield from strings_and_keys(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from strings_and_keys(inner)
+
+
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_a_valid_instance_passes(key: CaseKey, judge: Judge) -> None:
+    case = load(key)
+
+    assert judge.inspect(case["schema"]) is None
+    assert len(case["valid"]) >= 2
+    for instance in case["valid"]:
+        verdict = judge.judge(case["schema"], json.dumps(instance))
+        assert verdict.passed, f"{instance}: {verdict}"
+        assert not verdict.disputed
+
+
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_an_invalid_instance_gets_the_failure_type_and_keyword_it_must_get(key: CaseKey, judge: Judge) -> None:
+    case = load(key)
+
+    assert len(case["invalid"]) >= 3
+    for wrong in case["invalid"]:
+        text = wrong["text"] if "text" in wrong else json.dumps(wrong["instance"])
+        verdict = judge.judge(case["schema"], text)
+        paths = (*verdict.extra_fields, *(violation.instance_path for violation in verdict.violations))
+        assert (verdict.failure_type, verdict.keyword) == (wrong["failure_type"], wrong["keyword"]), wrong
+        assert wrong["path"] is None or wrong["path"] in paths, wrong
+        assert not verdict.disputed, wrong
+
+
+def test_there_are_at_least_eighty_in_the_four_tasks_of_the_seeds() -> None:
+    sizes = {task: len(list(keys)) for task, keys in itertools.groupby(KEYS, key=lambda key: key.task)}
+
+    assert tuple(sizes) == TASKS
+    assert all(size >= 18 for size in sizes.values()), sizes
+    assert len(KEYS) == len(set(KEYS)) >= 80
+    assert len({key.id for key in KEYS}) == len(KEYS)
+
+
+def test_between_them_they_use_every_keyword_and_format() -> None:
+    found = [pair for key in KEYS for pair in strings_and_keys(load(key)["schema"])]
+
+    assert set(KEYWORDS) <= {name for name, _ in found}
+    assert set(FORMATS) <= {value for name, value in found if name == "format" and isinstance(value, str)}
+
+
+def test_between_them_they_use_every_dialect_and_each_says_which() -> None:
+    dialects = {load(key)["schema"]["$schema"].rstrip("#") for key in KEYS}
+
+    assert {dialect.split("org/")[1] for dialect in dialects} == {
+        "draft-04/schema",
+        "draft-06/schema",
+        "draft-07/schema",
+        "draft/2019-09/schema",
+        "draft/2020-12/schema",
+    }
+
+
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_a_person_is_told_what_is_asked(key: CaseKey) -> None:
+    schema = load(key)["schema"]
+
+    assert schema["title"]
+    assert len(schema["description"]) > 20
+
+
+def test_a_selection_takes_the_first_of_each_task() -> None:
+    keys = BuiltinDataset.open(Selection(tasks=("hard", "simple"), limit=2)).keys()
+
+    assert [key.task for key in keys] == ["simple", "simple", "hard", "hard"]
+
+
+def test_an_unknown_task_is_one_line_with_the_known_ones() -> None:
+    with pytest.raises(DatasetError, match=r"no task 'simpel': did you mean 'simple'\? \(one of hard, medium,"):
+        BuiltinDataset.open(Selection(tasks=("simpel",)))

@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.core.cases import BrokenCase, Case, Message
+from pytest_jsbench.core.errors import DatasetError
+from pytest_jsbench.datasets.base import Row, RowDataset, Selection
+from pytest_jsbench.datasets.registry import open_dataset
+from pytest_jsbench.datasets.sources.hub import HubDataset
+from pytest_jsbench.datasets.sources.hub_folder import ParquetFolder, find_layout
+
+REAL = Path(__file__).parents[3] / "shared" / "data" / "JSONSchemaBench"
+
+
+def write_hub(
+    root: Path, configs: Mapping[str, Mapping[str, Sequence[Mapping[str, object]]]], *, files: str = "-*"
+) -> Path:
+    """A folder in the hub's layout: config -> split -> rows; by other names for its files it is another layout."""
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra datasets")
+    import pyarrow
+
+    lines = ["---", "configs:"]
+    for config, splits in configs.items():
+        lines += [f"- config_name: {config}", "  data_files:"]
+        for split, rows in splits.items():
+            (root / config).mkdir(parents=True, exist_ok=True)
+            parquet.write_table(
+                pyarrow.Table.from_pylist(list(rows)), root / config / f"{split}-00000-of-00001.parquet"
+            )
+            lines += [f"  - split: {split}", f"    path: {config}/{split}{files}"]
+    (root / "README.md").write_text("\n".join([*lines, "---", ""]))
+    return root
+
+
+def row(name: str, schema: object = True) -> dict[str, object]:
+    return {"json_schema": json.dumps(schema), "unique_id": name}
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = pytest.importorskip("datasets", reason="needs the extra datasets")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+
+
+@pytest.fixture(params=["-*", "-*.parquet"], ids=["as published", "another layout"])
+def files(request: pytest.FixtureRequest) -> str:
+    """How the card names files: as published, which pyarrow alone reads, or otherwise, which is the library's."""
+    names: str = request.param
+    return names
+
+
+@pytest.fixture
+def hub(tmp_path: Path, files: str) -> Path:
+    return write_hub(
+        tmp_path / "hub",
+        {
+            "easy": {"train": [row("t1")], "test": [row("e1", {"type": "object"}), row("e2"), row("e3")]},
+            "hard": {"train": [row("t2")], "test": [row("h1")]},
+        },
+        files=files,
+    )
+
+
+def keys(source: Path, **selection: object) -> list[str]:
+    chosen = Selection(source=str(source), **selection)  # type: ignore[arg-type]
+    return [str(key) for key in open_dataset(chosen).keys()]
+
+
+def test_a_path_that_is_not_there_is_told_from_a_package_that_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+
+    with pytest.raises(DatasetError, match=r"'pytest-jsbench\[datasets\]' \(no file or folder here has this name"):
+        open_dataset(Selection(source="nothing/here"))
+
+
+def test_configs_are_tasks_and_the_test_split_is_taken(hub: Path) -> None:
+    assert keys(hub) == ["easy::e1", "easy::e2", "easy::e3", "hard::h1"]
+
+
+def test_another_split_or_all_of_them_can_be_taken(hub: Path) -> None:
+    assert keys(hub, split="train") == ["easy::t1", "hard::t2"]
+    assert keys(hub, split="all", tasks=("hard",)) == ["hard::t2", "hard::h1"]
+
+
+def test_a_limit_counts_within_each_task(hub: Path) -> None:
+    assert keys(hub, limit=2) == ["easy::e1", "easy::e2", "hard::h1"]
+
+
+def test_a_row_is_parsed_when_it_is_asked_for(hub: Path) -> None:
+    dataset = open_dataset(Selection(source=str(hub)))
+
+    case = dataset.case(dataset.keys()[0])
+
+    assert isinstance(case, Case)
+    assert case.schema == {"type": "object"}
+
+
+def test_a_row_that_is_not_json_is_a_broken_case_with_its_place(tmp_path: Path, files: str) -> None:
+    rows: list[dict[str, object]] = [
+        {"json_schema": "{oops", "unique_id": "bad"},
+        {"json_schema": None, "unique_id": "null"},
+    ]
+    dataset = open_dataset(Selection(source=str(write_hub(tmp_path / "hub", {"a": {"test": rows}}, files=files))))
+
+    bad, null = (dataset.case(key) for key in dataset.keys())
+
+    assert isinstance(bad, BrokenCase)
+    assert "a row 0: not JSON" in bad.problem
+    assert isinstance(null, BrokenCase)
+    assert "a row 1: a JSON null is not a JSON Schema" in null.problem
+
+
+def test_rows_of_one_name_stay_two_cases(tmp_path: Path, files: str) -> None:
+    rows = {"a": {"test": [row("x"), row("x")]}}
+
+    assert keys(write_hub(tmp_path / "hub", rows, files=files)) == ["a::x", "a::x.2"]
+
+
+def test_every_row_is_given_as_text(hub: Path) -> None:
+    dataset = open_dataset(Selection(source=str(hub)))
+
+    assert isinstance(dataset, RowDataset)
+    assert [(str(key), given) for key, given in dataset.all_rows()] == [
+        ("easy::e1", Row(text='{"type": "object"}', where=f"{hub} easy row 0")),
+        ("easy::e2", Row(text="true", where=f"{hub} easy row 1")),
+        ("easy::e3", Row(text="true", where=f"{hub} easy row 2")),
+        ("hard::h1", Row(text="true", where=f"{hub} hard row 0")),
+    ]
+
+
+def test_a_row_that_is_more_or_less_than_a_schema_is_not_given_as_text(tmp_path: Path, files: str) -> None:
+    tables: dict[str, dict[str, list[dict[str, object]]]] = {
+        "asked": {"test": [row("x") | {"prompt": "p"}]},
+        "empty": {"test": [{"json_schema": None, "unique_id": "n"}, row("y")]},
+    }
+    dataset = open_dataset(Selection(source=str(write_hub(tmp_path / "hub", tables, files=files))))
+
+    assert isinstance(dataset, RowDataset)
+    assert [str(key) for key, _ in dataset.all_rows()] == ["empty::y"]
+
+
+def test_only_another_layout_needs_the_library(hub: Path, files: str) -> None:
+    assert isinstance(open_dataset(Selection(source=str(hub))), ParquetFolder if files == "-*" else HubDataset)
+
+
+@pytest.mark.parametrize("change", ["a file more", "a column more", "a file less", "no card"])
+def test_what_is_not_just_as_published_is_left_to_the_library(tmp_path: Path, change: str) -> None:
+    more = {"prompt": "p"} if change == "a column more" else {}
+    folder = write_hub(tmp_path / "hub", {"a": {"test": [row("x") | more], "train": [row("y")]}})
+    assert (find_layout(folder) is None) is bool(more)
+
+    if change == "a file more":
+        shutil.copy(folder / "a" / "test-00000-of-00001.parquet", folder / "b.parquet")
+    elif change == "a file less":
+        (folder / "a" / "train-00000-of-00001.parquet").unlink()
+    elif change == "no card":
+        (folder / "README.md").unlink()
+    assert find_layout(folder) is None
+
+
+def test_an_unknown_split_or_task_is_one_line(hub: Path) -> None:
+    with pytest.raises(DatasetError, match=r"no split 'tets' in easy: did you mean 'test'\?"):
+        open_dataset(Selection(source=str(hub), split="tets"))
+    with pytest.raises(DatasetError, match=r"no task 'heard': did you mean 'hard'\?"):
+        open_dataset(Selection(source=str(hub), tasks=("heard",)))
+
+
+def test_another_table_is_one_line_that_names_the_columns(tmp_path: Path) -> None:
+    source = write_hub(tmp_path / "hub", {"a": {"test": [{"text": "x"}]}})
+
+    with pytest.raises(DatasetError, match="no column json_schema, unique_id in a"):
+        open_dataset(Selection(source=str(source)))
+
+
+def test_a_hub_that_cannot_be_reached_is_one_line_that_says_how_to_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+
+    with pytest.raises(DatasetError, match=r"cannot load dataset 'nobody/nothing'.*--jsbench-dataset=PATH") as error:
+        open_dataset(Selection(source="nobody/nothing"))
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_a_folder_of_broken_tables_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "test.parquet").write_bytes(b"PAR1 or not")
+
+    with pytest.raises(DatasetError, match=r"^cannot load dataset ") as error:
+        open_dataset(Selection(source=str(tmp_path)))
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_a_hub_that_does_not_answer_is_not_asked_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub
+
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    started = time.monotonic()
+
+    with pytest.raises(
+        DatasetError, match=r"^cannot reach http://127.0.0.1:9 \(.*\), and .*--jsbench-dataset=PATH"
+    ) as error:
+        open_dataset(Selection(source="nobody/nothing"))
+    assert len(str(error.value).splitlines()) == 1
+    assert time.monotonic() - started < 15
+    assert not huggingface_hub.constants.HF_HUB_OFFLINE
+
+
+def test_default_means_every_task_under_its_own_name(tmp_path: Path) -> None:
+    rows = {"test": [row("a")]}
+    parts = write_hub(tmp_path / "parts", {"default": {"test": [row("a"), row("b")]}, "easy": rows, "hard": rows})
+    whole = write_hub(tmp_path / "whole", {"default": rows})
+
+    assert keys(parts) == keys(parts, tasks=("default",)) == ["easy::a", "hard::a"]
+    assert keys(whole) == keys(whole, tasks=("default",)) == ["default::a"]
+
+
+def test_a_row_may_bring_its_own_messages(tmp_path: Path) -> None:
+    source = write_hub(tmp_path / "hub", {"a": {"test": [{**row("x"), "prompt": "Name one.", "reference": "3"}]}})
+    dataset = open_dataset(Selection(source=str(source)))
+
+    case = dataset.case(dataset.keys()[0])
+
+    assert isinstance(case, Case)
+    assert (case.messages, case.reference) == ((Message(role="user", content="Name one."),), "3")
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="the real JSONSchemaBench is not here")
+def test_the_real_benchmark_is_read() -> None:
+    dataset = open_dataset(Selection(source=str(REAL), tasks=("Glaiveai2K", "Github_trivial"), limit=30))
+
+    assert len(dataset.keys()) == 60
+    assert all(isinstance(dataset.case(key), Case) for key in dataset.keys())

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.core.cases import Case, Message
+from pytest_jsbench.datasets.documents.json_text import LARGEST_SCHEMA
+from tests.datasets.reading import keys, problem, read, schema
+
+STRING = {"type": "string"}
+
+
+def lines(tmp_path: Path, *rows: Any) -> Path:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"\n".join(row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows))
+    return path
+
+
+def test_a_row_is_a_schema_or_holds_one_beside_its_name_and_task(tmp_path: Path) -> None:
+    path = lines(
+        tmp_path,
+        STRING,
+        True,
+        {"id": "a", "schema": STRING},
+        {"unique_id": "b", "id": 7, "json_schema": json.dumps(STRING), "task": "hard"},
+        {"id": 7, "schema": False},
+    )
+
+    assert keys(path) == ["rows::line-1", "rows::line-2", "rows::a", "rows::7", "hard::b"]
+    assert [schema(path, name) for name in ("line-1", "line-2", "a", "b", "7")] == [STRING, True, STRING, STRING, False]
+    assert keys(path, tasks=("rows",), limit=1) == ["rows::line-1"]
+
+
+def test_a_row_may_bring_its_prompt_or_messages_its_reference_and_tags(tmp_path: Path) -> None:
+    talk = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Name one."}]
+    path = lines(
+        tmp_path,
+        {"id": "a", "schema": STRING, "prompt": "Name {schema}.", "reference": [None], "tags": ["eu", "x"]},
+        {"id": "b", "schema": STRING, "messages": talk, "prompt": None},
+    )
+
+    one, other = read(path, "a"), read(path, "b")
+
+    assert isinstance(one, Case)
+    assert isinstance(other, Case)
+    assert one.messages == (Message(role="user", content="Name {schema}."),)
+    assert (one.reference, one.tags) == ([None], ("eu", "x"))
+    assert other.messages == (Message(role="system", content="Be brief."), Message(role="user", content="Name one."))
+    assert (other.reference, other.tags) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (b"{oops", "not JSON: "),
+        (b"[1]", "a JSON array is not a JSON Schema; expected an object, true or false"),
+        (b"12", "a JSON number is not a JSON Schema"),
+        (b"\xff\xfe{}", "cannot be read: not UTF-8"),
+        (b'{"a": "', " line 3: not JSON: Unterminated string starting at column 7"),
+        (b"[" * 100_000, "nested too deeply to be read as JSON"),
+        (b'{"a": ' * 100_000 + b"1" + b"}" * 100_000, "nested too deeply to be read as JSON"),
+        (b'{"type": 1, "type": 2}', "an object has the key 'type' twice"),
+        (b'{"maximum": NaN}', "NaN is not JSON"),
+        (b'{"maximum": ' + b"9" * 5000 + b"}", "not JSON: "),
+        (b'{"a\x00": 1}', "not JSON: "),
+        ({"schema": "{oops"}, "not JSON: "),
+        ({"schema": "[]"}, "a JSON array is not a JSON Schema"),
+        ({"schema": 3}, "a JSON number is not a JSON Schema"),
+        (
+            {"prompt": "x", "unique_id": None},
+            "prompt and unique_id without a schema; expected a field json_schema or schema",
+        ),
+        ({"schema": True, "prompt": "x", "messages": []}, "both prompt and messages; expected one of them"),
+        ({"schema": True, "prompt": 3}, "prompt is a JSON number; expected text"),
+        ({"schema": True, "messages": []}, "messages are no list of role and content"),
+        (
+            {"schema": True, "messages": [{"role": "tool"}]},
+            "messages[0].role is 'tool'; expected one of system, user, assistant",
+        ),
+        ({"schema": True, "messages": ["hi"]}, "messages[0].role is None"),
+        (
+            {"schema": True, "messages": [{"role": "user", "content": [1]}]},
+            "messages[0].content is a JSON array; expected text",
+        ),
+        (b'{"schema": true, "prompt": "\\ud800"}', "prompt holds a lone surrogate"),
+        ({"schema": True, "tags": "eu"}, "tags are no list of texts"),
+    ],
+)
+def test_a_broken_row_is_a_named_case_with_its_file_and_line_and_loses_no_other(
+    tmp_path: Path, row: Any, said: str
+) -> None:
+    path = lines(tmp_path, True, b"", row, {"id": "last", "schema": STRING})
+
+    assert keys(path) == ["rows::line-1", "rows::line-3", "rows::last"]
+    assert problem(path, "line-3").startswith(f"{path} line 3: ")
+    assert said in problem(path, "line-3")
+    assert schema(path, "last") == STRING
+
+
+def test_a_schema_of_fifty_megabytes_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    with path.open("wb") as file:
+        file.write(b'{"id": "huge", "schema": {"enum": ["')
+        file.truncate(50_000_000)
+        file.seek(0, 2)
+        file.write(b'"]}}\n{"id": "small", "schema": true}\n')
+
+    assert keys(path) == ["rows::line-1", "rows::small"]
+    assert problem(path, "line-1").endswith("line 1: cannot be read: 50,000,005 bytes; expected at most 10,000,000")
+    assert schema(path, "small") is True
+
+
+def test_a_row_just_small_enough_is_read(tmp_path: Path) -> None:
+    text = b'{"title": "' + b"x" * (LARGEST_SCHEMA - 13) + b'"}'
+
+    assert len(schema(lines(tmp_path, text, True), "line-1")["title"]) == LARGEST_SCHEMA - 13
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a/b", "a::b", "a\nb", "x" * 10_000, "名前", "\x00", "\x1b[31m", "\ud800", "..", "a b", "[1]", " ", "-x"],
+)
+def test_any_id_is_a_safe_node_id_that_reads_its_own_row(tmp_path: Path, name: str) -> None:
+    path = lines(tmp_path, {"id": name, "schema": STRING, "task": name}, {"id": "plain", "schema": True})
+
+    (found, _) = keys(path)
+
+    task, separator, case_id = found.partition("::")
+    assert separator
+    assert task == case_id
+    assert len(found) < 280
+    assert not set(task) & set(" /:\n\x00\x1b[]")
+    assert schema(path, case_id) == STRING
+    assert found.encode()
+
+
+def test_rows_of_one_id_stay_apart(tmp_path: Path) -> None:
+    rows = [{"id": name, "schema": {"title": str(number)}} for number, name in enumerate(["a", "a", "a.2", "a"])]
+    path = lines(tmp_path, *rows)
+
+    assert keys(path) == ["rows::a", "rows::a.2", "rows::a.2.2", "rows::a.3"]
+    assert [schema(path, name)["title"] for name in ("a", "a.2", "a.2.2", "a.3")] == ["0", "1", "2", "3"]
+
+
+def test_a_byte_order_mark_and_other_line_ends_are_no_part_of_a_row(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"id": "a", "schema": true}\r\n\r\n{"id": "b", "schema": {"title": "\xe2\x80\xa8"}}')
+
+    assert keys(path) == ["rows::a", "rows::b"]
+    assert schema(path, "a") is True
+    assert schema(path, "b") == {"title": "\u2028"}
+
+
+def test_a_file_that_shrank_since_is_a_broken_case(tmp_path: Path) -> None:
+    path = lines(tmp_path, True, {"id": "a", "schema": STRING})
+    from tests.datasets.reading import opened
+
+    dataset = opened(path)
+    path.write_bytes(b"true\n")
+
+    assert "not JSON" in getattr(dataset.case(dataset.keys()[1]), "problem", "")

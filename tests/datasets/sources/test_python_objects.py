@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.core.errors import DatasetError
+from tests.datasets.reading import keys, problem, schema
+
+SHOP = """
+from __future__ import annotations
+import dataclasses, enum, types
+from typing import Annotated
+from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
+from collections import OrderedDict as Elsewhere
+
+class Line(BaseModel):
+    sku: str = Field(pattern="^[A-Z]+$")
+    next: Line | None = None
+
+@dataclasses.dataclass
+class Size:
+    width: int
+
+class Filter(TypedDict, total=False):
+    text: str
+
+class _Hidden(BaseModel):
+    x: int
+
+class Plain:
+    pass
+
+LINES = list[Line]
+SCHEMAS = {"line": Line, "any": True, "a b": {"type": "string"}}
+ONE = {"type": "object", "properties": {"n": {"type": "integer"}}}
+NESTED = {"properties": {"n": True}}
+FROZEN = types.MappingProxyType({"anyOf": [{"type": "string"}], "description": "d"})
+MODELS = [Line, Size, {"const": 1}]
+EMPTY = {}
+MIXED = {"line": Line, "version": 1}
+TITLED = {"title": "anything", "version": 1}
+NUMBER = 3
+BAD = {"n": {"const": object()}}
+DEEP = {"n": {"const": float("nan")}}
+"""
+
+_names = itertools.count()
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    pytest.importorskip("pydantic", reason="needs the extra pydantic")
+    name = f"shop_models_{next(_names)}"
+    (tmp_path / f"{name}.py").write_text(SHOP)
+    monkeypatch.syspath_prepend(tmp_path)
+    return name
+
+
+@pytest.mark.parametrize(
+    ("name", "properties"),
+    [("Line", {"sku", "next"}), ("Size", {"width"}), ("Filter", {"text"}), ("ONE", {"n"}), ("NESTED", {"n"})],
+)
+def test_a_model_or_a_schema_is_one_case_of_its_module(shop: str, name: str, properties: set[str]) -> None:
+    source = f"{shop}:{name}"
+
+    assert keys(source) == [f"{shop}::{name}"]
+    found = schema(source)
+    found = found["$defs"]["Line"] if "$defs" in found else found
+    assert set(found["properties"]) == properties
+
+
+def test_a_model_s_schema_is_what_pydantic_says(shop: str) -> None:
+    import importlib
+
+    model = importlib.import_module(shop).Line
+
+    assert schema(f"{shop}:Line") == model.model_json_schema()
+    assert schema(f"{shop}:LINES")["type"] == "array"
+
+
+@pytest.mark.parametrize(
+    ("name", "cases"),
+    [
+        ("*", ["Line", "Size", "Filter"]),
+        ("SCHEMAS", ["line", "any", "a_b-c8687a08"]),
+        ("MODELS", ["Line", "Size", "MODELS-2"]),
+        ("FROZEN", ["FROZEN"]),
+        ("TITLED", ["TITLED"]),
+    ],
+)
+def test_a_mapping_a_list_or_a_module_is_a_case_per_part(shop: str, name: str, cases: list[str]) -> None:
+    assert keys(f"{shop}:{name}") == [f"{shop}::{case}" for case in cases]
+    assert all(schema(f"{shop}:{name}", case) is not None for case in cases)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Lien", "did you mean 'Line'?"),
+        ("EMPTY", "is empty: expected a Pydantic model"),
+        ("MIXED", "version is a int; expected a Pydantic model, a dataclass, a TypedDict, a JSON Schema, or a mapping"),
+        ("NUMBER", "NUMBER is a int; expected a Pydantic model, a dataclass, a TypedDict, a JSON Schema, or a mapping"),
+    ],
+)
+def test_what_is_no_source_of_schemas_is_one_line(shop: str, name: str, said: str) -> None:
+    with pytest.raises(DatasetError) as caught:
+        keys(f"{shop}:{name}")
+    assert str(caught.value).startswith(f"dataset '{shop}:{name}'")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "case", "said"),
+    [
+        ("Plain", "Plain", "Plain has no JSON Schema: PydanticSchemaGenerationError: "),
+        ("BAD", "n", "cannot be written as JSON: found object, expected only JSON values"),
+        ("DEEP", "n", "NaN is not JSON"),
+    ],
+)
+def test_what_has_no_schema_is_a_broken_case(shop: str, name: str, case: str, said: str) -> None:
+    assert problem(f"{shop}:{name}", case).startswith(f"{shop}:{name}: ")
+    assert said in problem(f"{shop}:{name}", case)
+
+
+def test_a_module_that_cannot_be_imported_is_one_line() -> None:
+    with pytest.raises(DatasetError, match="cannot import no_such_module_here: ModuleNotFoundError"):
+        keys("no_such_module_here:Model")
+
+
+def test_a_module_that_ends_the_program_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ends_the_program.py").write_text("import sys; sys.exit(3)")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(DatasetError, match="cannot import ends_the_program: SystemExit: 3"):
+        keys("ends_the_program:Model")
+
+
+def test_without_pydantic_schemas_are_read_and_models_are_one_line(shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+
+    assert keys(f"{shop}:ONE") == [f"{shop}::ONE"]
+    with pytest.raises(DatasetError, match=r"needs the package pydantic: pip install 'pytest-jsbench\[pydantic\]'$"):
+        keys(f"{shop}:Line")
+
+
+def test_an_empty_module_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "no_models_at_all.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(DatasetError, match=r"dataset 'no_models_at_all:\*' is empty: expected a Pydantic model"):
+        keys("no_models_at_all:*")

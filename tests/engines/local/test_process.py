@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pytest_jsbench
+from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.local import process as local_process
+from pytest_jsbench.engines.local.process import serving
+from pytest_jsbench.engines.local.server import ServerSettings
+from pytest_jsbench.engines.registry import find
+from tests.engines.asking import fetch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytest.importorskip("xllamacpp", reason="the local engine needs the package xllamacpp")
+
+HOME = Path(pytest_jsbench.__file__).parents[1]
+HOLDER = """
+import signal, sys, time
+from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.registry import find
+with find("local").prepare(EngineConfig(name="local", options={"slots": 1, "context": 256})) as prepared:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job starts without it
+    print(prepared.base_url, flush=True)
+    time.sleep(60)
+"""
+
+
+def settings(model: Path) -> ServerSettings:
+    return ServerSettings(model=str(model), alias="m", slots=1, context=64, threads=1)
+
+
+def listening(url: str) -> bool:
+    try:
+        return fetch(f"{url.removesuffix('/v1')}/health")[0] == 200
+    except OSError:
+        return False
+
+
+def within(seconds: float, condition: Callable[[], bool]) -> bool:
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_settings_survive_the_pipe_and_the_key_is_not_shown() -> None:
+    given = settings(Path("m.gguf"))
+    assert ServerSettings(**json.loads(json.dumps(asdict(given)))) == given
+    assert len(given.key) >= 32
+    assert given.key not in repr(given)
+    assert given.key != settings(Path("m.gguf")).key
+
+
+def test_a_file_that_is_no_model_is_said_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "no.gguf"
+    path.write_bytes(b"GGUF nonsense")
+    with pytest.raises(EngineError) as caught, serving(settings(path), timeout=60):
+        pytest.fail("started")
+    message = str(caught.value)
+    assert message.startswith(f"the local model server did not start with {path}: ")
+    assert len(message) > len(f"the local model server did not start with {path}: ")
+    assert "\n" not in message
+
+
+def test_a_server_that_dies_at_once_is_explained_by_what_it_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_process, "_MODULE", "no_such_module_at_all")
+    with (
+        pytest.raises(EngineError, match="No module named 'no_such_module_at_all'"),
+        serving(settings(tmp_path), timeout=60),
+    ):
+        pytest.fail("started")
+
+
+def test_a_server_that_says_nothing_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "jsbench_mute.py").write_text("import time; time.sleep(60)")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(local_process, "_MODULE", "jsbench_mute")
+    started = time.perf_counter()
+    with pytest.raises(EngineError, match=r"it said nothing within 2 s"), serving(settings(tmp_path), timeout=2):
+        pytest.fail("started")
+    assert time.perf_counter() - started < 10
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="os.kill with 0 asks only on POSIX")
+def test_a_server_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pid = tmp_path / "pid"
+    (tmp_path / "jsbench_stubborn.py").write_text(
+        f"import os, pathlib, time; pathlib.Path({str(pid)!r}).write_text(str(os.getpid()))\n"
+        "from pytest_jsbench.core.child_service import Service\n"
+        "def main(config):\n"
+        "    Service(config).ready(address='http://127.0.0.1:1')\n"
+        "    time.sleep(60)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(local_process, "_MODULE", "jsbench_stubborn")
+    monkeypatch.setattr(local_process, "_PATIENCE", 0.2)
+    with serving(settings(tmp_path), timeout=30) as server:
+        assert server.address == "http://127.0.0.1:1"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+def test_the_server_ends_with_its_block_even_when_a_test_breaks(local_config: EngineConfig) -> None:
+    config = EngineConfig(name="local", options={"slots": 1, "context": 256})
+    serving_it = find("local").prepare(config)
+    url = serving_it.__enter__().base_url
+    assert url is not None
+    assert listening(url)
+    error = RuntimeError("broken")
+    assert not serving_it.__exit__(RuntimeError, error, None)
+    assert not listening(url)
+
+
+def test_a_page_in_the_users_browser_can_neither_ask_the_server_nor_read_it(local_config: EngineConfig) -> None:
+    url = str(local_config.base_url)
+    page = {"Origin": "https://a-page.example", "Access-Control-Request-Method": "POST"}
+    for method, path in (("GET", "/models"), ("OPTIONS", "/chat/completions"), ("POST", "/chat/completions")):
+        asked = urllib.request.Request(url + path, method=method, headers=page)
+        try:
+            answer: Any = urllib.request.urlopen(asked)
+        except urllib.error.HTTPError as error:
+            answer = error
+        with answer:
+            allowed = {name: value for name, value in answer.headers.items() if name.startswith("Access-Control-Allow")}
+            assert answer.status == (200 if method == "OPTIONS" else 401)
+        assert set(allowed.values()) <= {"", "false"}
+
+
+def hold(folder: Path) -> tuple[subprocess.Popen[str], str]:
+    """Another process that holds a server, from a folder with files named like the server's own modules."""
+    for name in ("json.py", "secrets.py", "xllamacpp.py"):
+        (folder / name).write_text("raise SystemExit('the wrong module')")
+    environment = {**os.environ, "PYTHONPATH": str(HOME), "PYTHONSAFEPATH": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER], stdout=subprocess.PIPE, text=True, env=environment, cwd=folder
+    )
+    assert process.stdout is not None
+    return process, process.stdout.readline().strip()
+
+
+def test_the_server_ends_when_its_parent_is_killed(local_config: EngineConfig, tmp_path: Path) -> None:
+    process, url = hold(tmp_path)
+    with process:
+        assert listening(url)
+        process.kill()
+    assert within(10, lambda: not listening(url))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no SIGINT to one process")
+def test_ctrl_c_is_the_parents_to_answer(local_config: EngineConfig, tmp_path: Path) -> None:
+    process, url = hold(tmp_path)
+    with process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        if not children.exists():
+            process.kill()
+            pytest.skip("the system does not tell a process's children")
+        for child in children.read_text().split():
+            os.kill(int(child), signal.SIGINT)
+        time.sleep(0.3)
+        assert listening(url)
+        process.send_signal(signal.SIGINT)
+        process.wait(10)
+    assert within(10, lambda: not listening(url))

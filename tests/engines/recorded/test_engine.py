@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.core.cases import Message
+from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.generations import (
+    CallError,
+    Completion,
+    Declined,
+    EngineInfo,
+    FaultKind,
+    Origin,
+    Request,
+    ResponseFormat,
+    Sent,
+)
+from pytest_jsbench.core.prompts import Prompt
+from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.recorded.engine import FACTORY, RecordingEngine
+from pytest_jsbench.engines.recorded.recordings import Recordings
+from tests import examples
+from tests.engines.asking import request
+
+NASTY = 'Line one\nline "two"\r\n\x1b[31m\u202e\ud800 ä \U0001f600\n'
+
+
+class Fixed:
+    """Answers the same to everything."""
+
+    info = EngineInfo(engine="fixed", model="m1", response_format=ResponseFormat.JSON_SCHEMA, streaming=True)
+
+    def __init__(self, answer: Completion | Declined) -> None:
+        self.answer = answer
+        self.closed = False
+
+    def generate(self, asked: Request) -> Completion | Declined:
+        assert isinstance(asked.schema, dict)
+        asked.schema["changed"] = True  # as an engine may
+        return self.answer
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def record(folder: Path, asked: Request, answer: Completion | Declined) -> Path:
+    RecordingEngine(Fixed(answer), folder).generate(asked)
+    return Recordings(folder).path(asked.key, asked.repeat)
+
+
+def replayed(folder: Path, asked: Request, **options: Any) -> Completion | Declined:
+    engine = FACTORY.build(EngineConfig(name="recorded", options={"folder": str(folder), **options}))
+    return engine.generate(asked)
+
+
+def asking(content: str = "Say it", **schema: Any) -> Request:
+    prompt = Prompt(messages=(Message(role="user", content=content),))
+    return replace(request({"type": "object", **schema}), prompt=prompt)
+
+
+@pytest.mark.parametrize("answer", [replace(examples.completion(), text=NASTY, sent=None), examples.declined()])
+def test_what_was_recorded_is_said_again_to_the_letter(tmp_path: Path, answer: Completion | Declined) -> None:
+    record(tmp_path, asking(NASTY), answer)
+
+    said = replayed(tmp_path, asking(NASTY))
+
+    assert replace(said, sent=None) == replace(answer, sent=None)
+    assert said.sent == Sent(response_format=ResponseFormat.JSON_SCHEMA, params=asking(NASTY).params)
+
+
+def test_a_recording_is_readable_and_holds_no_invisible_character(tmp_path: Path) -> None:
+    path = record(tmp_path, asking("One\nTwo"), replace(examples.completion(), text=NASTY))
+
+    text = path.read_text("utf-8")
+    data = json.loads(text)
+    assert data["messages"] == [{"role": "user", "content": ["One", "Two"]}]
+    assert data["answer"]["text"] == NASTY.split("\n")
+    assert (data["engine"], data["model"], data["schema"]) == ("fixed", "m1", {"type": "object"})
+    assert "ä \U0001f600" in text
+    assert not {"\x1b", "\u202e", "\r"} & set(text)
+
+
+def test_each_attempt_has_a_file_of_its_own(tmp_path: Path) -> None:
+    first = record(tmp_path, asking(), examples.completion())
+    second = record(tmp_path, replace(asking(), repeat=1), examples.completion())
+
+    assert first != second
+    assert sorted(tmp_path.rglob("*.json")) == sorted([first, second])
+
+
+def test_a_file_changes_only_when_what_was_said_does(tmp_path: Path) -> None:
+    path = record(tmp_path, asking(), examples.completion(tgt=1.0))
+    before = path.read_text()
+
+    record(tmp_path, asking(), examples.completion(tgt=2.0))
+    assert path.read_text() == before
+
+    record(tmp_path, asking(), examples.completion("no", tgt=2.0))
+    assert path.read_text() != before
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (
+            asking("Say that"),
+            'the prompt is not the recorded one: line 1 was "Say it", is "Say that"',
+        ),
+        (
+            asking(required=["n"]),
+            "the schema is not the recorded one: $.required is new",
+        ),
+    ],
+)
+def test_another_question_is_not_answered_and_the_difference_is_said(
+    tmp_path: Path, asked: Request, message: str
+) -> None:
+    record(tmp_path, asking(), examples.completion())
+
+    with pytest.raises(CallError) as refused:
+        replayed(tmp_path, asked)
+
+    assert refused.value.kind is FaultKind.ENGINE
+    assert refused.value.message == f"{message}; record it again with --jsbench-record"
+
+
+def test_an_attempt_that_was_not_recorded_says_where_it_would_be(tmp_path: Path) -> None:
+    record(tmp_path, asking(), examples.completion())
+
+    with pytest.raises(CallError, match=r"^no recorded answer: .*~3\.json is not there; record it again with --jsb"):
+        replayed(tmp_path, replace(asking(), repeat=2))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "{",
+        "[]",
+        "{}",
+        '{"answer": {"type": "guess"}}',
+        '{"answer": {"type": "failed", "kind": "server", "message": "", "status": null}}',
+        "[" * 100_000,
+    ],
+)
+def test_a_file_that_is_no_recording_is_named_before_anything_runs(tmp_path: Path, broken: str) -> None:
+    path = record(tmp_path, asking(), examples.completion())
+    path.write_text(broken)
+
+    with pytest.raises(EngineError, match=r"^engine 'recorded': .*\.json: "):
+        FACTORY.describe(EngineConfig(name="recorded", options={"folder": str(tmp_path)}))
+
+
+@pytest.mark.parametrize(
+    ("folder", "message"),
+    [
+        (None, "engine 'recorded' needs a folder: --jsbench-replay DIR"),
+        ("nowhere", "no recorded answers: nowhere is no folder; fill it with --jsbench-record and an engine"),
+        (".", "no recorded answers in ., which is an empty folder; fill it with --jsbench-record and an engine"),
+    ],
+)
+def test_without_recordings_the_next_step_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str | None, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = EngineConfig(name="recorded", options={} if folder is None else {"folder": folder})
+
+    with pytest.raises(EngineError) as refused:
+        FACTORY.describe(config)
+
+    assert str(refused.value).startswith(message)
+
+
+def test_who_answered_then_is_named(tmp_path: Path) -> None:
+    record(tmp_path, asking(), examples.completion())
+
+    info = FACTORY.describe(EngineConfig(name="recorded", options={"folder": str(tmp_path)}))
+
+    assert (info.engine, info.model, info.details) == ("recorded", "m1", {"recorded_engine": "fixed"})
+
+
+def test_an_answer_that_cannot_be_written_down_is_a_broken_call(tmp_path: Path) -> None:
+    (tmp_path / "answers").write_text("a file, where a folder should be")
+
+    with pytest.raises(CallError, match=r"^the answer came and is not recorded: cannot write "):
+        record(tmp_path / "answers", asking(), examples.completion())
+
+
+def test_a_recorded_engine_counts_tokens_where_it_can(tmp_path: Path) -> None:
+    class Counting(Fixed):
+        def count_tokens(self, prompt: Prompt) -> int:
+            return len(prompt.messages)
+
+    prompt = asking().prompt
+
+    assert RecordingEngine(Counting(examples.completion()), tmp_path).count_tokens(prompt) == 1
+    assert RecordingEngine(Fixed(examples.completion()), tmp_path).count_tokens(prompt) is None
+
+
+def nth(number: int, content: str, *, equal_before: int = 0, **said: Any) -> Request:
+    """The n-th question of one test."""
+    asked = asking(content)
+    origin = Origin(first=asked.key, equal_before=equal_before, test=said)
+    return replace(asked, key=asked.key.numbered(number), origin=origin)
+
+
+def text_of(answer: Completion | Declined) -> str:
+    assert isinstance(answer, Completion)
+    return answer.text
+
+
+def test_questions_of_one_test_are_known_by_what_they_ask_in_whatever_order(tmp_path: Path) -> None:
+    for number, content in enumerate("aba", start=1):
+        record(tmp_path, nth(number, content), examples.completion(f"{content}{number}"))
+
+    assert text_of(replayed(tmp_path, nth(1, "b"))) == "b2"
+    assert text_of(replayed(tmp_path, nth(2, "a"))) == "a1"
+    assert text_of(replayed(tmp_path, nth(3, "a", equal_before=1))) == "a3"
+    with pytest.raises(CallError, match=r"^no recorded answer: "):
+        replayed(tmp_path, nth(4, "a", equal_before=2))
+    with pytest.raises(CallError, match=r"^the prompt is not the recorded one: line 1 was \"b\", is \"c\"; "):
+        replayed(tmp_path, nth(2, "c"))
+
+
+def test_what_0_1_0_recorded_is_said_again_and_only_what_it_kept_is_compared(tmp_path: Path) -> None:
+    path = record(
+        tmp_path, replace(nth(1, "a"), params=replace(asking().params, temperature=0.5)), examples.completion()
+    )
+    data = json.loads(path.read_text())
+    del data["said"]
+    path.write_text(json.dumps(data))
+
+    def change(**said: Any) -> str | None:
+        sent = replayed(tmp_path, nth(1, "a", **said)).sent
+        assert sent is not None
+        return sent.asked_otherwise
+
+    assert change(temperature=0.5, engine="mine:Engine", **{"option strict": True}) is None
+    assert change(temperature=0.7, model="m2") == 'temperature was 0.5, is 0.7, model was "m1", is "m2"'
+
+
+def test_other_settings_are_said_or_refused(tmp_path: Path) -> None:
+    record(tmp_path, nth(1, "a", temperature=0.5, model="m"), examples.completion())
+
+    said = replayed(tmp_path, nth(1, "a", temperature=0.5, model="m")).sent
+    assert said is not None
+    assert said.asked_otherwise is None
+    other = replayed(tmp_path, nth(1, "a", model="n")).sent
+    assert other is not None
+    assert other.asked_otherwise == 'model was "m", is "n", temperature was 0.5, is not said'
+    with pytest.raises(CallError, match=r"^the settings are not the recorded ones: seed was not said, is 3; record it"):
+        replayed(tmp_path, nth(1, "a", temperature=0.5, model="m", seed=3), strict=True)

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.core.cases import Message, Role
+from pytest_jsbench.core.prompts import Prompt
+from pytest_jsbench.engines.recorded.recordings import json_change, prompt_change
+
+
+def prompt(*contents: str, role: Role = "user") -> Prompt:
+    return Prompt(messages=tuple(Message(role=role, content=content) for content in contents))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        (prompt("a"), prompt("a"), ""),
+        (prompt("Read the text"), prompt("Read this text"), 'line 1 was "Read the text", is "Read this text"'),
+        (prompt("One\nTwo\nThree"), prompt("One\nTwo\nFour"), 'line 3 was "Three", is "Four"'),
+        (prompt("One"), prompt("One\nTwo"), 'line 1 was "One", is "One"'),
+        (prompt("a", "b"), prompt("a", "c"), 'line 1 of message 2 was "b", is "c"'),
+        (prompt("a"), prompt("a", "c"), "1 messages were recorded, 2 are asked"),
+        (prompt("a"), prompt("a", role="system"), "role was user, is system"),
+        (prompt("\x1b[31m"), prompt("\x1b[32m"), 'line 1 was "\\x1b[31m", is "\\x1b[32m"'),
+    ],
+)
+def test_the_first_difference_of_two_prompts_is_shown(before: Prompt, after: Prompt, change: str) -> None:
+    assert prompt_change(before, after) == change
+
+
+def test_a_difference_far_into_a_line_is_shown_where_it_is() -> None:
+    before, after = f"{'x' * 500}same old end", f"{'x' * 500}same new end"
+
+    assert prompt_change(prompt(before), prompt(after)) == (
+        f'line 1 was "…{"x" * 15}same old end", is "…{"x" * 15}same new end"'
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        ({"a": [1]}, {"a": [1]}, ""),
+        ({"type": "string"}, {"type": "number"}, '$.type was "string", is "number"'),
+        ({"a": {"b": 1}}, {"a": {"c": 1}}, "$.a.b is gone, $.a.c is new"),
+        ({"a": [1, 2]}, {"a": [1, 3]}, "$.a[1] was 2, is 3"),
+        ({"a": [1, 2]}, {"a": [1]}, "$.a was [1, 2], is [1]"),
+        (True, 1, "$ was true, is 1"),
+        (0.0, False, "$ was 0.0, is false"),
+        ({"minimum": 0}, {"minimum": 0.0}, ""),
+        (1, 1.5, "$ was 1, is 1.5"),
+        ({"a": 1, "b": 1, "c": 1, "d": 1}, {}, "$.a is gone, $.b is gone and 2 more"),
+    ],
+)
+def test_the_first_differences_of_two_schemas_are_named_by_their_paths(before: Any, after: Any, change: str) -> None:
+    assert json_change(before, after) == change

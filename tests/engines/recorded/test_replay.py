@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.generations import CallError, FaultKind, ResponseFormat
+from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.registry import find
+from pytest_jsbench.runner.attempts import RETRIED, Runner
+from pytest_jsbench.runs import journal
+from pytest_jsbench.runs.records import Record
+from tests import examples
+from tests.engines.asking import request
+from tests.examples import record
+
+SCHEMA = {"type": "integer"}
+
+
+def replaying(folder: Path, *records: Record) -> EngineConfig:
+    journal.write(folder / "records.jsonl", examples.metadata(), records)
+    return EngineConfig(name="replay", options={"records": str(folder)})
+
+
+def test_the_recorded_answer_is_said_again_with_its_timing(tmp_path: Path) -> None:
+    recorded = [
+        record("a", schema=SCHEMA),
+        record("b", schema=SCHEMA, verdict=examples.UNSUPPORTED, generation=examples.declined()),
+    ]
+    config = replaying(tmp_path, *recorded)
+
+    engine = find("replay").build(config)
+
+    assert [engine.generate(request(SCHEMA, case_id=one.key.id)) for one in recorded] == [
+        one.generation for one in recorded
+    ]
+    engine.close()
+
+
+def test_a_run_that_was_killed_is_replayed_from_what_each_worker_has_left(tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").touch()
+    for worker, case in (("gw0", "a"), ("gw1", "b")):
+        journal.write(tmp_path / f"records.{worker}.jsonl", examples.metadata(), [record(case, schema=SCHEMA)])
+    config = EngineConfig(name="replay", options={"records": str(tmp_path)})
+
+    find("replay").check(config)
+    engine = find("replay").build(config)
+
+    for case in "ab":
+        assert engine.generate(request(SCHEMA, case_id=case)) == record(case, schema=SCHEMA).generation
+
+
+def test_it_is_named_as_who_answered_then(tmp_path: Path) -> None:
+    config = replaying(tmp_path, record("a"))
+
+    info = find("replay").describe(config)
+
+    assert (info.engine, info.model, info.response_format) == ("replay", "m", ResponseFormat.JSON_SCHEMA)
+    assert info.details == {"replayed_engine": "scripted", "replayed_run": "20261121T100000Z-scripted-m"}
+    assert find("replay").build(config).info == info
+    find("replay").check(config)
+
+
+def test_a_recorded_fault_is_the_same_fault_and_not_tried_again(tmp_path: Path) -> None:
+    broken = record("a", schema=SCHEMA, verdict=examples.BROKEN, generation=examples.failed(FaultKind.TIMEOUT))
+    engine = find("replay").build(replaying(tmp_path, broken))
+
+    with pytest.raises(CallError, match="no answer in 1 s") as caught:
+        engine.generate(request(SCHEMA, case_id="a"))
+
+    assert caught.value.kind is FaultKind.TIMEOUT
+    assert FaultKind.TIMEOUT in RETRIED
+    retry = Runner._generate  # the runner's own rule, with retries on
+    runner = Runner(engine=engine, judge=None, template=None, params=None, retries=5)  # type: ignore[arg-type]
+    assert retry(runner, request(SCHEMA, case_id="a")) == (broken.generation, 0)
+
+
+@pytest.mark.parametrize(
+    ("case_id", "schema", "message"),
+    [
+        ("b", SCHEMA, r"no answer for simple::b in /"),
+        ("excluded", SCHEMA, "no answer for simple::excluded"),
+        ("a", {"type": "string"}, "simple::a was recorded with another schema; give the dataset of that run"),
+    ],
+)
+def test_what_was_not_recorded_is_the_engines_fault_and_not_the_models(
+    tmp_path: Path, case_id: str, schema: dict[str, str], message: str
+) -> None:
+    excluded = record("excluded", schema=SCHEMA, verdict=examples.EXCLUDED)
+    engine = find("replay").build(replaying(tmp_path, record("a", schema=SCHEMA), excluded))
+
+    with pytest.raises(CallError, match=message) as caught:
+        engine.generate(request(schema, case_id=case_id))
+
+    assert caught.value.kind is FaultKind.ENGINE
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        (None, {}, "needs records: --jsbench-engine-option records=PATH"),
+        (None, {"records": "nowhere"}, "no run at nowhere: there is no such file or folder"),
+        (None, {"record": "x"}, "has no option 'record': did you mean 'records'?"),
+        ("", {"records": "r.jsonl"}, "r.jsonl has no header line"),
+        ('{"type": "record"}\n', {"records": "r.jsonl"}, "r.jsonl has no header line"),
+        ("nonsense\n", {"records": "r.jsonl"}, "r.jsonl has no header line"),
+        ('{"type": "run", "run": {"engine": "x"}}\n', {"records": "r.jsonl"}, "not the header of a run"),
+    ],
+)
+def test_what_cannot_be_replayed_is_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    content: str | None,
+    options: dict[str, str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if content is not None:
+        (tmp_path / "r.jsonl").write_text(content)
+
+    with pytest.raises(EngineError) as caught:
+        find("replay").check(EngineConfig(name="replay", options=options))
+
+    assert str(caught.value).startswith("engine 'replay'")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_torn_record_in_the_middle_is_named(tmp_path: Path) -> None:
+    config = replaying(tmp_path, record("a"), record("b"))
+    path = tmp_path / "records.jsonl"
+    header, first, second = path.read_text().splitlines()
+    path.write_text("\n".join([header, first[:50], second]))
+
+    with pytest.raises(EngineError, match=r"records\.jsonl:2"):
+        find("replay").build(config)

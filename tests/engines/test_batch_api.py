@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.generations import CallError, Completion, Declined, Failed, FaultKind, Generation, Request
+from pytest_jsbench.engines.anthropic import batches as anthropic_batches
+from pytest_jsbench.engines.batch_api import Batches, read_id, read_lines
+from pytest_jsbench.engines.http.response_bodies import LONGEST_BODY
+from pytest_jsbench.engines.openai import batches as openai_batches
+from pytest_jsbench.engines.registry import find, require_batches
+from tests.engines import anthropic_wire, openai_wire
+from tests.engines.asking import request
+from tests.engines.batch_server import AnthropicServer, BatchServer, OpenAIServer
+from tests.engines.provider import Provider, json_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_jsbench.engines.base import EngineConfig
+
+UNSUPPORTED = "Invalid schema for response_format 'output': 'oneOf' is not permitted"
+#: JSON may hold what Python's splitlines takes for the end of a line
+ODD = '{"n": "a\u2028b\u0085c"}'
+
+for _name in ("openai", "anthropic"):
+    pytest.importorskip(_name, reason=f"needs the {_name} package")
+
+
+@pytest.fixture(params=["chat", "responses", "messages"])
+def api(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def server(api: str, provider: Provider) -> BatchServer:
+    return AnthropicServer(provider=provider) if api == "messages" else OpenAIServer(provider=provider)
+
+
+@pytest.fixture
+def config(api: str, provider: Provider) -> EngineConfig:
+    if api == "messages":
+        return anthropic_wire.configured(provider)
+    return openai_wire.configured(provider, options={"api": api, "extra_body": {"service_tier": "flex"}})
+
+
+@pytest.fixture
+def batches(config: EngineConfig, server: BatchServer) -> Iterator[Batches]:
+    built = require_batches(find(config.name), config.name).build_batches(config)
+    yield built
+    built.close()
+
+
+def asking(*titles: str) -> dict[str, Request]:
+    return {title: replace(request(), schema={"title": title, "type": "object"}) for title in titles}
+
+
+def made(batches: Batches, asked: dict[str, Request]) -> str:
+    return batches.upload([batches.line(name, one) for name, one in asked.items()])()
+
+
+def called(config: EngineConfig, asked: Request) -> Generation:
+    """What a call of its own brings, without what only such a call has."""
+    engine = find(config.name).build(replace(config, options={**config.options, "stream": False}))
+    try:
+        answer = engine.generate(asked)
+        return replace(answer, timing=None)
+    except CallError as error:
+        return Failed(kind=error.kind, message=error.message, status=error.status)
+    finally:
+        engine.close()
+
+
+def without_batch(generation: Any) -> Generation:
+    sent = getattr(generation, "sent", None)
+    found: Generation = generation if sent is None else replace(generation, sent=replace(sent, batch=None))
+    return found
+
+
+def test_a_batch_asks_what_calls_would_ask_and_brings_what_they_would_bring(
+    batches: Batches, server: BatchServer, config: EngineConfig, api: str
+) -> None:
+    wire = anthropic_wire if api == "messages" else openai_wire
+    server.answers = {
+        "odd": ODD,
+        "unsupported": (400, wire.error_body(UNSUPPORTED)),
+        "limited": (429, wire.error_body("slow down", "rate_limit_error"))
+        if api == "messages"
+        else (429, openai_wire.error_body("slow down", type="rate_limit_error")),
+        "empty": (200, {"error": {"message": "inside"}}) if api != "messages" else "{}",
+    }
+    asked = asking("good", *server.answers)
+
+    batch = made(batches, asked)
+
+    found = dict(batches.results(batch))
+    state = batches.state(batch)
+    live = {name: called(config, one) for name, one in asked.items()}
+    bodies = [row.get("body") or row.get("params") for row in server.batches[batch]]
+    assert bodies == [{name: value for name, value in body.items() if name != "stream"} for body in server.live]
+    assert {name: without_batch(generation) for name, generation in found.items()} == live
+    good, unsupported, limited = found["good"], found["unsupported"], found["limited"]
+    assert isinstance(good, Completion)
+    assert (good.timing, good.sent and good.sent.batch, good.usage.output_tokens) == (None, batch, 9)
+    assert isinstance(unsupported, Declined)
+    assert isinstance(limited, Failed)
+    assert limited.kind is FaultKind.RATE_LIMITED
+    assert (state.ended, state.answered, state.total) == (True, 5, 5)
+
+
+def test_a_request_that_was_never_made_is_nobodys_wrong_answer(batches: Batches, server: BatchServer, api: str) -> None:
+    expired, cancelled = ("expired", "canceled") if api == "messages" else ("batch_expired", "batch_cancelled")
+    server.answers = {"late": expired, "dropped": cancelled, "lost": "absent"}
+
+    batch = made(batches, asking("late", "dropped", "lost"))
+
+    found = dict(batches.results(batch))
+    kinds = {name: (one.kind, one.message) for name, one in found.items() if isinstance(one, Failed)}
+    assert kinds == {
+        "late": (FaultKind.TIMEOUT, "the batch expired before this request was made"),
+        "dropped": (FaultKind.SERVER, "the batch was cancelled before this request was made"),
+    }
+    unanswered = batches.state(batch).unanswered
+    assert unanswered is not None
+    assert unanswered.kind is FaultKind.BAD_RESPONSE
+
+
+def test_while_it_is_under_way_nothing_is_said_of_its_requests(batches: Batches, server: BatchServer) -> None:
+    server.looks = 1
+    batch = made(batches, asking("a"))
+
+    assert (batches.state(batch).ended, batches.state(batch).ended) == (False, True)
+
+
+@pytest.mark.parametrize("api", ["chat"], indirect=True)
+@pytest.mark.parametrize(
+    ("ending", "errors", "kind", "said"),
+    [
+        (
+            "failed",
+            [{"code": "invalid_json_schema", "message": f"{openai_wire.SECRET}: bad", "line": 3}, {"code": "b"}],
+            FaultKind.BAD_REQUEST,
+            "the provider refused the batch: [key]: bad (line 3 of its file), and 1 more",
+        ),
+        (
+            "failed",
+            [{"code": "insufficient_quota", "message": "no money"}],
+            FaultKind.QUOTA,
+            "the provider refused the batch: no money",
+        ),
+        ("expired", [], FaultKind.TIMEOUT, "the batch expired before this request was made"),
+        ("cancelled", [], FaultKind.SERVER, "the batch was cancelled before this request was made"),
+    ],
+)
+def test_how_a_batch_ended_is_said_of_what_it_left_unanswered(
+    batches: Batches, server: OpenAIServer, ending: str, errors: list[Any], kind: FaultKind, said: str
+) -> None:
+    server.ending, server.errors, server.answers = ending, errors, {"a": "absent"}
+    batch = made(batches, asking("a"))
+
+    assert batches.state(batch).unanswered == Failed(kind=kind, message=said)
+    assert dict(batches.results(batch)) == {}
+
+
+def test_what_the_provider_will_not_do_is_a_fault_without_the_key(
+    batches: Batches, server: BatchServer, config: EngineConfig
+) -> None:
+    words = f"you sent {config.api_key}"
+    server.broken = {"": [json_reply(openai_wire.error_body(words, type="authentication_error"), status=401)]}
+
+    with pytest.raises(CallError, match=r"you sent \[key\]") as caught:
+        batches.upload([b"{}"])
+
+    assert caught.value.kind is FaultKind.AUTH
+
+
+def test_making_a_batch_is_tried_once_and_looking_again_and_again(batches: Batches, server: BatchServer) -> None:
+    make = batches.upload([batches.line("a", asking("a")["a"])])
+    down = json_reply(openai_wire.error_body("down"), status=500, headers={"retry-after-ms": "1"})
+    server.broken = {"batches": [down, down, down]}
+
+    with pytest.raises(CallError, match="down"):
+        make()
+
+    assert len(server.broken["batches"]) == 2
+    batch = make_again(server, make)
+    server.broken = {"batches": [down, down]}
+    assert batches.state(batch).ended
+
+
+def make_again(server: BatchServer, make: Any) -> str:
+    server.broken = {}
+    return str(make())
+
+
+def test_limits_are_below_what_the_providers_document() -> None:
+    openai, anthropic = openai_batches.LIMITS, anthropic_batches.LIMITS
+
+    assert openai.requests <= 50_000
+    assert openai.size < 200 * 10**6
+    assert anthropic.requests <= 100_000
+    assert anthropic.size < 256 * 10**6
+
+
+def test_lines_are_put_together_wherever_they_were_cut() -> None:
+    text = '{"a": "\u2028é"}\n\n{"b": 1}'.encode()
+
+    for size in (1, 2, 7, len(text)):
+        pieces = [text[place : place + size] for place in range(0, len(text), size)]
+        assert list(read_lines(pieces)) == [{"a": "\u2028é"}, {"b": 1}]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "said"),
+    [
+        ([b"<html>"], "no JSON lines"),
+        ([b"[1]"], "a JSON list, not an object"),
+        ([b"[" * 100_000], "no JSON lines"),
+        ([b" " * LONGEST_BODY, b"  "], "longer than"),
+    ],
+)
+def test_results_that_are_none_are_a_fault(pieces: list[bytes], said: str) -> None:
+    with pytest.raises(CallError, match=said):
+        list(read_lines(pieces))
+
+
+def test_an_engine_without_batches_is_one_line() -> None:
+    with pytest.raises(EngineError, match="engine 'scripted' has no batch API: expected anthropic, openai"):
+        require_batches(find("scripted"), "scripted")
+
+
+@pytest.mark.parametrize("said", [None, "", 7, "batch_\x1b[31m", "batch\n##[error]", "x" * 201])
+def test_an_id_that_is_none_or_not_fit_to_be_shown_was_not_said(said: object) -> None:
+    with pytest.raises(CallError, match="did not say the batch's id"):
+        read_id(SimpleNamespace(id=said))
+    assert read_id(SimpleNamespace(id="batch_67f-A.1")) == "batch_67f-A.1"

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.errors import RecordError
+from pytest_jsbench.metrics.comparison import CaseOutcome, compare, outcomes
+from tests import examples
+from tests.examples import record
+
+
+def key(name: str) -> CaseKey:
+    return CaseKey(task="simple", id=name)
+
+
+def ended(*attempts: str, schema: str = "aa") -> CaseOutcome:
+    return CaseOutcome(schema=schema, attempts=attempts)
+
+
+def test_a_case_ends_as_its_attempts_did_and_what_never_came_is_missing() -> None:
+    one = record("a", verdict=examples.VIOLATED)
+
+    found = outcomes([key("a"), key("a"), key("b"), key("x")], [one, record("x", verdict=examples.EXCLUDED)])
+
+    assert {str(name): outcome.attempts for name, outcome in found.items()} == {
+        "simple::a": ("schema_violation", "missing"),
+        "simple::b": ("missing",),
+    }
+    assert len(found[key("a")].schema) == 12
+
+
+def test_cases_that_broke_and_were_mended_are_named() -> None:
+    before = {key("a"): ended("passed"), key("b"): ended("truncated"), key("c"): ended("passed")}
+    now = {key("a"): ended("refusal"), key("b"): ended("passed"), key("c"): ended("passed")}
+
+    found = compare(before, now)
+
+    assert (found.newly_failing, found.newly_passing) == ((key("a"),), (key("b"),))
+    assert found.sentence == (
+        "as many of 3 cases pass (+0.000, 95 % interval -0.640 to +0.640): "
+        "not distinguishable from no change (exact test: p = 1)"
+    )
+
+
+def test_a_difference_that_chance_would_rarely_make_is_called_real() -> None:
+    before = {key(f"c{number}"): ended("passed") for number in range(20)}
+    now = {name: ended("passed" if number < 10 else "truncated") for number, name in enumerate(before)}
+
+    found = compare(before, now)
+
+    assert found.real
+    assert found.sentence.startswith("10 fewer of 20 cases pass (-0.500, 95 % interval -0.")
+    assert found.sentence.endswith("a real difference (exact test: p = 0.002)")
+    assert compare(now, now).sentence == "the same verdict on each of 20 cases"
+
+
+def test_what_says_nothing_about_the_model_is_not_compared_but_counts_at_worst() -> None:
+    before = {key("a"): ended("passed"), key("b"): ended("passed"), key("c"): ended("api_error")}
+    now = {key("a"): ended("api_error"), key("b"): ended("passed"), key("c"): ended("passed")}
+
+    found = compare(before, now)
+
+    assert (found.difference.n, found.difference.value) == (1, 0)
+    assert (found.worst.n, found.worst.value) == (2, -0.5)
+    assert found.undecided == (key("a"), key("c"))
+    assert found.newly_failing == ()
+
+
+def test_a_case_whose_schema_changed_is_another_case() -> None:
+    found = compare({key("a"): ended("passed", schema="aa")}, {key("a"): ended("truncated", schema="bb")})
+
+    assert found.changed == (key("a"),)
+    assert found.sentence == "no case was decided in both runs: nothing can be compared"
+
+
+def test_cases_of_one_run_alone_are_counted() -> None:
+    found = compare({key("a"): ended("passed"), key("b"): ended("passed")}, {key("a"): ended("passed")})
+
+    assert (found.first_alone, found.second_alone) == (1, 0)
+
+
+def test_runs_of_different_repeats_are_compared_by_the_attempts_that_both_made() -> None:
+    found = compare({key("a"): ended("passed")}, {key("a"): ended("passed", "truncated")})
+
+    assert found.newly_failing == ()
+    assert compare({key("a"): ended("passed", "passed")}, {key("a"): ended("passed", "truncated")}).newly_failing
+
+
+@pytest.mark.parametrize(
+    "data", [None, {}, {"attempts": []}, {"attempts": "passed"}, {"schema": 1, "attempts": ["passed"]}]
+)
+def test_what_is_no_outcome_is_refused(data: object) -> None:
+    with pytest.raises(RecordError, match="a case is not"):
+        CaseOutcome.from_dict(data)
+
+
+def test_an_end_that_is_none_is_refused_by_name() -> None:
+    with pytest.raises(RecordError, match=r"cannot end in 'won'; expected passed, missing or a failure type"):
+        CaseOutcome.from_dict({"attempts": ["won"]})
+    assert CaseOutcome.from_dict(ended("passed", "unjudged").to_dict()) == ended("passed", "unjudged")
+
+
+def test_where_the_interval_and_the_test_do_not_agree_the_sentence_says_which_decides() -> None:
+    before = {key(f"c{number}"): ended("truncated") for number in range(12)}
+    now = {name: ended("passed" if number < 5 else "truncated") for number, name in enumerate(before)}
+
+    found = compare(before, now)
+
+    assert found.difference.ci_low is not None
+    assert found.difference.ci_low > 0
+    assert found.sentence.endswith(
+        "not distinguishable from no change (exact test: p = 0.062; the interval leaves out 0, but is approximate)"
+    )

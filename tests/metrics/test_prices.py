@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import importlib.util
+import socket
+from dataclasses import replace
+
+import pytest
+
+from pytest_jsbench.core.errors import PriceError
+from pytest_jsbench.core.generations import Usage
+from pytest_jsbench.metrics.prices import costs, price_of
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.runs.records import AnsweredBy, Record, Run
+from tests import examples
+from tests.examples import record
+
+needs_prices = pytest.mark.skipif(
+    importlib.util.find_spec("genai_prices") is None, reason="needs the package genai-prices"
+)
+
+
+def used(case_id: str, **usage: int) -> Record:
+    return record(case_id, generation=replace(examples.completion(), usage=Usage(**usage)))
+
+
+def paid(*records: Record, provider: str | None = "openai", model: str = "gpt-4o") -> Run:
+    return replace(examples.run(*records), metadata=examples.metadata(provider=provider, model=model))
+
+
+@needs_prices
+def test_an_answer_costs_what_its_tokens_do_and_cached_ones_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*_: object) -> None:
+        pytest.fail("went online")
+
+    monkeypatch.setattr(socket.socket, "connect", forbidden)
+    run = paid(
+        used("a", input_tokens=1000, output_tokens=500),
+        used("b", input_tokens=1000, output_tokens=500, cached_tokens=200),
+    )
+
+    found = costs(run)
+
+    a, b = (found.attempts[one.key, 0] for one in run.records)
+    assert a == pytest.approx(1000 * 2.5e-6 + 500 * 10e-6)
+    assert b == pytest.approx(800 * 2.5e-6 + 200 * 1.25e-6 + 500 * 10e-6)
+    summary = summarize(run)
+    assert summary.total.cost == pytest.approx(a + b)
+    assert summary.total.to_dict()["cost"] == summary.total.cost
+    assert summary.cost_problem == ""
+
+
+@needs_prices
+def test_an_answer_out_of_a_batch_costs_what_is_published_of_batches() -> None:
+    usage = Usage(input_tokens=1000, output_tokens=500)
+    alone = record("alone", generation=replace(examples.completion(), usage=usage))
+    batched = record("batched", generation=replace(examples.batched(), usage=usage))
+
+    found = costs(run := paid(alone, batched)).attempts
+
+    assert found[batched.key, 0] == pytest.approx(found[alone.key, 0] / 2)
+    assert price_of(run.metadata, batch=True)(usage) == found[batched.key, 0]
+
+
+@needs_prices
+def test_more_cached_tokens_than_there_were_break_nothing() -> None:
+    assert costs(paid(used("a", input_tokens=10, output_tokens=1, cached_tokens=20))).attempts
+
+
+@needs_prices
+def test_an_answer_of_another_engine_costs_what_that_one_does() -> None:
+    ours = used("ours", input_tokens=1000, output_tokens=500)
+    theirs = replace(ours, repeat=1, answered_by=AnsweredBy(engine="anthropic", model="m", provider=None))
+    cheap = replace(ours, repeat=2, answered_by=AnsweredBy(engine="openai", model="gpt-4o-mini", provider="openai"))
+
+    found = costs(paid(ours, theirs, cheap)).attempts
+
+    assert {repeat for _, repeat in found} == {0, 2}
+    assert found[ours.key, 2] == pytest.approx(1000 * 0.15e-6 + 500 * 0.6e-6)
+    assert costs(paid(theirs, cheap, provider=None)).attempts.keys() == {(ours.key, 2)}
+
+
+@needs_prices
+def test_an_engine_without_a_published_price_hides_no_other_s_cost() -> None:
+    ours = used("ours", input_tokens=1000, output_tokens=500)
+    theirs = replace(ours, repeat=1, answered_by=AnsweredBy(engine="openai", model="my-model", provider="openai"))
+
+    assert costs(paid(ours, theirs)).attempts.keys() == {(ours.key, 0)}
+    assert costs(paid(theirs)).problem == "no published price of openai my-model"
+
+
+@needs_prices
+def test_a_price_is_of_whoever_answers() -> None:
+    metadata = paid().metadata
+    usage = Usage(input_tokens=1_000_000, output_tokens=0)
+
+    assert price_of(metadata, AnsweredBy(engine="e", model="gpt-4o-mini", provider="openai"))(usage) == 0.15
+    with pytest.raises(PriceError, match="calls of engine 'local' have no published price"):
+        price_of(metadata, AnsweredBy(engine="local", model="m"))
+
+
+@needs_prices
+def test_what_no_one_publishes_is_not_known_and_said_once() -> None:
+    summary = summarize(paid(used("a", input_tokens=1, output_tokens=1), model="my-model"))
+
+    assert summary.total.cost is None
+    assert summary.cost_problem == "no published price of openai my-model"
+
+
+@needs_prices
+def test_an_answer_without_usage_has_no_cost() -> None:
+    run = paid(record("a", generation=examples.completion(tokens=None)), record("b"))
+
+    assert [key.id for key, _ in costs(run).attempts] == ["b"]
+
+
+def test_a_server_of_ones_own_costs_nothing_that_is_known() -> None:
+    summary = summarize(paid(used("a", input_tokens=1, output_tokens=1), provider=None))
+
+    assert (summary.total.cost, summary.cost_problem) == (None, "")
+
+
+def test_a_missing_package_is_said_with_the_command_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+
+    summary = summarize(paid(used("a", input_tokens=1, output_tokens=1)))
+
+    assert summary.cost_problem == "needs the package genai-prices: pip install genai-prices"
+
+
+@needs_prices
+def test_the_price_of_a_call_is_known_beforehand() -> None:
+    price = price_of(paid().metadata)
+
+    assert price(Usage(input_tokens=1000, output_tokens=500)) == pytest.approx(1000 * 2.5e-6 + 500 * 10e-6)
+    assert price(Usage()) is None
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "message"),
+    [
+        (None, "m", "calls of engine 'scripted' have no published price"),
+        pytest.param("openai", "my-model", "no published price of openai my-model", marks=needs_prices),
+    ],
+)
+def test_a_limit_that_cannot_be_reckoned_is_refused(provider: str | None, model: str, message: str) -> None:
+    with pytest.raises(PriceError, match=message):
+        price_of(paid(provider=provider, model=model).metadata)
+
+
+def test_a_limit_without_the_package_of_prices_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+
+    with pytest.raises(PriceError, match="--jsbench-max-cost needs the package genai-prices: pip install genai-prices"):
+        price_of(paid().metadata)

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.generations import FaultKind
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.runs.records import Missing, MissingReason
+from pytest_jsbench.verdicts import FailureType
+from tests import examples
+from tests.examples import record
+
+
+def test_coverage_and_pass_rate_have_each_their_own_denominator() -> None:
+    total = summarize(
+        examples.run(
+            record("passed"),
+            record("violated", verdict=examples.VIOLATED),
+            record("hallucinated", verdict=examples.HALLUCINATED),
+            record("unsupported", verdict=examples.UNSUPPORTED, generation=examples.declined()),
+        )
+    ).total
+
+    assert (total.declared_coverage.successes, total.declared_coverage.n) == (3, 4)
+    assert (total.empirical_coverage.successes, total.empirical_coverage.n) == (2, 3)
+    assert (total.pass_rate.successes, total.pass_rate.n) == (1, 4)
+    assert total.complete
+
+
+def test_a_broken_call_lowers_declared_coverage_and_is_told_apart() -> None:
+    total = summarize(
+        examples.run(record("a"), record("b", verdict=examples.BROKEN, generation=examples.failed()))
+    ).total
+
+    assert total.declared_coverage.value == 0.5
+    assert total.declared_coverage_excluding_errors.value == 1.0
+    assert total.errors == 1
+    assert not total.complete
+
+
+def test_a_planned_case_that_never_came_back_is_missing_and_not_forgotten() -> None:
+    planned = (CaseKey(task="simple", id="a"), CaseKey(task="simple", id="b"), CaseKey(task="hard", id="c"))
+
+    summary = summarize(examples.run(record("a"), planned=planned))
+
+    assert summary.total.missing == 2
+    assert summary.total.pass_rate.n == 3
+    assert list(summary.tasks) == ["simple", "hard"]
+    assert summary.tasks["hard"].missing == 1
+    assert not summary.total.complete
+
+
+def test_what_own_tests_asked_is_planned_by_being_asked_and_hides_no_missing_case() -> None:
+    planned = (CaseKey(task="simple", id="a"), CaseKey(task="simple", id="b"))
+    own = record("test_it", task="tests.test_one")
+
+    summary = summarize(examples.run(record("a"), own, replace(own, repeat=1), planned=planned))
+
+    assert (summary.total.planned, summary.total.missing, summary.total.pass_rate.successes) == (4, 1, 3)
+    assert (summary.tasks["tests.test_one"].planned, summary.tasks["tests.test_one"].missing) == (2, 0)
+
+
+def test_a_case_with_a_broken_schema_is_in_no_denominator() -> None:
+    total = summarize(examples.run(record("a"), record("b", verdict=examples.EXCLUDED))).total
+
+    assert (total.planned, total.excluded) == (1, 1)
+    assert total.pass_rate.value == 1.0
+    assert total.complete
+
+
+def test_an_unjudged_answer_is_in_no_numerator_and_makes_the_run_incomplete() -> None:
+    total = summarize(examples.run(record("a"), record("b", verdict=examples.UNJUDGED))).total
+
+    assert total.pass_rate.successes == 1
+    assert total.empirical_coverage.successes == 1
+    assert total.unjudged == 1
+    assert not total.complete
+
+
+def test_a_run_of_nothing_has_rates_that_are_null() -> None:
+    figures = summarize(examples.run()).total.to_dict()
+
+    for name in ("declared_coverage", "empirical_coverage", "pass_rate", "ttft_p50", "input_tokens"):
+        assert figures[name] is None
+    assert figures["failure_rates"]["truncated"] is None
+    assert figures["failure_counts"]["truncated"] == 0
+
+
+def test_times_per_token_leave_the_first_token_out() -> None:
+    total = summarize(examples.run(record(generation=examples.completion(ttft=0.2, tgt=1.2, tokens=11)))).total
+
+    assert total.tpot.p50 == pytest.approx(100.0)
+    assert total.gct.p50 == pytest.approx(1.0)
+
+
+def test_an_engine_that_does_not_stream_has_no_time_to_first_token() -> None:
+    total = summarize(examples.run(record(generation=examples.completion(ttft=None)))).total
+
+    assert (total.ttft.count, total.ttft.p50, total.tpot.p50) == (0, None, None)
+    assert total.tgt.count == 1
+
+
+def test_tokens_are_null_where_no_provider_reported_any() -> None:
+    tokens = summarize(examples.run(record(generation=examples.completion(tokens=None)))).total.tokens
+
+    assert (tokens.input_tokens, tokens.output_tokens, tokens.total_tokens) == (None, None, None)
+
+
+def test_failures_are_counted_by_type() -> None:
+    counts = summarize(
+        examples.run(record("a", verdict=examples.VIOLATED), record("b", verdict=examples.HALLUCINATED))
+    ).total.failure_counts
+
+    assert counts[FailureType.SCHEMA_VIOLATION] == 1
+    assert counts[FailureType.HALLUCINATION] == 1
+    assert FailureType.INVALID_SCHEMA not in counts
+
+
+def test_decisions_about_labelled_answers_are_counted_by_their_labels() -> None:
+    wrong = examples.DECIDED_WRONGLY
+    total = summarize(
+        examples.run(
+            record("right", verdict=examples.DECIDED_RIGHTLY, generation=examples.decided(seconds=0.01)),
+            record("wrong", verdict=wrong, generation=examples.decided("v0", "v1", "i0", seconds=0.03)),
+            record("unsupported", verdict=examples.UNSUPPORTED, generation=examples.declined()),
+        )
+    ).total
+
+    assert (total.over_constraint.successes, total.over_constraint.n) == (2, 4)
+    assert (total.under_constraint.successes, total.under_constraint.n) == (1, 4)
+    assert (total.declared_coverage.successes, total.declared_coverage.n) == (2, 3)
+    assert (total.pass_rate.successes, total.pass_rate.n) == (1, 3)
+    assert total.empirical_coverage.value is None
+    assert total.grammar_compilation.p50 == pytest.approx(0.02)
+    figures = total.to_dict()
+    assert (figures["valid_instances"], figures["valid_rejected"]) == (4, 2)
+    assert (figures["invalid_instances"], figures["invalid_accepted"]) == (4, 1)
+    assert (figures["over_constraint"], figures["under_constraint"]) == (0.5, 0.25)
+
+
+def test_without_labelled_answers_there_is_no_rate_of_wrong_decisions() -> None:
+    figures = summarize(examples.run(record())).total.to_dict()
+
+    assert (figures["over_constraint"], figures["under_constraint"]) == (None, None)
+
+
+def test_broken_calls_are_counted_by_whose_fault_they_were() -> None:
+    kinds = (FaultKind.HANG, FaultKind.HANG, FaultKind.CRASH)
+    records = [
+        record(str(n), verdict=examples.BROKEN, generation=examples.failed(kind)) for n, kind in enumerate(kinds)
+    ]
+
+    assert summarize(examples.run(*records)).total.to_dict()["fault_counts"] == {"hang": 2, "crash": 1}
+
+
+def test_what_is_missing_is_counted_by_its_reason_in_its_task() -> None:
+    keys = (CaseKey(task="simple", id="a"), CaseKey(task="simple", id="b"), CaseKey(task="hard", id="c"))
+    missing = (
+        Missing(key=keys[1], repeat=0, reason=MissingReason.LIMIT),
+        Missing(key=keys[2], repeat=0, reason=MissingReason.WORKER_DIED),
+    )
+
+    summary = summarize(replace(examples.run(record("a"), planned=keys), missing=missing))
+
+    assert summary.total.missing == 2
+    assert {reason for reason, count in summary.total.missing_reasons.items() if count} == {"limit", "worker_died"}
+    assert summary.tasks["hard"].to_dict()["missing_reasons"] == {
+        "limit": 0,
+        "batch": 0,
+        "disk": 0,
+        "stopped": 0,
+        "worker_died": 1,
+        "error": 0,
+    }
+
+
+def test_answers_out_of_a_batch_have_no_times_and_are_answers_all_the_same() -> None:
+    total = summarize(examples.run(record("a", generation=examples.batched()))).total
+
+    assert total.completions == total.passed == 1
+    assert (total.ttft.p50, total.tpot.p50, total.tgt.p50, total.gct.p50) == (None, None, None, None)
+    assert total.tokens.output_tokens == 11

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.plugin.controller.run_state import RunState, attempt_of
+from pytest_jsbench.plugin.session.transport import AttemptResult
+from pytest_jsbench.runs.records import MissingReason
+from tests import examples
+from tests.examples import record
+
+
+def test_what_was_taken_over_is_counted_once_however_often_its_test_runs() -> None:
+    known = record("a", verdict=examples.VIOLATED)
+    reported = RunState([known.key])
+    reported.plan([known.attempt])
+
+    news = [reported.take(AttemptResult(result=known, resumed=True)) for _ in range(3)]
+
+    assert news == [known, None, None]
+    assert reported.to_run(examples.metadata()).resumed == 1
+
+
+def test_a_test_that_broke_is_why_its_attempt_is_missing_and_a_record_on_disk_speaks_against_it() -> None:
+    first, second = record("a"), record("b")
+    reported = RunState([first.key, second.key])
+    reported.plan([second.attempt, first.attempt])
+    for one in (first, second):
+        reported.miss(f"jsbench::{one.key}", MissingReason.ERROR)
+    reported.miss("tests/test_other.py::test_it", MissingReason.ERROR)
+
+    reported.add([second, record("unplanned")])
+
+    run = reported.to_run(examples.metadata())
+    assert run.records == (second,)
+    assert [(missing.key, missing.reason) for missing in run.missing] == [(first.key, MissingReason.ERROR)]
+    assert run.planned == (first.key, second.key)
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "attempt"),
+    [
+        ("jsbench::t::a", (CaseKey(task="t", id="a"), 0)),
+        ("jsbench::t::a[3]", (CaseKey(task="t", id="a"), 2)),
+        ("tests/test_it.py::test_it[3]", None),
+    ],
+)
+def test_a_node_id_names_its_attempt(nodeid: str, attempt: object) -> None:
+    assert attempt_of(nodeid) == attempt

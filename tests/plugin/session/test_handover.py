@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_jsbench import EngineConfig
+from pytest_jsbench.plugin.session.handover import Handover, is_remote
+from pytest_jsbench.runner.rate_limits import RateLimits
+from pytest_jsbench.runs import journal
+from tests import examples
+
+HERE, ELSEWHERE = SimpleNamespace(popen=True), SimpleNamespace(popen=None, ssh="elsewhere")
+PREPARED = EngineConfig(name="scripted", api_key="the local server's own")
+
+
+def node(spec: Any, *others: Any, dist: str = "load") -> Any:
+    """One of xdist's workers, as the controller sees it."""
+    specs = [spec, *others]
+    gateway, nodes = SimpleNamespace(spec=spec), SimpleNamespace(specs=specs)
+    config = SimpleNamespace(getoption=lambda _name: dist)
+    return SimpleNamespace(gateway=gateway, nodemanager=nodes, workerinput={}, config=config)
+
+
+@pytest.fixture
+def handover(tmp_path: Path) -> Handover:
+    recorded = tmp_path / journal.RESUMED
+    journal.write(recorded, examples.metadata(), [examples.record("a")])
+    limits = RateLimits(requests_per_minute=60)
+    return Handover(metadata=examples.metadata(), folder=tmp_path, shared=tmp_path, limits=limits, recorded=recorded)
+
+
+SELECTED = {"folder": "cases", "marks": {}}
+
+
+def taken(handover: Handover, worker: Any) -> Handover:
+    """What arrives at the worker."""
+    handover.hand_to(worker, PREPARED, SELECTED)
+    config: Any = SimpleNamespace(workerinput=worker.workerinput, add_cleanup=lambda _cleanup: None)
+    found = Handover.from_worker_input(config)
+    assert found is not None
+    return found
+
+
+def test_a_worker_on_this_machine_shares_all_files(handover: Handover) -> None:
+    assert taken(handover, node(HERE, HERE)) == replace(handover, prepared=PREPARED, selected=SELECTED)
+
+
+def test_a_worker_from_which_tests_are_stolen_knows(handover: Handover) -> None:
+    assert taken(handover, node(HERE, HERE, dist="worksteal")).steals
+
+
+def test_a_worker_on_another_machine_gets_the_records_and_writes_none(handover: Handover) -> None:
+    worker = node(ELSEWHERE, HERE)
+
+    found = taken(handover, worker)
+
+    assert is_remote(worker)
+    assert found.folder is None
+    assert found.recorded is not None
+    assert found.recorded.parent == found.shared != handover.shared
+    assert journal.read(found.recorded).records == (examples.record("a"),)
+
+
+@pytest.mark.parametrize("spec", [HERE, ELSEWHERE])
+def test_where_one_worker_is_elsewhere_each_keeps_to_its_share(handover: Handover, spec: Any) -> None:
+    found = taken(handover, node(spec, ELSEWHERE, HERE))
+
+    assert found.limits == RateLimits(requests_per_minute=20)
+    assert found.shared != handover.shared
+
+
+def test_where_there_is_no_controller_nothing_was_handed_over() -> None:
+    config: Any = SimpleNamespace()
+
+    assert Handover.from_worker_input(config) is None

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import base64
+import gzip
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from pytest_jsbench.core.cases import Message
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.prompts import Prompt
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.metrics.comparison import compare
+from pytest_jsbench.metrics.gates import Gate, check
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports.html.report import render
+from pytest_jsbench.runs.records import Record, Run
+from pytest_jsbench.verdicts import FailureType, Verdict, Violation
+from tests import examples
+from tests.examples import record
+
+needs_jinja2 = pytest.mark.skipif(importlib.util.find_spec("jinja2") is None, reason="needs the extra report")
+HOSTILE = (
+    "</script><script>document.title='hacked'</script><img src=x onerror=\"document.title='hacked'\">\x1b[31m\u202e"
+)
+
+
+def page(*records: Record, **metadata: object) -> str:
+    run = examples.run(*records)
+    run = Run(metadata=examples.metadata(**metadata), planned=run.planned, records=run.records)
+    return render(run, summarize(run))
+
+
+def unpacked(text: str, name: str) -> Any:
+    (packed,) = re.findall(f'id="{name}">([A-Za-z0-9+/=]*)</script>', text)
+    return json.loads(gzip.decompress(base64.b64decode(packed)))
+
+
+def hostile_record() -> Record:
+    violation = Violation(keyword=HOSTILE, instance_path=HOSTILE, schema_path=HOSTILE, message=HOSTILE)
+    verdict = Verdict(
+        failure_type=FailureType.SCHEMA_VIOLATION,
+        valid=False,
+        message=HOSTILE,
+        violations=(violation,),
+        extra_fields=(HOSTILE,),
+    )
+    one = record("a", verdict=verdict, generation=examples.completion(HOSTILE), schema={HOSTILE: HOSTILE})
+    prompt = Prompt(messages=(Message(role="user", content=HOSTILE),))
+    return type(one)(**{name: getattr(one, name) for name in one.__dataclass_fields__} | {"prompt": prompt})
+
+
+@needs_jinja2
+def test_the_page_holds_the_figures_and_every_case() -> None:
+    run = examples.run(record("a"), record("b", verdict=examples.VIOLATED), record("c", verdict=examples.EXCLUDED))
+    summary = summarize(run)
+    before = summarize(examples.run(record("a", verdict=examples.VIOLATED), record("b"))).outcomes
+
+    text = render(run, summary, [check(Gate.parse("pass_rate>=0.9"), summary)], compare(before, summary.outcomes))
+
+    assert "<dd>1 of 2</dd>" in text
+    assert 'aria-label="pass rate 0.500, 95 % interval 0.095 to 0.905"' in text
+    assert "pass_rate 1/2 = 0.5, gate &gt;= 0.9: NOT MET" in text
+    assert '<a href="#simple%3A%3Ab">simple::b</a>' in text
+    cases = unpacked(text, "index")["cases"]
+    assert [(one["name"], one["outcome"], one["change"]) for one in cases] == [
+        ("simple::a", "passed", "mended"),
+        ("simple::b", "schema_violation", "broke"),
+        ("simple::c", "invalid_schema", ""),
+    ]
+    details = unpacked(text, "chunk0")
+    assert details[1]["verdict"].splitlines()[1] == "minimum at $.n [schema /properties/n/minimum]: -1 < 0"
+    assert (details[0]["answer"], details[0]["prompt"], details[2]["answer"]) == ('{"n": 1}', "[user]\nanswer", "")
+    assert (
+        details[0]["measured"]
+        == "TTFT 0.200 s, TGT 1.000 s, GCT 0.800 s, waited 0.500 s to be sent, 30 input tokens, 11 output tokens"
+    )
+
+
+@needs_jinja2
+def test_nothing_measured_is_not_applicable() -> None:
+    text = page(record("a", verdict=examples.EXCLUDED))
+
+    assert "No times were measured" in text
+    assert "n/a" in text
+    assert "nan" not in text.partition("<script")[0].lower().replace("nance", "")
+
+
+@needs_jinja2
+def test_one_outlier_does_not_flatten_the_times_of_all_others() -> None:
+    times = [1.0 + at / 100 for at in range(100)] + [600.0]
+    text = page(*(record(f"c{at}", generation=examples.completion(tgt=time)) for at, time in enumerate(times)))
+
+    (chart,) = re.findall(r"<figcaption>Total time.*?</svg>", text, re.DOTALL)
+    bars = [(int(n), end) for n, end in re.findall(r"<title>(\d+) from \S+ to (\S+) s</title>", chart)]
+    assert len(bars) > 10
+    assert sum(count for count, _ in bars) == 101
+    assert bars[-1] == (1, "600")
+    assert "s and more</text>" in chart
+
+
+@needs_jinja2
+def test_nothing_is_loaded_and_only_the_pages_own_script_may_run() -> None:
+    text = page(record("a"))
+
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    assert policy.startswith("default-src &#39;none&#39;; script-src &#39;sha256-")
+    assert "unsafe" not in policy
+    assert not re.findall(r"(?:src|href)\s*=\s*[\"']?(?!#)\w", text)
+    assert not re.findall(r"\sstyle=|\son\w+=", text)
+
+
+@needs_jinja2
+def test_hostile_text_is_never_markup() -> None:
+    text = page(hostile_record(), model=HOSTILE, engine=HOSTILE)
+
+    assert "hacked'</script>" not in text
+    assert "<img" not in text
+    assert not re.findall("[\x00-\x08\x1b\u202a-\u202e]", text)
+    assert "\\u202e" in unpacked(text, "chunk0")[0]["answer"]
+
+
+@needs_jinja2
+def test_a_schema_is_shown_as_it_was_packed_with_what_is_hidden_in_it_visible() -> None:
+    text = page(record("a", schema={"title": "\u202e\U000e0041\ufeff ##[error]x", "maximum": 12345678901234567890}))
+
+    assert unpacked(text, "chunk0")[0]["schema"] == (
+        '{\n  "title": "\\u202e\\udb40\\udc41\\ufeff #\\u0023[error]x",\n  "maximum": 12345678901234567890\n}'
+    )
+    assert "JSON.stringify" not in text
+
+
+@needs_jinja2
+def test_a_huge_answer_is_cut_and_says_where_the_rest_is() -> None:
+    text = page(record("a", generation=examples.completion("x" * 5_000_000)))
+
+    assert len(text) < 100_000
+    assert unpacked(text, "chunk0")[0]["answer"].endswith("… and 4,990,000 characters more, in records.jsonl")
+
+
+@needs_jinja2
+def test_cases_are_packed_a_hundred_at_a_time() -> None:
+    text = page(*(record(f"c{at}") for at in range(201)))
+
+    assert unpacked(text, "index")["size"] == 100
+    assert [len(unpacked(text, f"chunk{at}")) for at in range(3)] == [100, 100, 1]
+
+
+@needs_jinja2
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
+def test_a_browser_shows_the_case_that_is_named_and_runs_nothing_that_it_says(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(page(hostile_record(), record("plain"), model=HOSTILE), "utf-8")
+    name = printable(str(hostile_record().key))
+    options = ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}")
+    shown = subprocess.run(
+        ["chromium", *options, "--virtual-time-budget=3000", "--dump-dom", f"{path.as_uri()}#{quote(name, safe='')}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+
+    assert 'data-ready="yes"' in shown
+    assert "1 of 2 attempts" in shown
+    assert "<pre>&lt;/script&gt;&lt;script&gt;document.title='hacked'" in shown
+    assert "<title>jsbench: scripted &lt;/script&gt;" in shown
+    assert "<img" not in shown
+
+
+def test_without_jinja2_the_line_names_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+
+    with pytest.raises(JSBenchError, match=r"pip install 'pytest-jsbench\[report\]'"):
+        page(record("a"))

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports.evaluations import (
+    baseline_to_dict,
+    baseline_to_text,
+    load,
+    migrate,
+    parse,
+    read,
+    with_cases,
+)
+from pytest_jsbench.reports.run_json import run_to_dict, write_run
+from pytest_jsbench.runs import journal
+from tests import examples
+from tests.examples import record
+from tests.verdicts.data import DATA
+
+OTHERS = DATA / "openadapt_evals"
+SCHEMA = json.loads(files("pytest_jsbench.formats").joinpath("evaluation.schema.json").read_text())
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """The folder of a run of two cases."""
+    found = examples.run(record("a"), record("b", verdict=examples.VIOLATED))
+    folder = tmp_path / "runs" / "one"
+    folder.mkdir(parents=True)
+    journal.write(folder / "records.jsonl", found.metadata, found.records)
+    write_run(folder / "run.json", run_to_dict(found, summarize(found), config_path="pytest.ini"))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["", "run.json", "records.jsonl", ".."])
+def test_a_run_is_read_by_its_folder_or_either_of_its_files(run: Path, name: str) -> None:
+    found, outcomes = with_cases(run / name)
+
+    assert (found.backend, found.model, found.label) == ("scripted", "m", "m")
+    assert {str(key): one.attempts for key, one in outcomes.items()} == {
+        "simple::a": ("passed",),
+        "simple::b": ("schema_violation",),
+    }
+    assert found.figures["pass_rate"] == 0.5
+    assert found.figures["failure_rates.schema_violation"] == 0.5
+    assert found.figures["cost"] is None
+    assert found.interval("pass_rate") == pytest.approx((0.0945, 0.9055), abs=1e-4)
+    assert found.interval("failure_rates.schema_violation") == found.interval("pass_rate")
+    assert found.interval("ttft_p50") is None
+
+
+def test_a_run_of_an_older_version_is_read_from_its_records(run: Path) -> None:
+    data = load(run / "run.json")
+    del data["cases"]
+    (run / "run.json").write_text(json.dumps(data))
+
+    assert len(with_cases(run)[1]) == 2
+    with pytest.raises(JSBenchError, match="does not say how each case ended"):
+        with_cases(run / "run.json")
+
+
+def test_a_baseline_is_small_has_one_case_a_line_and_says_the_same(run: Path, tmp_path: Path) -> None:
+    found, outcomes = with_cases(run)
+    text = baseline_to_text(baseline_to_dict(found, outcomes))
+    (tmp_path / "base.json").write_text(text)
+
+    again, ended = with_cases(tmp_path / "base.json")
+
+    assert ended == outcomes
+    assert (again.label, again.metrics["pass_rate"]) == ("m", 0.5)
+    assert sum('"simple::' in line for line in text.splitlines()) == 2
+    jsonschema.validate(json.loads(text), SCHEMA)
+    assert json.loads(baseline_to_text(baseline_to_dict(found, {})))["cases"] == {}
+
+
+def test_a_legacy_file_of_bare_metrics_is_read_and_migrated() -> None:
+    legacy = {"action_type_accuracy": 0.469, "click_hit_rate": None}
+
+    found = parse(legacy, source="old.json")
+    migrated = migrate(legacy)
+
+    assert (found.backend, found.config_path, found.label) == ("unknown", "unknown", "old")
+    assert found.figures == legacy
+    assert migrated == {
+        "schema_version": "1.0",
+        "config_path": "unknown",
+        "backend": "unknown",
+        "metrics": legacy,
+    }
+    jsonschema.validate(migrated, SCHEMA)
+    assert migrate(migrated) == migrated
+
+
+def test_a_figure_that_another_project_has_retired_is_not_applicable() -> None:
+    found = parse({"metrics": {"num_steps": 3, "click_hit_rate": -1.0, "delta": -1}}, source="theirs.json")
+
+    assert found.figures == {"num_steps": 3, "click_hit_rate": None, "delta": -1}
+
+
+def test_what_a_file_holds_besides_is_left_as_it_is() -> None:
+    data = {"metrics": {"x": 1, "x_ci": [0.5, 2]}, "dsl_mode": "som", "backend": "claude", "device": "cuda"}
+
+    migrated = migrate(data)
+
+    assert migrated.items() >= data.items()
+    assert parse(migrated, source="s").interval("x") == (0.5, 2)
+
+
+@pytest.mark.parametrize("path", sorted(OTHERS.glob("*.json")) or [None], ids=str)
+def test_files_of_another_project_are_read_and_conform(path: Path | None) -> None:
+    if path is None:
+        pytest.skip("shared/data/openadapt_evals is not there")
+    found = read(path)
+
+    assert found.figures["num_steps"] in {28, 224}
+    assert found.backend in {"qwen2_5", "qwen3"}
+    jsonschema.validate(load(path), SCHEMA)
+    jsonschema.validate(migrate(load(path)), SCHEMA)
+
+
+def test_a_run_of_ours_is_an_evaluation(run: Path) -> None:
+    jsonschema.validate(load(run / "run.json"), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "not JSON: Expecting value"),
+        ("[1]", "holds no JSON object"),
+        ('{"a": NaN}', "not JSON: NaN is not JSON"),
+        ('{"a": 1e999}', "beyond double precision"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"metrics": {"num_episodes": -3}}', "metrics.num_episodes is -3, which is less than the minimum of 0"),
+        ('{"metrics": {"num_steps": "x"}}', "holds no metrics"),
+        ('{"metrics": {"num_steps": "x", "n": 1}}', 'num_steps is "x", which is not of types "null", "integer"'),
+        ('{"metrics": {"action_type_accuracy": 7}}', "which is greater than the maximum of 1"),
+        ('{"action_type_accuracy": 7}', "metrics.action_type_accuracy is 7, which is greater than the maximum of 1"),
+        ('{"metrics": {"pass_rate": 1.5}}', "pass_rate is 1.5, which is greater than the maximum of 1"),
+        ('{"metrics": {"pass_rate": 0.5, "tgt_mean": -1}}', "tgt_mean is -1, which is less than the minimum of 0"),
+        ('{"metrics": {"pass_rate": 0.5, "planned": "many"}}', 'planned is "many"'),
+        ('{"metrics": {"theirs": 1' + "0" * 400 + "}}", "metrics.theirs is 1000"),
+        ('{"metrics": {"n": 1}, "backend": 5}', 'backend is 5, which is not of type "string"'),
+        ('{"metrics": {"n": 1}, "cases": {"a::b": {"attempts": [["passed"]]}}}', "cannot end in ['passed']"),
+        ('{"metrics": {}}', "holds no metrics"),
+        ('{"metrics": [1]}', "holds no metrics"),
+        ('{"name": "x"}', "holds no metrics"),
+        ('{"metrics": {"n": 1}, "cases": {"a::b": {"attempts": ["won"]}}}', "cannot end in 'won'"),
+        ('{"metrics": {"n": 1}, "cases": {"a": {"attempts": ["passed"]}}}', "not a case: 'a'"),
+    ],
+)
+def test_what_is_no_evaluation_is_one_line(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "e.json"
+    path.write_text(content)
+
+    with pytest.raises(JSBenchError) as caught:
+        read(path)
+
+    assert message in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_of_several_runs_asks_for_one(run: Path) -> None:
+    (run.parent / "two").mkdir()
+    (run.parent / "two" / "records.jsonl").touch()
+
+    with pytest.raises(JSBenchError, match=r"a folder of 2 runs, .*: name one of them, such as .*one"):
+        read(run.parent)
+    (run / "empty").mkdir()
+    with pytest.raises(JSBenchError, match="expected a run's folder or a file"):
+        read(run / "empty")

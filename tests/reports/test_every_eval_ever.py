@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.generations import GenerationParams
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports.every_eval_ever import Version, write
+from pytest_jsbench.runs.records import Record, Run
+from tests import examples
+from tests.examples import record
+from tests.verdicts.data import DATA
+
+SCHEMAS = DATA / "every_eval_ever"
+needs_schemas = pytest.mark.skipif(not SCHEMAS.is_dir(), reason=f"the schemas of every_eval_ever are not at {SCHEMAS}")
+HOSTILE = '<script>alert(1)</script>\x1b[31m\u202e\ud800"}\n'
+RECORDS = (
+    record("passed"),
+    record("violated", verdict=examples.VIOLATED, generation=examples.completion(HOSTILE)),
+    record("unstreamed", generation=examples.completion(ttft=None, tokens=None)),
+    record("broke", task="hard", verdict=examples.BROKEN, generation=examples.failed()),
+    record("declined", task="hard", verdict=examples.UNSUPPORTED, generation=examples.declined()),
+    record("excluded", task="hard", verdict=examples.EXCLUDED),
+    replace(record("passed"), repeat=1),
+)
+
+
+def exported(
+    folder: Path, *records: Record, version: Version = "0.3.0", **changes: object
+) -> tuple[Path, dict[str, Any], list[dict[str, Any]]]:
+    run = examples.run(*(records or RECORDS))
+    run = Run(metadata=examples.metadata(**changes), planned=run.planned, records=run.records)
+    path = write(folder, run, summarize(run), version=version)
+    data = json.loads(path.read_text())
+    rows = (folder / data["detailed_evaluation_results"]["file_path"]).read_text()
+    return path, data, [json.loads(line) for line in rows.splitlines()]
+
+
+def validate(instance: object, name: str) -> None:
+    schema = json.loads((SCHEMAS / name).read_text())
+    jsonschema.Draft7Validator(schema, format_checker=jsonschema.FormatChecker()).validate(instance)
+
+
+@needs_schemas
+def test_the_aggregate_and_every_row_conform_to_0_3_0(tmp_path: Path) -> None:
+    _, data, rows = exported(tmp_path, model="meta-llama/Llama-3.1-8B", provider="openai")
+
+    validate(data, "eval.schema.json")
+    for row in rows:
+        validate(row, "instance_level_eval.schema.json")
+
+
+@needs_schemas
+def test_rows_conform_to_the_seeds_0_2_0_on_request_and_to_that_alone(tmp_path: Path) -> None:
+    _, data, rows = exported(tmp_path, version="0.2.0")
+
+    validate(data, "eval.schema.json")
+    for row in rows:
+        validate(row, "instance_level_eval-0.2.0.schema.json")
+        with pytest.raises(jsonschema.ValidationError):
+            validate(row, "instance_level_eval.schema.json")
+
+
+def test_the_pair_is_laid_out_and_joined_as_that_project_asks(tmp_path: Path) -> None:
+    path, data, rows = exported(tmp_path, model="meta-llama/Llama-3.1-8B")
+    detail = data["detailed_evaluation_results"]
+    content = (tmp_path / detail["file_path"]).read_bytes()
+
+    parts = path.relative_to(tmp_path).parts
+    assert parts[:4] == ("data", "pytest-jsbench", "meta-llama", "Llama-3.1-8B")
+    assert re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\.json", parts[4])
+    assert detail["file_path"] == path.relative_to(tmp_path).as_posix().replace(".json", "_samples.jsonl")
+    assert (detail["total_rows"], detail["checksum"]) == (6, hashlib.sha256(content).hexdigest())
+    results = {one["evaluation_result_id"]: one["evaluation_name"] for one in data["evaluation_results"]}
+    for row in rows:
+        assert (row["evaluation_id"], row["model_id"]) == (data["evaluation_id"], data["model_info"]["id"])
+        assert results[row["evaluation_result_id"]] == row["evaluation_name"]
+    assert len({row["sample_id"] for row in rows}) == 6
+
+
+def test_runs_of_one_second_have_different_names_and_one_run_has_the_same_each_time(tmp_path: Path) -> None:
+    names = ["8b5ed9a0-0000-4000-8000-00000000000a", "8b5ed9a0-0000-4000-8000-00000000000b", None]
+
+    first, second, old = ([exported(tmp_path, uuid=name)[1]["evaluation_id"] for _ in range(2)] for name in names)
+
+    assert [len(set(ids)) for ids in (first, second, old)] == [1, 1, 1]
+    assert len({*first, *second, *old}) == 3
+
+
+def test_what_is_not_applicable_has_no_result_and_what_was_not_reported_is_null(tmp_path: Path) -> None:
+    _, data, rows = exported(tmp_path, record(generation=examples.completion(ttft=None, tokens=None)))
+
+    metrics = [one["metric_config"]["metric_id"] for one in data["evaluation_results"]]
+    assert "pytest-jsbench.ttft" not in metrics
+    assert "pytest-jsbench.tgt" in metrics
+    assert rows[0]["token_usage"] is None
+    assert rows[0]["performance"]["time_to_first_token_ms"] is None
+
+
+def test_a_broken_call_is_an_error_without_an_answer(tmp_path: Path) -> None:
+    _, _, rows = exported(tmp_path)
+    (broke,) = (row for row in rows if row["sample_id"] == "hard::broke")
+
+    assert broke["error"].startswith("api_error (timeout): ")
+    assert (broke["output"], broke["evaluation"]) == ({"raw": []}, {"score": 0.0, "is_correct": False})
+    assert broke["metadata"]["failure_type"] == "api_error"
+
+
+@pytest.mark.parametrize(
+    "model", ["../../x", "/etc/passwd", "data", "a/../b", "..", "\x1b[31mé\u202e", "x" * 500, "C:\\x"]
+)
+def test_a_hostile_model_name_stays_in_its_place(tmp_path: Path, model: str) -> None:
+    path, data, _ = exported(tmp_path / "out", model=model)
+
+    inside = path.resolve().relative_to((tmp_path / "out").resolve())
+    assert len(inside.parts) == 5
+    assert inside.parts[:2] == ("data", "pytest-jsbench")
+    assert "data" not in inside.parts[2:]
+    assert data["model_info"]["id"] == f"{inside.parts[2]}/{inside.parts[3]}"
+
+
+def test_a_run_without_an_attempt_has_nothing_to_export(tmp_path: Path) -> None:
+    with pytest.raises(JSBenchError, match="nothing to export"):
+        exported(tmp_path, record("x", verdict=examples.EXCLUDED))
+
+
+def test_that_projects_own_validator_takes_the_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("every_eval_ever", reason="needs every-eval-ever, and Python 3.12")
+    path, data, _ = exported(tmp_path, model="meta-llama/Llama-3.1-8B")
+    files = [str(path), str(tmp_path / data["detailed_evaluation_results"]["file_path"])]
+    monkeypatch.chdir(tmp_path)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "every_eval_ever", "validate", *files], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_how_answers_were_really_sampled_and_what_the_engine_was_told_is_exported(tmp_path: Path) -> None:
+    sampled = GenerationParams(max_tokens=64, temperature=0.0, seed=6)
+
+    def of(*, bounded: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+        params = {"max_tokens": 64, "temperature": 0.0, "seed": 5}
+        details = {"xllamacpp": "1.2.3", "bounded": bounded, "slots": 4}
+        _, data, rows = exported(
+            tmp_path / str(bounded), replace(record("a"), params=sampled), params=params, details=details
+        )
+        return data["evaluation_results"][0]["generation_config"], rows[0]["metadata"]
+
+    config, row = of(bounded=True)
+    assert config["generation_args"] == {"temperature": 0.0, "max_tokens": 64}
+    assert config["additional_details"]["engine_settings"] == '{"bounded": true}'
+    assert (row["temperature"], row["max_tokens"], row["seed"]) == ("0", "64", "6")
+    assert of(bounded=False)[0] != config

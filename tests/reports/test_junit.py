@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from pytest_jsbench.metrics.gates import Gate, check
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports.junit import complete, suite_properties
+from pytest_jsbench.runs.run_verdict import RunStatus, RunVerdict
+from tests import examples
+from tests.examples import record
+
+WRITTEN = """<?xml version="1.0" encoding="utf-8"?>
+<testsuites><testsuite name="pytest" errors="1" failures="3" tests="5">
+<testcase classname="jsbench.o" name="a"><properties><property name="jsbench.task" value="o" />
+<property name="jsbench.attempt" value="o::a[1]" /></properties></testcase>
+<testcase classname="jsbench.o" name="b"><properties><property name="jsbench.task" value="o" />
+<property name="jsbench.failure_type" value="refusal" /></properties><failure message="refusal: &lt;b&gt;">x</failure></testcase>
+<testcase classname="jsbench.o" name="c"><properties><property name="jsbench.task" value="o" />
+<property name="jsbench.failure_type" value="api_error" /></properties><failure message="api_error: x">x</failure></testcase>
+<testcase classname="own" name="d"><failure message="assert 0">x</failure></testcase>
+<testcase classname="own" name="e"><error message="setup">x</error></testcase>
+</testsuite></testsuites>
+"""  # noqa: E501
+
+
+def test_failures_have_their_type_and_infrastructure_faults_are_errors(tmp_path: Path) -> None:
+    path = tmp_path / "junit.xml"
+    path.write_text(WRITTEN)
+
+    complete(path, {"jsbench.model": "<m>"}, {"o::a[1]": 0.25})
+
+    suite = ET.parse(path).getroot()[0]
+    cases = {case.get("name"): case for case in suite.iter("testcase")}
+    assert (suite.get("failures"), suite.get("errors"), suite.get("tests")) == ("2", "2", "5")
+    assert [(one.tag, one.get("type")) for one in cases["b"] if one.tag != "properties"] == [("failure", "refusal")]
+    assert [(one.tag, one.get("type")) for one in cases["c"] if one.tag != "properties"] == [("error", "api_error")]
+    assert [(one.tag, one.get("type")) for one in cases["d"]] == [("failure", None)]
+    assert suite[0].tag == "properties"
+    assert [(one.get("name"), one.get("value")) for one in suite[0]] == [("jsbench.model", "<m>")]
+    assert cases["a"].findall("properties/property")[-1].get("value") == "0.25"
+
+
+def test_a_file_without_a_case_of_ours_has_the_verdict_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "junit.xml"
+    path.write_text('<testsuites><testsuite failures="1"><testcase name="d" /></testsuite></testsuites>')
+
+    complete(path, {"jsbench.verdict": "failed"}, {})
+
+    suite = ET.parse(path).getroot()[0]
+    assert [(one.get("name"), one.get("value")) for one in suite.iter("property")] == [("jsbench.verdict", "failed")]
+    assert suite.get("failures") == "1"
+
+
+def test_what_was_said_of_each_run_of_a_test_is_said_once_as_of_the_last(tmp_path: Path) -> None:
+    path = tmp_path / "junit.xml"
+    again = "".join(
+        f'<property name="{name}" value="{run}" />'
+        for run in (1, 2, 3)
+        for name in ("jsbench.task", "jsbench.tgt_s", "mine")
+    )
+    path.write_text(
+        f'<testsuites><testsuite failures="0" errors="0"><testcase name="a"><properties>{again}</properties></testcase>'
+        "</testsuite></testsuites>"
+    )
+
+    complete(path, {}, {})
+
+    found = [(one.get("name"), one.get("value")) for one in ET.parse(path).getroot().iterfind(".//testcase//property")]
+    assert found == [("mine", "1"), ("mine", "2"), ("jsbench.task", "3"), ("jsbench.tgt_s", "3"), ("mine", "3")]
+
+
+def test_the_suites_properties_are_figures_and_gates_and_leave_out_what_is_not_applicable(tmp_path: Path) -> None:
+    verdict = RunVerdict.of(RunStatus.PASSED, 0, ["the gate is met"])
+    run = replace(examples.run(record(generation=examples.completion(ttft=None))), verdict=verdict)
+    summary = summarize(run)
+
+    found = suite_properties(run, summary, (check(Gate.parse("n>=1"), summary),))
+
+    assert found["jsbench.pass_rate"] == "1"
+    assert found["jsbench.gate.1"] == "n 1, gate >= 1: met"
+    assert (found["jsbench.model"], found["jsbench.verdict"]) == ("m", "passed")
+    assert "jsbench.ttft_p50" not in found
+
+
+def test_what_xml_cannot_hold_is_named(tmp_path: Path) -> None:
+    run = examples.run(record())
+    path = tmp_path / "junit.xml"
+    path.write_text(WRITTEN)
+    hostile = examples.metadata(model="\x00\x1b\ud800<m>")
+
+    properties = suite_properties(
+        type(run)(metadata=hostile, planned=run.planned, records=run.records), summarize(run), ()
+    )
+    complete(path, properties, {})
+
+    assert properties["jsbench.model"] == "\\x00\\x1b\\ud800<m>"
+    ET.parse(path)

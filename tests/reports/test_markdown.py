@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from pytest_jsbench.metrics.comparison import compare
+from pytest_jsbench.metrics.gates import Gate, check
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports.markdown import summary_markdown, workflow_commands
+from pytest_jsbench.runs.records import AskedBy, Run
+from pytest_jsbench.runs.run_verdict import RunStatus, RunVerdict
+from pytest_jsbench.verdicts import FailureType, Verdict
+from tests import examples
+from tests.examples import record
+
+HOSTILE = "`</td><script>alert(1)</script> | **x** ``` \x1b[31m\u202e\n::error::x %0A [a](javascript:1)"
+
+
+def hostile(case_id: str = "a") -> Verdict:
+    return Verdict(failure_type=FailureType.SCHEMA_VIOLATION, valid=False, message=HOSTILE)
+
+
+def test_the_table_the_gates_and_the_comparison_are_said() -> None:
+    before = summarize(examples.run(record("a"), record("b"))).outcomes
+    run = examples.run(record("a"), record("b", verdict=examples.VIOLATED), record("c", task="hard"))
+    summary = summarize(run)
+    gate = check(Gate.parse("pass_rate>=0.9"), summary)
+
+    text = summary_markdown(run, summary, [gate], compare(before, summary.outcomes))
+
+    assert text.startswith("### jsbench: `scripted` `m`\n\n| Task |")
+    assert "| `hard` | 1.000 (0.207 to 1.000) | 1.000 (0.207 to 1.000) |" in text
+    assert "- passed 2 of 3;" in text
+    assert "- gate **NOT MET**: `pass_rate 2/3 = 0.6667, gate >= 0.9: NOT MET`" in text
+    assert "- broke: `simple::b`" in text
+    assert "| `simple::b` | schema_violation | `-1 is less than 0` |" in text
+
+
+def test_a_rate_over_nothing_is_not_applicable() -> None:
+    run = examples.run(record("a", verdict=examples.EXCLUDED))
+
+    assert "| **total** | n/a | n/a | n/a | n/a | n/a | n/a | 0 |" in summary_markdown(run, summarize(run))
+
+
+def test_hostile_text_stays_in_its_code_span() -> None:
+    run = examples.run(record("a", verdict=hostile()))
+    run = Run(metadata=examples.metadata(model=HOSTILE), planned=run.planned, records=run.records)
+
+    lines = summary_markdown(run, summarize(run)).splitlines()
+
+    assert "\x1b" not in "".join(lines)
+    for line in lines:
+        # what is left when code spans are taken out, as CommonMark takes them: runs of backticks of one length
+        outside = re.sub(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", line)
+        assert "script" not in outside
+        assert "**x**" not in outside
+        if line.startswith("| ") and not line.startswith(("| Case", "| Task")):
+            assert len(re.findall(r"(?<!\\)\|", line)) in {4, 9}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "first", "level", "room"),
+    [
+        (RunVerdict.of(RunStatus.FAILED, 1, ["50% of it"]), "::error title=jsbench::FAILED: 50%25 of it", "error", 9),
+        (RunVerdict.of(RunStatus.PASSED, 0, ["met"]), "::notice title=jsbench::PASSED: met", "warning", 10),
+    ],
+)
+def test_the_verdict_and_failing_cases_are_workflow_commands_up_to_a_limit(
+    verdict: RunVerdict, first: str, level: str, room: int
+) -> None:
+    run = examples.run(
+        record("passed"),
+        record("excluded", verdict=examples.EXCLUDED),
+        *(record(f"c{at}", verdict=hostile()) for at in range(12)),
+    )
+
+    said, *commands = workflow_commands(replace(run, verdict=verdict))
+
+    assert (said, len(commands)) == (first, room)
+    assert commands[0].startswith(f"::{level} title=jsbench simple%3A%3Ac0::schema_violation: `</td>")
+    assert all("\n" not in one and "\x1b" not in one and "%250A" in one for one in commands)
+
+
+def test_a_project_s_own_test_is_named_by_file_and_line() -> None:
+    asked_by = AskedBy(test="deep/test_a.py::test_it", terms="sha256:0", line=7)
+    run = examples.run(replace(record("c", verdict=hostile()), asked_by=asked_by))
+
+    (command,) = workflow_commands(run, folder="sub")
+
+    assert command.startswith("::warning file=sub/deep/test_a.py,line=7,title=jsbench simple%3A%3Ac::")

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports.evaluations import Evaluation, parse
+from pytest_jsbench.reports.plot import picture, plot
+from tests import examples
+from tests.examples import record
+from tests.verdicts.data import DATA
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="needs the extra plot")
+
+OTHERS = DATA / "openadapt_evals"
+
+
+def evaluation(**metrics: Any) -> Evaluation:
+    return parse({"backend": "b", "config_path": "c", "metrics": metrics}, source="e.json")
+
+
+def panels(figure: Any) -> dict[str, Any]:
+    return {axis.get_title().splitlines()[0]: axis for axis in figure.axes if axis.get_title()}
+
+
+def texts(axis: Any) -> list[str]:
+    return [text.get_text() for text in axis.texts]
+
+
+def test_every_metric_of_others_has_a_panel_and_null_is_no_bar() -> None:
+    found = panels(picture([evaluation(acc=0.5, err=None, new=0), evaluation(acc=None, err=2)], ["a", "b"]))
+
+    assert list(found) == ["acc", "err", "new"]
+    assert [len(axis.patches) for axis in found.values()] == [1, 1, 1]
+    assert texts(found["acc"]) == ["0.5", "n/a"]
+    assert texts(found["err"]) == ["n/a", "2"]
+    assert texts(found["new"]) == ["0", "n/a"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "direction"),
+    [
+        ("mean_coord_error", "↓ lower is better"),
+        ("ttft_p95", "↓ lower is better"),
+        ("cost", "↓ lower is better"),
+        ("failure_rates.truncated", "↓ lower is better"),
+        ("error_rate", "↓ lower is better"),
+        ("click_hit_rate", "↑ higher is better"),
+        ("empirical_coverage", "↑ higher is better"),
+        ("coord_error_count", "(a count)"),
+        ("num_steps", "(a count)"),
+        ("wobble", "(direction not known)"),
+    ],
+)
+def test_the_direction_of_a_metric_is_marked(metric: str, direction: str) -> None:
+    (axis,) = picture([evaluation(**{metric: 1})], ["a"]).axes
+
+    assert axis.get_title().splitlines() == [metric, direction]
+
+
+def test_intervals_are_whiskers_of_either_spelling() -> None:
+    figure = picture([evaluation(a=0.5, a_ci_low=0.4, a_ci_high=0.7), evaluation(a=0.5, a_ci=[0.1, 0.9])], ["x", "y"])
+
+    (axis,) = figure.axes
+    ends = [sorted(point for path in bars.get_paths() for point in path.vertices[:, 1]) for bars in axis.collections]
+    assert [(one[0], one[-1]) for one in ends] == [pytest.approx((0.4, 0.7)), pytest.approx((0.1, 0.9))]
+
+
+def test_of_a_run_of_ours_the_chief_metrics_and_the_failures_that_occurred_are_drawn() -> None:
+    summary = summarize(examples.run(record("a"), record("b", verdict=examples.VIOLATED)))
+    one = evaluation(**summary.total.to_dict())
+
+    drawn = list(panels(picture([one], ["m"])))
+
+    assert drawn[:3] == ["pass_rate", "declared_coverage", "empirical_coverage"]
+    assert drawn[-1] == "failure_rates.schema_violation"
+    assert "cost" not in drawn
+    assert len(panels(picture([one], ["m"], ["all"]))) > 50
+    with pytest.raises(JSBenchError, match="no metric 'pas_rate' in any of the files"):
+        picture([one], ["m"], ["pas_rate"])
+
+
+def test_a_hostile_label_or_metric_is_text_and_no_formula(tmp_path: Path) -> None:
+    hostile = "$\\frac{$ \x1b[31m\u202e\U0001f4a9" + "x" * 500
+
+    plot([evaluation(**{hostile: 1.0}), evaluation(**{hostile: 2.0})], [hostile, "b"], tmp_path / "deep" / "x.png")
+
+    assert (tmp_path / "deep" / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_real_files_of_another_project_are_drawn(tmp_path: Path) -> None:
+    files = sorted(OTHERS.glob("*.json"))
+    if not files:
+        pytest.skip("shared/data/openadapt_evals is not there")
+    from pytest_jsbench.reports.evaluations import read
+
+    figure = picture([read(path) for path in files], [path.stem for path in files])
+
+    assert len(panels(figure)) == 7
+    assert texts(panels(figure)["click_hit_rate"]).count("n/a") == 6
+
+
+def test_a_file_that_cannot_be_drawn_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(JSBenchError, match=r"x\.docx cannot be drawn: .*expected a name that ends in \.png"):
+        plot([evaluation(a=1)], ["a"], tmp_path / "x.docx")
+    (tmp_path / "file").touch()
+    with pytest.raises(JSBenchError, match="cannot write"):
+        plot([evaluation(a=1)], ["a"], tmp_path / "file" / "x.png")
+
+
+def test_without_matplotlib_the_line_names_what_brings_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+
+    with pytest.raises(JSBenchError, match=r"pip install 'pytest-jsbench\[plot\]'"):
+        plot([evaluation(a=1)], ["a"], tmp_path / "x.png")

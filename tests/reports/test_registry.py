@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.core.errors import ExportError
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports.registry import find
+from tests import examples
+from tests.examples import record
+from tests.packages import install
+
+OWN = """
+from pathlib import Path
+
+
+def names(path, run, summary):
+    path.write_text("\\n".join(f"{record.key} {record.verdict.passed}" for record in run.records))
+
+
+def leaves(path, run, summary):
+    raise SystemExit(3)
+
+
+def elsewhere(path, run, summary):
+    return Path(path, "inner.txt")
+
+
+def broken(path, run, summary):
+    raise ValueError("no\\nroom \\x1b[31m")
+
+
+format = 3
+"""
+PROJECT = """
+[project]
+name = "exporting"
+version = "2.1"
+[project.entry-points."pytest_jsbench.exporters"]
+names = "jsbench_own_exporter:names"
+elsewhere = "jsbench_own_exporter:elsewhere"
+broken = "jsbench_own_exporter:broken"
+format = "jsbench_own_exporter:format"
+gone = "jsbench_own_exporter:gone"
+"""
+RUN = examples.run(record("a"), record("b", verdict=examples.VIOLATED))
+
+
+@pytest.fixture(autouse=True)
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "jsbench_own_exporter", raising=False)
+    install(tmp_path / "site", {"jsbench_own_exporter.py": OWN, "pyproject.toml": PROJECT}, monkeypatch)
+
+
+def test_the_built_in_format_has_a_name(tmp_path: Path) -> None:
+    written = find("every_eval_ever").write(tmp_path / "out", RUN, summarize(RUN))
+
+    assert json.loads(written.read_text())["model_info"]["id"]
+
+
+@pytest.mark.parametrize("name", ["names", "jsbench_own_exporter:names"])
+def test_an_installed_package_or_a_function_brings_a_format(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "new" / "names.txt"
+
+    assert find(name).write(path, RUN, summarize(RUN)) == path
+
+    assert path.read_text() == "simple::a True\nsimple::b False"
+
+
+def test_an_exporter_may_say_what_it_has_written(tmp_path: Path) -> None:
+    assert find("elsewhere").write(tmp_path, RUN, summarize(RUN)) == tmp_path / "inner.txt"
+
+
+def test_an_exporter_that_exits_does_not_end_the_run(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match=r"^exporter .* could not write .*: SystemExit: 3$"):
+        find("jsbench_own_exporter:leaves").write(tmp_path / "x", RUN, summarize(RUN))
+
+
+def test_an_exporter_that_breaks_is_one_line_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(ExportError) as caught:
+        find("broken").write(tmp_path / "x", RUN, summarize(RUN))
+
+    said = "exporter 'broken', jsbench_own_exporter:broken (package exporting 2.1), could not write"
+    assert str(caught.value).startswith(said)
+    assert str(caught.value).endswith("ValueError: no room \\x1b[31m")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("gone", "exporter 'gone': cannot import jsbench_own_exporter:gone (package exporting 2.1): AttributeError"),
+        ("format", "exporter 'format', jsbench_own_exporter:format (package exporting 2.1), is a int; expected"),
+        ("namse", "unknown exporter 'namse': did you mean 'names'? (one of broken, elsewhere, every_eval_ever, format"),
+        ("jsbench_own_exporter:nams", "exporter: jsbench_own_exporter has no 'nams': did you mean 'names'?"),
+    ],
+)
+def test_what_is_no_exporter_is_refused_in_one_line(name: str, said: str) -> None:
+    with pytest.raises(ExportError) as caught:
+        find(name)
+
+    assert str(caught.value).startswith(said)
+    assert "\n" not in str(caught.value)

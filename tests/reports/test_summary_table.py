@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_jsbench.core.cases import safe_name
+from pytest_jsbench.core.generations import FaultKind
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports.summary_table import decision_table, detail, details, keyword_table, table, tables
+from pytest_jsbench.runs.records import Record
+from tests import examples
+from tests.examples import record
+
+
+def lines(*records: Record) -> list[str]:
+    run = examples.run(*records)
+    return [*table(summarize(run)), *details(run, summarize(run))]
+
+
+def test_there_is_a_row_per_task_and_a_total() -> None:
+    shown = table(summarize(examples.run(record("a"), record("b", task="hard"))))
+
+    assert [line.split()[0] for line in shown if line[0] not in " -"] == ["Task", "simple", "hard", "total"]
+    assert shown[-3].split() == ["hard", "1.00", "±0.40", "1.00", "±0.40", "0.20", "80.00", "1.00", "0.80"]
+
+
+def test_a_long_task_name_keeps_its_place() -> None:
+    shown = lines(record(task=safe_name("\x1b[31m" + "x" * 500)))
+
+    assert all(len(line) <= 80 for line in shown)
+
+
+def test_two_tasks_are_never_cut_to_the_same() -> None:
+    names = ["exclusiveMaximum.of.all.numbers.in.it", "exclusiveMinimum.of.all.numbers.in.it"]
+    broken = record("b", verdict=examples.BROKEN, generation=examples.failed())
+    numbered = [f"{'x' * 60}{number}{'y' * 60}" for number in range(12)]
+
+    for tasks in (names, [f"{name}.and.more" for name in names], numbered):
+        shown = table(summarize(examples.run(*(record(task=task) for task in tasks), broken)))[3:-2]
+        assert all(len(line) <= 80 for line in shown)
+        assert len({line.split()[0] for line in shown}) == len(tasks) + 1
+
+
+def test_a_word_that_wrapping_puts_at_a_line_s_start_is_no_command() -> None:
+    for width in range(80):
+        shown = detail("warning", f"{'w' * width} ::error::x")
+        assert not [line for line in shown if line.lstrip().startswith("::")]
+
+
+def test_a_task_s_name_is_whole_where_there_is_room_and_else_cut_by_what_is_too_much() -> None:
+    task = "tests.test_invoices_of_all"
+    broken = record("b", verdict=examples.BROKEN, generation=examples.failed())
+
+    assert f"{task[:24]}…" in table(summarize(examples.run(record(task=task))))[3]
+    assert f"{task[:23]} " in table(summarize(examples.run(record(task=task[:23]))))[3]
+    crowded = table(summarize(examples.run(record(task=task), broken)))
+    assert crowded[3].startswith(f"{task[:14]}… ")
+    assert {len(line) for line in crowded[2:]} == {80}
+
+
+def test_every_line_fits_eighty_columns_whatever_went_wrong() -> None:
+    shown = lines(
+        record("a" * 100, task="JsonSchemaStore"),
+        record("b", task="WashingtonPost", verdict=examples.BROKEN, generation=examples.failed()),
+        record("c", verdict=examples.VIOLATED),
+        record("d", verdict=examples.HALLUCINATED),
+        record("e", verdict=examples.UNJUDGED),
+        record("f", verdict=examples.UNSUPPORTED, generation=examples.declined()),
+        record("g", verdict=examples.EXCLUDED),
+    )
+
+    assert max(map(len, shown)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ((), "pass rate  n/a (nothing was judged)"),
+        ((record(),), "failures   none"),
+        ((record(),), "tokens     30 in, 11 out"),
+        ((record(generation=examples.completion(tokens=None)),), "tokens     n/a in, n/a out"),
+        ((record(verdict=examples.EXCLUDED),), "excluded   1 case whose own schema is broken (skipped)"),
+        (
+            (record(verdict=examples.BROKEN, generation=examples.failed()),),
+            "errors     1 of 1 attempt (timeout 1): the figures are incomplete",
+        ),
+        (
+            (record(verdict=examples.UNJUDGED),),
+            "unjudged   1 answer that could not be judged: the figures are incomplete",
+        ),
+    ],
+)
+def test_what_the_table_does_not_say_is_said_below(records: tuple[Record, ...], expected: str) -> None:
+    assert expected in lines(*records)
+
+
+def test_disputed_verdicts_are_named_and_the_rest_counted() -> None:
+    shown = lines(*(record(f"c{number}", verdict=examples.DISPUTED) for number in range(7)))
+
+    at = shown.index(next(line for line in shown if line.startswith("disputed")))
+    text = " ".join(line.strip() for line in shown[at : at + 3])
+    assert "7 verdicts on which the two validators disagree: simple::c0, simple::c1," in text
+    assert "simple::c4, and 2 more" in text
+    assert "simple::c5" not in text
+
+
+def test_the_breakdown_has_a_row_per_keyword_most_failures_first() -> None:
+    run = examples.run(
+        record("a", schema={"type": "object", "properties": {"n": {"minimum": 0}}}, verdict=examples.VIOLATED),
+        record("b", schema={"type": "object"}),
+    )
+
+    shown = keyword_table(summarize(run))
+
+    assert [line.split()[:3] for line in shown[3:]] == [
+        ["minimum", "1", "1"],
+        ["type", "0", "2"],
+        ["properties", "0", "1"],
+    ]
+    assert max(map(len, shown)) <= 80
+
+
+def test_the_cost_is_said_where_it_is_known_and_why_not_where_it_should_be() -> None:
+    run = examples.run(record())
+    summary = summarize(run)
+    paid = replace(summary, total=replace(summary.total, cost=1234.5))
+
+    assert "cost       $1,234.5000" in details(run, paid)
+    assert "cost       n/a (no price)" in details(run, replace(summary, cost_problem="no price"))
+    assert not any(line.startswith("cost") for line in details(run, summary))
+
+
+def test_decisions_have_a_table_of_their_own() -> None:
+    summary = summarize(
+        examples.run(
+            record("a", verdict=examples.DECIDED_WRONGLY, generation=examples.decided("v0")),
+            record("b", task="hard", verdict=examples.BROKEN, generation=examples.failed(FaultKind.CRASH)),
+        )
+    )
+
+    shown = decision_table(summary)
+
+    assert max(map(len, shown)) <= 80
+    assert [line.split() for line in shown if line.startswith(("simple", "hard"))] == [
+        ["simple", "1.00", "±0.40", "1/2", "=", "0.500", "0/2", "=", "0.000", "10.00", "0"],
+        ["hard", "0.00", "±0.40", "n/a", "n/a", "n/a", "1"],
+    ]
+    labelled = replace(examples.run(), metadata=examples.metadata(dataset={"labelled": True}))
+    assert not [line for line in details(labelled, summary) if line.startswith("tokens")]
+    assert tables(labelled, summary) == shown
+
+
+def test_repeated_attempts_are_said_by_case_and_the_flakiest_come_first() -> None:
+    verdicts = {
+        "steady": [examples.PASSED] * 4,
+        "mostly": [examples.PASSED] * 3 + [examples.VIOLATED],
+        "even": [examples.PASSED, examples.VIOLATED] * 2,
+        "broke": [examples.PASSED] * 3 + [examples.BROKEN],
+        "never": [examples.VIOLATED] * 4,
+    }
+    records = [
+        replace(record(name, verdict=verdict), repeat=repeat)
+        for name, several in verdicts.items()
+        for repeat, verdict in enumerate(several)
+    ]
+
+    text = " ".join(" ".join(lines(*records)).split())
+
+    assert "repeats every attempt of a case passed (pass^k) 1/5 = 0.200 (0.036 to 0.624)," in text
+    assert "at least one (pass@k) 4/5 = 0.800 (0.376 to 0.964)" in text
+    assert "flaky 2 cases passed at times only: simple::even 2/4, simple::mostly 3/4" in text

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.core.errors import ClassifierError
+from pytest_jsbench.runner.classifiers import Classifier, classify, find
+from pytest_jsbench.runs.records import Record
+from tests import examples
+from tests.examples import record
+from tests.packages import install
+
+OWN = """
+def negative(record):
+    return "negative_number" if record.verdict.keyword == "minimum" else None
+
+
+kinds = ["a"]
+"""
+PROJECT = """
+[project]
+name = "classifying"
+version = "2.1"
+[project.entry-points."pytest_jsbench.classifiers"]
+negative = "jsbench_own_classifier:negative"
+kinds = "jsbench_own_classifier:kinds"
+gone = "jsbench_own_classifier:gone"
+"""
+FAILED = record("a", verdict=examples.VIOLATED, schema={"type": "object"})
+
+
+def classifier(function: object, name: str = "mine") -> Classifier:
+    return Classifier(name=name, origin="a test", function=function)  # type: ignore[arg-type]  # some are none
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "jsbench_own_classifier", raising=False)
+    install(tmp_path / "site", {"jsbench_own_classifier.py": OWN, "pyproject.toml": PROJECT}, monkeypatch)
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize("name", ["negative", "jsbench_own_classifier:negative"])
+def test_an_installed_package_or_a_function_classifies(name: str) -> None:
+    assert classify(FAILED, [find(name)]).record == replace(FAILED, codes=("negative_number",))
+
+
+def test_codes_of_several_classifiers_add_up_each_once() -> None:
+    given = iter(["b", None, "a", "b"])
+
+    found = classify(FAILED, [classifier(lambda _: next(given))] * 4)
+
+    assert found.record.codes == ("b", "a")
+    assert found.errors == ()
+
+
+@pytest.mark.parametrize("attempt", [record("a"), record("a", verdict=examples.EXCLUDED)], ids=["passed", "excluded"])
+def test_what_did_not_fail_is_shown_to_no_classifier_and_has_no_code(attempt: Record) -> None:
+    asked: list[Record] = []
+
+    found = classify(replace(attempt, codes=("of_an_earlier_verdict",)), [classifier(asked.append)])
+
+    assert found.record == attempt
+    assert asked == []
+
+
+def test_a_classifier_cannot_change_the_record() -> None:
+    def meddle(seen: Record) -> str:
+        assert isinstance(seen.schema, dict)
+        seen.schema.clear()
+        return "meddled"
+
+    found = classify(FAILED, [classifier(meddle)])
+
+    assert found.record == replace(FAILED, codes=("meddled",))
+    assert found.record.schema == {"type": "object"}
+
+
+def refuse(_: Record) -> str:
+    raise ValueError("no\nmood \x1b[31m")
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+def despair(_: Record) -> str:
+    raise Unspeakable
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (despair, "raised Unspeakable"),
+        (lambda _: Unspeakable(), "gave a Unspeakable; expected None or a code"),
+        (lambda _: sys.exit(3), "raised SystemExit: 3"),
+        (lambda _: pytest.skip("not mine"), "raised Skipped: not mine"),
+        (refuse, "raised ValueError: no mood \\x1b[31m"),
+        (lambda _: 3, "gave 3; expected None or a code such as 'refusal_in_german', and none of the failure types"),
+        (lambda _: "Bad Code", "gave 'Bad Code'; expected None or a code"),
+        (lambda _: "truncated", "gave 'truncated'; expected None or a code"),
+        (lambda _: "x" * 65, "expected None or a code"),
+    ],
+)
+def test_a_classifier_that_breaks_loses_no_record_and_no_other_code(function: object, said: str) -> None:
+    found = classify(FAILED, [classifier(function), classifier(lambda _: "fine")])
+
+    assert found.record == replace(FAILED, codes=("fine",))
+    (error,) = found.errors
+    assert error.startswith("classifier 'mine', a test, ")
+    assert said in error
+    assert "\n" not in error
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("gone", "classifier 'gone': cannot import jsbench_own_classifier:gone (package classifying 2.1): Attribute"),
+        ("kinds", "classifier 'kinds', jsbench_own_classifier:kinds (package classifying 2.1), is a list; expected a"),
+        (
+            "negativ",
+            "unknown classifier 'negativ': did you mean 'negative'? (one of gone, kinds, negative), or package.",
+        ),
+        ("jsbench_own_classifier:x", "classifier: jsbench_own_classifier has no 'x': "),
+    ],
+)
+def test_what_is_no_classifier_is_refused_in_one_line(name: str, said: str) -> None:
+    with pytest.raises(ClassifierError) as caught:
+        find(name)
+
+    assert str(caught.value).startswith(said)
+    assert "\n" not in str(caught.value)
+
+
+def test_without_any_installed_the_way_to_ones_own_is_said() -> None:
+    with pytest.raises(ClassifierError, match=r"^unknown classifier 'german': expected package\.module:function, for"):
+        find("german")

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Schema
+from pytest_jsbench.core.generations import CallError, Decided, Declined, DeclineReason, Failed, FaultKind
+from pytest_jsbench.datasets.labelled import Instance
+from pytest_jsbench.engines.base import Acceptance
+from pytest_jsbench.runner.labelled import AcceptanceRunner
+from pytest_jsbench.verdicts import FailureType, Judge
+
+KEY = CaseKey(task="simple", id="number")
+CASE = Case(key=KEY, schema={"type": "integer"})
+INSTANCES = [Instance(id="v", valid=True, text="1"), Instance(id="i", valid=False, text='"1"')]
+
+
+@dataclass(kw_only=True)
+class Grammar:
+    """Does what it is told to."""
+
+    answer: Callable[[Any, Sequence[str]], Acceptance | Declined]
+    asked: int = 0
+
+    def accepts(self, schema: Schema, texts: Sequence[str]) -> Acceptance | Declined:
+        self.asked += 1
+        return self.answer(schema, texts)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge() as judge:
+        yield judge
+
+
+def always(*accepted: bool) -> Grammar:
+    return Grammar(answer=lambda _schema, _texts: Acceptance(accepted=accepted, grammar_compilation=0.25))
+
+
+def test_each_decision_is_held_against_its_label(judge: Judge) -> None:
+    record = AcceptanceRunner(acceptor=always(True, True), judge=judge).attempt(CASE, INSTANCES, planned_at=0.0)
+    assert isinstance(record.generation, Decided)
+    assert [(one.id, one.valid, one.accepted) for one in record.generation.decisions] == [
+        ("v", True, True),
+        ("i", False, True),
+    ]
+    assert record.generation.timing.grammar_compilation == 0.25
+    assert record.verdict.failure_type is FailureType.WRONG_DECISION
+    assert (record.key, record.schema, record.prompt) == (KEY, CASE.schema, None)
+    assert record.queue_s is not None
+
+
+def test_a_grammar_that_is_right_about_all_passes(judge: Judge) -> None:
+    assert AcceptanceRunner(acceptor=always(True, False), judge=judge).attempt(CASE, INSTANCES).verdict.passed
+
+
+def test_a_grammar_that_cannot_be_made_is_the_engines_word(judge: Judge) -> None:
+    declined = Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message="no integers")
+    record = AcceptanceRunner(acceptor=Grammar(answer=lambda *_: declined), judge=judge).attempt(CASE, INSTANCES)
+    assert record.generation == declined
+    assert record.verdict.failure_type is FailureType.UNSUPPORTED_SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (CallError(FaultKind.HANG, "too long"), FaultKind.HANG, "too long"),
+        (ZeroDivisionError("oh"), FaultKind.ENGINE, "ZeroDivisionError: oh"),
+    ],
+)
+def test_what_breaks_is_the_cases_outcome(judge: Judge, error: Exception, kind: FaultKind, message: str) -> None:
+    def answer(schema: Any, texts: Sequence[str]) -> Acceptance:
+        raise error
+
+    record = AcceptanceRunner(acceptor=Grammar(answer=answer), judge=judge).attempt(CASE, INSTANCES)
+    assert record.generation == Failed(kind=kind, message=message)
+
+
+def test_a_grammar_that_changes_the_schema_changes_its_copy(judge: Judge) -> None:
+    def answer(schema: Any, texts: Sequence[str]) -> Acceptance:
+        schema.clear()
+        return Acceptance(accepted=(True, False), grammar_compilation=0.1)
+
+    record = AcceptanceRunner(acceptor=Grammar(answer=answer), judge=judge).attempt(CASE, INSTANCES)
+    assert record.schema == {"type": "integer"}
+
+
+@pytest.mark.parametrize(
+    "case", [BrokenCase(key=KEY, problem="not JSON"), Case(key=KEY, schema={"type": "intger"})], ids=["row", "schema"]
+)
+def test_nothing_is_asked_where_the_schema_is_broken(judge: Judge, case: Case | BrokenCase) -> None:
+    grammar = always(True, True)
+    record = AcceptanceRunner(acceptor=grammar, judge=judge).attempt(case, INSTANCES)
+    assert record.excluded
+    assert grammar.asked == 0

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.core.generations import Usage
+from pytest_jsbench.runner.rate_limits import Admission, Estimate, Permit, RateLimits, Refused
+from pytest_jsbench.runs.records import MissingReason
+
+#: 100 tokens in, at most 1,000 out, over after a minute
+ESTIMATE = Estimate(input_tokens=100, output_tokens=1000, seconds=60)
+
+
+def price(usage: Usage) -> float | None:
+    """One cent for each thousand tokens."""
+    return None if usage.total_tokens is None else usage.total_tokens / 100_000
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "limits.db"
+
+
+class Two:
+    """Two processes' admissions on one file."""
+
+    def __init__(self, path: Path, limits: RateLimits) -> None:
+        self.both = (Admission(path, limits, price=price), Admission(path, limits, price=price))
+
+    def enter(self, number: int, estimate: Estimate = ESTIMATE) -> Permit:
+        return self.both[number % 2].enter(lambda: estimate)
+
+
+@pytest.fixture
+def close() -> Iterator[list[Admission]]:
+    opened: list[Admission] = []
+    yield opened
+    for admission in opened:
+        admission.close()
+
+
+def test_without_limits_nothing_is_estimated_and_nothing_is_written(path: Path) -> None:
+    def never() -> Estimate:
+        raise AssertionError
+
+    admission = Admission(path, RateLimits())
+    admission.settle(admission.enter(never), Usage(input_tokens=1, output_tokens=1))
+    admission.close()
+
+    assert not path.exists()
+
+
+def test_requests_are_spaced_over_all_processes(path: Path, close: list[Admission]) -> None:
+    two = Two(path, RateLimits(requests_per_minute=600))
+    close += two.both
+    start = time.monotonic()
+
+    permits = [two.enter(number) for number in range(14)]
+
+    # a second's worth at once, then one each tenth of a second
+    assert 0.25 < time.monotonic() - start < 5
+    assert sum(permit.waited for permit in permits[:10]) < 0.2
+    assert sum(permit.waited for permit in permits[11:]) > 0.2
+
+
+def test_tokens_that_were_not_used_are_given_back(path: Path, close: list[Admission]) -> None:
+    # a thousand a second: each call reserves 1,100, the first one gives 1,000 of them back
+    two = Two(path, RateLimits(tokens_per_minute=60_000))
+    close += two.both
+    two.both[0].settle(two.enter(0), Usage(input_tokens=100, output_tokens=0))
+
+    assert two.enter(1).waited < 0.05
+    assert two.enter(0).waited > 0.05
+
+
+def test_after_some_calls_their_mean_is_reserved(path: Path, close: list[Admission]) -> None:
+    two = Two(path, RateLimits(tokens_per_minute=6_000_000))
+    close += two.both
+    for number in range(8):
+        two.both[number % 2].settle(two.enter(number), Usage(input_tokens=100, output_tokens=50))
+
+    assert two.enter(0).tokens == 150
+
+
+def test_no_call_is_made_that_could_pass_the_most_that_a_run_may_cost(path: Path, close: list[Admission]) -> None:
+    two = Two(path, RateLimits(max_cost=0.03))
+    close += two.both
+    two.both[0].settle(two.enter(0), Usage(input_tokens=500, output_tokens=500))
+    two.both[1].settle(two.enter(1), Usage(input_tokens=500, output_tokens=500))
+
+    with pytest.raises(Refused, match=r"--jsbench-max-cost=0\.03 would be passed") as refused:
+        two.enter(0)
+
+    assert refused.value.reason is MissingReason.LIMIT
+    assert two.both[0].spent() == pytest.approx(0.02)
+    # a smaller one would fit, but which cases are run must not depend on their size
+    with pytest.raises(Refused):
+        two.enter(1, Estimate(input_tokens=1, output_tokens=1, seconds=60))
+
+
+def test_what_was_paid_beside_the_calls_leaves_less_for_them(path: Path, close: list[Admission]) -> None:
+    admission = Admission(path, RateLimits(max_cost=0.05), price=price)
+    close.append(admission)
+    admission.spend(0.035)
+
+    permit = admission.enter(lambda: ESTIMATE)
+    admission.settle(permit, Usage(input_tokens=100, output_tokens=900))
+
+    with pytest.raises(Refused, match=r"--jsbench-max-cost=0\.05 would be passed"):
+        admission.enter(lambda: ESTIMATE)
+    assert admission.spent() == pytest.approx(0.045)
+
+
+def test_a_call_waits_for_those_in_flight_to_say_what_they_cost(path: Path, close: list[Admission]) -> None:
+    two = Two(path, RateLimits(max_cost=0.02))
+    close += two.both
+    in_flight = two.enter(0)
+    timer = threading.Timer(0.1, two.both[0].settle, [in_flight, Usage(input_tokens=50, output_tokens=50)])
+    timer.start()
+
+    assert two.enter(1).waited > 0.05
+    timer.join()
+
+
+def test_usage_that_is_not_reported_costs_what_was_reserved(path: Path, close: list[Admission]) -> None:
+    two = Two(path, RateLimits(max_cost=1))
+    close += two.both
+    two.both[0].settle(two.enter(0), Usage())
+
+    assert two.both[1].spent() == pytest.approx(0.011)
+
+
+def test_what_a_dead_process_had_reserved_counts_as_spent_when_its_call_is_over(
+    path: Path, close: list[Admission]
+) -> None:
+    two = Two(path, RateLimits(max_cost=0.02))
+    close += two.both
+    lost = two.enter(0, Estimate(input_tokens=100, output_tokens=1000, seconds=0))
+
+    small = Estimate(input_tokens=100, output_tokens=100, seconds=60)
+    two.both[1].settle(two.enter(1, small), Usage(input_tokens=0, output_tokens=0))
+    assert two.both[1].spent() == pytest.approx(0.011)
+    # and if it was alive after all, it is not counted twice
+    two.both[0].settle(lost, Usage(input_tokens=100, output_tokens=100))
+    assert two.both[1].spent() == pytest.approx(0.002)
+
+
+def test_who_is_told_to_wait_makes_all_wait(path: Path, close: list[Admission]) -> None:
+    two = Two(path, RateLimits())
+    close += two.both
+    assert two.enter(1).waited == 0
+    two.both[0].pause(0.15)
+
+    assert two.enter(1).waited > 0.1
+
+
+def test_who_waits_is_woken_and_refused_when_the_session_ends(path: Path) -> None:
+    admission = Admission(path, RateLimits())
+    admission.pause(60)
+    timer = threading.Timer(0.05, admission.stop)
+    timer.start()
+    start = time.monotonic()
+
+    with pytest.raises(Refused) as refused:
+        admission.enter(lambda: ESTIMATE)
+
+    assert refused.value.reason is MissingReason.STOPPED
+    assert time.monotonic() - start < 5
+    timer.join()
+    admission.close()
+
+
+def test_a_call_that_ends_after_the_session_is_nobodys_business(path: Path) -> None:
+    admission = Admission(path, RateLimits(max_cost=1), price=price)
+    permit = admission.enter(lambda: ESTIMATE)
+    admission.close()
+
+    admission.settle(permit, Usage(input_tokens=1, output_tokens=1))
+    admission.pause(1)
+
+
+def test_processes_that_cannot_see_each_other_share_evenly() -> None:
+    limits = RateLimits(requests_per_minute=60, tokens_per_minute=None, max_cost=1.0)
+
+    assert limits.shared_by(4) == RateLimits(requests_per_minute=15, tokens_per_minute=None, max_cost=0.25)

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import errno
+import json
+import threading
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.core.errors import JournalError, RecordError
+from pytest_jsbench.runs import journal
+from pytest_jsbench.runs.journal import Journal, JournalContent, read
+from tests import examples
+from tests.examples import record
+
+
+def test_what_is_appended_is_on_disk_at_once(tmp_path: Path) -> None:
+    book = Journal(tmp_path / "records.jsonl", examples.metadata())
+    book.append(examples.record("a"))
+
+    content = journal.read(book.path)
+
+    assert content.metadata == examples.metadata()
+    assert content.records == (examples.record("a"),)
+    book.close()
+
+
+def test_threads_do_not_tear_each_others_lines(tmp_path: Path) -> None:
+    book = Journal(tmp_path / "records.jsonl", examples.metadata())
+
+    def write(worker: int) -> None:
+        for number in range(50):
+            book.append(examples.record(f"{worker}-{number}"))
+
+    threads = [threading.Thread(target=write, args=(worker,)) for worker in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    book.close()
+
+    ids = {record.key.id for record in journal.read(book.path).records}
+    assert ids == {f"{worker}-{number}" for worker in range(4) for number in range(50)}
+
+
+def test_a_file_of_the_version_before_codes_and_batches_is_read(tmp_path: Path) -> None:
+    old, header = record("a").to_dict(), examples.metadata().to_dict()
+    del old["codes"], header["classifiers"]
+    lines = [{"type": "run", "records_version": "1.0", "run": header}, old]
+    (tmp_path / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    content = read(tmp_path / "records.jsonl")
+
+    assert content == JournalContent(metadata=examples.metadata(), records=(record("a"),), warnings=())
+
+
+def test_a_torn_last_line_is_skipped_with_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    journal.write(path, examples.metadata(), [examples.record("a"), examples.record("b")])
+    path.write_text(path.read_text()[:-40])
+
+    content = journal.read(path)
+
+    assert [record.key.id for record in content.records] == ["a"]
+    assert len(content.warnings) == 1
+    assert f"{path}:3" in content.warnings[0]
+
+
+def test_a_broken_line_in_the_middle_is_an_error_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    journal.write(path, examples.metadata(), [examples.record("a")])
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([lines[0], "{oops", lines[1]]))
+
+    with pytest.raises(RecordError, match=r"records\.jsonl:2: "):
+        journal.read(path)
+
+
+def test_a_lone_surrogate_is_kept_and_the_file_stays_ascii(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    record = examples.record(generation=examples.completion('"\ud800\u2028"'))
+
+    journal.write(path, examples.metadata(), [record])
+
+    assert path.read_bytes().isascii()
+    assert journal.read(path).records == (record,)
+
+
+def test_a_disk_that_takes_nothing_is_one_line(tmp_path: Path) -> None:
+    book = Journal(tmp_path / "missing" / "records.jsonl", examples.metadata())
+
+    with pytest.raises(JournalError, match="the record of simple::order is not on disk"):
+        book.append(examples.record())
+
+
+class TakesHalf(FileIO):
+    """A file on a disk that fills up in the middle of a line, and has room again after that."""
+
+    full = True
+
+    def write(self, data: Any) -> int:
+        if not self.full:
+            return super().write(data)
+        if self.tell() > self.start:
+            self.full = False
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(bytes(data)[:20])
+
+    start = 0
+
+
+def test_half_a_line_is_taken_back_so_that_the_next_one_is_whole(tmp_path: Path) -> None:
+    book = Journal(tmp_path / "records.jsonl", examples.metadata())
+    book.append(examples.record("a"))
+    book.close()
+    book._file = TakesHalf(book.path, "ab")
+    book._file.start = book.path.stat().st_size
+
+    with pytest.raises(JournalError, match="the record of simple::b is not on disk"):
+        book.append(examples.record("b"))
+    book.append(examples.record("c"))
+    book.close()
+
+    content = journal.read(book.path)
+    assert [record.key.id for record in content.records] == ["a", "c"]
+    assert content.warnings == ()
+
+
+def test_a_file_that_is_gone_on_with_has_one_header(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        book = Journal(tmp_path / "records.jsonl", examples.metadata())
+        book.append(examples.record(name))
+        book.close()
+
+    assert (tmp_path / "records.jsonl").read_text().count('"type":"run"') == 1
+
+
+@pytest.mark.parametrize("line", [b"\xff\xfe", b"[" * 100_000])
+def test_a_file_of_something_else_is_an_error_and_no_traceback(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(line + b"\n" + line + b"\n")
+
+    with pytest.raises((JournalError, RecordError), match=r"records\.jsonl"):
+        journal.read(path)

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from importlib.resources import files
+from typing import Any
+
+import jsonschema
+import pytest
+
+from pytest_jsbench.core.errors import RecordError
+from pytest_jsbench.core.generations import FaultKind, GenerationParams, ResponseFormat, Sent
+from pytest_jsbench.runs.records import RECORDS_VERSION, AnsweredBy, AskedBy, Record, RunMetadata
+from tests import examples
+
+RECORDS = [
+    examples.record(),
+    examples.record(verdict=examples.VIOLATED, generation=examples.completion(ttft=None, tokens=None)),
+    examples.record(verdict=examples.HALLUCINATED, schema={"type": "object"}),
+    examples.record(generation=examples.batched()),
+    examples.record(verdict=examples.UNSUPPORTED, generation=examples.declined()),
+    examples.record(verdict=examples.BROKEN, generation=examples.failed()),
+    examples.record(verdict=examples.BROKEN, generation=examples.failed(FaultKind.HANG)),
+    examples.record(verdict=examples.DECIDED_WRONGLY, generation=examples.decided("v0", "i1")),
+    examples.record(verdict=examples.EXCLUDED),
+    replace(
+        examples.record(),
+        asked_by=AskedBy(test="tests/test_a.py::test_it", terms="sha256:0", line=3),
+        answered_by=AnsweredBy(engine="local", model="m"),
+        params=GenerationParams(max_tokens=64, temperature=0.0, seed=5, timeout=3.0),
+        generation=replace(
+            examples.completion(),
+            sent=Sent(response_format=ResponseFormat.TEXT, asked_otherwise="seed was 4, is 5"),
+        ),
+    ),
+]
+
+
+def line_validator() -> jsonschema.Draft202012Validator:
+    schema = json.loads(files("pytest_jsbench.formats").joinpath("records.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_a_record_survives_json(record: Record) -> None:
+    assert Record.from_dict(json.loads(json.dumps(record.to_dict()))) == record
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_a_line_conforms_to_the_published_schema(record: Record) -> None:
+    line_validator().validate(record.to_dict())
+
+
+def test_the_header_conforms_to_the_published_schema() -> None:
+    line_validator().validate({"type": "run", "records_version": RECORDS_VERSION, "run": examples.metadata().to_dict()})
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"verdict": {}},
+        {"generation": {"type": "guess"}},
+        {"prompt": {"messages": []}},
+        {"schema_digest": "md5:0"},
+    ],
+)
+def test_the_published_schema_refuses_what_is_not_a_record(broken: dict[str, Any]) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        line_validator().validate(examples.record().to_dict() | broken)
+
+
+def test_a_reader_ignores_fields_of_a_later_version() -> None:
+    data = examples.record().to_dict() | {"mood": "fine"}
+
+    assert Record.from_dict(data) == examples.record()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{}, {"verdict": {}}, examples.record().to_dict() | {"generation": {"type": "guess"}}],
+)
+def test_what_is_not_a_record_is_said_so(broken: dict[str, Any]) -> None:
+    with pytest.raises(RecordError, match="not a record of pytest-jsbench"):
+        Record.from_dict(broken)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("task", 7, "task is not a string"),
+        ("repeat", "1", "repeat is not a whole number"),
+        ("repeat", True, "repeat is not a whole number"),
+        ("schema", "{}", "schema is not an object or a boolean or null"),
+        ("timing", {"tgt": "1"}, "tgt is not a number"),
+        ("text", 5, "text is not a string"),
+        ("usage", {"input_tokens": "30"}, "input_tokens is not a whole number or null"),
+        ("message", None, "message is not a string"),
+    ],
+)
+def test_a_field_of_another_type_is_named(field: str, value: object, said: str) -> None:
+    data = examples.record(verdict=examples.VIOLATED).to_dict()
+    holder = next(part for part in (data, data["generation"], data["verdict"]) if field in part)
+    holder[field] = value
+
+    with pytest.raises(RecordError, match=said):
+        Record.from_dict(data)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("model", 5), ("dataset", "x"), ("started_at", "yesterday"), ("plan", {"simple": "abc"})]
+)
+def test_a_header_with_a_field_of_another_type_is_refused(field: str, value: object) -> None:
+    with pytest.raises(RecordError, match="not the header of a run"):
+        RunMetadata.from_dict(examples.metadata().to_dict() | {field: value})
+
+
+def test_metadata_survive_json() -> None:
+    metadata = examples.metadata(details={"bounded": True})
+
+    assert RunMetadata.from_dict(json.loads(json.dumps(metadata.to_dict()))) == metadata
+
+
+def test_metadata_without_an_engine_are_refused() -> None:
+    with pytest.raises(RecordError, match="not the header of a run"):
+        RunMetadata.from_dict({"run_id": "x"})

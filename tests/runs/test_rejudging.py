@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.adaptation import Change
+from pytest_jsbench.cli.main import main
+from pytest_jsbench.runs import journal
+from pytest_jsbench.runs.rejudging import judge_again
+from pytest_jsbench.verdicts import FailureType, Judge, Note
+from tests import examples
+from tests.examples import record
+
+SCHEMA = {"type": "object", "properties": {"n": {"minimum": 5}}}
+WIDENED = Change(kind="widened", keyword="minimum", path="/properties/n", note="left out")
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge() as judge:
+        yield judge
+
+
+def test_an_answer_that_breaks_what_was_left_out_keeps_its_note_in_a_run_and_on_the_command_line(
+    judge: Judge, tmp_path: Path
+) -> None:
+    widened = replace(record("a", schema=SCHEMA, verdict=examples.VIOLATED), changes=(WIDENED,))
+    journal.write(tmp_path / "records.jsonl", examples.metadata(), [widened])
+    out = io.StringIO()
+
+    main(["judge", str(tmp_path), "--json"], out=out)
+
+    assert judge_again(widened, judge).verdict.notes == (Note.ADAPTATION_LOSS,)
+    assert json.loads(out.getvalue())["notes"] == ["adaptation_loss"]
+
+
+def test_what_was_not_left_out_or_is_not_broken_has_no_such_note(judge: Judge) -> None:
+    other = replace(record("a", schema=SCHEMA), changes=(replace(WIDENED, keyword="maximum"),))
+    kept = replace(record("a", schema=SCHEMA), changes=(replace(WIDENED, kind="tightened"),))
+    passed = replace(record("a", schema=True), changes=(WIDENED,))
+
+    assert [judge_again(one, judge).verdict.notes for one in (other, kept, passed)] == [(), (), ()]
+
+
+def test_what_was_never_asked_stays_as_it_is(judge: Judge) -> None:
+    excluded = record("a", verdict=examples.EXCLUDED)
+
+    assert judge_again(excluded, judge) is excluded
+    assert excluded.verdict.failure_type is FailureType.INVALID_SCHEMA

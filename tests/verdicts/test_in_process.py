@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.verdicts import FailureType, JudgePolicy, Note, SecondOpinion, Verdict
+from pytest_jsbench.verdicts.in_process import InProcessJudge
+
+OPEN = {"type": "object", "properties": {"a": {"type": "integer"}}}
+CLOSED = {**OPEN, "additionalProperties": False}
+
+
+def judge(schema: Any, text: str, *, truncated: bool = False, **policy: Any) -> Verdict:
+    judge = InProcessJudge(JudgePolicy(**{"validator": "jsonschema-rs", **policy}))
+    *_, verdict = judge.judge(json.dumps(schema), text, truncated=truncated)
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "failure_type", "valid"),
+    [
+        (OPEN, '{"a": 1}', None, True),
+        (OPEN, '{"a": 1, "b": 2}', "hallucination", True),
+        (CLOSED, '{"a": 1, "b": 2}', "hallucination", False),
+        ({"anyOf": [CLOSED, {"type": "null"}]}, '{"a": 1, "b": 2}', "hallucination", False),
+        (CLOSED, '{"a": "x", "b": 2}', "schema_violation", False),
+        (OPEN, '{"a": "x", "b": 2}', "schema_violation", False),
+        ({**OPEN, "minProperties": 2}, '{"a": 1, "b": 2}', "hallucination", True),
+        ({**CLOSED, "minProperties": 2}, '{"a": 1, "b": 2}', "schema_violation", False),
+        ({**OPEN, "required": ["b"], "additionalProperties": False}, '{"b": 1}', "schema_violation", False),
+    ],
+)  # fmt: skip
+def test_invented_fields_are_a_hallucination_where_nothing_else_is_wrong(
+    schema: Any, text: str, failure_type: str | None, valid: bool
+) -> None:
+    verdict = judge(schema, text)
+    assert (verdict.failure_type, verdict.valid) == (failure_type, valid)
+    assert bool(verdict.violations) is not valid
+
+
+@pytest.mark.parametrize(
+    ("schema", "failure_type", "passed"),
+    [(OPEN, None, True), (CLOSED, "hallucination", False)],
+)
+def test_allowed_fields_pass_only_where_the_schema_lets_them(
+    schema: Any, failure_type: str | None, passed: bool
+) -> None:
+    verdict = judge(schema, '{"a": 1, "b": 2}', extra_fields="allow")
+    assert (verdict.failure_type, verdict.passed) == (failure_type, passed)
+    assert verdict.extra_fields == ("$.b",)
+
+
+def test_an_ignored_field_passes_where_it_may_stand_and_violates_where_it_may_not() -> None:
+    text = '{"$schema": "x", "a": 1}'
+    assert judge(OPEN, text).failure_type is FailureType.HALLUCINATION
+    assert judge(OPEN, text, ignored_fields=("$schema",)).passed
+    assert judge(CLOSED, text, ignored_fields=("$schema",)).failure_type is FailureType.SCHEMA_VIOLATION
+
+
+def test_a_broken_schema_comes_before_a_broken_answer() -> None:
+    assert judge({"type": "text"}, "so", truncated=True).failure_type is FailureType.INVALID_SCHEMA
+
+
+@pytest.mark.parametrize("text", ["", '{"a": 1', "Let me think", '{"a": 1} and so', "[" * 5000])
+def test_an_incomplete_text_at_the_token_limit_is_truncated(text: str) -> None:
+    assert judge(OPEN, text, truncated=True).failure_type is FailureType.TRUNCATED
+    assert judge(OPEN, text).failure_type is FailureType.SYNTAX_ERROR
+
+
+@pytest.mark.parametrize(
+    ("text", "failure_type"),
+    [
+        ('{"a": 1}', None),
+        ('```json\n{"a": 1}', None),
+        ('{"a": "x"}', "schema_violation"),
+        ('{"b": 1}', "hallucination"),
+    ],
+)
+def test_a_complete_document_at_the_token_limit_is_judged(text: str, failure_type: str | None) -> None:
+    assert judge(OPEN, text, truncated=True).failure_type == failure_type
+
+
+def test_notes_are_kept_whatever_the_verdict() -> None:
+    assert judge(OPEN, '```\n{"a": 1, "a": 2}\n```').notes == (Note.FENCED, Note.DUPLICATE_KEYS)
+    assert judge(OPEN, '```\n{"a": "x"}').notes == (Note.UNCLOSED_FENCE,)
+    assert judge(OPEN, "```\nso\n```").notes == (Note.FENCED,)
+
+
+def test_the_verdict_comes_first_and_its_details_after_it() -> None:
+    steps = list(InProcessJudge(JudgePolicy()).judge(json.dumps(OPEN), '{"a": "x"}', truncated=False))
+    assert {step.failure_type for step in steps} == {FailureType.SCHEMA_VIOLATION}
+    assert [len(step.violations) for step in steps] == [0, 1, 1, 1]
+    assert [step.second_opinion for step in steps] == [*[SecondOpinion.UNDECIDED] * 3, SecondOpinion.AGREES]
+
+
+def test_a_schema_is_compiled_once_for_inspection_and_all_answers() -> None:
+    judge = InProcessJudge(JudgePolicy())
+    text = json.dumps(OPEN)
+    assert judge.inspect(text) is None
+    first = judge._compiled(text)
+    list(judge.judge(text, "{}", truncated=False))
+    assert judge._compiled(text) is first
+    assert judge._compiled.cache_info().misses == 1

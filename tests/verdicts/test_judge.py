@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+from pytest_jsbench import verdicts
+from pytest_jsbench.fixture.conformance import judge
+from pytest_jsbench.verdicts import Judge, JudgePolicy
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
+
+
+def test_the_convenience_keeps_one_judge_for_each_policy() -> None:
+    assert judge(SCHEMA, '{"a": 1}').passed
+    assert judge(SCHEMA, '{"b": 1}').failure_type == "hallucination"
+    assert judge(SCHEMA, '{"b": 1}', policy=JudgePolicy(extra_fields="allow")).passed
+    assert judge(SCHEMA, '{"a": 1', truncated=True).failure_type == "truncated"
+
+
+def test_the_versions_name_all_that_took_part(judge: Judge) -> None:
+    assert judge.versions == {
+        "judge": verdicts.JUDGE_VERSION,
+        "jsonschema-rs": version("jsonschema-rs"),
+        "jsonschema": version("jsonschema"),
+        "python": sys.version.split()[0],
+    }
+
+
+def test_importing_the_package_imports_no_validator_and_no_pytest() -> None:
+    program = (
+        "import sys, pytest_jsbench.verdicts; "
+        "print([name for name in ('jsonschema', 'jsonschema_rs', 'referencing', 'pytest') if name in sys.modules])"
+    )
+    root = next(iter(verdicts.__path__)).rsplit("pytest_jsbench", 1)[0]
+    output = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
+    ).stdout
+    assert output == "[]\n"
+
+
+def test_the_instance_is_part_of_the_verdict_whatever_it_is(judge: Judge) -> None:
+    for text, instance in (("null", None), ("[1.5, {}]", [1.5, {}]), ('"é\\u0000"', "é\x00")):
+        assert judge.judge(True, text).instance == instance
+    assert judge.judge({"type": "null"}, '{"a": 1}').instance == {"a": 1}
+
+
+def test_a_text_of_any_length_is_taken(judge: Judge) -> None:
+    assert judge.judge({"type": "string"}, '"' + "x" * 9_000_000 + '"').passed
+    assert judge.judge(True, "x" * 30_000_000).reason == "too_large"
+
+
+def test_all_public_names_are_there() -> None:
+    assert all(hasattr(verdicts, name) for name in verdicts.__all__)

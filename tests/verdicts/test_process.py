@@ -1,0 +1,313 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_jsbench.core import child_process
+from pytest_jsbench.core.alarms import AlarmKind
+from pytest_jsbench.core.errors import JudgeError
+from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy
+from pytest_jsbench.verdicts.process import Guard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+RS_ONLY = JudgePolicy(validator="jsonschema-rs", timeout=1)
+ENDLESS = {
+    "$ref": "#/$defs/d0",
+    "$defs": {**{f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(50)}, "d50": {}},
+}
+
+posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX signals and sessions")
+
+
+@pytest.fixture
+def judge() -> Iterator[Judge]:
+    with Judge(RS_ONLY) as judge:
+        judge.inspect(True)
+        yield judge
+
+
+def child_of(judge: Judge) -> subprocess.Popen[bytes]:
+    child = judge._guard._child
+    assert child is not None
+    return child._process
+
+
+def start(tmp_path: Path, program: str, **options: Any) -> subprocess.Popen[str]:
+    path = tmp_path / "program.py"
+    path.write_text(textwrap.dedent(program), encoding="utf-8")
+    return subprocess.Popen(
+        [sys.executable, str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        **options,
+    )
+
+
+def gone(pid: int, within: float) -> bool:
+    end = time.monotonic() + within
+    while time.monotonic() < end:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        if Path(f"/proc/{pid}/stat").exists() and " Z " in Path(f"/proc/{pid}/stat").read_text():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_one_child_serves_all_requests(judge: Judge) -> None:
+    pid = child_of(judge).pid
+    for text in ("1", "so", '"x"'):
+        judge.judge({"type": "integer"}, text)
+    assert child_of(judge).pid == pid
+
+
+def test_nothing_runs_before_it_is_needed_and_after_it_is_closed() -> None:
+    judge = Judge(RS_ONLY)
+    assert judge._guard._child is None
+    assert judge.judge(True, "1").passed
+    process = child_of(judge)
+    judge.close()
+    assert process.returncode == 0
+    assert judge.judge(True, "1").passed
+    judge.close()
+
+
+def test_a_forgotten_judge_takes_its_child_along() -> None:
+    judge = Judge(RS_ONLY)
+    judge.inspect(True)
+    process = child_of(judge)
+    del judge
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("alarm", ["thread", pytest.param("signal", marks=posix)])
+def test_either_alarm_ends_a_child_that_takes_too_long(alarm: AlarmKind) -> None:
+    guard = Guard(dataclasses.asdict(RS_ONLY), alarm=alarm)
+    try:
+        request = {"op": "judge", "schema": json.dumps(ENDLESS), "text": "1", "truncated": False}
+        assert guard.ask({**request, "schema": "{}"}).ending is None
+        begin = time.perf_counter()
+        answer = guard.ask(request)
+        assert (answer.replies, answer.ending) == ((), "timeout")
+        assert 0.9 < time.perf_counter() - begin < 3
+        assert guard.ask({**request, "schema": "{}"}).ending is None
+    finally:
+        guard.close()
+
+
+@posix
+def test_a_child_that_dies_at_work_leaves_the_answer_unjudged(judge: Judge) -> None:
+    killer = threading.Timer(0.3, child_of(judge).kill)
+    killer.start()
+    verdict = judge.judge(ENDLESS, "1")
+    assert (verdict.failure_type, verdict.reason) == (FailureType.UNJUDGED, "crashed")
+    assert "exit status -9" in verdict.message
+    assert judge.judge(True, "1").passed
+
+
+@posix
+def test_a_child_that_died_idle_is_replaced_unnoticed(judge: Judge) -> None:
+    process = child_of(judge)
+    os.kill(process.pid, signal.SIGKILL)
+    time.sleep(0.2)
+    assert judge.judge(True, "1").passed
+    assert child_of(judge).pid != process.pid
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is Linux's")
+def test_an_answer_that_needs_too_much_memory_is_nobodys_failure() -> None:
+    patient = dataclasses.replace(RS_ONLY, timeout=60)
+    guard = Guard(dataclasses.asdict(patient), memory=220 << 20)
+    try:
+        text = json.dumps([{"a": []}] * 700_000)
+        request = {"op": "judge", "schema": "{}", "text": text, "truncated": False}
+        answer = guard.ask(request)
+        assert [reply["verdict"]["reason"] for reply in answer.replies] == ["memory"]
+        assert guard.ask({**request, "text": "1"}).replies[0]["verdict"]["failure_type"] is None
+    finally:
+        guard.close()
+
+
+@posix
+def test_ctrl_c_in_the_terminal_does_not_reach_the_child(judge: Judge) -> None:
+    process = child_of(judge)
+    assert os.getsid(process.pid) != os.getsid(0)
+    os.kill(process.pid, signal.SIGINT)
+    assert judge.judge(True, "1").passed
+    assert child_of(judge) is process
+
+
+@posix
+def test_an_interrupted_wait_does_not_mix_up_the_answers(judge: Judge) -> None:
+    def interrupt(*_args: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            judge.judge(ENDLESS, "1")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert judge.judge({"type": "integer"}, "1").passed
+    assert judge.judge({"type": "integer"}, '"x"').keyword == "type"
+
+
+def test_many_threads_get_each_their_own_answer(judge: Judge) -> None:
+    def one(number: int) -> bool:
+        verdict = judge.judge({"const": number}, str(number))
+        return verdict.passed and verdict.instance == number
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(one, range(400)))
+
+
+@posix
+@pytest.mark.parametrize("busy", [True, False])
+def test_the_child_ends_with_its_parent(tmp_path: Path, busy: bool) -> None:
+    program = """
+        import json, os, sys, threading, time
+        from pytest_jsbench.verdicts import Judge, JudgePolicy
+        judge = Judge(JudgePolicy(validator="jsonschema-rs", timeout=1))
+        judge.inspect(True)
+        endless = json.loads(sys.stdin.readline())
+        print(judge._guard._child._process.pid, flush=True)
+        if endless:
+            threading.Thread(target=judge.judge, args=(endless, "1"), daemon=True).start()
+            time.sleep(0.3)
+        os._exit(0)
+    """
+    process = start(tmp_path, program, stdin=subprocess.PIPE)
+    output, errors = process.communicate(json.dumps(ENDLESS if busy else None) + "\n", timeout=30)
+    assert output.strip().isdecimal(), errors
+    assert gone(int(output), within=4)
+
+
+@posix
+def test_a_forked_process_gets_a_child_of_its_own(tmp_path: Path) -> None:
+    program = """
+        import os
+        from pytest_jsbench.verdicts import Judge, JudgePolicy, judge
+        ours = Judge(JudgePolicy(validator="jsonschema-rs"))
+        assert ours.judge({"type": "integer"}, "1").passed
+        first = ours._guard._child._process.pid
+        if os.fork() == 0:
+            assert ours.judge({"type": "integer"}, '"x"').keyword == "type"
+            assert ours._guard._child._process.pid != first
+            raise SystemExit(0)
+        assert os.wait()[1] == 0
+        assert ours.judge({"type": "integer"}, "1").passed
+        assert ours._guard._child._process.pid == first
+        print("well")
+    """
+    output, errors = start(tmp_path, program).communicate(timeout=60)
+    assert (output, errors) == ("well\n", "")
+
+
+@posix
+def test_a_process_forked_while_another_thread_waits_for_an_answer_does_not_wait_too(tmp_path: Path) -> None:
+    program = """
+        import json, os, signal, sys, threading, time
+        from pytest_jsbench.verdicts import Judge, JudgePolicy
+        endless = json.loads(sys.stdin.readline())
+        judge = Judge(JudgePolicy(validator="jsonschema-rs", timeout=2))
+        judge.inspect(True)
+        thread = threading.Thread(target=judge.judge, args=(endless, "1"))
+        thread.start()
+        time.sleep(0.5)
+        assert judge._guard._lock.locked()
+        if os.fork() == 0:
+            signal.alarm(20)
+            assert judge.judge({"type": "integer"}, '"x"').keyword == "type"
+            judge.close()
+            os._exit(0)
+        assert os.wait()[1] == 0
+        thread.join()
+        assert judge.judge({"type": "integer"}, "1").passed
+        print("well")
+    """
+    process = start(tmp_path, program, stdin=subprocess.PIPE)
+    output, errors = process.communicate(json.dumps(ENDLESS) + "\n", timeout=60)
+    assert output == "well\n", errors
+
+
+def test_nothing_is_left_behind_at_exit(tmp_path: Path) -> None:
+    program = """
+        import sys, warnings
+        warnings.simplefilter("error")
+        from pytest_jsbench.verdicts import Judge, judge
+        assert judge({"type": "integer"}, "1").passed
+        kept = Judge()
+        assert kept.judge(True, "1").passed
+        print("well")
+    """
+    process = start(tmp_path, program)
+    output, errors = process.communicate(timeout=60)
+    assert (output, errors, process.returncode) == ("well\n", "", 0)
+
+
+def test_the_users_environment_and_folder_do_not_matter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("json", "jsonschema_rs", "queue", "types", "pytest_jsbench", "typing"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')")
+    startup = tmp_path / "startup.py"
+    startup.write_text("print('noise')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONSTARTUP", str(startup))
+    monkeypatch.setenv("PYTHONINSPECT", "1")
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+    with Judge() as judge:
+        assert judge.judge({"pattern": "[[a]"}, '"a"').passed
+        process = child_of(judge)
+    assert process.returncode == 0
+
+
+@posix
+def test_the_time_for_the_start_is_not_that_for_being_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child_process, "_START", 2)
+    with Judge(RS_ONLY) as judge:
+        judge.inspect(True)
+        process = child_of(judge)
+        time.sleep(2.2)
+        assert process.poll() is None
+
+
+def test_an_interpreter_that_cannot_start_is_the_users_to_mend(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(JudgeError, match=r"did not start: .*expected a Python at '/nowhere/python'"):
+        Judge(RS_ONLY).inspect(True)
+
+
+def test_a_child_that_fails_to_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child_process, "_BOOT", "raise RuntimeError('no room')")
+    with pytest.raises(JudgeError, match=r"did not start: RuntimeError: no room; run '.* -m pip check'"):
+        Judge(RS_ONLY).inspect(True)
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    boot = f"import sys; sys.modules['jsonschema_rs'] = None\n{child_process._BOOT}"
+    monkeypatch.setattr(child_process, "_BOOT", boot)
+    with pytest.raises(JudgeError, match="jsonschema_rs"):
+        Judge(RS_ONLY).inspect(True)

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, SecondOpinion
+from pytest_jsbench.verdicts.schema_text import ReadSchema, read_schema
+from pytest_jsbench.verdicts.second_opinion import SecondOpinionSeeker, unchecked_formats
+
+
+def seeker(schema: Any, *, formats: bool = True) -> SecondOpinionSeeker:
+    read = read_schema(json.dumps(schema), "https://json-schema.org/draft/2020-12/schema")
+    assert isinstance(read, ReadSchema)
+    return SecondOpinionSeeker(read, formats=formats)
+
+
+@pytest.mark.parametrize("valid", [True, False])
+def test_a_false_verdict_is_disputed(valid: bool) -> None:
+    instance = 1 if valid else "x"
+    opinion = seeker({"type": "string"}).opinion(instance, valid=valid)
+    assert opinion is SecondOpinion.DISAGREES
+
+
+def test_a_format_that_is_not_checked_here_is_no_dispute_and_hides_none() -> None:
+    if "duration" not in unchecked_formats():
+        pytest.skip("the packages behind jsonschema's formats are all installed")
+    nested = {"anyOf": [{"format": "duration", "type": "string"}, {"type": "null"}]}
+    assert seeker(nested).opinion("one day", valid=False) is SecondOpinion.AGREES
+    assert seeker({"not": {"format": "duration"}}).opinion("one day", valid=True) is SecondOpinion.AGREES
+    disputed = {"allOf": [{"format": "duration"}, {"pattern": "^GET$"}]}
+    assert seeker(disputed).opinion("GET\n", valid=False) is SecondOpinion.DISAGREES
+    assert seeker({"format": "duration"}, formats=False).opinion("one day", valid=False) is SecondOpinion.DISAGREES
+
+
+@pytest.mark.parametrize(
+    ("instance", "factor", "valid"),
+    [(4.35, 0.01, True), (4.355, 0.01, False), (10**400, 0.5, True), (1e308, 0.123456789, False), (0, 0.1, True)],
+)
+def test_multiples_are_decided_by_the_decimals_as_written(instance: Any, factor: float, valid: bool) -> None:
+    assert seeker({"multipleOf": factor}).opinion(instance, valid=valid) is SecondOpinion.AGREES
+
+
+def test_an_exception_of_the_second_opinion_is_no_opinion() -> None:
+    assert seeker({"$ref": "#"}).opinion(1, valid=True) is SecondOpinion.UNDECIDED
+    assert seeker({"pattern": r"\p{Lu}"}).opinion("A", valid=True) is SecondOpinion.UNDECIDED
+
+
+def test_a_dispute_is_listed_and_decides_nothing(judge: Judge) -> None:
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "dependencies": {"a": ["b"]}}
+    verdict = judge.judge(schema, '{"a": 1}')
+    assert verdict.disputed
+    assert verdict.failure_type is FailureType.SCHEMA_VIOLATION
+
+
+def test_only_both_ask_for_a_second_opinion(jsonschema_judge: Judge) -> None:
+    assert jsonschema_judge.judge(True, "1").second_opinion is SecondOpinion.NOT_ASKED
+    with Judge(JudgePolicy(validator="jsonschema-rs")) as judge:
+        assert judge.judge(True, "1").second_opinion is SecondOpinion.NOT_ASKED
+
+
+def test_no_second_opinion_is_asked_on_what_is_no_json(judge: Judge) -> None:
+    assert judge.judge(True, "so").second_opinion is SecondOpinion.NOT_ASKED
+
+
+def test_jsonschema_alone_keeps_its_own_arithmetic_and_formats(jsonschema_judge: Judge) -> None:
+    assert jsonschema_judge.judge({"multipleOf": 0.01}, "4.35").keyword == "multipleOf"
+    assert jsonschema_judge.judge({"format": "ipv4"}, '"10.0.0.256"').keyword == "format"
+    unjudged = jsonschema_judge.judge({"multipleOf": 0.01}, "1" + "0" * 400)
+    assert (unjudged.failure_type, unjudged.reason) == (FailureType.UNJUDGED, "crashed")
+    assert unjudged.message.startswith("OverflowError")
+
+
+def test_jsonschema_alone_finds_hallucinations_too(jsonschema_judge: Judge) -> None:
+    closed = {"properties": {"a": {"type": "integer"}}, "additionalProperties": False}
+    verdict = jsonschema_judge.judge(closed, '{"a": 1, "b": 2}')
+    assert (verdict.failure_type, verdict.keyword) == (FailureType.HALLUCINATION, "additionalProperties")
+
+
+def test_a_panic_below_jsonschema_only_means_that_there_is_no_second_opinion(monkeypatch: pytest.MonkeyPatch) -> None:
+    class PanicException(BaseException):
+        pass
+
+    def panic(*_arguments: object) -> bool:
+        raise PanicException
+
+    def interrupt(*_arguments: object) -> bool:
+        raise KeyboardInterrupt
+
+    seeking = seeker({"type": "integer"})
+    monkeypatch.setattr(type(seeking._validator), "is_valid", panic)
+    assert seeking.opinion(1, valid=True) is SecondOpinion.UNDECIDED
+    monkeypatch.setattr(type(seeking._validator), "is_valid", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        seeking.opinion(1, valid=True)
