@@ -39,7 +39,21 @@ _LONGEST = 2000
 
 
 class JSBenchError(Exception):
-    """Something a user can mend; the message is one line, fit to be shown."""
+    """
+    Something a user can mend; the message is one line, fit to be shown.
+
+    What a program can use are its values, each None where the error has none. Unlike the message they may hold foreign
+    text as it is.
+    """
+
+    def __init__(self, *message: object, found: object = None, expected: object = None, where: object = None) -> None:
+        super().__init__(*message)
+        #: the value that cannot be used: a name, a number, a type
+        self.found = found
+        #: what can be: such as the names there are, or a sentence
+        self.expected = expected
+        #: the place: an option, a file, a line of it
+        self.where = where
 
     def __str__(self) -> str:
         """What was found, what was expected and the next step, as far as there is room for it."""

@@ -50,10 +50,19 @@ _BLOBS, _SNAPSHOTS, _REPOSITORY = "blobs", "snapshots", "datasets--"
 
 
 class Unreadable(JSBenchError):
-    """Why a file, or a place in it, cannot be taken; in a sentence, and in a word for programs."""
+    """Why a file, or a place in it, cannot be read: in a sentence, and in a word for programs."""
 
-    def __init__(self, problem: str, *, reason: str = "not_json", path: object = None) -> None:
-        super().__init__(problem if path is None else printable(f"{path}: {problem}", limit=600))
+    def __init__(
+        self,
+        problem: str,
+        *,
+        reason: str = "not_json",
+        path: object = None,
+        found: object = None,
+        expected: object = None,
+    ) -> None:
+        text = problem if path is None else printable(f"{path}: {problem}", limit=600)
+        super().__init__(text, found=found, expected=expected, where=path)
         self.problem = problem
         self.reason = reason
 
@@ -178,8 +187,9 @@ class FileReader:
             raise self._error(place, Unreadable(problem, reason="unreadable")) from error
 
     def _error(self, place: object, found: Unreadable) -> JSBenchError:
-        named = Unreadable(found.problem, reason=found.reason, path=place)
-        return named if self.error is Unreadable else self.error(str(named))
+        values = {"found": found.found, "expected": found.expected}
+        named = Unreadable(found.problem, reason=found.reason, path=place, **values)
+        return named if self.error is Unreadable else self.error(str(named), where=place, **values)
 
 
 def real(path: Path) -> Path:
@@ -238,7 +248,7 @@ def check_size(size: int, largest: int) -> None:
     """Unreadable where that many bytes are too many."""
     if size > largest:
         message = f"cannot be read: {size:,} bytes; expected at most {largest:,}"
-        raise Unreadable(message, reason="too_large")
+        raise Unreadable(message, reason="too_large", found=size, expected=largest)
 
 
 def finite(digits: str) -> float:

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.core.errors import DatasetError, JSBenchError, UnknownEngine
+from pytest_jsbench.core.files import FileReader
+
+
+def test_an_error_carries_what_was_found_what_was_expected_and_where() -> None:
+    error = UnknownEngine(
+        "no engine 'opnai'", found="opnai", expected=("anthropic", "openai"), where="--jsbench-engine"
+    )
+    assert (error.found, error.expected, error.where) == ("opnai", ("anthropic", "openai"), "--jsbench-engine")
+    assert str(error) == "no engine 'opnai'"
+    assert error.args == ("no engine 'opnai'",)
+
+
+def test_an_error_without_values_says_so() -> None:
+    error = JSBenchError("it broke")
+    assert (error.found, error.expected, error.where) == (None, None, None)
+    assert str(JSBenchError()) == ""
+
+
+@pytest.mark.parametrize("error", [DatasetError("empty", found=0, where="rows.jsonl"), DatasetError("empty")])
+def test_an_error_is_the_same_in_another_process(error: DatasetError) -> None:
+    arrived = pickle.loads(pickle.dumps(error))
+    assert type(arrived) is DatasetError
+    assert str(arrived) == "empty"
+    assert vars(arrived) == vars(error)
+
+
+def test_an_error_about_a_file_names_the_file_the_size_and_the_bound(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text("[1, 2, 3]")
+    with pytest.raises(DatasetError) as raised:
+        FileReader(largest=5, error=DatasetError).read_json(path)
+    assert (raised.value.where, raised.value.found, raised.value.expected) == (path, 9, 5)
+
+
+def test_an_error_about_a_line_names_the_file_and_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("1\n{\n")
+    with pytest.raises(DatasetError) as raised:
+        list(FileReader(error=DatasetError).read_json_lines(path))
+    assert raised.value.where == f"{path}:2"
