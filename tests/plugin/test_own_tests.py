@@ -99,6 +99,42 @@ def run_one(bench: Bench, code: str, *args: str) -> pytest.RunResult:
     return run(bench, "test_one.py", *args)
 
 
+SCHEMA_FILES = """
+import pytest
+
+@pytest.mark.jsbench(schema="order.json", prompt="say {text}")
+def test_it_refers_to_the_file_beside_it(jsbench):
+    assert jsbench.generate(text='{"count": {"n": -1}}', check=False).verdict.keyword == "minimum"
+    jsbench.generate(text='{"count": {"n": 1}}')
+
+@pytest.mark.jsbench(schema="number.yaml", prompt="say {text}")
+def test_it_is_yaml(jsbench):
+    jsbench.generate(text='{"n": 1}')
+
+@pytest.mark.jsbench(schema="twice.json", prompt="say {text}")
+def test_it_has_a_key_twice(jsbench):
+    jsbench.generate(text='{"n": 1}')
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("yaml") is None, reason="needs the package PyYAML")
+def test_the_marker_s_schema_file_is_read_as_a_dataset_s_schema_is(bench: Bench) -> None:
+    bench.write(
+        {
+            "tests/test_files.py": SCHEMA_FILES,
+            "tests/order.json": '{"properties": {"count": {"$ref": "number.json"}}}',
+            "tests/number.json": json.dumps(NUMBER),
+            "tests/number.yaml": "properties: {n: {minimum: 0}}",
+            "tests/twice.json": '{"type": "string", "type": "object"}',
+            "answering.py": ANSWERING,
+        }
+    )
+    result = run(bench, "tests")
+
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines("E * the schema *twice.json is not JSON: an object has the key 'type' twice*")
+
+
 def test_own_tests_are_judged_recorded_and_counted_like_any_case(project: Bench) -> None:
     result = run(project, "tests", "--jsbench-output=out", "--junitxml=junit.xml", "-v")
 

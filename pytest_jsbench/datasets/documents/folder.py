@@ -9,8 +9,10 @@ from pathlib import Path, PurePath
 from urllib.parse import urljoin, urlsplit
 from urllib.request import url2pathname
 
+from pytest_jsbench.core.cases import Schema
 from pytest_jsbench.core.files import FileReader, Unreadable, decode, parse_json, real
-from pytest_jsbench.datasets.documents.json_text import LARGEST_DOCUMENT, LARGEST_SCHEMA, YAML_SUFFIXES
+from pytest_jsbench.datasets.documents.bundling import SchemaPlace, bundle, leaves
+from pytest_jsbench.datasets.documents.json_text import LARGEST_DOCUMENT, LARGEST_SCHEMA, YAML_SUFFIXES, as_schema
 
 #: parsed documents that stay in memory, for the cases that share one
 _KEPT = 4
@@ -33,6 +35,15 @@ class DocumentFolder:
     def document(self, path: Path) -> object:
         """What a file holds, parsed, and kept for the next who asks."""
         return self._document(path)
+
+    def schema(self, path: Path) -> Schema:
+        """The schema that a file holds, with what it refers to in other files of the folder brought into it."""
+        schema = as_schema(parse_document(self.data(path), path=path, largest=LARGEST_SCHEMA))
+        if not leaves(schema):
+            return schema
+        place = SchemaPlace(document=schema, uri=self.uri(path), schema=schema)
+        bundled: Schema = bundle(place, self.retrieve)
+        return bundled
 
     def uri(self, path: Path) -> str:
         """Where references of a document start from; the file's own place."""

@@ -28,10 +28,10 @@ _NO_KEY = object()
 _Size = tuple[int, int]
 
 
-def require_yaml(source: str) -> None:
-    """DatasetError where YAML cannot be read, with the command that changes that."""
+def require_yaml(what: str) -> None:
+    """DatasetError where YAML cannot be read, with the command that installs what reads it."""
     if importlib.util.find_spec("yaml") is None:
-        message = f"dataset '{source}' is YAML and needs the package PyYAML: pip install 'pytest-jsbench[yaml]'"
+        message = f"{what} is YAML and needs the package PyYAML: pip install 'pytest-jsbench[yaml]'"
         raise DatasetError(message)
 
 

@@ -15,15 +15,12 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.datasets.base import Found, Listing, Selection, choose_tasks
-from pytest_jsbench.datasets.documents.bundling import SchemaPlace, bundle, leaves
-from pytest_jsbench.datasets.documents.folder import DocumentFolder, parse_document
+from pytest_jsbench.datasets.documents.folder import DocumentFolder
 from pytest_jsbench.datasets.documents.json_text import (
     JSON_SUFFIXES,
     LARGEST_DOCUMENT,
-    LARGEST_SCHEMA,
     YAML_SUFFIXES,
     as_case,
-    as_schema,
     follow,
 )
 
@@ -43,7 +40,7 @@ def open_files(selection: Selection, paths: Sequence[Path], *, root: Path) -> Li
     if any(path.suffix.lower() in YAML_SUFFIXES for path in ordered):
         from pytest_jsbench.datasets.documents.yaml_text import require_yaml
 
-        require_yaml(selection.source)
+        require_yaml(f"dataset '{selection.source}'")
     shelf = DocumentFolder(root, [path for path in ordered if path.suffix.lower() in DOCUMENT_SUFFIXES])
     return Listing.of(selection, (found for path in ordered for found in _find(shelf, path)))
 
@@ -109,13 +106,7 @@ def _more_than_a_schema(shelf: DocumentFolder, path: Path) -> object:
 
 
 def _read_schema(shelf: DocumentFolder, path: Path, key: CaseKey) -> Case | BrokenCase:
-    def read() -> object:
-        schema = as_schema(parse_document(shelf.data(path), path=path, largest=LARGEST_SCHEMA))
-        if not leaves(schema):
-            return schema
-        return bundle(SchemaPlace(document=schema, uri=shelf.uri(path), schema=schema), shelf.retrieve)
-
-    return as_case(key, read, where=str(path))
+    return as_case(key, lambda: shelf.schema(path), where=str(path))
 
 
 def _read_tool(shelf: DocumentFolder, path: Path, steps: tuple[str | int, ...], key: CaseKey) -> Case | BrokenCase:

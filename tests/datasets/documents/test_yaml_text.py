@@ -69,4 +69,4 @@ def test_without_the_package_one_line_says_how_to_get_it(monkeypatch: pytest.Mon
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
 
     with pytest.raises(DatasetError, match=r"dataset 'a.yaml' is YAML .*: pip install 'pytest-jsbench\[yaml\]'$"):
-        require_yaml("a.yaml")
+        require_yaml("dataset 'a.yaml'")
