@@ -22,8 +22,21 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from pytest_jsbench.core.cases import Case, CaseKey, Message
-    from pytest_jsbench.core.generations import CallError, Completion, Declined, EngineInfo, Failed, Request, Usage
+    from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Message, Schema
+    from pytest_jsbench.core.generations import (
+        CallError,
+        Completion,
+        Declined,
+        DeclineReason,
+        EngineInfo,
+        Failed,
+        FaultKind,
+        FinishReason,
+        Request,
+        ResponseFormat,
+        Sent,
+        Usage,
+    )
     from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.core.timing import Stopwatch, Timing
     from pytest_jsbench.engines.base import Engine, EngineConfig
@@ -36,10 +49,13 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "fixture.jsbench": ("Answer", "JSBench"),
-    "core.cases": ("Case", "CaseKey", "Message"),
+    "core.cases": ("BrokenCase", "Case", "CaseKey", "Message", "Schema"),
     "fixture.conformance": ("assert_conforms", "judge"),
     "engines.base": ("Engine", "EngineConfig"),
-    "core.generations": ("CallError", "Completion", "Declined", "EngineInfo", "Failed", "Request", "Usage"),
+    "core.generations": (
+        *("CallError", "Completion", "DeclineReason", "Declined", "EngineInfo", "Failed"),
+        *("FaultKind", "FinishReason", "Request", "ResponseFormat", "Sent", "Usage"),
+    ),
     "core.prompts": ("Prompt",),
     "runs.records": ("Record", "Run", "RunMetadata"),
     "metrics.summary": ("Summary", "summarize"),
@@ -49,16 +65,20 @@ _HOMES = {
 
 __all__ = [
     "Answer",
+    "BrokenCase",
     "CallError",
     "Case",
     "CaseKey",
     "Completion",
+    "DeclineReason",
     "Declined",
     "Engine",
     "EngineConfig",
     "EngineInfo",
     "Failed",
     "FailureType",
+    "FaultKind",
+    "FinishReason",
     "JSBench",
     "Judge",
     "JudgePolicy",
@@ -66,8 +86,11 @@ __all__ = [
     "Prompt",
     "Record",
     "Request",
+    "ResponseFormat",
     "Run",
     "RunMetadata",
+    "Schema",
+    "Sent",
     "Stopwatch",
     "Summary",
     "Timing",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import pytest_jsbench
-from pytest_jsbench.cli import convert
+from pytest_jsbench.cli import compare
 from pytest_jsbench.core.cases import Case
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
@@ -132,6 +132,6 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch, kept_guards: Callable[[dict[str, 
         kind = AcceptingFactory if isinstance(module.FACTORY, AcceptorFactory) else StandInFactory
         monkeypatch.setattr(module, "FACTORY", kind(module.FACTORY))
     # to draw takes seconds, and is tested elsewhere
-    monkeypatch.setattr(convert, "plot", lambda *given: given[2].touch())
+    monkeypatch.setattr(compare, "plot", lambda *given: given[2].touch())
     for provider in ("OPENAI", "ANTHROPIC", "OPENROUTER", "GEMINI"):
         monkeypatch.setenv(f"{provider}_API_KEY", "none")

@@ -128,14 +128,26 @@ def _argument(action: argparse.Action) -> str:
     return f"| <code>{shown}</code> | {'; '.join(filter(None, (action.help, needed)))} |"
 
 
-def layers() -> str:
-    """The package's layers, from what may import everything to what imports nothing."""
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
-    listed = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
-    lines = ["| layer | module | what it is |", "|---:|---|---|"]
-    for number, layer in enumerate(reversed(listed), start=1):
-        lines += [f"| {number} | `{module}` | {_first_sentence(module)} |" for module in layer.split(" | ")]
+def floors() -> str:
+    """The rooms of the package with their charters, from the floor that imports nothing upwards."""
+    lines = ["| floor | room | what it is for |", "|---:|---|---|"]
+    for number, floor in enumerate(reversed(contract("pytest_jsbench")), start=1):
+        lines += [f"| {number} | `{room}` | {_first_sentence(room)} |" for room in floor]
     return "\n".join(lines)
+
+
+def inner_rooms() -> str:
+    """The packages inside of the rooms, with their charters."""
+    found = sorted(path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.glob("*/*/__init__.py"))
+    lines = ["| inner room | what it is for |", "|---|---|"]
+    return "\n".join([*lines, *(f"| `{room}/` | {_first_sentence(room)} |" for room in found)])
+
+
+def contract(container: str) -> list[list[str]]:
+    """The floors of a package as import-linter holds them, the highest first."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    (listed,) = (one["layers"] for one in contracts if one.get("containers") == [container])
+    return [floor.split(" | ") for floor in listed]
 
 
 def _first_sentence(module: str) -> str:
@@ -213,7 +225,8 @@ def _type(field: dict[str, Any]) -> str:
 PARTS: Mapping[str, Callable[[], str]] = {
     "options": options,
     "commands": commands,
-    "layers": layers,
+    "floors": floors,
+    "inner_rooms": inner_rooms,
     "records": fields_of_records,
     "run": fields_of_runs,
     "evaluation": fields_of_evaluations,

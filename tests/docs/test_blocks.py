@@ -39,7 +39,7 @@ PLACEHOLDERS = {
 }
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
 FLAGS = {option.flag for option in OPTIONS}
-LANGUAGES = {"bash", "console", "python", "ini", "toml", "yaml", "json", "jinja", "text"}
+LANGUAGES = {"bash", "console", "python", "ini", "toml", "yaml", "json", "jinja", "mermaid", "text"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

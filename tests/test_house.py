@@ -1,0 +1,109 @@
+"""The package is laid out as docs/architecture.md says, and names that others were told about are still there."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+
+import pytest_jsbench
+from tests.docs.reference import PACKAGE, ROOT, contract
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+PAGE = ROOT / "docs" / "architecture.md"
+#: the pictures of the page, in order, and the package that each draws
+PICTURED = [(0, "pytest_jsbench"), (1, "pytest_jsbench.plugin")]
+#: what the pages for authors of extensions have shown or named, by module
+DOCUMENTED = {
+    "pytest_jsbench": (
+        *("CallError", "Case", "Completion", "EngineConfig", "EngineInfo", "JSBench", "JudgePolicy", "Record"),
+        *("Request", "Run", "Stopwatch", "Summary", "assert_conforms", "judge"),
+    ),
+    "pytest_jsbench.cases": ("BrokenCase", "Case", "CaseKey", "Schema"),
+    "pytest_jsbench.datasets.base": ("Selection", "choose_tasks"),
+    "pytest_jsbench.engines.base": ("AcceptorFactory", "EngineFactory"),
+    "pytest_jsbench.engines.batches": ("BatchFactory",),
+    "pytest_jsbench.generations": ("FaultKind", "FinishReason", "ResponseFormat", "Usage"),
+    "pytest_jsbench.testing": ("EngineContract",),
+}
+
+
+def test_a_public_class_has_its_name_alone() -> None:
+    homes: dict[str, list[str]] = defaultdict(list)
+    for path in MODULES:
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(str(path.relative_to(PACKAGE)))
+
+    assert len(homes) > 100
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
+def test_the_top_of_the_package_is_seen_at_a_glance() -> None:
+    names = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in MODULES} - {"__init__", "__main__"}
+
+    assert "core" in names
+    assert len(names) <= 18, sorted(names)
+
+
+def test_no_module_is_longer_than_600_lines() -> None:
+    lengths = {str(path.relative_to(PACKAGE)): len(path.read_text("utf-8").splitlines()) for path in MODULES}
+
+    assert {name: length for name, length in lengths.items() if length > 600} == {}
+
+
+@pytest.mark.parametrize(("module", "name"), [(module, name) for module, names in DOCUMENTED.items() for name in names])
+def test_a_name_that_authors_of_extensions_were_told_about_is_there(module: str, name: str) -> None:
+    assert hasattr(importlib.import_module(module), name)
+
+
+def test_the_old_doors_lead_to_the_same_things() -> None:
+    for door in ("cases", "generations"):
+        module = importlib.import_module(f"pytest_jsbench.{door}")
+        for name in set(module.__all__) & set(pytest_jsbench.__all__):
+            assert getattr(module, name) is getattr(pytest_jsbench, name)
+
+
+def pictures() -> list[str]:
+    """The pictures of the page, as Mermaid writes them."""
+    return re.findall(r"^```mermaid\n(.*?)^```$", PAGE.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def drawn(picture: str) -> list[list[str]]:
+    """The boxes of each floor, from top to bottom."""
+    floors = re.findall(r"^ *subgraph .*?\n(.*?)^ *end$", picture, flags=re.MULTILINE | re.DOTALL)
+    return [re.findall(r"^ *(\w+)(?:\[.*\])?$", floor, flags=re.MULTILINE) for floor in floors]
+
+
+def arrows(picture: str) -> Iterator[tuple[str, str]]:
+    """What each arrow leads from and to."""
+    for line in re.findall(r"^ *\w+(?: --> \w+)+$", picture, flags=re.MULTILINE):
+        yield from itertools.pairwise(line.strip().split(" --> "))
+
+
+@pytest.mark.parametrize(("number", "container"), PICTURED)
+def test_the_picture_has_the_floors_of_the_contract(number: int, container: str) -> None:
+    assert [sorted(floor) for floor in drawn(pictures()[number])] == [sorted(floor) for floor in contract(container)]
+
+
+@pytest.mark.parametrize(("number", "container"), PICTURED)
+def test_each_arrow_of_the_picture_leads_from_a_floor_to_the_one_below(number: int, container: str) -> None:
+    picture = pictures()[number]
+    floors = re.findall(r"^ *subgraph (\w+)", picture, flags=re.MULTILINE)
+
+    assert list(arrows(picture)) == list(itertools.pairwise(floors))
+
+
+def test_every_path_on_the_page_exists() -> None:
+    named = set(re.findall(r"`([\w./]+(?:\.(?:py|json|toml|md|ini|yml)|/))`", PAGE.read_text("utf-8")))
+    here = {
+        path for path in named if path.split("/")[0] in {"docs", "tests", "pyproject.toml", "tox.ini", ".mkdocs.yml"}
+    }
+
+    assert len(named) > 40
+    assert [path for path in sorted(named) if not ((ROOT if path in here else PACKAGE) / path).exists()] == []
