@@ -16,9 +16,9 @@ from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.prompts.presets import schema_prompt
 from pytest_jsbench.reports import every_eval_ever
+from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.markdown import summary_markdown
-from pytest_jsbench.reports.run_json import run_to_dict, write_run
 from pytest_jsbench.runs.records import Record, Run
 from tests import examples
 

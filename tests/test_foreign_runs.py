@@ -27,7 +27,7 @@ from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.prompts.presets import schema_prompt
 from pytest_jsbench.reports import comparison_table, evaluations
-from pytest_jsbench.reports.run_json import run_to_dict, write_run
+from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from pytest_jsbench.runner.batches.ledger import BatchFile, BatchPart, is_unfinished, read_parts
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.resumption import resume

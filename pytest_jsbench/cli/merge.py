@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 from pytest_jsbench.core.errors import MergeError
 from pytest_jsbench.core.files import make_private_folder
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.metrics.gates import Gate, check
-from pytest_jsbench.metrics.run_decision import Ending, decide
+from pytest_jsbench.metrics.gates import Ending, Gate, check, decide
 from pytest_jsbench.metrics.summary import Summary, summarize
-from pytest_jsbench.reports.run_json import run_to_dict, write_run
+from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from pytest_jsbench.reports.summary_table import detail, details, tables
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.merging import merge

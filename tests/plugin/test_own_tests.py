@@ -177,7 +177,7 @@ def test_own_tests_are_judged_recorded_and_counted_like_any_case(project: Bench)
         ]
     )
     result.stdout.no_fnmatch_line("*asking.py*")
-    result.stdout.no_fnmatch_line("*pytest_jsbench.fixture.failures*")
+    result.stdout.no_fnmatch_line("*pytest_jsbench.fixture.jsbench*")
 
 
 def test_gates_decide_about_answers_and_not_about_assertions(plain: Bench) -> None:

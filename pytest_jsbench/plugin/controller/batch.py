@@ -14,9 +14,8 @@ from pytest_jsbench.engines.registry import require_batches
 from pytest_jsbench.engines.secrecy import build_batches
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.plugin.controller.progress import clock, is_watched, write_line
-from pytest_jsbench.runner.batches.answers import BatchAnswers
 from pytest_jsbench.runner.batches.ledger import BatchFile, BatchPart, doubt, read_parts
-from pytest_jsbench.runner.batches.requests import gather
+from pytest_jsbench.runner.batches.requests import BatchAnswers, gather
 from pytest_jsbench.runner.batches.submission import Polling, Standing, Submission
 from pytest_jsbench.runner.rate_limits import Admission
 from pytest_jsbench.runs import journal

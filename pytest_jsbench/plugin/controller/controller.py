@@ -13,7 +13,7 @@ from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.files import make_private_folder
 from pytest_jsbench.core.text import described
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.metrics.run_decision import decide
+from pytest_jsbench.metrics.gates import decide
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.plugin.controller import outputs
 from pytest_jsbench.plugin.controller.benchmark import add_rows

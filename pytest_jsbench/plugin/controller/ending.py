@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_jsbench.metrics.comparison import UNDECIDED
-from pytest_jsbench.metrics.run_decision import Ending
+from pytest_jsbench.metrics.gates import Ending
 from pytest_jsbench.plugin.session import transport
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.plugin.controller.expectations import GateDecision
-from pytest_jsbench.reports.run_json import run_to_dict, write_run
+from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.journal import Journal
 from pytest_jsbench.runs.records import Run

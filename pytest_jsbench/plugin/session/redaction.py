@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.fixture.failures import CaseFailed
+from pytest_jsbench.fixture.jsbench import CaseFailed
 
 if TYPE_CHECKING:
     from pytest_jsbench.runs.redaction import Redaction

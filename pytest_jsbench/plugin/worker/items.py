@@ -13,7 +13,7 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.fixture.failures import CaseFailed, failure_text
+from pytest_jsbench.fixture.jsbench import CaseFailed, failure_text
 from pytest_jsbench.plugin.options.reading import ROOT
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.cases import Marks, add_markers, task_mark

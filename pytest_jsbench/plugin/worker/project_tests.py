@@ -11,8 +11,7 @@ import pytest
 from pytest_jsbench.core.cases import CaseKey, safe_name
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.text import described
-from pytest_jsbench.fixture.failures import CaseFailed
-from pytest_jsbench.fixture.jsbench import Attempts, JSBench, Question
+from pytest_jsbench.fixture.jsbench import Attempts, CaseFailed, JSBench, Question
 from pytest_jsbench.fixture.marker import MarkerArguments
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.cases import add_markers

@@ -149,7 +149,7 @@ class Worker:
             return self.runner()
         with self._lock:
             if self._batch_runner is None:
-                from pytest_jsbench.runner.batches.answers import BatchedEngine
+                from pytest_jsbench.runner.batches.requests import BatchedEngine
 
                 info = describe(self._active.factory, self._active.settings.engine)
                 engine = BatchedEngine(self._active.run.answers, replace(info, streaming=False))

@@ -1,18 +1,37 @@
-"""What the attempts of a run would ask, without asking it."""
+"""The requests of a run's batches, and their answers: in a file, from which an engine gives them to each test."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
-from pytest_jsbench.core.generations import CallError, Completion, Declined, FaultKind, Request
+from pytest_jsbench.core.files import private
+from pytest_jsbench.core.generations import (
+    CallError,
+    Completion,
+    Declined,
+    Failed,
+    FaultKind,
+    Request,
+    generation_from_dict,
+    generation_to_dict,
+)
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.runner.attempts import Runner
+from pytest_jsbench.runner.rate_limits import Refused
+from pytest_jsbench.runs.records import MissingReason
 
 if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
     from pytest_jsbench.core.generations import EngineInfo
+    from pytest_jsbench.engines.batch_api import Result
     from pytest_jsbench.runs.records import Attempt
 
 
@@ -65,3 +84,84 @@ class _Gathering:
         return requests
 
     def close(self) -> None: ...
+
+
+class BatchAnswers:
+    """Writes the file, one line for each request; of two lines of one request the later one counts."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> Self:
+        self._file = private(self._path).open("a", encoding="ascii")
+        return self
+
+    def __exit__(self, _kind: type[BaseException] | None, _error: object, _traceback: TracebackType | None) -> None:
+        self._file.close()
+
+    def write(self, result: Result) -> None:
+        """What became of a request."""
+        name, generation = result
+        self._line({"name": name, "generation": generation_to_dict(generation)})
+
+    def refuse(self, name: str, reason: MissingReason, message: str) -> None:
+        """A request has no answer in this run."""
+        self._line({"name": name, "refused": {"reason": reason.value, "message": message}})
+
+    def _line(self, data: dict[str, Any]) -> None:
+        self._file.write(json.dumps(data, allow_nan=False) + "\n")
+
+
+class BatchedEngine:
+    """Says what the batches brought, to who asks the same; opened when it is first asked, after they have ended."""
+
+    def __init__(self, path: Path, info: EngineInfo) -> None:
+        self._path = path
+        self._info = info
+        self._places: dict[str, int] | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def info(self) -> EngineInfo:
+        """Who answered."""
+        return self._info
+
+    def generate(self, request: Request) -> Completion | Declined:
+        """The answer; CallError where the request broke, Refused where it was not made or is not back yet."""
+        found = self._find(name_of(request))
+        if found is None:
+            raise CallError(FaultKind.ENGINE, f"no batch of this run holds {request.key}")
+        if (refused := found.get("refused")) is not None:
+            raise Refused(MissingReason(refused["reason"]), refused["message"])
+        generation = generation_from_dict(found["generation"])
+        if isinstance(generation, Failed):
+            raise CallError(generation.kind, generation.message, status=generation.status)
+        assert isinstance(generation, Completion | Declined)
+        return generation
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _find(self, name: str) -> dict[str, Any] | None:
+        with self._lock:
+            if self._places is None:
+                self._places = _places(self._path)
+        place = self._places.get(name)
+        if place is None:
+            return None
+        with self._path.open("rb") as file:
+            file.seek(place)
+            found: dict[str, Any] = json.loads(file.readline())
+            return found
+
+
+def _places(path: Path) -> dict[str, int]:
+    places: dict[str, int] = {}
+    if not path.exists():
+        return places
+    with path.open("rb") as file:
+        place = 0
+        for line in file:
+            places[json.loads(line)["name"]] = place
+            place += len(line)
+    return places

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.engines.batch_api import Batches, BatchState
     from pytest_jsbench.metrics.prices import Price
-    from pytest_jsbench.runner.batches.answers import BatchAnswers
     from pytest_jsbench.runner.batches.ledger import BatchFile
+    from pytest_jsbench.runner.batches.requests import BatchAnswers
 
 #: faults of a look at a batch that will not mend by waiting
 _LASTING = frozenset({FaultKind.AUTH, FaultKind.BAD_REQUEST, FaultKind.QUOTA, FaultKind.ENGINE})

@@ -22,9 +22,8 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.engines.batch_api import LONGEST_NAME, BatchLimits, BatchState, Result
-from pytest_jsbench.runner.batches.answers import BatchAnswers, BatchedEngine
 from pytest_jsbench.runner.batches.ledger import BatchFile, BatchPart, is_unfinished, read_parts, take_over
-from pytest_jsbench.runner.batches.requests import name_of
+from pytest_jsbench.runner.batches.requests import BatchAnswers, BatchedEngine, name_of
 from pytest_jsbench.runner.batches.submission import Polling, Standing, Submission
 from pytest_jsbench.runner.rate_limits import Refused
 from pytest_jsbench.runs.records import MissingReason

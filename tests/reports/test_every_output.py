@@ -19,9 +19,9 @@ from pytest_jsbench.metrics.metric_names import METRICS
 from pytest_jsbench.metrics.metrics import RATES, Metrics
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.reports import comparison_table, evaluations, every_eval_ever, junit
+from pytest_jsbench.reports.evaluations import run_to_dict
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.markdown import summary_markdown
-from pytest_jsbench.reports.run_json import run_to_dict
 from pytest_jsbench.reports.summary_table import details, facts, keyword_table, tables
 from pytest_jsbench.runs.records import Missing, MissingReason, Record, Run
 from pytest_jsbench.verdicts import Note

@@ -18,12 +18,12 @@ from pytest_jsbench.core.cases import Message, safe_name
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import Declined, DeclineReason
 from pytest_jsbench.core.prompts import Prompt
-from pytest_jsbench.fixture.failures import failure_text
+from pytest_jsbench.fixture.jsbench import failure_text
 from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from pytest_jsbench.reports.html.report import render
 from pytest_jsbench.reports.junit import complete, suite_properties
 from pytest_jsbench.reports.markdown import summary_markdown, workflow_commands
-from pytest_jsbench.reports.run_json import run_to_dict, write_run
 from pytest_jsbench.reports.summary_table import details, keyword_table, table
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.records import Run
