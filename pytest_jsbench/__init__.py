@@ -19,8 +19,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.core.version import __version__ as __version__
-
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Message, Schema
     from pytest_jsbench.core.generations import (
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
     )
     from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.core.timing import Stopwatch, Timing
+    from pytest_jsbench.core.version import __version__ as __version__
     from pytest_jsbench.engines.base import Engine, EngineConfig
     from pytest_jsbench.fixture.conformance import assert_conforms, judge
     from pytest_jsbench.fixture.jsbench import Answer, JSBench
@@ -60,6 +59,7 @@ _HOMES = {
     "runs.records": ("Record", "Run", "RunMetadata"),
     "metrics.summary": ("Summary", "summarize"),
     "core.timing": ("Stopwatch", "Timing"),
+    "core.version": ("__version__",),
     "verdicts": ("FailureType", "Judge", "JudgePolicy", "Verdict", "Violation"),
 }
 

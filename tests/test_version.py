@@ -21,7 +21,7 @@ def test_it_is_a_version_that_pyproject_takes_from_the_package() -> None:
 
     assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc|\.dev)\d+)?", __version__)
     assert project["project"]["dynamic"] == ["version"]
-    assert project["tool"]["hatch"]["version"]["path"] == "pytest_jsbench/__init__.py"
+    assert project["tool"]["hatch"]["version"]["path"] == "pytest_jsbench/core/version.py"
 
 
 def test_what_is_installed_is_this_version() -> None:

@@ -103,7 +103,8 @@ def test_a_classifier_that_breaks_is_named_and_no_gate_forgives_it(three: Bench)
         [
             "warning    classifier 'own_classifiers:broken', a function of your own, raised",
             "           ValueError: no mood",
-            "verdict    FAILED: what failed, or stopped the run, is not for a gate to decide",
+            "verdict    FAILED: classifier 'own_classifiers:broken', a function of your own,",
+            "           raised ValueError: no mood",
         ]
     )
 

@@ -255,7 +255,7 @@ def test_nothing_is_left_behind_at_exit(tmp_path: Path) -> None:
     program = """
         import sys, warnings
         warnings.simplefilter("error")
-        from pytest_jsbench.verdicts import Judge, judge
+        from pytest_jsbench import Judge, judge
         assert judge({"type": "integer"}, "1").passed
         kept = Judge()
         assert kept.judge(True, "1").passed
