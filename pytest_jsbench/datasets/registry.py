@@ -14,12 +14,12 @@ from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.datasets.base import Dataset, Selection
 
 ENTRY_POINTS = "pytest_jsbench.datasets"
-_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+_HUB_NAME = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>\w[\w./-]*))?")
 _BUILTIN = "builtin"
 _KINDS = (
     "builtin, a schema file, a folder or a glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), "
     "an OpenAPI document, tool definitions, package.module:name, a folder in the hub's layout, "
-    "or a hub name such as epfl-dlab/JSONSchemaBench"
+    "or a hub name such as epfl-dlab/JSONSchemaBench, with @REVISION after it or without"
 )
 
 
@@ -45,11 +45,23 @@ def open_dataset(selection: Selection) -> Dataset:
         return open_object(selection)
     if glob.has_magic(source):
         return _open_glob(selection, path)
-    if _HUB_NAME.fullmatch(source) and not path.parent.is_dir():
+    if (named := _hub_name(source)) is not None:
         from pytest_jsbench.datasets.sources.hub import HubDataset
 
-        return HubDataset.open(selection)
-    raise DatasetError(_unknown(source, path))
+        return HubDataset.open(selection, revision=named["revision"])
+    raise DatasetError(_unknown(source, path), found=source, expected=_KINDS, where="--jsbench-dataset")
+
+
+def revision_of(source: str) -> str | None:
+    """The revision of the hub's data that the source asks for; None where it names none, or is not the hub's."""
+    named = None if Path(source).expanduser().exists() or source in _installed() else _hub_name(source)
+    return None if named is None else named["revision"]
+
+
+def _hub_name(source: str) -> re.Match[str] | None:
+    """The parts of a name of the hub; None where it is none, or rather a file of a folder that is here."""
+    named = _HUB_NAME.fullmatch(source)
+    return None if named is None or Path(named["name"]).parent.is_dir() else named
 
 
 def _open_folder(selection: Selection, folder: Path) -> Dataset:

@@ -22,6 +22,7 @@ from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.prompts import Template
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.version import __version__
+from pytest_jsbench.datasets.registry import revision_of
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ParamsChecker
 from pytest_jsbench.engines.registry import find, require_acceptor, require_batches, sampled
 from pytest_jsbench.engines.secrecy import check, describe
@@ -222,6 +223,7 @@ def _dataset(settings: Settings, keys: Sequence[CaseKey], *, suite: bool) -> dic
         return {"source": OWN, "cases": 0}
     return {
         **settings.selection.to_dict(),
+        "revision": revision_of(settings.selection.source),
         "cases": len(keys),
         "cases_digest": digest([str(key) for key in keys]),
         "shard": None if settings.shard is None else str(settings.shard),

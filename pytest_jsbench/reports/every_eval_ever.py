@@ -256,6 +256,8 @@ def _time(metrics: Metrics, name: str) -> dict[str, Any] | None:
 
 def _source(dataset: Mapping[str, Any]) -> dict[str, Any]:
     source = str(dataset.get("source", "unknown"))
+    if revision := dataset.get("revision"):
+        source = source.removesuffix(f"@{revision}")
     if re.fullmatch(r"[\w.-]+/[\w.-]+", source) and not Path(source).exists():
         split = dataset.get("split")
         return {"dataset_name": source, "source_type": "hf_dataset", "hf_repo": source, "hf_split": str(split)}

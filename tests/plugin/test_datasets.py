@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from pytest_jsbench.core.cases import safe_name
+from pytest_jsbench.formats import Format
 from tests.plugin.conftest import NUMBER, Bench
 
 HOSTILE = "a/b\n::c\x1b"
@@ -50,3 +53,22 @@ def test_what_rows_bring_is_asked_and_recorded_and_a_hostile_one_harms_no_other(
     assert records["own"]["tags"] == ["sums"]
     assert records["plain"]["reference"] is None
     assert {records[name]["verdict"]["reason"] for name in ("deep", "line-5", "line-6")} == {"too_deep", "not_json"}
+
+
+@pytest.mark.parametrize(("source", "revision"), [("nobody/nothing@v1", "v1"), ("nobody/nothing", None)])
+def test_the_run_says_of_which_revision_the_hub_s_data_were(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, source: str, revision: str | None
+) -> None:
+    datasets = pytest.importorskip("datasets", reason="needs the extra datasets")
+    table = datasets.Dataset.from_list([{"json_schema": json.dumps(NUMBER), "unique_id": "x"}])
+    monkeypatch.setattr(datasets, "get_dataset_config_names", lambda *_, **__: ["easy"])
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: {"test": table})
+    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", lambda *_, **__: None)
+    bench.answers["x"] = '{"n": 1}'
+
+    result = bench.run(f"--jsbench-dataset={source}", "--jsbench-output=out")
+
+    result.assert_outcomes(passed=1)
+    run = json.loads(next(bench.path.glob("out/*/run.json")).read_text())
+    assert (run["run"]["dataset"]["source"], run["run"]["dataset"]["revision"]) == (source, revision)
+    Format("run").check(run)

@@ -41,17 +41,26 @@ class HubDataset:
     rows: Mapping[CaseKey, tuple[Table, int]]
 
     @classmethod
-    def open(cls, selection: Selection) -> HubDataset:
-        """The selection's part of a hub dataset, through the `datasets` library, its cache and its offline mode."""
+    def open(cls, selection: Selection, *, revision: str | None = None) -> HubDataset:
+        """
+        The selection's part of a hub dataset, through the `datasets` library, its cache and its offline mode.
+
+        The source is a folder; or a name, which ends in `@` and the revision where there is one.
+        """
         if importlib.util.find_spec("datasets") is None:
             message = f"dataset '{selection.source}' needs the package datasets: pip install 'pytest-jsbench[datasets]'"
             if not Path(selection.source).expanduser().exists():
                 message += " (no file or folder here has this name, so it is one of the hub)"
             raise DatasetError(message)
         rows: dict[CaseKey, tuple[Table, int]] = {}
-        with _quiet(), _cached_where_unreachable(selection.source):
-            for task in choose_parts(selection, _configs(selection.source)):
-                rows |= _task_rows(selection, task)
+        hub = _Hub(
+            source=selection.source,
+            repository=selection.source.removesuffix(f"@{revision}") if revision else selection.source,
+            revision=revision,
+        )
+        with _quiet(), _cached_where_unreachable(hub):
+            for task in choose_parts(selection, _configs(hub)):
+                rows |= _task_rows(selection, hub, task)
         return cls(source=selection.source, rows=rows)
 
     def keys(self) -> Sequence[CaseKey]:
@@ -82,21 +91,32 @@ def choose_parts(selection: Selection, configs: Sequence[str]) -> list[str]:
     return choose_tasks(selection.source, parts, wanted)
 
 
-def _configs(source: str) -> list[str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Hub:
+    """What the library is asked for, and how the user has named it."""
+
+    source: str
+    #: of the hub, or a folder
+    repository: str
+    #: a commit, tag or branch; None: the newest
+    revision: str | None
+
+
+def _configs(hub: _Hub) -> list[str]:
     import datasets  # heavy: 2 s
 
     try:
-        names: list[str] = datasets.get_dataset_config_names(source)
+        names: list[str] = datasets.get_dataset_config_names(hub.repository, revision=hub.revision)
     except Exception as error:
-        raise _unreachable(source, error) from error
+        raise _unreachable(hub.source, error) from error
     return names
 
 
-def _task_rows(selection: Selection, task: str) -> dict[CaseKey, tuple[Table, int]]:
+def _task_rows(selection: Selection, hub: _Hub, task: str) -> dict[CaseKey, tuple[Table, int]]:
     import datasets
 
     try:
-        loaded = datasets.load_dataset(selection.source, task)
+        loaded = datasets.load_dataset(hub.repository, task, revision=hub.revision)
     except Exception as error:
         raise _unreachable(selection.source, error) from error
     rows: dict[CaseKey, tuple[Table, int]] = {}
@@ -137,7 +157,7 @@ def _unreachable(source: str, error: Exception) -> DatasetError:
 
 
 @contextlib.contextmanager
-def _cached_where_unreachable(source: str) -> Iterator[None]:
+def _cached_where_unreachable(wanted: _Hub) -> Iterator[None]:
     """
     As with HF_HUB_OFFLINE=1 where no connection to the hub can be made.
 
@@ -147,7 +167,7 @@ def _cached_where_unreachable(source: str) -> Iterator[None]:
     import datasets
     import huggingface_hub.constants as hub
 
-    if Path(source).exists() or (fault := _no_connection(source)) is None:
+    if Path(wanted.repository).exists() or (fault := _no_connection(wanted)) is None:
         yield
         return
     before = datasets.config.HF_HUB_OFFLINE, hub.HF_HUB_OFFLINE
@@ -161,13 +181,13 @@ def _cached_where_unreachable(source: str) -> Iterator[None]:
         datasets.config.HF_HUB_OFFLINE, hub.HF_HUB_OFFLINE = before
 
 
-def _no_connection(source: str) -> str | None:
+def _no_connection(wanted: _Hub) -> str | None:
     """Why no connection to the hub, or the mirror that HF_ENDPOINT names, can be made; None when all is well."""
     import huggingface_hub
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
     try:
-        huggingface_hub.HfApi().dataset_info(source, timeout=_PATIENCE)
+        huggingface_hub.HfApi().dataset_info(wanted.repository, revision=wanted.revision, timeout=_PATIENCE)
     except (HfHubHTTPError, OfflineModeIsEnabled):
         return None  # an answer; the library says what it means
     except Exception as error:  # noqa: BLE001  of whichever HTTP library the hub's client uses

@@ -88,8 +88,8 @@ OPTIONS = (
         metavar="SOURCE",
         help="builtin (default), a schema file, a folder or glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), "
         "an OpenAPI document, tool definitions, package.module:name (Pydantic models and the like; :* for all), "
-        "a folder in the hub's layout, a hub name such as epfl-dlab/JSONSchemaBench, or a dataset that an installed "
-        "package brings.",
+        "a folder in the hub's layout, a hub name such as epfl-dlab/JSONSchemaBench (or NAME@REVISION), or a dataset "
+        "that an installed package brings.",
     ),
     Option(
         name="instances",

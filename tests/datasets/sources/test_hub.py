@@ -11,7 +11,7 @@ import pytest
 from pytest_jsbench.core.cases import BrokenCase, Case, Message
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.datasets.base import Row, RowDataset, Selection
-from pytest_jsbench.datasets.registry import open_dataset
+from pytest_jsbench.datasets.registry import open_dataset, revision_of
 from pytest_jsbench.datasets.sources.hub import HubDataset
 from pytest_jsbench.datasets.sources.hub_folder import ParquetFolder, find_layout
 
@@ -189,6 +189,73 @@ def test_a_hub_that_cannot_be_reached_is_one_line_that_says_how_to_go_on(
     with pytest.raises(DatasetError, match=r"cannot load dataset 'nobody/nothing'.*--jsbench-dataset=PATH") as error:
         open_dataset(Selection(source="nobody/nothing"))
     assert len(str(error.value).splitlines()) == 1
+
+
+class StandInForTheHub:
+    """Answers in the place of the library, and keeps what it was asked for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        import datasets
+
+        self.asked: list[tuple[str, str | None]] = []
+        self.table = datasets.Dataset.from_list([row("x")])
+        monkeypatch.setattr(datasets, "get_dataset_config_names", self.names)
+        monkeypatch.setattr(datasets, "load_dataset", self.load)
+        monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", self.info)
+
+    def info(self, repository: str, *, revision: str | None, timeout: float) -> None:
+        self.asked.append((repository, revision))
+
+    def names(self, repository: str, *, revision: str | None) -> list[str]:
+        self.asked.append((repository, revision))
+        return ["easy"]
+
+    def load(self, repository: str, task: str, *, revision: str | None) -> Mapping[str, object]:
+        assert task == "easy"
+        self.asked.append((repository, revision))
+        return {"test": self.table}
+
+
+@pytest.mark.parametrize(
+    ("source", "revision"),
+    [
+        ("nobody/nothing", None),
+        ("nobody/nothing@v1.2", "v1.2"),
+        ("nobody/nothing@refs/pr/1", "refs/pr/1"),
+        ("nobody/nothing@0f1e2d3c", "0f1e2d3c"),
+    ],
+)
+def test_a_revision_after_the_name_is_the_one_that_is_loaded(
+    source: str, revision: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = StandInForTheHub(monkeypatch)
+
+    dataset = open_dataset(Selection(source=source))
+
+    assert [str(key) for key in dataset.keys()] == ["easy::x"]
+    assert set(hub.asked) == {("nobody/nothing", revision)}
+    assert revision_of(source) == revision
+    assert isinstance(dataset, RowDataset)
+    assert [given.where for _, given in dataset.all_rows()] == [f"{source} easy row 0"]
+
+
+def test_a_folder_may_have_an_at_sign_in_its_name(tmp_path: Path, files: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_hub(tmp_path / "some" / "hub@main", {"easy": {"test": [row("x")]}}, files=files)
+    (tmp_path / "some" / "schemas@v2").mkdir()
+    (tmp_path / "some" / "schemas@v2" / "a.json").write_text("true")
+
+    assert keys(Path("some/hub@main")) == ["easy::x"]
+    assert keys(Path("some/schemas@v2")) == ["schemas@v2::a"]
+    assert revision_of("some/hub@main") is None
+    assert revision_of("some/schemas@v2") is None
+
+
+@pytest.mark.parametrize("source", ["nobody/nothing@", "nobody/nothing@-x", "nobody/nothing@a@b", "nobody@a/b"])
+def test_what_is_no_revision_is_no_dataset(source: str) -> None:
+    with pytest.raises(DatasetError, match=f"^no dataset '{source}': expected builtin, ") as refused:
+        open_dataset(Selection(source=source))
+    assert refused.value.found == source
 
 
 def test_a_folder_of_broken_tables_is_one_line(tmp_path: Path) -> None:
