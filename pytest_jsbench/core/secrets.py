@@ -9,10 +9,16 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from pytest_jsbench.core.text import LONGEST, sentence
+
 #: characters of the shortest secret that is looked for in answers; a shorter one protects nothing, and is a word
 SHORTEST = 8
 REDACTED = "[key]"
 
+#: what looks like a provider's key, whole or half masked as providers quote it (`sk-abc***xyz`)
+_KEY_LIKE = re.compile(
+    r"\b(?:sk|pk|rk|gsk|xai|hf|nvapi|r8|pplx)[-_][\w*•.…-]{5,}[\w*•…-]|\bAIza[\w*-]{10,}|(?i:\bbearer\s+)[\w.~+/=*-]{5,}[\w~+/=*-]"
+)
 #: characters of a cut secret's beginning that are too many to show
 _BEGINNING = 6
 #: one character, as JSON (also inside JSON), a URL or HTML may write it
@@ -136,3 +142,10 @@ def _character(escape: str) -> str:
         return chr(int(escape[-2:], 16))
     code = escape.lstrip("\\")
     return chr(int(code[1:], 16)) if code.startswith("u") else code or "\\"
+
+
+def one_line(text: str, *, secret: str | None = None) -> str:
+    """The text on one line of at most 300 characters; the secret, and whatever looks like a key, replaced."""
+    if secret:
+        text = Secrets([secret]).out_of_message(text)
+    return sentence(_KEY_LIKE.sub(REDACTED, text[: 100 * LONGEST]))

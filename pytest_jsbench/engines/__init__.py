@@ -1,8 +1,8 @@
 """
-Engines: what turns a prompt and a schema into text.
+Engines: each turns a prompt and a schema into text.
 
-Reading order: `base` (what an engine is), `registry` (by which name it is found), `options` and
-`requirements` (what a user gives it), `provider_errors`, `faults`, `deadlines` and `answers` (what every call
-over HTTP shares), then one module per engine: `openai`, `anthropic`, `local` (with `local_server` and
-`bounded`), `scripted`.
+Reading order: `base` (what an engine is), `registry` (by which name it is found), `options` and `requirements` (what
+a user gives it), `secrets` (what no engine may say), `http` (what every call over HTTP shares), then a package or a
+module for each engine: `openai`, `anthropic`, `local`, `decoding`, `recorded`, `scripted`. `batch_api` is what hands
+requests to a provider in a batch, `coroutines` what calls an engine that is written with `async`.
 """

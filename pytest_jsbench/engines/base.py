@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -134,6 +135,22 @@ class EngineFactory(Protocol):
 
     def build(self, config: EngineConfig) -> Engine:
         """The engine, in the process that will call it."""
+
+
+class UnsharedFactory:
+    """What the factories have in common whose processes share nothing: each calls on its own, with up to 16 calls."""
+
+    shared = False
+    max_tokens = 2048
+
+    @property
+    def concurrency(self) -> int:
+        """16: a provider's own limits are met by waiting, not by asking less at once."""
+        return 16
+
+    def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
+        """Nothing is started: the configuration as it is."""
+        return nullcontext(config)
 
 
 @runtime_checkable

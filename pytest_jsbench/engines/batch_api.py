@@ -7,16 +7,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from pytest_jsbench.core.generations import CallError, Completion, Declined, Failed, FaultKind
+from pytest_jsbench.core.generations import (
+    CallError,
+    Completion,
+    Declined,
+    Failed,
+    FaultKind,
+    ResponseFormat,
+    Sent,
+)
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.engines.http.calls import Deadline, settle
-from pytest_jsbench.engines.http.response_bodies import LONGEST_BODY
+from pytest_jsbench.engines.http.calls import LONGEST_BODY, Deadline, settle
+from pytest_jsbench.engines.http.faults import ProviderError, classify_error, explain_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.engines.requirements import Key
 
 #: tries after the first to ask how a batch is getting on, or to fetch its results
 RETRIES = 4
@@ -45,11 +54,11 @@ class BatchState:
     answered: int
     failed: int
     total: int
-    #: what became of a request of which the results say nothing; None while it may still be answered
+    #: how a request ended that the results do not hold; None while it may still be answered
     unanswered: Failed | None = None
 
 
-#: a request's name, and what became of it
+#: a request's name, and how it ended
 Result = tuple[str, Completion | Declined | Failed]
 
 
@@ -70,7 +79,7 @@ class Batches(Protocol):
         """How it is getting on."""
 
     def results(self, batch: str) -> Iterator[Result]:
-        """What became of its requests, in any order; of one that was never made there may be nothing."""
+        """How its requests ended, in any order; there may be no result of one that was never made."""
 
     def close(self) -> None:
         """Let go of connections."""
@@ -138,31 +147,68 @@ def _objects(line: bytes | bytearray) -> Iterator[dict[str, Any]]:
     yield value
 
 
-def settle_result(
-    read: Callable[[], Completion | Declined],
-    explain: Callable[[Exception], Declined | CallError],
-    *,
-    sdk_error: type[Exception],
-) -> Completion | Declined | Failed:
-    """One request's result, as a call of its own would have ended, but without times: nobody has measured any."""
-    try:
-        generation = settle(read, explain, sdk_error=sdk_error, deadline=Deadline(TIMEOUT))
-    except CallError as error:
-        return Failed(kind=error.kind, message=error.message, status=error.status)
-    return replace(generation, timing=None)
+class SDKBatches:
+    """
+    What the batches of both providers have in common: how results are read, and what an error means.
 
+    One is made for one phase of a run (hand in, or wait and read) and closed at its end; one thread calls it. A class
+    of a provider says what its SDK is, and how one line of results is read.
+    """
 
-@contextmanager
-def explained(explain: Callable[[Exception], Declined | CallError], *, sdk_error: type[Exception]) -> Iterator[None]:
-    """Inside, whatever the SDK raises becomes a CallError: what holds for a whole batch is no schema's fault."""
-    from httpx2 import HTTPError
+    def __init__(self, *, sdk: Any, sdk_error: type[Exception], client: Any, address: str, key: Key) -> None:
+        self._sdk = sdk
+        self._sdk_error = sdk_error
+        self._any_client = client
+        self._address = address
+        self._key = key
 
-    try:
-        yield
-    except CallError:
-        raise
-    except (sdk_error, HTTPError, ValueError) as error:
-        outcome = explain(error)
-        if isinstance(outcome, Declined):
-            outcome = CallError(FaultKind.BAD_REQUEST, outcome.message)
-        raise outcome from None
+    def close(self) -> None:
+        """Close the client's connections."""
+        self._any_client.close()
+
+    def read_result(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined:
+        """What one line of the results says; CallError for a request that was not made or not answered."""
+        raise NotImplementedError
+
+    def read_results(self, response: Any, sent: Sent) -> Iterator[Result]:
+        """The results in a response of JSON lines."""
+        for line in read_lines(response.iter_bytes()):
+            yield str(line.get("custom_id")), self._settled(line, sent)
+
+    def classify(self, error: ProviderError, sent: Sent) -> Declined:
+        """A provider's word against one request: Declined, or raised as a CallError."""
+        outcome = classify_error(error, sent=sent, secret=self._key.value)
+        if isinstance(outcome, CallError):
+            raise outcome
+        return outcome
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Inside, whatever the SDK raises becomes a CallError: what holds for a whole batch is no schema's fault."""
+        from httpx2 import HTTPError
+
+        try:
+            yield
+        except CallError:
+            raise
+        except (self._sdk_error, HTTPError, ValueError) as error:
+            outcome = self._explain(error, Sent(response_format=ResponseFormat.TEXT))
+            if isinstance(outcome, Declined):
+                outcome = CallError(FaultKind.BAD_REQUEST, outcome.message)
+            raise outcome from None
+
+    def _settled(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined | Failed:
+        """One request's result, as a call of its own would have ended, but without times: nobody has measured any."""
+        try:
+            generation = settle(
+                lambda: self.read_result(line, sent),
+                lambda error: self._explain(error, sent),
+                sdk_error=self._sdk_error,
+                deadline=Deadline(TIMEOUT),
+            )
+        except CallError as error:
+            return Failed(kind=error.kind, message=error.message, status=error.status)
+        return replace(generation, timing=None)
+
+    def _explain(self, error: Exception, sent: Sent) -> Declined | CallError:
+        return explain_error(error, sent, sdk=self._sdk, address=self._address, secret=self._key.value)

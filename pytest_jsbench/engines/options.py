@@ -1,19 +1,25 @@
-"""Engine options (`--jsbench-engine-option KEY=VALUE`), read by type and refused by name."""
+"""
+What a user said of an engine: its options (`--jsbench-engine-option KEY=VALUE`), read by type and refused by name.
+
+`ProviderSettings` are those that the engines of all providers have.
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_jsbench.core.errors import EngineError, nearest
-from pytest_jsbench.engines.credentials import resolve
-from pytest_jsbench.engines.redaction import one_line
+from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.engines.secrets import public_extras, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from enum import StrEnum
 
-    from pytest_jsbench.core.generations import ResponseFormat
+    from pytest_jsbench.core.generations import GenerationParams, ResponseFormat
+    from pytest_jsbench.engines.addresses import Address
     from pytest_jsbench.engines.base import EngineConfig
 
 Word = TypeVar("Word", bound="StrEnum")
@@ -97,3 +103,60 @@ def choose_format(config: EngineConfig, offered: tuple[ResponseFormat, ...]) -> 
         f" (one of {', '.join(sorted(offered))})"
     )
     raise EngineError(message)
+
+
+#: the options of every provider's engine
+PROVIDER_OPTIONS = frozenset({"stream", "strict", "schema_name", "extra_body", "extra_headers", "extra_query"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSettings:
+    """How a provider's server, or one that speaks the same, is called."""
+
+    model: str
+    address: Address
+    response_format: ResponseFormat
+    streaming: bool
+    #: whether the server is told to hold to the schema, or only shown it
+    strict: bool
+    #: the schema's, or the tool's, name; a constant, because a model may read it as a hint
+    schema_name: str
+    extra_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    extra_query: Mapping[str, str] = field(default_factory=dict, repr=False)
+    #: what of the three may be shown
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def base_url(self) -> str:
+        """The server's address, without what lets somebody in."""
+        return self.address.url
+
+    def sampled(self, params: GenerationParams, *, limit: str) -> GenerationParams:
+        """The parameters as they are where the fields of the extra body stand for them; `limit` is the tokens'."""
+        body = self.extra_body
+        said = {"max_tokens": body.get(limit), "temperature": body.get("temperature"), "seed": body.get("seed")}
+        numbers: dict[str, Any] = {
+            name: value
+            for name, value in said.items()
+            if isinstance(value, int | float) and not isinstance(value, bool)
+        }
+        return replace(params, **numbers)
+
+
+def read_provider_settings(
+    config: EngineConfig, options: Options, address: Address, formats: tuple[ResponseFormat, ...], *, model: str
+) -> dict[str, Any]:
+    """The fields of ProviderSettings as the user said them; EngineError for what cannot be done."""
+    return {
+        "model": model,
+        "address": address,
+        "response_format": choose_format(config, formats),
+        "streaming": options.flag("stream", default=True),
+        "strict": options.flag("strict", default=True),
+        "schema_name": options.identifier("schema_name", default="output"),
+        "extra_body": options.mapping("extra_body"),
+        "extra_headers": options.texts("extra_headers"),
+        "extra_query": {**address.query, **options.texts("extra_query")},
+        "extras": public_extras(config),
+    }

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from contextlib import closing, nullcontext
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from pytest_jsbench.core import extensions
 from pytest_jsbench.core.errors import EngineError, ImportFailed, JSBenchError, UnknownEngine, nearest
 from pytest_jsbench.core.extensions import installed, load
-from pytest_jsbench.engines.base import AcceptorFactory, Sampler
-from pytest_jsbench.engines.redaction import one_line
+from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.engines.base import AcceptorFactory, Sampler, UnsharedFactory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
     from importlib.metadata import EntryPoint
 
     from pytest_jsbench.core.generations import EngineInfo, GenerationParams
@@ -126,11 +125,8 @@ def _is_factory(found: object) -> TypeGuard[EngineFactory]:
     )
 
 
-class PlainFactory:
+class PlainFactory(UnsharedFactory):
     """The factory made of a callable, or a class, that takes the configuration and gives an engine."""
-
-    shared = False
-    max_tokens = 2048
 
     def __init__(self, make: Callable[..., Any], name: str) -> None:
         self._make = make
@@ -152,10 +148,6 @@ class PlainFactory:
         """The info of an engine that is built for it and closed again."""
         with closing(self.build(config)) as engine:
             return engine.info
-
-    def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
-        """Nothing is shared."""
-        return nullcontext(config)
 
     def build(self, config: EngineConfig) -> Engine:
         """Call it; EngineError for an exception, and for what is no engine."""

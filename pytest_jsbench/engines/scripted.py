@@ -18,7 +18,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,15 +36,15 @@ from pytest_jsbench.core.generations import (
     Sent,
     Usage,
 )
+from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.timing import Stopwatch
+from pytest_jsbench.engines.base import UnsharedFactory
 from pytest_jsbench.engines.http.answer_builder import count
 from pytest_jsbench.engines.options import Options, choose_format
-from pytest_jsbench.engines.redaction import one_line
 from pytest_jsbench.engines.registry import import_object, is_reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from contextlib import AbstractContextManager
     from enum import StrEnum
 
     from pytest_jsbench.core.cases import CaseKey
@@ -309,12 +308,8 @@ def _spend(script: Script, timeout: float, watch: Stopwatch) -> None:
         watch.token()
 
 
-class ScriptedFactory:
+class ScriptedFactory(UnsharedFactory):
     """Builds the `scripted` engine."""
-
-    concurrency = 16
-    shared = False
-    max_tokens = 2048
 
     def check(self, config: EngineConfig) -> None:
         """See that the answers can be read."""
@@ -323,10 +318,6 @@ class ScriptedFactory:
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Who the engine will be; no answers are read for it."""
         return _describe(config)
-
-    def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
-        """Nothing is shared."""
-        return nullcontext(config)
 
     def build(self, config: EngineConfig) -> ScriptedEngine:
         """The engine, with its answers read."""

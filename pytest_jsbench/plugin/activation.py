@@ -25,7 +25,7 @@ from pytest_jsbench.core.version import __version__
 from pytest_jsbench.datasets.registry import revision_of
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ParamsChecker
 from pytest_jsbench.engines.registry import find, require_acceptor, require_batches, sampled
-from pytest_jsbench.engines.secrecy import check, describe
+from pytest_jsbench.engines.secrets import check, describe
 from pytest_jsbench.plugin.options.reading import given_arguments, take_arguments
 from pytest_jsbench.plugin.options.settings import Settings
 from pytest_jsbench.plugin.session import cases

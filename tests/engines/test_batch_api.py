@@ -10,7 +10,7 @@ from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import CallError, Completion, Declined, Failed, FaultKind, Generation, Request
 from pytest_jsbench.engines.anthropic import batches as anthropic_batches
 from pytest_jsbench.engines.batch_api import Batches, read_id, read_lines
-from pytest_jsbench.engines.http.response_bodies import LONGEST_BODY
+from pytest_jsbench.engines.http.calls import LONGEST_BODY
 from pytest_jsbench.engines.openai import batches as openai_batches
 from pytest_jsbench.engines.registry import find, require_batches
 from tests.engines import anthropic_wire, openai_wire

@@ -17,7 +17,7 @@ import pytest
 from pytest_jsbench.core.cases import Case, CaseKey, Message, safe_name
 from pytest_jsbench.core.generations import Completion, Decided, Declined, DeclineReason, Failed, GenerationParams
 from pytest_jsbench.core.prompts import Prompt
-from pytest_jsbench.engines.http import response_bodies
+from pytest_jsbench.engines.http import calls as http_calls
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.runner.attempts import RETRIED, Runner
 from pytest_jsbench.verdicts import Judge
@@ -128,7 +128,7 @@ def result() -> Result:
     root = logging.getLogger()
     level = root.level
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(response_bodies, "LONGEST_BODY", OVERSIZED)
+        patch.setattr(http_calls, "LONGEST_BODY", OVERSIZED)
         root.addHandler(handler)
         stack.callback(root.removeHandler, handler)
         root.setLevel(logging.DEBUG)

@@ -1,4 +1,4 @@
-"""Anthropic's Message Batches: requests in one body, and a file of what became of them."""
+"""Anthropic's Message Batches: requests in one body, and a file of how they ended."""
 
 from __future__ import annotations
 
@@ -6,26 +6,23 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.generations import CallError, Declined, Failed, FaultKind, ResponseFormat, Sent
+from pytest_jsbench.core.generations import CallError, Declined, Failed, FaultKind, Sent
 from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.anthropic import answers
-from pytest_jsbench.engines.anthropic.settings import explain, new_client
+from pytest_jsbench.engines.anthropic.settings import new_client
 from pytest_jsbench.engines.batch_api import (
     RETRIES,
     TIMEOUT,
     BatchLimits,
     BatchState,
-    explained,
+    SDKBatches,
     read_id,
-    read_lines,
-    settle_result,
     to_body,
     to_line,
 )
 from pytest_jsbench.engines.http.answer_builder import count, enclosed
 from pytest_jsbench.engines.http.calls import reading
-from pytest_jsbench.engines.http.faults import classify_error
-from pytest_jsbench.engines.http.provider_errors import ProviderError
+from pytest_jsbench.engines.http.faults import ProviderError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -60,14 +57,18 @@ _UNANSWERED = Failed(
 )
 
 
-class AnthropicBatches:
+class AnthropicBatches(SDKBatches):
     """Hands batches to one Messages server."""
 
     def __init__(self, settings: MessagesSettings, *, key: Key) -> None:
-        self._settings = replace(settings, streaming=False)
-        self._key = key
+        import anthropic
+
+        self._settings: MessagesSettings = replace(settings, streaming=False)
         self._client = new_client(
             settings, key, max_retries=RETRIES, timeout=TIMEOUT, default_headers=dict(settings.extra_headers)
+        )
+        super().__init__(
+            sdk=anthropic, sdk_error=anthropic.AnthropicError, client=self._client, address=settings.base_url, key=key
         )
 
     @property
@@ -81,13 +82,13 @@ class AnthropicBatches:
 
     def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
         """See that the server is there, knows the key and has batches; what is returned makes one."""
-        with self._explained():
+        with self.explained():
             self._client.messages.batches.list(limit=1)
         return lambda: self._create(lines)
 
     def state(self, batch: str) -> BatchState:
         """How it is getting on."""
-        with self._explained():
+        with self.explained():
             found = self._client.messages.batches.retrieve(batch)
         names = ("processing", "succeeded", "errored", "canceled", "expired")
         counts = {name: count(getattr(found.request_counts, name, None)) or 0 for name in names}
@@ -102,32 +103,19 @@ class AnthropicBatches:
 
     def results(self, batch: str) -> Iterator[Result]:
         """What the results file holds."""
-        import anthropic
-
         sent = Sent(response_format=self._settings.response_format, batch=batch)
-        with self._explained(), self._client.messages.batches.with_streaming_response.results(batch) as response:
-            for line in read_lines(response.iter_bytes()):
-                yield (
-                    str(line.get("custom_id")),
-                    settle_result(
-                        lambda line=line: self._read(line, sent),  # type: ignore[misc]
-                        lambda error: self._explain(error, sent),
-                        sdk_error=anthropic.AnthropicError,
-                    ),
-                )
-
-    def close(self) -> None:
-        """Close the client's connections."""
-        self._client.close()
+        with self.explained(), self._client.messages.batches.with_streaming_response.results(batch) as response:
+            yield from self.read_results(response, sent)
 
     def _create(self, lines: Sequence[bytes]) -> str:
         # never twice by the SDK's own doing: it is paid for
         once = self._client.with_options(max_retries=0)
-        with self._explained():
+        with self.explained():
             made = once.messages.batches.create(requests=[json.loads(line) for line in lines])
         return read_id(made)
 
-    def _read(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined:
+    def read_result(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined:
+        """A line of the results file."""
         found = line.get("result")
         result = found if isinstance(found, dict) else {}
         kind = result.get("type")
@@ -135,23 +123,12 @@ class AnthropicBatches:
             fault, message = _NOT_MADE[str(kind)]
             raise CallError(fault, message)
         if kind != "succeeded":
-            return self._decide(result.get("error"), sent)
+            return self.classify(_named(result.get("error")), sent)
         with reading():
             return answers.read_whole(enclosed(result.get("message")), Stopwatch()).to_generation(sent)
 
-    def _decide(self, body: object, sent: Sent) -> Declined:
-        named = ProviderError.parse(body)
-        status = next((status for name, status in _STATUS.items() if name in named.names), None)
-        outcome = classify_error(replace(named, status=status), sent=sent, secret=self._key.value)
-        if isinstance(outcome, CallError):
-            raise outcome
-        return outcome
 
-    def _explained(self) -> Any:
-        import anthropic
-
-        about_all = Sent(response_format=ResponseFormat.TEXT)
-        return explained(lambda error: self._explain(error, about_all), sdk_error=anthropic.AnthropicError)
-
-    def _explain(self, error: Exception, sent: Sent) -> Declined | CallError:
-        return explain(error, sent, address=self._settings.base_url, secret=self._key.value)
+def _named(body: object) -> ProviderError:
+    """The error, with the status that its name stands for."""
+    error = ProviderError.parse(body)
+    return replace(error, status=next((status for name, status in _STATUS.items() if name in error.names), None))

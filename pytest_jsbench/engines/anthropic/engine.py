@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent
 from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.anthropic import answers
-from pytest_jsbench.engines.anthropic.settings import _BEARER, MessagesSettings, explain, is_anthropic, new_client
-from pytest_jsbench.engines.http.calls import Deadline, reading, settle
-from pytest_jsbench.engines.http.response_bodies import response_hooks, with_body
+from pytest_jsbench.engines.anthropic.settings import BEARER, MessagesSettings, is_anthropic, new_client
+from pytest_jsbench.engines.base import UnsharedFactory
+from pytest_jsbench.engines.http.calls import Deadline, reading, response_hooks, settle
+from pytest_jsbench.engines.http.faults import explain_error
 from pytest_jsbench.engines.requirements import (
     Key,
     find_key,
@@ -20,8 +20,6 @@ from pytest_jsbench.engines.requirements import (
 )
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from pytest_jsbench.core.generations import Completion, Declined, GenerationParams, Request
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.batch_api import Batches
@@ -49,7 +47,9 @@ class MessagesEngine:
         deadline = Deadline(request.params.timeout)
         return settle(
             lambda: self._call(request, sent, deadline),
-            lambda error: explain(error, sent, address=self._settings.base_url, secret=self._key.value),
+            lambda error: explain_error(
+                error, sent, sdk=anthropic, address=self._settings.base_url, secret=self._key.value
+            ),
             sdk_error=anthropic.AnthropicError,
             deadline=deadline,
         )
@@ -67,12 +67,8 @@ class MessagesEngine:
             return answer.to_generation(sent)
 
 
-class AnthropicFactory:
+class AnthropicFactory(UnsharedFactory):
     """Builds the `anthropic` engine."""
-
-    concurrency = 16
-    shared = False
-    max_tokens = 2048
 
     def check(self, config: EngineConfig) -> None:
         """See that the package and the key are there, and that every option is known."""
@@ -86,11 +82,7 @@ class AnthropicFactory:
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
         """As is asked for, but for what the extra body says; the API has no seed."""
         settings = MessagesSettings.from_config(config)
-        return with_body(replace(params, seed=None), settings.extra_body, limit="max_tokens")
-
-    def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
-        """Nothing is shared."""
-        return nullcontext(config)
+        return settings.sampled(replace(params, seed=None), limit="max_tokens")
 
     def build(self, config: EngineConfig) -> MessagesEngine:
         """The engine, with its client."""
@@ -109,7 +101,7 @@ class AnthropicFactory:
 
 
 def _key(config: EngineConfig, settings: MessagesSettings) -> Key:
-    return find_key(config, ("ANTHROPIC_API_KEY", _BEARER), optional=not is_anthropic(settings.base_url))
+    return find_key(config, ("ANTHROPIC_API_KEY", BEARER), optional=not is_anthropic(settings.base_url))
 
 
 def _describe(settings: MessagesSettings, *, engine: str) -> EngineInfo:

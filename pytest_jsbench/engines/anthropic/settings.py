@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
-from pytest_jsbench.core.generations import CallError, ResponseFormat, Sent
-from pytest_jsbench.engines.addresses import Address
-from pytest_jsbench.engines.credentials import public_extras
-from pytest_jsbench.engines.http.faults import classify_error, connection_fault, request_fault
-from pytest_jsbench.engines.http.provider_errors import EnclosedError, ProviderError
-from pytest_jsbench.engines.options import Options, choose_format
-from pytest_jsbench.engines.origins import client_options
+from pytest_jsbench.core.generations import ResponseFormat
+from pytest_jsbench.engines.addresses import Address, client_options
+from pytest_jsbench.engines.options import PROVIDER_OPTIONS, Options, ProviderSettings, read_provider_settings
 from pytest_jsbench.engines.requirements import (
     Key,
     find_address,
@@ -19,40 +15,26 @@ from pytest_jsbench.engines.requirements import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     import anthropic
 
     from pytest_jsbench.core.cases import Schema
-    from pytest_jsbench.core.generations import Declined, Request
+    from pytest_jsbench.core.generations import Request
     from pytest_jsbench.engines.base import EngineConfig
 
 #: the smallest model that Anthropic documents with structured outputs
 DEFAULT_MODEL = "claude-haiku-4-5"
 HOME = "https://api.anthropic.com"
 FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL, ResponseFormat.TEXT)
-OPTIONS = frozenset({"stream", "strict", "schema_name", "extra_body", "extra_headers", "extra_query"})
+OPTIONS = PROVIDER_OPTIONS
 
-_BEARER = "ANTHROPIC_AUTH_TOKEN"
+BEARER = "ANTHROPIC_AUTH_TOKEN"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessagesSettings:
-    """How one Messages server is spoken to."""
-
-    model: str
-    address: Address
-    response_format: ResponseFormat
-    streaming: bool
-    #: of a tool: whether the server is held to its schema, or only shown it
-    strict: bool
-    #: the tool's name; a constant, because a model may read it as a hint
-    schema_name: str
-    extra_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    extra_query: Mapping[str, str] = field(default_factory=dict, repr=False)
-    #: what of the three may be known
-    extras: Mapping[str, Any] = field(default_factory=dict)
+class MessagesSettings(ProviderSettings):
+    """How one Messages server is called."""
 
     @classmethod
     def from_config(cls, config: EngineConfig) -> MessagesSettings:
@@ -60,23 +42,8 @@ class MessagesSettings:
         options = Options(config, OPTIONS)
         address = find_address(config, "ANTHROPIC_BASE_URL") or Address(url=HOME)
         at_home = is_anthropic(address.url)
-        return cls(
-            model=find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL),
-            address=address,
-            response_format=choose_format(config, FORMATS),
-            streaming=options.flag("stream", default=True),
-            strict=options.flag("strict", default=True),
-            schema_name=options.identifier("schema_name", default="output"),
-            extra_body=options.mapping("extra_body"),
-            extra_headers=options.texts("extra_headers"),
-            extra_query={**address.query, **options.texts("extra_query")},
-            extras=public_extras(config),
-        )
-
-    @property
-    def base_url(self) -> str:
-        """The server's address, without what lets somebody in."""
-        return self.address.url
+        model = find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL)
+        return cls(**read_provider_settings(config, options, address, FORMATS, model=model))
 
     def to_arguments(self, request: Request) -> dict[str, Any]:
         """The arguments of the SDK's `create`; the API has no seed, and few models take a temperature."""
@@ -120,7 +87,7 @@ def new_client(
     """The SDK's client of that server alone, with the key as the server takes it, and hooks for its responses."""
     import anthropic
 
-    bearer = key.variable == _BEARER
+    bearer = key.variable == BEARER
     http = client_options(settings.address, sdk_error=anthropic.AnthropicError)
     hooks = {**http["event_hooks"], "response": list(response)}
     return anthropic.Anthropic(
@@ -131,19 +98,3 @@ def new_client(
         http_client=anthropic.DefaultHttpxClient(auth=http["auth"], event_hooks=hooks),
         **options,
     )
-
-
-def explain(error: Exception, sent: Sent, *, address: str, secret: str) -> Declined | CallError:
-    """What an exception of the SDK says of a call."""
-    import anthropic
-    import httpx2
-
-    if isinstance(error, anthropic.APIStatusError):  # inside a stream its status is 200
-        headers = dict(error.response.headers)
-        said = ProviderError.parse(error.body, status=error.status_code, headers=headers)
-        return classify_error(said, sent=sent, secret=secret)
-    if isinstance(error, EnclosedError):
-        return classify_error(ProviderError.parse(error.body, status=200), sent=sent, secret=secret)
-    if isinstance(error, anthropic.APIConnectionError | httpx2.HTTPError):
-        return connection_fault(error, address=address, secret=secret)
-    return request_fault(error, secret=secret)

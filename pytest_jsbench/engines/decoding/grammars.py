@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.adaptation.bounding import CannotBound, bounded_within
 from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, FaultKind, ResponseFormat, Sent
+from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.base import Acceptance
 from pytest_jsbench.engines.decoding.process import LibraryProcess, Pool
 from pytest_jsbench.engines.decoding.walks import State, Step
-from pytest_jsbench.engines.redaction import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

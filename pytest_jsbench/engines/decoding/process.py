@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pytest_jsbench.core.child_process import ChildNotStarted, KeptChild, Program
 from pytest_jsbench.core.generations import CallError, FaultKind
-from pytest_jsbench.engines.redaction import one_line
+from pytest_jsbench.core.secrets import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import CallError, FaultKind, ResponseFormat, Sent
-from pytest_jsbench.engines.http.calls import Deadline, reading
-from pytest_jsbench.engines.http.faults import classify_error, connection_fault
-from pytest_jsbench.engines.http.provider_errors import ProviderError
-from pytest_jsbench.engines.http.response_bodies import response_hooks
+from pytest_jsbench.engines.http.calls import Deadline, reading, response_hooks
+from pytest_jsbench.engines.http.faults import ProviderError, classify_error, connection_fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,9 +13,9 @@ from pytest_jsbench.core.generations import (
     FinishReason,
     Usage,
 )
-from pytest_jsbench.engines.http.provider_errors import EnclosedError
-from pytest_jsbench.engines.http.response_bodies import pieces_of
-from pytest_jsbench.engines.redaction import one_line
+from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.engines.http.calls import pieces_of
+from pytest_jsbench.engines.http.faults import EnclosedError
 
 if TYPE_CHECKING:
     import httpx2

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.child_process import ChildNotStarted, ChildProcess, Program
 from pytest_jsbench.core.errors import EngineError
-from pytest_jsbench.engines.redaction import one_line
+from pytest_jsbench.core.secrets import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

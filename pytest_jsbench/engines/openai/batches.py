@@ -1,4 +1,4 @@
-"""OpenAI's Batch API: a file of requests to Chat Completions or Responses, and files of what became of them."""
+"""OpenAI's Batch API: a file of requests to Chat Completions or Responses, and files of how they ended."""
 
 from __future__ import annotations
 
@@ -6,28 +6,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.core.generations import CallError, Declined, Failed, FaultKind, ResponseFormat, Sent
+from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.batch_api import (
     RETRIES,
     TIMEOUT,
     BatchLimits,
     BatchState,
-    explained,
+    SDKBatches,
     read_id,
-    read_lines,
-    settle_result,
     to_body,
     to_line,
 )
 from pytest_jsbench.engines.http.answer_builder import count, enclosed
 from pytest_jsbench.engines.http.calls import reading
-from pytest_jsbench.engines.http.faults import classify_error
-from pytest_jsbench.engines.http.provider_errors import ProviderError
-from pytest_jsbench.engines.openai import chat as openai_answers
-from pytest_jsbench.engines.openai import chat as openai_chat
-from pytest_jsbench.engines.openai import responses
-from pytest_jsbench.engines.openai.settings import Api, explain, http_client
-from pytest_jsbench.engines.redaction import one_line
+from pytest_jsbench.engines.http.faults import ProviderError, classify_error
+from pytest_jsbench.engines.openai import chat, responses
+from pytest_jsbench.engines.openai.settings import Api, http_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,14 +48,13 @@ _ENDED = {
 _NOT_MADE = {"batch_expired": "expired", "batch_cancelled": "cancelled"}
 
 
-class OpenAIBatches:
+class OpenAIBatches(SDKBatches):
     """Hands batches to one server."""
 
     def __init__(self, settings: OpenAISettings, *, key: Key) -> None:
         import openai
 
-        self._settings = replace(settings, streaming=False)
-        self._key = key
+        self._settings: OpenAISettings = replace(settings, streaming=False)
         self._client = openai.OpenAI(
             api_key=key.value,
             base_url=settings.base_url,
@@ -69,6 +63,9 @@ class OpenAIBatches:
             default_headers=dict(settings.extra_headers),
             default_query=dict(settings.extra_query),
             http_client=http_client(settings),
+        )
+        super().__init__(
+            sdk=openai, sdk_error=openai.OpenAIError, client=self._client, address=settings.base_url, key=key
         )
 
     @property
@@ -80,7 +77,7 @@ class OpenAIBatches:
         """The request as the input file holds it."""
         match self._settings.api:
             case Api.CHAT:
-                arguments = openai_chat.to_arguments(self._settings, request)
+                arguments = chat.to_arguments(self._settings, request)
             case Api.RESPONSES:
                 arguments = responses.to_arguments(self._settings, request)
             case never:
@@ -89,13 +86,13 @@ class OpenAIBatches:
 
     def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
         """Upload the input file; what is returned makes the batch."""
-        with self._explained():
+        with self.explained():
             file = self._client.files.create(file=("jsbench.jsonl", b"\n".join([*lines, b""])), purpose="batch")
         return lambda: self._create(file.id)
 
     def state(self, batch: str) -> BatchState:
         """How it is getting on."""
-        with self._explained():
+        with self.explained():
             found = self._client.batches.retrieve(batch)
         counts = found.request_counts
         return BatchState(
@@ -109,15 +106,12 @@ class OpenAIBatches:
     def results(self, batch: str) -> Iterator[Result]:
         """What the output file and the error file hold."""
         sent = Sent(response_format=self._settings.response_format, batch=batch)
-        with self._explained():
+        with self.explained():
             found = self._client.batches.retrieve(batch)
             for file in (found.output_file_id, found.error_file_id):
                 if file:
-                    yield from self._results(file, sent)
-
-    def close(self) -> None:
-        """Close the client's connections."""
-        self._client.close()
+                    with self._client.files.with_streaming_response.content(file) as response:
+                        yield from self.read_results(response, sent)
 
     @property
     def _endpoint(self) -> Any:
@@ -126,44 +120,24 @@ class OpenAIBatches:
     def _create(self, file: str) -> str:
         # never twice by the SDK's own doing: it is paid for
         once = self._client.with_options(max_retries=0)
-        with self._explained():
+        with self.explained():
             made = once.batches.create(input_file_id=file, endpoint=self._endpoint, completion_window="24h")
         return read_id(made)
 
-    def _results(self, file: str, sent: Sent) -> Iterator[Result]:
-        import openai
-
-        with self._client.files.with_streaming_response.content(file) as response:
-            for line in read_lines(response.iter_bytes()):
-                yield (
-                    str(line.get("custom_id")),
-                    settle_result(
-                        lambda line=line: self._read(line, sent),  # type: ignore[misc]
-                        lambda error: self._explain(error, sent),
-                        sdk_error=openai.OpenAIError,
-                    ),
-                )
-
-    def _read(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined:
+    def read_result(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined:
+        """A line of the output file or of the error file."""
         error, response = line.get("error"), line.get("response")
         if isinstance(error, dict) and error.get("code") in _NOT_MADE:
             kind, message = _ENDED[_NOT_MADE[str(error["code"])]]
             raise CallError(kind, message)
         if not isinstance(response, dict):
-            return self._decide(error, None, sent)
+            return self.classify(ProviderError.parse(error), sent)
         body, status = response.get("body"), count(response.get("status_code"))
         if status is not None and status >= 400:
-            return self._decide(body, status, sent)
+            return self.classify(ProviderError.parse(body, status=status), sent)
         with reading():
-            chat = self._settings.api is Api.CHAT
-            read = openai_answers.read_whole if chat else responses.read_whole
+            read = chat.read_whole if self._settings.api is Api.CHAT else responses.read_whole
             return read(enclosed(body), Stopwatch()).to_generation(sent)
-
-    def _decide(self, body: object, status: int | None, sent: Sent) -> Declined:
-        outcome = classify_error(ProviderError.parse(body, status=status), sent=sent, secret=self._key.value)
-        if isinstance(outcome, CallError):
-            raise outcome
-        return outcome
 
     def _unanswered(self, batch: Batch) -> Failed:
         kind, message = _ENDED[batch.status]
@@ -178,12 +152,3 @@ class OpenAIBatches:
             more = f", and {len(problems) - 1:,} more" if len(problems) > 1 else ""
             message = f"{message}: {one_line(said, secret=self._key.value)}{line}{more}"
         return Failed(kind=kind, message=message)
-
-    def _explained(self) -> Any:
-        import openai
-
-        about_all = Sent(response_format=ResponseFormat.TEXT)
-        return explained(lambda error: self._explain(error, about_all), sdk_error=openai.OpenAIError)
-
-    def _explain(self, error: Exception, sent: Sent) -> Declined | CallError:
-        return explain(error, sent, address=self._settings.base_url, secret=self._key.value)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.core.generations import Declined, EngineInfo, ResponseFormat, Sent
 from pytest_jsbench.core.timing import Stopwatch
-from pytest_jsbench.engines.http.calls import Deadline, reading, settle
-from pytest_jsbench.engines.http.response_bodies import response_hooks, with_body
+from pytest_jsbench.engines.base import UnsharedFactory
+from pytest_jsbench.engines.http.calls import Deadline, reading, response_hooks, settle
+from pytest_jsbench.engines.http.faults import explain_error
 from pytest_jsbench.engines.openai import chat, responses
-from pytest_jsbench.engines.openai.settings import Api, OpenAISettings, explain, http_client, is_openai
+from pytest_jsbench.engines.openai.settings import Api, OpenAISettings, http_client, is_openai
 from pytest_jsbench.engines.openai.warm_up import rehearse
 from pytest_jsbench.engines.requirements import Key, find_key, package_version, require_package
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from contextlib import AbstractContextManager
 
     from pytest_jsbench.core.generations import Completion, GenerationParams, Request
     from pytest_jsbench.core.prompts import Prompt
@@ -70,7 +69,7 @@ class OpenAIEngine:
             settings = replace(settings, response_format=ResponseFormat.TEXT, extra_body=body)
         return settle(
             lambda: self._call(settings, request, sent, deadline),
-            lambda error: explain(error, sent, address=settings.base_url, secret=self._key.value),
+            lambda error: explain_error(error, sent, sdk=openai, address=settings.base_url, secret=self._key.value),
             sdk_error=openai.OpenAIError,
             deadline=deadline,
         )
@@ -113,12 +112,8 @@ class OpenAIEngine:
             return read(response, watch, streaming=settings.streaming).to_generation(sent)
 
 
-class OpenAIFactory:
+class OpenAIFactory(UnsharedFactory):
     """Builds the `openai` engine."""
-
-    concurrency = 16
-    shared = False
-    max_tokens = 2048
 
     def check(self, config: EngineConfig) -> None:
         """See that the package and the key are there, and that every option is known."""
@@ -134,11 +129,7 @@ class OpenAIFactory:
         settings = OpenAISettings.from_config(config)
         if settings.api is Api.RESPONSES:
             params = replace(params, seed=None)
-        return with_body(params, settings.extra_body, limit=settings.max_tokens_field)
-
-    def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
-        """Nothing is shared."""
-        return nullcontext(config)
+        return settings.sampled(params, limit=settings.max_tokens_field)
 
     def build(self, config: EngineConfig) -> OpenAIEngine:
         """The engine, with its client."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.core.generations import CallError, FaultKind, FinishReason, ResponseFormat, Usage
 from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, count, is_one_piece, items, read_object
-from pytest_jsbench.engines.http.provider_errors import EnclosedError
+from pytest_jsbench.engines.http.faults import EnclosedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from pytest_jsbench.core.generations import CallError, Declined, ResponseFormat, Sent
-from pytest_jsbench.engines.addresses import Address
-from pytest_jsbench.engines.credentials import public_extras
-from pytest_jsbench.engines.http.faults import classify_error, connection_fault, request_fault
-from pytest_jsbench.engines.http.provider_errors import EnclosedError, ProviderError
-from pytest_jsbench.engines.options import Options, choose_format
-from pytest_jsbench.engines.origins import client_options
+from pytest_jsbench.core.generations import ResponseFormat
+from pytest_jsbench.engines.addresses import Address, client_options
+from pytest_jsbench.engines.options import PROVIDER_OPTIONS, Options, ProviderSettings, read_provider_settings
 from pytest_jsbench.engines.requirements import (
     find_address,
     find_model,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     import httpx2
 
@@ -35,9 +31,7 @@ FORMATS = (
     ResponseFormat.TOOL,
     ResponseFormat.TEXT,
 )
-OPTIONS = frozenset(
-    {"api", "stream", "strict", "schema_name", "max_tokens_field", "extra_body", "extra_headers", "extra_query"}
-)
+OPTIONS = PROVIDER_OPTIONS | {"api", "max_tokens_field"}
 
 
 class Api(StrEnum):
@@ -48,25 +42,12 @@ class Api(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenAISettings:
-    """How one server is spoken to."""
+class OpenAISettings(ProviderSettings):
+    """How one server is called."""
 
-    model: str
-    address: Address
-    response_format: ResponseFormat
-    streaming: bool
-    #: whether the server is told to hold to the schema, or only shown it
-    strict: bool
-    #: the schema's, or the tool's, name; a constant, because a model may read it as a hint
-    schema_name: str
     #: of chat `max_completion_tokens` at OpenAI and `max_tokens` everywhere else; of responses `max_output_tokens`
     max_tokens_field: str
     api: Api = Api.CHAT
-    extra_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    extra_query: Mapping[str, str] = field(default_factory=dict, repr=False)
-    #: what of the three may be known
-    extras: Mapping[str, Any] = field(default_factory=dict)
     #: whether the environment's proxies are used
     proxies: bool = True
 
@@ -77,25 +58,12 @@ class OpenAISettings:
         address = find_address(config, "OPENAI_BASE_URL") or Address(url=HOME)
         at_home = is_openai(address.url)
         api = options.choice("api", Api, default=Api.CHAT)
+        model = find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL)
         return cls(
-            model=find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL),
-            address=address,
-            response_format=choose_format(config, FORMATS),
-            streaming=options.flag("stream", default=True),
-            strict=options.flag("strict", default=True),
-            schema_name=options.identifier("schema_name", default="output"),
+            **read_provider_settings(config, options, address, FORMATS, model=model),
             max_tokens_field=options.text("max_tokens_field", default=_tokens_field(api, at_home=at_home)),
             api=api,
-            extra_body=options.mapping("extra_body"),
-            extra_headers=options.texts("extra_headers"),
-            extra_query={**address.query, **options.texts("extra_query")},
-            extras=public_extras(config),
         )
-
-    @property
-    def base_url(self) -> str:
-        """The server's address, without what lets somebody in."""
-        return self.address.url
 
     def limited(self, arguments: dict[str, Any], max_tokens: int, *, known: tuple[str, ...]) -> dict[str, Any]:
         """The arguments with the limit, the extra body and the extra headers, as the SDK's `create` takes them."""
@@ -127,19 +95,3 @@ def http_client(settings: OpenAISettings, **hooks: list[Callable[..., Any]]) -> 
     return openai.DefaultHttpxClient(
         trust_env=settings.proxies, auth=options["auth"], event_hooks=options["event_hooks"] | hooks
     )
-
-
-def explain(error: Exception, sent: Sent, *, address: str, secret: str) -> Declined | CallError:
-    """What an exception of the SDK says of a call."""
-    import httpx2
-    import openai
-
-    if isinstance(error, openai.APIStatusError):
-        said = ProviderError.parse(error.body, status=error.status_code, headers=dict(error.response.headers))
-        return classify_error(said, sent=sent, secret=secret)
-    if isinstance(error, openai.APIConnectionError | httpx2.HTTPError):
-        return connection_fault(error, address=address, secret=secret)
-    if isinstance(error, openai.APIError | EnclosedError):
-        said = ProviderError.parse(error.body or str(error), status=200)
-        return classify_error(said, sent=sent, secret=secret)
-    return request_fault(error, secret=secret)

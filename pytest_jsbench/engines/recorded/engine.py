@@ -7,7 +7,6 @@ The `recorded` engine: answers kept beside the tests (`--jsbench-replay`); no ke
 from __future__ import annotations
 
 import copy
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from pytest_jsbench.core.generations import (
     ResponseFormat,
     Sent,
 )
-from pytest_jsbench.engines.base import TokenCounter
+from pytest_jsbench.engines.base import TokenCounter, UnsharedFactory
 from pytest_jsbench.engines.options import Options
 from pytest_jsbench.engines.recorded.recordings import (
     Recording,
@@ -35,7 +34,6 @@ from pytest_jsbench.engines.recorded.recordings import (
 from pytest_jsbench.runs import journal
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from pytest_jsbench.core.prompts import Prompt
@@ -105,12 +103,8 @@ def _changed(recording: Recording, request: Request) -> str:
     return "; ".join(f"the {name} is not the recorded one: {change}" for name, change in changes.items() if change)
 
 
-class RecordedFactory:
+class RecordedFactory(UnsharedFactory):
     """Builds the `recorded` engine."""
-
-    concurrency = 16
-    shared = False
-    max_tokens = 2048
 
     def check(self, config: EngineConfig) -> None:
         """See that the folder is there."""
@@ -119,10 +113,6 @@ class RecordedFactory:
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Who answered then."""
         return _describe(config)
-
-    def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
-        """Nothing is shared."""
-        return nullcontext(config)
 
     def build(self, config: EngineConfig) -> RecordedEngine:
         """The engine; each recording is read when it is asked for."""

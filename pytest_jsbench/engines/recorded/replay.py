@@ -6,7 +6,6 @@ The `replay` engine: what a run recorded, said again; no key, no call, and the t
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,13 +23,13 @@ from pytest_jsbench.core.generations import (
     Sent,
 )
 from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.engines.base import UnsharedFactory
 from pytest_jsbench.engines.options import Options
 from pytest_jsbench.engines.recorded.recordings import settings_change
 from pytest_jsbench.runs import journal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from contextlib import AbstractContextManager
 
     from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.core.generations import Request
@@ -104,12 +103,8 @@ class ReplayEngine:
         """Nothing to let go of."""
 
 
-class ReplayFactory:
+class ReplayFactory(UnsharedFactory):
     """Builds the `replay` engine."""
-
-    concurrency = 16
-    shared = False
-    max_tokens = 2048
 
     def check(self, config: EngineConfig) -> None:
         """See that the records are there, and hold answers."""
@@ -120,10 +115,6 @@ class ReplayFactory:
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Who answered then."""
         return _describe(config, _metadata(config))
-
-    def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
-        """Nothing is shared."""
-        return nullcontext(config)
 
     def build(self, config: EngineConfig) -> ReplayEngine:
         """The engine, with the records read."""

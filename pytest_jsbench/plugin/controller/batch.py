@@ -11,7 +11,7 @@ import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.engines.registry import require_batches
-from pytest_jsbench.engines.secrecy import build_batches
+from pytest_jsbench.engines.secrets import build_batches
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.plugin.controller.progress import clock, is_watched, write_line
 from pytest_jsbench.runner.batches.ledger import BatchFile, BatchPart, doubt, read_parts

@@ -40,7 +40,7 @@ def assignment(text: str) -> tuple[str, Any]:
 
 def shown_assignment(text: str) -> str:
     """The text as it may be shown: an engine's option that may hold a secret is `KEY=…`."""
-    from pytest_jsbench.engines.credentials import HIDDEN, shown_option
+    from pytest_jsbench.engines.secrets import HIDDEN, shown_option
 
     key, value = assignment(text)
     return text if shown_option(key, value) == value else f"{key}={HIDDEN}"

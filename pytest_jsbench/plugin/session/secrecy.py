@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_jsbench.engines.credentials import find_secrets
+from pytest_jsbench.engines.secrets import find_secrets
 
 if TYPE_CHECKING:
     import warnings

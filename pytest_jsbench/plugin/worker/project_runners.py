@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.adaptation.adapter import adapter
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.json_values import digest
-from pytest_jsbench.engines.credentials import public
 from pytest_jsbench.engines.registry import find, sampled
-from pytest_jsbench.engines.secrecy import build, check
+from pytest_jsbench.engines.secrets import build, check, public
 from pytest_jsbench.plugin.session.transport import AttemptResult
 from pytest_jsbench.plugin.worker.standing_answers import Heard
 from pytest_jsbench.runner.rate_limits import Refused

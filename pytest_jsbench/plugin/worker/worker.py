@@ -17,7 +17,7 @@ from pytest_jsbench.core.generations import Failed, Origin
 from pytest_jsbench.engines.base import Acceptor, Engine, EngineConfig
 from pytest_jsbench.engines.recorded.engine import RecordingEngine
 from pytest_jsbench.engines.registry import require_acceptor, sampled
-from pytest_jsbench.engines.secrecy import build, describe
+from pytest_jsbench.engines.secrets import build, describe
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.plugin.options.reading import only_looks
 from pytest_jsbench.plugin.session.context import RunContext, asks, prepare

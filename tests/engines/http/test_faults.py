@@ -9,8 +9,13 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, FaultKind, ResponseFormat, Sent
-from pytest_jsbench.engines.http.faults import classify_error, connection_fault, request_fault
-from pytest_jsbench.engines.http.provider_errors import ProviderError, retry_after
+from pytest_jsbench.engines.http.faults import (
+    ProviderError,
+    classify_error,
+    connection_fault,
+    request_fault,
+    retry_after,
+)
 from pytest_jsbench.engines.requirements import NO_KEY
 
 WITH_SCHEMA = Sent(response_format=ResponseFormat.JSON_SCHEMA)

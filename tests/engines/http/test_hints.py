@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.core.generations import CallError, FaultKind, ResponseFormat, Sent
-from pytest_jsbench.engines.http.faults import classify_error
-from pytest_jsbench.engines.http.provider_errors import ProviderError
+from pytest_jsbench.engines.http.faults import ProviderError, classify_error
 from pytest_jsbench.engines.registry import find
 from tests.engines import anthropic_wire, openai_wire, responses_wire
 from tests.engines.asking import fault

@@ -7,8 +7,8 @@ import pytest
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.engines.addresses import Address, without_credentials
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.credentials import find_secrets, mark, outline, public, public_extras
 from pytest_jsbench.engines.openai.settings import OpenAISettings
+from pytest_jsbench.engines.secrets import find_secrets, mark, outline, public, public_extras
 
 URL = "http://me:pass-word%2F1@h:8000/v1/?token=T0ken-of-url&n=1"
 

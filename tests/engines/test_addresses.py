@@ -5,7 +5,7 @@ import pytest
 from pytest_jsbench.core.generations import CallError, Completion, FaultKind
 from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.registry import find, require_batches
-from pytest_jsbench.engines.secrecy import build, build_batches
+from pytest_jsbench.engines.secrets import build, build_batches
 from pytest_jsbench.testing import request
 from tests.engines.provider import Provider, json_reply
 from tests.engines.speakers import SPEAKERS, Speaker
