@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-import math
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -60,8 +60,10 @@ class Constraints:
         """The keyword's values, which have to be numbers."""
         values = self.said(keyword)
         for value, path in values:
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            if isinstance(value, bool) or not isinstance(value, int | float):
                 ledger.refuse(keyword, path, "not a number")
+            if not abs(value) <= sys.float_info.max:  # a whole number of JSON has no bound
+                ledger.refuse(keyword, path, "not a finite number of double precision")
         return [value for value, _ in values]
 
     def kinds(self, ledger: Ledger) -> tuple[str, ...] | None:

@@ -367,3 +367,8 @@ def test_a_root_that_may_be_more_than_an_object_is_tightened(root: dict[str, Any
     adapted = adapt(schema, OPENAI, "narrow")
     assert isinstance(adapted, Adapted)
     assert Change(kind="tightened", keyword="type", path="", note="the root is an object") in adapted.changes
+
+
+@pytest.mark.parametrize("keyword", ["minimum", "maxLength", "multipleOf"])
+def test_a_bound_beyond_double_precision_is_not_sent(keyword: str) -> None:
+    assert obstacle(obj(a={"type": ["number", "string"], keyword: 10**400}))[0] == keyword
