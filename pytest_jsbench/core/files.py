@@ -14,11 +14,11 @@ import math
 import os
 import stat
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, Generic, NoReturn, TypeVar
 
 from pytest_jsbench.core.errors import JournalError, JSBenchError
 from pytest_jsbench.core.text import printable
@@ -38,6 +38,9 @@ MOST_VALUES = 5_000_000
 
 #: who may read what is written, whatever the umask allows beyond it
 _PRIVATE_FILE, _PRIVATE_FOLDER, _SHARED_FILE = 0o600, 0o700, 0o666
+
+#: of the key of a line
+K = TypeVar("K")
 
 _BOM = b"\xef\xbb\xbf"
 #: bytes that are passed over at a time where a line is too long to be read
@@ -190,6 +193,40 @@ class FileReader:
         values = {"found": found.found, "expected": found.expected}
         named = Unreadable(found.problem, reason=found.reason, path=place, **values)
         return named if self.error is Unreadable else self.error(str(named), where=place, **values)
+
+
+class IndexedLines(Generic[K]):
+    """
+    The JSON objects of one of our own files, a line each, by a key; of two lines of one key the later counts.
+
+    Only keys and places are held; a line is read and parsed again each time that it is asked for, from any thread.
+    """
+
+    def __init__(self, path: Path, key: Callable[[dict[str, Any]], K | None]) -> None:
+        self._path = path
+        self._places: dict[K, int] = {}
+        place = 0
+        with path.open("rb") as file:
+            for line in file:
+                if (found := key(json.loads(line))) is not None:
+                    self._places[found] = place
+                place += len(line)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._places
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._places)
+
+    def get(self, key: K) -> dict[str, Any] | None:
+        """The object of that key; None where there is none."""
+        place = self._places.get(key)
+        if place is None:
+            return None
+        with self._path.open("rb") as file:
+            file.seek(place)
+            found: dict[str, Any] = json.loads(file.readline())
+            return found
 
 
 def real(path: Path) -> Path:

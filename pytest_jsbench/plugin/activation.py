@@ -139,7 +139,7 @@ def _active(config: pytest.Config) -> RunContext:
         params=params,
         concurrency=concurrency,
         run=run,
-        recorded=Recorded({}) if run.recorded is None else Recorded.open(run.recorded),
+        recorded=Recorded(run.recorded),
         resumption=resumption,
         worker=getattr(config, "workerinput", {}).get("workerid"),
         chosen=asked.chosen,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import ResumeError
+from pytest_jsbench.core.files import IndexedLines
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.prompts import PromptTemplate, prompt_of
@@ -38,39 +40,32 @@ class Resumption:
 
 
 class Recorded:
-    """The attempts in a records file, by case and repeat; each is parsed when it is wanted."""
+    """The attempts in a records file of ours, by case and repeat; in none where there is no file."""
 
-    def __init__(self, places: Mapping[Attempt, int], path: Path | None = None) -> None:
-        self._places = places
+    def __init__(self, path: Path | None = None) -> None:
+        self._lines = None if path is None else IndexedLines(path, _attempt)
         self._of_task: dict[tuple[str, int], list[CaseKey]] = {}
-        for key, repeat in places:
+        for key, repeat in self._lines or ():
             self._of_task.setdefault((key.task, repeat), []).append(key)
-        self._path = path
-
-    @classmethod
-    def open(cls, path: Path) -> Recorded:
-        """Find out what the file holds."""
-        return cls(dict(_places(path)), path)
 
     def of_test(self, first: CaseKey, repeat: int) -> list[Record]:
         """The records of one run of a project's own test, by the first of its questions, in their order."""
-        keys = sorted(
-            (key for key in self._of_task.get((first.task, repeat), ()) if key.is_of_test(first)), key=_number
-        )
-        found = (self.get((key, repeat)) for key in keys)
+        keys = [key for key in self._of_task.get((first.task, repeat), ()) if key.is_of_test(first)]
+        found = (self.get((key, repeat)) for key in sorted(keys, key=_number))
         return [record for record in found if record is not None]
 
     def __contains__(self, attempt: Attempt) -> bool:
-        return attempt in self._places
+        return self._lines is not None and attempt in self._lines
 
     def get(self, attempt: Attempt) -> Record | None:
         """The record of an attempt; None where there is none."""
-        place = self._places.get(attempt)
-        if place is None or self._path is None:
-            return None
-        with self._path.open("rb") as file:
-            file.seek(place)
-            return Record.from_dict(json.loads(file.readline()))
+        found = None if self._lines is None else self._lines.get(attempt)
+        return None if found is None else Record.from_dict(found)
+
+
+def _attempt(line: Mapping[str, Any]) -> Attempt | None:
+    """The attempt that a line is the record of; None for the header."""
+    return (CaseKey(task=line["task"], id=line["id"]), line["repeat"]) if line["type"] == "record" else None
 
 
 def _number(key: CaseKey) -> int:
@@ -165,13 +160,3 @@ class _Expected:
         if isinstance(case, BrokenCase) or digest(case.schema) != record.schema_digest:
             return False
         return asked_the_same(record, prompt_of(case, self.template))
-
-
-def _places(path: Path) -> Iterator[tuple[Attempt, int]]:
-    with path.open("rb") as file:
-        place = 0
-        for line in file:
-            data = json.loads(line)
-            if data["type"] == "record":
-                yield (CaseKey(task=data["task"], id=data["id"]), data["repeat"]), place
-            place += len(line)

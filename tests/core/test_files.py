@@ -10,7 +10,7 @@ import pytest
 
 from pytest_jsbench.core import files
 from pytest_jsbench.core.errors import JournalError, RecordError
-from pytest_jsbench.core.files import FileReader, Unreadable, inside, parse_json, write_atomically
+from pytest_jsbench.core.files import FileReader, IndexedLines, Unreadable, inside, parse_json, write_atomically
 
 
 def refusal(path: Path, reader: FileReader | None = None) -> Unreadable:
@@ -249,3 +249,14 @@ def test_a_link_in_the_place_of_a_file_is_replaced_and_not_written_through(tmp_p
     assert outside.read_text() == "theirs"
     assert (tmp_path / "run.json").read_text() == "ours"
     assert not (tmp_path / "run.json").is_symlink()
+
+
+def test_lines_are_found_by_their_key_and_the_later_of_two_counts(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"head": 1}\n{"name": "a", "n": 1}\n{"name": "b", "n": "\\u00e9"}\n{"name": "a", "n": 3}\n')
+
+    lines = IndexedLines(path, lambda line: line.get("name"))
+
+    assert list(lines) == ["a", "b"]
+    assert (lines.get("a"), lines.get("b")) == ({"name": "a", "n": 3}, {"name": "b", "n": "é"})
+    assert ("c" in lines, lines.get("c")) == (False, None)

@@ -169,12 +169,12 @@ def test_recorded_attempts_are_found_by_case_and_repeat(tmp_path: Path) -> None:
     records = [asked("a", generation=examples.completion('"\ud800ü"')), asked("a", repeat=1), asked("b")]
     journal.write(path, examples.metadata(), records)
 
-    recorded = Recorded.open(path)
+    recorded = Recorded(path)
 
     assert [recorded.get(record.attempt) for record in records] == records
     assert recorded.get((key("b"), 1)) is None
     assert (key("a"), 1) in recorded
-    assert Recorded({}).get((key("a"), 0)) is None
+    assert Recorded().get((key("a"), 0)) is None
 
 
 def test_answers_to_own_tests_are_kept_apart_until_their_tests_ask(tmp_path: Path) -> None:

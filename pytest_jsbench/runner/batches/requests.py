@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
-from pytest_jsbench.core.files import private
+from pytest_jsbench.core.files import IndexedLines, private
 from pytest_jsbench.core.generations import (
     CallError,
     Completion,
@@ -118,7 +118,7 @@ class BatchedEngine:
     def __init__(self, path: Path, info: EngineInfo) -> None:
         self._path = path
         self._info = info
-        self._places: dict[str, int] | None = None
+        self._lines: IndexedLines[str] | None = None
         self._lock = threading.Lock()
 
     @property
@@ -144,24 +144,6 @@ class BatchedEngine:
 
     def _find(self, name: str) -> dict[str, Any] | None:
         with self._lock:
-            if self._places is None:
-                self._places = _places(self._path)
-        place = self._places.get(name)
-        if place is None:
-            return None
-        with self._path.open("rb") as file:
-            file.seek(place)
-            found: dict[str, Any] = json.loads(file.readline())
-            return found
-
-
-def _places(path: Path) -> dict[str, int]:
-    places: dict[str, int] = {}
-    if not path.exists():
-        return places
-    with path.open("rb") as file:
-        place = 0
-        for line in file:
-            places[json.loads(line)["name"]] = place
-            place += len(line)
-    return places
+            if self._lines is None and self._path.exists():
+                self._lines = IndexedLines(self._path, lambda line: str(line["name"]))
+        return None if self._lines is None else self._lines.get(name)
