@@ -20,6 +20,7 @@ from pytest_jsbench.runs.records import Record, Run
 from pytest_jsbench.runs.rejudging import judge_again
 from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.verdicts import Judge, JudgePolicy, Verdict
+from pytest_jsbench.verdicts.explanations import headline
 from pytest_jsbench.verdicts.verdict_json import verdict_to_dict
 
 
@@ -80,20 +81,14 @@ def judge_plain(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_json:
             if as_json:
                 _write_json(out, {"id": plain.name}, verdict)
             elif verbose or not verdict.passed:
-                out.write(f"{printable(plain.name)}: {_said(verdict)}\n")
+                remark = " (the two validators disagree)" if verdict.disputed else ""
+                out.write(f"{printable(plain.name)}: {headline(verdict, remark=remark)}\n")
     if not judged:
         message = f"{path} is empty; expected the records.jsonl of a run, or lines of schema and text"
         raise RecordError(message)
     if not as_json:
         out.write(f"passed {passed} of {judged}\n")
     return passed == judged
-
-
-def _said(verdict: Verdict) -> str:
-    kind = verdict.failure_type or "passed"
-    reason = f" ({verdict.reason})" if verdict.reason else ""
-    disputed = " (the two validators disagree)" if verdict.disputed else ""
-    return f"{kind}{reason}{disputed}" + (f": {printable(verdict.message)}" if verdict.message else "")
 
 
 def _changed(before: tuple[Record, ...], after: tuple[Record, ...]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import tenacity
 
 from pytest_jsbench.adaptation import Adapted, Inexpressible
-from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Schema
+from pytest_jsbench.core.cases import BrokenCase, Case, Schema
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import (
     CallError,
@@ -37,7 +37,7 @@ from pytest_jsbench.engines.base import Engine, TokenCounter
 from pytest_jsbench.runner.rate_limits import Admission, Estimate, Permit, Refused
 from pytest_jsbench.runs.records import Record
 from pytest_jsbench.runs.rejudging import verdict_on
-from pytest_jsbench.verdicts import FailureType, Judge, Verdict
+from pytest_jsbench.verdicts import FailureType, Judge, SchemaProblem
 
 #: faults that another try may mend
 RETRIED = frozenset(
@@ -81,23 +81,9 @@ class Runner:
     def attempt(self, case: Case | BrokenCase, *, repeat: int = 0, planned_at: float | None = None) -> Record:
         """The record of one attempt, queued at `planned_at` by time.perf_counter; Refused where it may not be made."""
         if isinstance(case, BrokenCase):
-            return not_asked(
-                case.key,
-                repeat,
-                None,
-                failure_type=FailureType.INVALID_SCHEMA,
-                reason=case.reason,
-                message=case.problem,
-            )
+            return not_made(case, broken(case), repeat=repeat)
         if problem := self.judge.inspect(case.schema):
-            return not_asked(
-                case.key,
-                repeat,
-                case.schema,
-                failure_type=problem.failure_type,
-                reason=problem.reason,
-                message=problem.message,
-            )
+            return not_made(case, problem, repeat=repeat)
         waits = _Waits()
         started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         queue_s = None if planned_at is None else time.perf_counter() - planned_at
@@ -282,9 +268,18 @@ def _back_off(state: tenacity.RetryCallState) -> float:
     return max(jitter, asked or 0.0)
 
 
-def not_asked(
-    key: CaseKey, repeat: int, schema: Schema | None, *, failure_type: FailureType, reason: str, message: str
-) -> Record:
-    """The record of an attempt that was not made, since nothing could be judged by its schema."""
-    verdict = Verdict(failure_type=failure_type, valid=None, reason=reason, message=message)
-    return Record(key=key, repeat=repeat, schema=schema, prompt=None, generation=None, verdict=verdict)
+def broken(case: BrokenCase) -> SchemaProblem:
+    """The problem of a case that holds no schema."""
+    return SchemaProblem(failure_type=FailureType.INVALID_SCHEMA, reason=case.reason, message=case.problem)
+
+
+def not_made(case: Case | BrokenCase, problem: SchemaProblem, *, repeat: int = 0) -> Record:
+    """The record of an attempt that is not made, since nothing could be judged by its schema."""
+    return Record(
+        key=case.key,
+        repeat=repeat,
+        schema=case.schema if isinstance(case, Case) else None,
+        prompt=None,
+        generation=None,
+        verdict=problem.verdict,
+    )

@@ -13,9 +13,9 @@ from pytest_jsbench.core.json_values import copy_of
 from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.datasets.labelled import Instance
 from pytest_jsbench.engines.base import Acceptor
-from pytest_jsbench.runner.attempts import not_asked
+from pytest_jsbench.runner.attempts import broken, not_made
 from pytest_jsbench.runs.records import Record
-from pytest_jsbench.verdicts import FailureType, Judge, decide
+from pytest_jsbench.verdicts import Judge, decide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,17 +30,9 @@ class AcceptanceRunner:
     ) -> Record:
         """The record of one case; `planned_at` is when it was queued, by time.perf_counter."""
         if isinstance(case, BrokenCase):
-            kind = FailureType.INVALID_SCHEMA
-            return not_asked(case.key, 0, None, failure_type=kind, reason="not_json", message=case.problem)
+            return not_made(case, broken(case))
         if problem := self.judge.inspect(case.schema):
-            return not_asked(
-                case.key,
-                0,
-                case.schema,
-                failure_type=problem.failure_type,
-                reason=problem.reason,
-                message=problem.message,
-            )
+            return not_made(case, problem)
         started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         queue_s = None if planned_at is None else time.perf_counter() - planned_at
         generation = self._ask(case, instances)

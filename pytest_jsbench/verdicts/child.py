@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.child_service import LAST, Service, encode
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.verdicts.verdict_json import problem_to_dict, verdict_to_wire
+from pytest_jsbench.verdicts.verdict_json import problem_to_dict, verdict_to_dict
 from pytest_jsbench.verdicts.verdicts import FailureType, JudgePolicy, SchemaProblem, Verdict
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Clerk:
             return
         first = True
         for verdict in self._judge.judge(request["schema"], request["text"], truncated=request["truncated"]):
-            reply: Reply = {"verdict": verdict_to_wire(verdict)}
+            reply: Reply = {"verdict": verdict_to_dict(verdict)}
             if first and verdict.valid is not None:
                 reply["instance"] = verdict.instance
             first = False
@@ -119,4 +119,4 @@ def _no_verdict(request: dict[str, Any], reason: str, error: BaseException) -> R
         problem = SchemaProblem(failure_type=FailureType.UNJUDGED, reason=reason, message=message)
         return {"problem": problem_to_dict(problem)}
     verdict = Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason=reason, message=message)
-    return {"verdict": verdict_to_wire(verdict)}
+    return {"verdict": verdict_to_dict(verdict)}

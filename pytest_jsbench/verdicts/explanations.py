@@ -1,4 +1,4 @@
-"""A failed case in a few lines."""
+"""A verdict in words: on one line, or on a few."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _EXCERPT = 160
 _VIOLATIONS = 3
 
 
-def headline(verdict: Verdict) -> str:
-    """One line: the failure type first, then what was expected and what came."""
+def headline(verdict: Verdict, *, remark: str = "") -> str:
+    """One line: the failure type, its reason and a remark, then the message."""
     kind = verdict.failure_type.value if verdict.failure_type else "passed"
     reason = f" ({verdict.reason})" if verdict.reason else ""
-    return f"{kind}{reason}: {printable(verdict.message)}" if verdict.message else f"{kind}{reason}"
+    return f"{kind}{reason}{remark}" + (f": {printable(verdict.message)}" if verdict.message else "")
 
 
 def verdict_text(verdict: Verdict, text: str | None) -> str:
-    """The headline, where it went wrong, and an excerpt of the answer, where there is one."""
+    """The headline, each place that is wrong, and an excerpt of the answer, where there is one."""
     lines = [headline(verdict), *_details(verdict)]
     if text is not None:
         lines.append(f"  answer: {_excerpt(text)}")

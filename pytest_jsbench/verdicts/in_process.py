@@ -81,12 +81,7 @@ class InProcessJudge:
         """The verdict, and the same verdict again each time that more of its details are known."""
         compiled = self._compiled(schema_text)
         if isinstance(compiled, SchemaProblem):
-            yield Verdict(
-                failure_type=compiled.failure_type,
-                valid=None,
-                reason=compiled.reason,
-                message=compiled.message,
-            )
+            yield compiled.verdict
             return
         read = read_answer(text, self._policy)
         if isinstance(read, NotJson):

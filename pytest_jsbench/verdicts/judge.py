@@ -15,7 +15,7 @@ from pytest_jsbench.schemas.dialects import DIALECTS, find_dialect
 from pytest_jsbench.verdicts.answer_text import LONGEST_TEXT
 from pytest_jsbench.verdicts.process import Guard
 from pytest_jsbench.verdicts.schema_text import write_schema
-from pytest_jsbench.verdicts.verdict_json import problem_from_dict, verdict_from_wire
+from pytest_jsbench.verdicts.verdict_json import problem_from_dict, verdict_from_dict
 from pytest_jsbench.verdicts.verdicts import FailureType, JudgePolicy, SchemaProblem, Verdict
 
 if TYPE_CHECKING:
@@ -55,15 +55,13 @@ class Judge:
         """The verdict on an answer; `truncated` says that the provider stopped it at the token limit."""
         written = write_schema(schema)
         if isinstance(written, SchemaProblem):
-            return Verdict(
-                failure_type=written.failure_type, valid=None, reason=written.reason, message=written.message
-            )
+            return written.verdict
         # one character over the limit is as much too long as any number of them
         text = text[: LONGEST_TEXT + 1]
         answer = self._guard.ask({"op": "judge", "schema": written, "text": text, "truncated": truncated})
         if answer.replies:
             # each reply repeats the verdict with more of its details; what came before the child ended stands
-            return verdict_from_wire(answer.replies[-1]["verdict"], answer.replies[0].get("instance"))
+            return verdict_from_dict(answer.replies[-1]["verdict"], answer.replies[0].get("instance"))
         reason, message = self._why_not(answer)
         return Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason=reason, message=message)
 

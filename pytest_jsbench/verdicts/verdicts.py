@@ -132,3 +132,8 @@ class SchemaProblem:
     failure_type: Literal[FailureType.INVALID_SCHEMA, FailureType.UNJUDGED]
     reason: str
     message: str
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on every answer to such a schema."""
+        return Verdict(failure_type=self.failure_type, valid=None, reason=self.reason, message=self.message)

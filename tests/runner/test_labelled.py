@@ -99,3 +99,11 @@ def test_nothing_is_asked_where_the_schema_is_broken(judge: Judge, case: Case | 
     record = AcceptanceRunner(acceptor=grammar, judge=judge).attempt(case, INSTANCES)
     assert record.excluded
     assert grammar.asked == 0
+
+
+def test_a_broken_case_keeps_its_own_reason(judge: Judge) -> None:
+    case = BrokenCase(key=KEY, problem="too many bytes", reason="too_large")
+
+    verdict = AcceptanceRunner(acceptor=always(True, True), judge=judge).attempt(case, INSTANCES).verdict
+
+    assert (verdict.reason, verdict.message) == ("too_large", "too many bytes")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pytest_jsbench.verdicts import FailureType, Note, SchemaProblem, SecondOpinion, Verdict, Violation
-from pytest_jsbench.verdicts.verdict_json import problem_from_dict, problem_to_dict, verdict_from_wire, verdict_to_wire
+from pytest_jsbench.verdicts.verdict_json import problem_from_dict, problem_to_dict, verdict_from_dict, verdict_to_dict
 
 VIOLATION = Violation(keyword="type", instance_path="$.a", schema_path="/properties/a/type", message="no")
 
@@ -28,7 +28,7 @@ VIOLATION = Violation(keyword="type", instance_path="$.a", schema_path="/propert
     ],
 )
 def test_a_verdict_arrives_as_it_was_sent(verdict: Verdict) -> None:
-    arrived = verdict_from_wire(json.loads(json.dumps(verdict_to_wire(verdict))), instance=[1])
+    arrived = verdict_from_dict(json.loads(json.dumps(verdict_to_dict(verdict))), instance=[1])
     assert arrived == verdict
     assert arrived.instance == [1]
 

@@ -21,6 +21,7 @@ from pytest_jsbench.core.generations import Completion, Decided, Declined, Gramm
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES
 from pytest_jsbench.reports.summary_table import facts
+from pytest_jsbench.verdicts.explanations import headline
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
@@ -174,9 +175,7 @@ def _schema(record: Record) -> str:
 
 def _verdict(record: Record) -> list[str]:
     verdict = record.verdict
-    kind = verdict.failure_type.value if verdict.failure_type else "passed"
-    reason = f" ({verdict.reason})" if verdict.reason else ""
-    lines = [f"{kind}{reason}" + (f": {verdict.message}" if verdict.message else "")]
+    lines = [headline(verdict)]
     lines += [
         f"{one.keyword} at {one.instance_path} [schema {one.schema_path}]: {one.message}" for one in verdict.violations
     ]
