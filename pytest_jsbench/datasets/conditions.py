@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Protocol, assert_never
+from typing import Protocol
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import ConditionError, nearest
@@ -42,15 +41,27 @@ _WORDS: Mapping[str, frozenset[str]] = {
     "feature": frozenset(FEATURES),
     "keywords": KEYWORDS,
 }
+#: a field of a condition to the set of a schema's features that holds its words
+_SETS = {"feature": "features", "keywords": "keywords"}
 FIELDS = (*_NAMES, "tag", *_WORDS, *_NUMBERS)
+#: what stands for the word of a field in a message
+_EXAMPLES = {"task": "Github_*", "id": "o1*", "tag": "billing", "dialect": "draft-07", "feature": "recursive"}
 _DEEPEST = 100
 _LONGEST = 50_000
 
-_SPACE = re.compile(r"\s*")
-_NAME = re.compile(r"[^\W\d]\w*")
-_VALUE = re.compile(r"""'(?P<single>[^']*)'|"(?P<double>[^"]*)"|(?P<bare>[^\s()'"][^\s()]*)""")
-_COMPARISON = re.compile("|".join(_COMPARISONS))
-_NUMBER = re.compile(r"\d{1,18}(?![\w.])")
+
+def _token(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"({pattern})\s*")
+
+
+_START = _token("")
+_NAME = _token(r"[^\W\d]\w*")
+_VALUE = _token(r"""'[^']*'|"[^"]*"|[^\s()'"][^\s()]*""")
+_COMPARISON = _token("|".join(_COMPARISONS))
+_NUMBER = _token(r"\d{1,18}(?![\w.])")
+_MARKS = {word: _token(rf"{word}(?!\w)") for word in ("and", "or", "not")} | {
+    mark: _token(re.escape(mark)) for mark in "():"
+}
 
 
 class Subject(Protocol):
@@ -69,45 +80,8 @@ class Subject(Protocol):
         """What is known of its schema; None where it holds none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
-    """Task, id or a tag matches a pattern, or the schema has a dialect, feature or keyword."""
-
-    field: str
-    word: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """Size or depth compares with a number."""
-
-    field: str
-    comparison: str
-    number: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Not:
-    """The condition does not hold."""
-
-    condition: Condition
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class All:
-    """Each of them holds."""
-
-    conditions: tuple[Condition, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnyOf:
-    """At least one of them holds."""
-
-    conditions: tuple[Condition, ...]
-
-
-Condition = Named | Compared | Not | All | AnyOf
+#: whether it holds of a case; None where that depends on a schema that the case does not have
+Condition = Callable[[Subject], bool | None]
 
 
 def parse(text: str) -> Condition:
@@ -115,49 +89,61 @@ def parse(text: str) -> Condition:
     return _Reader(text).whole()
 
 
-def holds(condition: Condition, subject: Subject) -> bool | None:
-    """Whether it holds of a case; None where that depends on a schema that the case does not have."""
-    match condition:
-        case Named():
-            return _named(condition, subject)
-        case Compared():
-            facts = subject.facts
-            compare = _COMPARISONS[condition.comparison]
-            return None if facts is None else compare(getattr(facts, condition.field), condition.number)
-        case Not():
-            held = holds(condition.condition, subject)
-            return None if held is None else not held
-        case All():
-            return _first(condition.conditions, subject, decisive=False)
-        case AnyOf():
-            return _first(condition.conditions, subject, decisive=True)
-        case _:
-            assert_never(condition)
+def all_of(conditions: Sequence[Condition]) -> Condition:
+    """The condition that each of these holds."""
+    return _joined(conditions, decisive=False)
 
 
-def _named(condition: Named, subject: Subject) -> bool | None:
-    if condition.field in _NAMES:
-        return fnmatchcase(getattr(subject.key, condition.field), condition.word)
-    if condition.field == "tag":
-        tags = subject.tags
-        return None if tags is None else any(fnmatchcase(tag, condition.word) for tag in tags)
-    facts = subject.facts
-    if facts is None:
-        return None
-    if condition.field == "dialect":
-        return facts.dialect == condition.word
-    return condition.word in (facts.features if condition.field == "feature" else facts.keywords)
+def _joined(conditions: Sequence[Condition], *, decisive: bool) -> Condition:
+    """A condition that has the decisive value if one of these has it, else the other if all are known to have that."""
+    if len(conditions) == 1:
+        return conditions[0]
+
+    def holds(subject: Subject) -> bool | None:
+        unknown = False
+        for condition in conditions:
+            held = condition(subject)
+            if held is decisive:
+                return decisive
+            unknown |= held is None
+        return None if unknown else not decisive
+
+    return holds
 
 
-def _first(conditions: tuple[Condition, ...], subject: Subject, *, decisive: bool) -> bool | None:
-    """The decisive value if one of them has it, else whether all are known to have the other."""
-    unknown = False
-    for condition in conditions:
-        held = holds(condition, subject)
-        if held is decisive:
-            return decisive
-        unknown |= held is None
-    return None if unknown else not decisive
+def _opposite(condition: Condition) -> Condition:
+    def holds(subject: Subject) -> bool | None:
+        held = condition(subject)
+        return None if held is None else not held
+
+    return holds
+
+
+def _comparison(field: str, comparison: str, number: int) -> Condition:
+    compare = _COMPARISONS[comparison]
+
+    def holds(subject: Subject) -> bool | None:
+        facts = subject.facts
+        return None if facts is None else compare(getattr(facts, field), number)
+
+    return holds
+
+
+def _naming(field: str, word: str) -> Condition:
+    """Task, id or a tag matches a pattern, or the schema has a dialect, feature or keyword."""
+
+    def holds(subject: Subject) -> bool | None:
+        if field in _NAMES:
+            return fnmatchcase(getattr(subject.key, field), word)
+        if field == "tag":
+            tags = subject.tags
+            return None if tags is None else any(fnmatchcase(tag, word) for tag in tags)
+        facts = subject.facts
+        if facts is None:
+            return None
+        return facts.dialect == word if field == "dialect" else word in getattr(facts, _SETS[field])
+
+    return holds
 
 
 class _Reader:
@@ -167,27 +153,28 @@ class _Reader:
         self._text = text
         self._position = 0
         self._depth = 0
+        self._take(_START)
 
     def whole(self) -> Condition:
         if len(self._text) > _LONGEST:
             message = f"a condition of {len(self._text):,} characters; expected at most {_LONGEST:,}"
-            raise ConditionError(message)
+            raise ConditionError(message, found=len(self._text), expected=_LONGEST)
         condition = self._any_of()
-        if self._rest():
+        if not self._at_end():
             raise self._error("expected 'and', 'or' or the end")
         return condition
 
     def _any_of(self) -> Condition:
-        conditions = [self._all()]
-        while self._word("or"):
-            conditions.append(self._all())
-        return conditions[0] if len(conditions) == 1 else AnyOf(conditions=tuple(conditions))
+        return _joined(self._separated("or", self._all_of), decisive=True)
 
-    def _all(self) -> Condition:
-        conditions = [self._one()]
-        while self._word("and"):
-            conditions.append(self._one())
-        return conditions[0] if len(conditions) == 1 else All(conditions=tuple(conditions))
+    def _all_of(self) -> Condition:
+        return _joined(self._separated("and", self._one), decisive=False)
+
+    def _separated(self, word: str, part: Callable[[], Condition]) -> Sequence[Condition]:
+        conditions = [part()]
+        while self._takes(word):
+            conditions.append(part())
+        return conditions
 
     def _one(self) -> Condition:
         self._depth += 1
@@ -198,83 +185,70 @@ class _Reader:
         return condition
 
     def _nested(self) -> Condition | None:
-        if self._word("not"):
-            return Not(condition=self._one())
-        if not self._rest().startswith("("):
-            return None
+        if self._takes("not"):
+            return _opposite(self._one())
         opened = self._position
-        self._position += 1
+        if not self._takes("("):
+            return None
         condition = self._any_of()
-        if not self._rest().startswith(")"):
-            if self._rest():
+        if not self._takes(")"):
+            if not self._at_end():
                 raise self._error("expected 'and', 'or' or ')'")
             raise self._error("'(' is not closed", at=opened)
-        self._position += 1
         return condition
 
     def _test(self) -> Condition:
-        self._rest()
         start = self._position
         name = self._take(_NAME)
-        if name is None or name.group() in {"and", "or"}:
-            expected = f"expected a test such as keywords:pattern or size<4096; fields are {', '.join(FIELDS)}"
-            raise self._error(expected, at=start)
-        field = name.group()
-        if field not in FIELDS:
-            raise self._error(f"unknown field '{field}': {nearest(field, FIELDS)}", at=start)
-        return self._compared(field) if field in _NUMBERS else self._named(field)
+        if name is None or name in {"and", "or"}:
+            raise self._error(
+                f"expected a test such as keywords:pattern or size<4096; fields are {', '.join(FIELDS)}", at=start
+            )
+        if name not in FIELDS:
+            raise self._error(f"unknown field '{name}': {nearest(name, FIELDS)}", at=start, found=name, known=FIELDS)
+        return self._compared(name) if name in _NUMBERS else self._named(name)
 
     def _compared(self, field: str) -> Condition:
-        self._rest()
         comparison = self._take(_COMPARISON)
         if comparison is None:
             raise self._error(f"expected a comparison after '{field}', one of < <= > >= = !=")
-        self._rest()
         number = self._take(_NUMBER)
         if number is None:
             raise self._error("expected a whole number")
-        return Compared(field=field, comparison=comparison.group(), number=int(number.group()))
+        return _comparison(field, comparison, int(number))
 
     def _named(self, field: str) -> Condition:
-        if not self._rest().startswith(":"):
-            raise self._error(f"expected ':' after '{field}', as in {field}:{_example(field)}")
-        self._position += 1
-        self._rest()
+        if not self._takes(":"):
+            raise self._error(f"expected ':' after '{field}', as in {field}:{_EXAMPLES.get(field, 'pattern')}")
         start = self._position
-        value = self._take(_VALUE)
-        if value is None:
+        word = self._take(_VALUE)
+        if word is None:
             raise self._error(f"expected a word after '{field}:'")
-        word = next(group for group in value.groups() if group is not None)
+        word = word[1:-1] if word[0] in "'\"" else word
         if field in _WORDS and word not in _WORDS[field]:
-            raise self._error(f"unknown {field} '{word}': {nearest(word, _WORDS[field])}", at=start)
-        return Named(field=field, word=word)
+            known = _WORDS[field]
+            raise self._error(f"unknown {field} '{word}': {nearest(word, known)}", at=start, found=word, known=known)
+        return _naming(field, word)
 
-    def _rest(self) -> str:
-        """What is still to be read, from its first character that is no white space."""
-        self._take(_SPACE)
-        return self._text[self._position :]
+    def _at_end(self) -> bool:
+        return self._position == len(self._text)
 
-    def _word(self, word: str) -> bool:
-        self._rest()
-        name = _NAME.match(self._text, self._position)
-        if name is None or name.group() != word:
-            return False
-        self._position = name.end()
-        return True
+    def _takes(self, word: str) -> bool:
+        """Whether that word, or mark, stands next; then it is read."""
+        return self._take(_MARKS[word]) is not None
 
-    def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        found = pattern.match(self._text, self._position)
-        if found is not None:
-            self._position = found.end()
-        return found
+    def _take(self, pattern: re.Pattern[str]) -> str | None:
+        """What stands next, if it is of the pattern; then it is read, with the white space after it."""
+        token = pattern.match(self._text, self._position)
+        if token is None:
+            return None
+        self._position = token.end()
+        return token[1]
 
-    def _error(self, problem: str, *, at: int | None = None) -> ConditionError:
+    def _error(
+        self, problem: str, *, at: int | None = None, found: str | None = None, known: Iterable[str] | None = None
+    ) -> ConditionError:
         position = self._position if at is None else at
         shown = f"{self._text[:position]}>>>{self._text[position:]}"
-        return ConditionError(f"{problem}, at character {position + 1}: {shown}")
-
-
-def _example(field: str) -> str:
-    return {"task": "Github_*", "id": "o1*", "tag": "billing", "dialect": "draft-07", "feature": "recursive"}.get(
-        field, "pattern"
-    )
+        message = f"{problem}, at character {position + 1}: {shown}"
+        return ConditionError(message, found=found, expected=None if known is None else sorted(known))

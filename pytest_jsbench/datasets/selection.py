@@ -15,7 +15,7 @@ from pytest_jsbench.datasets.base import Dataset, Sample, Selection
 from pytest_jsbench.datasets.registry import open_dataset
 
 if TYPE_CHECKING:
-    from pytest_jsbench.datasets.conditions import All
+    from pytest_jsbench.datasets.conditions import Condition
     from pytest_jsbench.schemas.features import SchemaFeatures
 
 
@@ -72,10 +72,8 @@ def open_selected(selection: Selection) -> Dataset:
         return dataset
     keys = list(dataset.keys())
     if condition is not None:
-        from pytest_jsbench.datasets.conditions import holds
-
         subjects = (CaseFacts(dataset, key, selection.default_dialect) for key in keys)
-        met = [subject.key for subject in subjects if holds(condition, subject)]
+        met = [subject.key for subject in subjects if condition(subject)]
         if not met:
             said = "', '".join(selection.where)
             message = f"none of the {len(keys)} cases of dataset '{selection.source}' meets '{said}'"
@@ -99,23 +97,17 @@ def _open(selection: Selection) -> Dataset:
     return open_labelled(selection)
 
 
-def _condition(where: Sequence[str]) -> All | None:
-    """All of the conditions; None where there are none."""
+def _condition(where: Sequence[str]) -> Condition | None:
+    """The condition that all of these hold; None where there are none."""
     if not where:
         return None
-    from pytest_jsbench.datasets.conditions import All
-
-    return All(conditions=tuple(map(_parse, where)))
-
-
-def _parse(text: str) -> All:
-    from pytest_jsbench.datasets.conditions import All, parse
+    from pytest_jsbench.datasets.conditions import all_of, parse
 
     try:
-        return All(conditions=(parse(text),))
+        return all_of([parse(text) for text in where])
     except ConditionError as error:
         message = f"--jsbench-where: {error}"
-        raise ConditionError(message) from None
+        raise ConditionError(message, found=error.found, expected=error.expected, where="--jsbench-where") from None
 
 
 def _first_of_each_task(keys: Iterable[CaseKey], limit: int | None) -> list[CaseKey]:

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import ConditionError
-from pytest_jsbench.datasets.conditions import FIELDS, holds, parse
+from pytest_jsbench.datasets.conditions import FIELDS, parse
 from pytest_jsbench.schemas.features import FEATURES, SchemaFeatures
 
 
@@ -30,7 +30,7 @@ FACTS = SchemaFeatures(
 
 
 def met(text: str) -> bool | None:
-    return holds(parse(text), Subject(key=KEY, facts=FACTS, tags=("billing", "new")))
+    return parse(text)(Subject(key=KEY, facts=FACTS, tags=("billing", "new")))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_it_is_not_met(text: str) -> None:
     ],
 )
 def test_nothing_is_said_of_a_schema_that_is_not_there(text: str, expected: bool | None) -> None:
-    assert holds(parse(text), Subject(key=CaseKey(task="t", id="a1"), facts=None, tags=None)) is expected
+    assert parse(text)(Subject(key=CaseKey(task="t", id="a1"), facts=None, tags=None)) is expected
 
 
 @pytest.mark.parametrize(
@@ -123,6 +123,12 @@ def test_what_says_nothing_is_refused_with_its_place(text: str, message: str) ->
     with pytest.raises(ConditionError, match=message) as error:
         parse(text)
     assert "\n" not in str(error.value)
+
+
+def test_an_unknown_word_and_the_known_ones_are_values_of_the_error() -> None:
+    with pytest.raises(ConditionError) as error:
+        parse("feature:recursion")
+    assert (error.value.found, error.value.expected) == ("recursion", sorted(FEATURES))
 
 
 @pytest.mark.parametrize("opening", ["(", "not "])
