@@ -1,5 +1,5 @@
 """
-Attempts: a case is prompted, asked with retries, judged, and becomes a record; no call makes anything here raise.
+Run one attempt and write its record: prompt, call with retries, verdict. A call that fails is a record too.
 
 Only an attempt that a limit or the end of the session forbids has no record: it raises Refused.
 """
@@ -39,7 +39,7 @@ from pytest_jsbench.runs.records import Record
 from pytest_jsbench.runs.rejudging import verdict_on
 from pytest_jsbench.verdicts import FailureType, Judge, SchemaProblem
 
-#: faults that another try may mend
+#: faults after which the same call may succeed
 RETRIED = frozenset(
     {
         FaultKind.RATE_LIMITED,
@@ -49,11 +49,11 @@ RETRIED = frozenset(
         FaultKind.BAD_RESPONSE,
     }
 )
-#: faults of calls that may have been answered, and so paid for, all the same
+#: faults of calls that the provider may have answered, and charged for
 _MAY_COST = frozenset({FaultKind.TIMEOUT, FaultKind.BAD_RESPONSE})
 #: bytes of a prompt or a schema that are at least one token
 _BYTES_PER_TOKEN = 2
-#: seconds beyond its own time limit after which a call is surely over
+#: seconds after its own time limit at which a call is over in any case
 _GRACE = 10.0
 _LONGEST_BACK_OFF = 30.0
 _LONGEST_RETRY_AFTER = 120.0
@@ -61,21 +61,27 @@ _LONGEST_RETRY_AFTER = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """All that one attempt needs; safe to call from several threads when the engine is."""
+    """
+    Runs the attempts of one engine.
+
+    A worker makes one for the run, and one for each other engine that a project's own test names; `batches.gather`
+    makes a copy that only collects requests. The worker's threads call `attempt` at the same time, as many as the
+    engine allows; the runner holds no state between attempts. The worker closes engine, judge and admission.
+    """
 
     engine: Engine
     judge: Judge
     template: PromptTemplate
     params: GenerationParams
-    #: more tries after the first
+    #: tries after the first
     retries: int = 2
-    #: says a schema in what the engine takes; None: it is sent as it is
+    #: changes a schema to one that the engine takes; None: the schema is sent unchanged
     adapter: Callable[[Schema], Adapted | Inexpressible] | None = None
-    #: tokens that the model has room for; None: unknown, and every prompt is sent
+    #: size of the model's context in tokens; None: unknown, and every prompt is sent
     context: int | None = None
-    #: what each request says of where it comes from
+    #: where the requests come from, sent with each
     origin: Origin = field(default_factory=Origin)
-    #: lets calls through; None: any number, at any time
+    #: decides when a call may be made; None: there are no limits
     admission: Admission | None = None
 
     def attempt(self, case: Case | BrokenCase, *, repeat: int = 0, planned_at: float | None = None) -> Record:
@@ -131,10 +137,10 @@ class Runner:
         )
 
     def _prompt(self, case: Case) -> Prompt | Failed:
-        """What is to be asked; a template of a user's own may break."""
+        """The prompt of the case; Failed where a user's own template raises."""
         try:
             return prompt_of(case, self.template)
-        except Exception as error:  # noqa: BLE001  not the model's, and one attempt's outcome
+        except Exception as error:  # noqa: BLE001  a template's bug fails one attempt, never the run
             said = str(error) if isinstance(error, JSBenchError) else f"{type(error).__name__}: {error}"
             return Failed(kind=FaultKind.BAD_REQUEST, message=f"nothing was sent: {said}")
 
@@ -147,7 +153,7 @@ class Runner:
         return estimate(prompt) if tokens is None else PromptLength(tokens=tokens, exact=True)
 
     def _too_long(self, length: PromptLength | None) -> Declined | None:
-        """What becomes of a prompt that leaves no room for a single token of an answer."""
+        """Declined where the prompt leaves no room for a single token of an answer."""
         if self.context is None or length is None or length.tokens < self.context:
             return None
         about = "" if length.exact else "about "
@@ -157,12 +163,12 @@ class Runner:
         return Declined(reason=DeclineReason.CONTEXT_LENGTH, message=message)
 
     def _adapt(self, schema: Schema) -> Adapted | Declined | Failed:
-        """What to send for the schema, or what becomes of the attempt where that cannot be said."""
+        """The schema to send, or the outcome of the attempt where there is none."""
         if self.adapter is None:
             return Adapted(schema=schema)
         try:
             adapted = self.adapter(schema)
-        except Exception as error:  # noqa: BLE001  ours, and one attempt's outcome all the same
+        except Exception as error:  # noqa: BLE001  an adapter's bug fails one attempt, never the run
             said = str(error) if isinstance(error, JSBenchError) else f"{type(error).__name__}: {error}"
             return Failed(kind=FaultKind.ENGINE, message=f"the schema could not be adapted: {said}")
         if isinstance(adapted, Adapted):
@@ -171,7 +177,7 @@ class Runner:
         return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message)
 
     def _generate(self, request: Request, waits: _Waits | None = None) -> tuple[Generation, int]:
-        """What comes back of the last try, and the number of failed ones; Refused where a try was not let through."""
+        """The outcome of the last try, and the number of tries before it; Refused where a try may not be made."""
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self.retries + 1),
             wait=_back_off,
@@ -191,7 +197,7 @@ class Runner:
         return generation, retrying.statistics.get("attempt_number", 1) - 1
 
     def _call(self, request: Request, waits: _Waits) -> Completion | Declined:
-        """One try, within the limits that are shared by all."""
+        """One try, within the limits that all processes of the run share."""
         admission = self.admission
         if admission is None:
             return self.engine.generate(request)
@@ -213,7 +219,7 @@ class Runner:
 
 @dataclass(slots=True, kw_only=True)
 class _Waits:
-    """Seconds that an attempt has waited to be let through, over all its tries."""
+    """Seconds that an attempt has waited for the limits, over all its tries."""
 
     seconds: float = 0.0
 
@@ -229,7 +235,7 @@ def _settle(admission: Admission, permit: Permit, usage: Usage | None) -> None:
 
 
 def most_of(request: Request) -> Estimate:
-    """The most that a call can take; the schema is counted once more, for most engines send it beside the prompt."""
+    """The most that a call can use; the schema counts on top of the prompt, since most engines send it too."""
     size = sum(len(message.content.encode("utf-8", "surrogatepass")) for message in request.prompt.messages)
     size += len(json.dumps(request.schema))
     return Estimate(
@@ -240,13 +246,13 @@ def most_of(request: Request) -> Estimate:
 
 
 def _params_of(generation: Generation, asked: GenerationParams) -> GenerationParams:
-    """How it was sampled: as it was asked for, unless the engine says otherwise."""
+    """The sampling parameters: those asked for, unless the engine reports others."""
     sent = getattr(generation, "sent", None)
     return asked if sent is None or sent.params is None else sent.params
 
 
 def _with_what_was_sent(generation: Generation, adapted: Adapted, original: Schema) -> Generation:
-    """An engine says what it sent where that is not what it was given; here it was given another schema already."""
+    """The generation with the schema that was sent: the adapted one, unless the engine reports another."""
     if isinstance(generation, Failed | Decided) or generation.sent is None or generation.sent.schema is not None:
         return generation
     if adapted.schema == original:

@@ -1,4 +1,4 @@
-"""Classifiers: a project's own names for how attempts failed; they stand beside a verdict and never change it."""
+"""Classifiers: functions of a project that give failed attempts codes; a code never changes a verdict."""
 
 from __future__ import annotations
 
@@ -15,34 +15,35 @@ from pytest_jsbench.verdicts import FailureType
 
 ENTRY_POINTS = "pytest_jsbench.classifiers"
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
-#: what writes itself without running foreign code, and is not long
+#: types with a repr that runs no foreign code
 _PLAIN = (str, int, float)
 _FAILURE_TYPES = frozenset(kind.value for kind in FailureType)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classifier:
-    """What gives a failed attempt a code of the project's own, or None."""
+    """A function that gives a failed attempt a code, or None; it is called from several threads."""
 
     name: str
     #: where it comes from, for messages
     origin: str
-    #: called from several threads, with a copy of the record
+    #: takes a copy of the record
     function: Callable[[Record], object]
 
     def code_of(self, record: Record) -> str | None:
-        """The code of a failed attempt; ClassifierError, in one line, where there is none to be had."""
+        """The code of a failed attempt, or None; ClassifierError where the function raises or returns no code."""
         try:
             code = self.function(copy.deepcopy(record))
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # pytest.skip and sys.exit too: the attempt is paid for, and must not be lost
-            raise ClassifierError(self._said(f"raised {described(error)}")) from error
+            found = described(error)
+            raise ClassifierError(self._said(f"raised {found}"), found=found, where=self.origin) from error
         if code is None or (isinstance(code, str) and _CODE.fullmatch(code) and code not in _FAILURE_TYPES):
             return code
         found = printable(repr(code), 80) if isinstance(code, _PLAIN) else f"a {type(code).__name__}"
         expected = "expected None or a code such as 'refusal_in_german', and none of the failure types"
-        raise ClassifierError(self._said(f"gave {found}; {expected}"))
+        raise ClassifierError(self._said(f"gave {found}; {expected}"), found=found, where=self.origin)
 
     def _said(self, what: str) -> str:
         return f"classifier '{self.name}', {self.origin}, {what}"
@@ -50,7 +51,7 @@ class Classifier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classified:
-    """A record with its codes, and what went wrong on the way to them."""
+    """A record with its codes, and the errors of the classifiers."""
 
     record: Record
     errors: tuple[str, ...] = ()
@@ -78,14 +79,14 @@ def find(name: str) -> Classifier:
     points = installed(ENTRY_POINTS, kind="classifier", error=ClassifierError)
     if (found := find_function(name, points, kind="classifier", error=ClassifierError)) is not None:
         return _classifier(name, *found)
-    own = "package.module:function"
-    known = f"{nearest(name, points)}, or {own}" if points else f"expected {own}, for no installed package brings any"
+    form = "package.module:function"
+    known = f"{nearest(name, points)}, or {form}" if points else f"expected {form}, for no installed package brings any"
     message = f"unknown classifier '{printable(name)}': {known}"
-    raise ClassifierError(message)
+    raise ClassifierError(message, found=name, expected=[*points, form])
 
 
 def _classifier(name: str, source: str, found: object) -> Classifier:
     if not callable(found):
         message = f"classifier '{name}', {source}, is a {type(found).__name__}; expected a function that takes a record"
-        raise ClassifierError(message)
+        raise ClassifierError(message, found=type(found).__name__, expected="a function", where=source)
     return Classifier(name=name, origin=source, function=found)

@@ -1,4 +1,4 @@
-"""Labelled answers: an engine's grammar is asked about them, and no model for one; decisions are held to labels."""
+"""Labelled answers: an engine's grammar decides on each, and its decisions are compared with the labels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ from pytest_jsbench.verdicts import Judge, decide
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptanceRunner:
-    """All that it takes to ask about the answers of one case; safe to call from several threads."""
+    """
+    Runs the attempts of an engine whose grammar decides on labelled answers, and that calls no model.
+
+    A worker makes one for the run; its threads call `attempt` at the same time. It holds no state between attempts.
+    """
 
     acceptor: Acceptor
     judge: Judge

@@ -1,9 +1,9 @@
 """
 Limits that all processes of a run share: requests and tokens a minute, money, and what the provider asks for.
 
-The state is one SQLite file, which outlives any process that uses it, SIGKILL included. Requests and tokens are spaced
-evenly, which is how providers refill. Before a call its tokens are reserved at what calls have used so far, its cost at
-the worst; after it both are settled by its usage, so that the limit of cost is not passed.
+The state is one SQLite file, so that it survives when a process is killed. Requests and tokens are spread evenly over
+the minute, which is how providers refill. Before a call its tokens are reserved at the mean of the calls so far, and
+its cost at the most that it can be; after the call both are replaced by what it used, so that the cost keeps its limit.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.metrics.prices import Price
 
-#: one row: when the next request may start, and the next token be asked for, and until when nothing may (monotonic
-#: seconds); US dollars, and whether a call was refused for them; settled calls and their output tokens
+#: one row: when the next request may start and the next token may be asked for, until when all calls pause (monotonic
+#: seconds); US dollars spent, and whether a call was refused for them; settled calls and their output tokens
 _TABLES = (
     "CREATE TABLE state (next_request, next_token, paused_until, spent, refused, settled, output_tokens)",
     "INSERT INTO state VALUES (0, 0, 0, 0, 0, 0, 0)",
-    # what calls in flight may cost, and when they are over at the latest
+    # what calls in flight may cost, and the latest time at which they end
     "CREATE TABLE reserved (id INTEGER PRIMARY KEY, cost, until)",
 )
-#: settled calls from which on their mean says more than the most that an answer may have
+#: settled calls after which their mean is used instead of the most that an answer may have
 _ENOUGH = 8
-#: seconds to another look at a limit that waits for calls in flight
+#: seconds until a limit that waits for calls in flight is checked again
 _LOOK_AGAIN = 0.1
 _LONGEST_SLEEP = 1.0
-#: seconds that a process may take to write two numbers, with many others waiting
+#: seconds that a process waits for the file while others write
 _BUSY = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimits:
-    """What a user allows a run; None: no limit."""
+    """The limits that a user sets for a run; None: no limit."""
 
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
@@ -58,7 +58,7 @@ class RateLimits:
         return not (self.requests_per_minute is self.tokens_per_minute is self.max_cost is None)
 
     def shared_by(self, processes: int) -> RateLimits:
-        """One process's part, where they cannot see each other."""
+        """The part of one process, where the processes share no file."""
         return RateLimits(
             requests_per_minute=self.requests_per_minute and self.requests_per_minute / processes,
             tokens_per_minute=self.tokens_per_minute and self.tokens_per_minute / processes,
@@ -68,16 +68,16 @@ class RateLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """The most that one call can take."""
+    """The most that one call can use."""
 
     input_tokens: int
     output_tokens: int
-    #: seconds until it is over, one way or the other
+    #: seconds until it has ended, with or without an answer
     seconds: float
 
 
 class Refused(Exception):
-    """The call is not to be made."""
+    """The call may not be made; the reason is what the report counts the attempt under."""
 
     def __init__(self, reason: MissingReason, message: str) -> None:
         super().__init__(message)
@@ -87,7 +87,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permit:
-    """Leave to make one call, and what was reserved for it."""
+    """The permission to make one call, and what was reserved for it."""
 
     #: seconds spent waiting for it
     waited: float = 0.0
@@ -97,7 +97,14 @@ class Permit:
 
 
 class Admission:
-    """Lets calls through as the limits allow; one for each process, all of them on the same file."""
+    """
+    Decides when a call may be made, so that all processes together keep the limits.
+
+    A worker makes one for each model that it calls, the controller one to add what batches cost; all of a run are on
+    one file. The threads of the runners call `enter` before a call, `settle` or `release` after it, and `pause` when a
+    provider asks to wait. One thread of an Admission waits for a permit at a time, the others wait for that thread.
+    `stop` ends all waiting, from any thread; after it `enter` raises Refused. `close` comes last.
+    """
 
     def __init__(self, path: Path, limits: RateLimits, *, price: Price | None = None) -> None:
         self._path = path
@@ -112,9 +119,9 @@ class Admission:
         self._lock = threading.Lock()
 
     def enter(self, estimate_of: Callable[[], Estimate]) -> Permit:
-        """Wait until the call may be made; Refused when it may not be any more."""
+        """Wait until the call may be made; Refused where it may not."""
         start = time.perf_counter()
-        if not self._limits.any and not self._path.exists():  # nobody has asked for anything: nothing to look up
+        if not self._limits.any and not self._path.exists():  # there is no limit, and no provider has asked to wait
             self._check()
             return Permit()
         estimate = estimate_of()
@@ -129,48 +136,48 @@ class Admission:
         return replace(admitted, waited=time.perf_counter() - start)
 
     def settle(self, permit: Permit, usage: Usage) -> None:
-        """Put what was used in the place of what was reserved; usage that is not known stays as it was reserved."""
+        """Replace what was reserved by what was used; where that is not known the reservation stands."""
         known, cost = usage.total_tokens, self._cost(usage)
         tokens = permit.tokens if known is None else known
         self._account(permit, tokens=tokens, cost=permit.cost if cost is None else cost, output=usage.output_tokens)
 
     def release(self, permit: Permit) -> None:
-        """Nothing was used: the call broke before there was an answer."""
+        """Give back what was reserved: the call failed before there was an answer."""
         self._account(permit, tokens=0, cost=0.0)
 
     def _cost(self, usage: Usage) -> float | None:
         return None if self._price is None else self._price(usage)
 
     def pause(self, seconds: float) -> None:
-        """Nobody calls for so long: the provider has asked one of us to wait, and means all."""
+        """Let no process call for so many seconds: a provider's request to wait holds for all."""
         if self._stopped.is_set():
             return
         with self._state() as state:
             state.execute("UPDATE state SET paused_until = MAX(paused_until, ?)", [time.monotonic() + seconds])
 
     def stop(self, refusal: Refused | None = None) -> None:
-        """Let nothing through any more, and wake whoever waits."""
+        """Permit no more calls, and wake the threads that wait."""
         if refusal is not None and not self._stopped.is_set():
             self._refusal = refusal
         self._stopped.set()
 
     def sleep(self, seconds: float) -> None:
-        """Wait, unless stopped."""
+        """Wait so many seconds, or until `stop`."""
         self._stopped.wait(seconds)
 
     def spent(self) -> float:
-        """US dollars so far, by what calls have settled."""
+        """US dollars that settled calls have cost so far."""
         with self._state() as state:
             (spent,) = state.execute("SELECT spent FROM state").fetchone()
         return float(spent)
 
     def spend(self, cost: float) -> None:
-        """Count US dollars that were paid beside the calls."""
+        """Add US dollars that were not paid for calls, such as those of a batch."""
         with self._state() as state:
             state.execute("UPDATE state SET spent = spent + ?", [cost])
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Stop, and close the file."""
         self.stop()
         with self._lock:
             self._closed = True
@@ -183,7 +190,7 @@ class Admission:
             raise self._refusal
 
     def _try(self, estimate: Estimate, cost: float) -> Permit | float:
-        """Leave to make the call, or the seconds until it is worth another try."""
+        """A permit, or the seconds to wait before the next try."""
         now = time.monotonic()
         with self._state() as state:
             row = state.execute("SELECT * FROM state").fetchone()
@@ -218,7 +225,7 @@ class Admission:
         with self._state() as state:
             if permit.reservation is not None:
                 found = state.execute("DELETE FROM reserved WHERE id = ?", [permit.reservation]).rowcount
-                # one that has lapsed was counted as spent
+                # a reservation that has expired was counted as spent
                 state.execute("UPDATE state SET spent = spent + ?", [cost if found else cost - permit.cost])
             if limits.tokens_per_minute is not None:
                 back = (permit.tokens - tokens) * 60 / limits.tokens_per_minute
@@ -228,7 +235,7 @@ class Admission:
 
     @contextmanager
     def _state(self) -> Iterator[sqlite3.Connection]:
-        """The file, for this thread of this process alone."""
+        """The file, locked for this thread of this process."""
         with self._lock:
             connection = self._connection = self._connection or _open(self._path)
             connection.execute("BEGIN IMMEDIATE")
@@ -239,7 +246,7 @@ class Admission:
 
 
 def _next(then: float, now: float, amount: float, per_minute: float | None) -> float:
-    """When the next may start; what was not used in the last second is not lost, what is older is."""
+    """When the next may start; an allowance that is unused for more than a second is lost."""
     if per_minute is None:
         return then
     return max(then, now - 1) + amount * 60 / per_minute
@@ -249,12 +256,12 @@ def _next(then: float, now: float, amount: float, per_minute: float | None) -> f
 class _OpenCost:
     #: what calls in flight may still cost
     reserved: float
-    #: what was reserved by processes that have died since
+    #: what processes that died had reserved
     lapsed: float
 
 
 def _open_cost(state: sqlite3.Connection, now: float) -> _OpenCost:
-    """What is reserved; the reservations of a process that died lapse, and count as spent from now on."""
+    """What is reserved; reservations of a process that died expire, and count as spent from then on."""
     (lapsed,) = state.execute("SELECT TOTAL(cost) FROM reserved WHERE until < ?", [now]).fetchone()
     if lapsed:
         state.execute("DELETE FROM reserved WHERE until < ?", [now])
@@ -269,7 +276,7 @@ def _reserve(state: sqlite3.Connection, cost: float, *, until: float) -> int | N
 
 def _open(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(private(path), timeout=_BUSY, isolation_level=None, check_same_thread=False)
-    # a process may be killed at any time, the machine need not be: what is in the system's hands is safe
+    # what the operating system has taken survives a killed process; a crash of the machine need not be survived
     connection.execute("PRAGMA synchronous = OFF")
     connection.execute("PRAGMA journal_mode = TRUNCATE")
     connection.execute("BEGIN EXCLUSIVE")

@@ -1,1 +1,1 @@
-"""The attempts of a run as a provider's batches: handed in together, awaited, and answered to each test from a file."""
+"""The attempts of a run as a provider's batches: submitted together, waited for, and read by each test from a file."""

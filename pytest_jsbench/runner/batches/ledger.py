@@ -1,4 +1,4 @@
-"""The file `batch.json` of a run's folder: which batches were handed in, and what is in each."""
+"""The file `batch.json` of a run's folder: the batches that were submitted, and the requests of each."""
 
 from __future__ import annotations
 
@@ -23,20 +23,25 @@ BATCHES_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPart:
-    """One batch."""
+    """One batch of requests."""
 
-    #: None from the moment before it is handed in until the provider has said it
+    #: None from just before it is submitted until the provider has answered with its id
     id: str | None
     #: ISO 8601, UTC
     handed_in_at: str
     #: the names of its requests
     requests: tuple[str, ...]
-    #: whether its results have been read, so that what broke in it may be asked again
+    #: whether its results have been read; what failed in it may then be asked again
     ended: bool = False
 
 
 class BatchFile:
-    """The batches of a run, on disk before and after each step that is paid for."""
+    """
+    The batches of a run, written to disk before and after each step that costs money.
+
+    The controller makes one for the run, with the batches of the earlier run that it resumes; `Submission` changes it
+    in one thread. The file stays in the run's folder.
+    """
 
     def __init__(self, path: Path, metadata: RunMetadata, parts: Sequence[BatchPart] = ()) -> None:
         self.path = path
@@ -49,19 +54,19 @@ class BatchFile:
         return iter(tuple(self._parts))
 
     def begin(self, part: BatchPart) -> None:
-        """A batch is about to be handed in."""
+        """Add a batch that is about to be submitted."""
         self._parts.append(part)
         self._write()
 
     def change(self, part: BatchPart, *, batch: str | None = None, ended: bool | None = None) -> BatchPart:
-        """Its id is known, or its end."""
+        """Write the id of a batch, or that its results have been read."""
         changed = replace(part, id=batch or part.id, ended=part.ended if ended is None else ended)
         self._parts[self._parts.index(part)] = changed
         self._write()
         return changed
 
     def drop(self, part: BatchPart) -> None:
-        """It was not taken by the provider."""
+        """Remove a batch that the provider did not accept."""
         self._parts.remove(part)
         self._write()
 
@@ -78,7 +83,7 @@ def read_parts(folder: Path, metadata: RunMetadata) -> tuple[BatchPart, ...]:
     """
     The batches of an earlier run; none where it had none.
 
-    ResumeError where they ask another engine than a run of this metadata, or where nobody knows whether one was made.
+    ResumeError where they asked another engine than a run of this metadata, or where it is unknown whether one exists.
     """
     path = folder / BATCHES
     if not path.exists():
@@ -86,17 +91,17 @@ def read_parts(folder: Path, metadata: RunMetadata) -> tuple[BatchPart, ...]:
     theirs, parts = _read(path)
     if other := difference(theirs, metadata):
         message = f"{path}: its batches asked {other}; nothing of them can be taken over"
-        raise ResumeError(message)
+        raise ResumeError(message, found=other, where=path)
     if unknown := next((part for part in parts if part.id is None), None):
-        raise ResumeError(doubt(path, unknown))
+        raise ResumeError(doubt(path, unknown), where=path)
     return parts
 
 
 def take_over(source: Path, metadata: RunMetadata, *, batch: bool) -> tuple[BatchPart, ...]:
     """
-    The batches of an earlier run, for one that goes on with it; none for one that calls.
+    The batches of an earlier run, for a run that resumes it with batches; none for a run that makes calls.
 
-    ResumeError where one has not been read and this run would call what is in it.
+    ResumeError where the results of one have not been read, and this run would call its requests again.
     """
     parts = read_parts(source, metadata)
     if batch:
@@ -106,12 +111,12 @@ def take_over(source: Path, metadata: RunMetadata, *, batch: bool) -> tuple[Batc
             f"{source / BATCHES}: batch {under_way.id} (requests: {len(under_way.requests):,}) has not been read; add "
             "--jsbench-batch to get its answers, or remove the file to pay for them again"
         )
-        raise ResumeError(message)
+        raise ResumeError(message, found=under_way.id, where=source / BATCHES)
     return ()
 
 
 def doubt(path: Path, part: BatchPart) -> str:
-    """What is to be done where a batch may have been made, and its id is not known."""
+    """What a user does about a batch that may exist at the provider, and has no known id."""
     return (
         f"{path}: the run ended while a batch (requests: {len(part.requests):,}) was being handed in, at "
         f"{part.handed_in_at}; see in the provider's list of batches whether it is there, and write its id into the "
@@ -120,13 +125,13 @@ def doubt(path: Path, part: BatchPart) -> str:
 
 
 def is_unfinished(folder: Path) -> bool:
-    """Whether a run's folder names a batch of which the results have not been read."""
+    """Whether a run's folder names a batch with results that have not been read."""
     path = folder / BATCHES
     if not path.exists():
         return False
     try:
         _, parts = _read(path)
-    except RecordError:  # somebody is to see it
+    except RecordError:  # kept, so that the user sees it
         return True
     return not all(part.ended for part in parts)
 
@@ -140,12 +145,12 @@ def _read(path: Path) -> tuple[RunMetadata, tuple[BatchPart, ...]]:
         return RunMetadata.from_dict(expect(found["run"], "run", Mapping)), parts
     except (ValueError, KeyError, TypeError, RecordError) as error:
         message = f"{path} cannot be read: {type(error).__name__}: {error}; expected what --jsbench-batch wrote there"
-        raise RecordError(message) from error
+        raise RecordError(message, where=path) from error
 
 
 def _part(data: object) -> BatchPart:
     part = expect(data, "a batch", Mapping)
-    for name in ("id", "handed_in_at"):  # they will be shown
+    for name in ("id", "handed_in_at"):  # messages show them
         if isinstance(said := part[name], str) and printable(said) != said:
             message = f"{name} is '{printable(said, 60)}', which cannot be shown as it is"
             raise ValueError(message)

@@ -39,9 +39,9 @@ def gather(
     runner: Runner, attempts: Iterable[Attempt], load: Callable[[CaseKey], Case | BrokenCase]
 ) -> Iterator[Request]:
     """
-    The requests that the runner would make of its engine for these attempts.
+    The requests that the runner would send to its engine for these attempts.
 
-    There is none for an attempt that ends before it is asked: a broken schema or prompt, one that cannot be adapted.
+    An attempt that ends before its call has none: its schema or prompt is broken, or its schema cannot be adapted.
     """
     engine = _Gathering(runner.engine.info)
     gathering = dataclasses.replace(runner, engine=engine, retries=0, admission=None)
@@ -69,7 +69,7 @@ _LENGTH = 47
 
 
 class _Gathering:
-    """An engine that notes what it is asked, and does not answer."""
+    """An engine that collects its requests, and does not answer."""
 
     def __init__(self, info: EngineInfo) -> None:
         self.info = info
@@ -87,7 +87,12 @@ class _Gathering:
 
 
 class BatchAnswers:
-    """Writes the file, one line for each request; of two lines of one request the later one counts."""
+    """
+    Writes the file of answers, one line for each request; of two lines of one request the later counts.
+
+    The controller opens it before the batches are submitted; `Submission` writes to it in one thread. It is closed
+    before any worker reads the file through `BatchedEngine`.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -100,12 +105,12 @@ class BatchAnswers:
         self._file.close()
 
     def write(self, result: Result) -> None:
-        """What became of a request."""
+        """Write the outcome of a request."""
         name, generation = result
         self._line({"name": name, "generation": generation_to_dict(generation)})
 
     def refuse(self, name: str, reason: MissingReason, message: str) -> None:
-        """A request has no answer in this run."""
+        """Write why a request has no answer in this run."""
         self._line({"name": name, "refused": {"reason": reason.value, "message": message}})
 
     def _line(self, data: dict[str, Any]) -> None:
@@ -113,7 +118,12 @@ class BatchAnswers:
 
 
 class BatchedEngine:
-    """Says what the batches brought, to who asks the same; opened when it is first asked, after they have ended."""
+    """
+    Answers each request from the file of answers.
+
+    Each worker makes one in the place of the provider's engine. The file is indexed at the first request, after the
+    batches have ended; the worker's threads then call `generate` at the same time.
+    """
 
     def __init__(self, path: Path, info: EngineInfo) -> None:
         self._path = path
@@ -127,7 +137,7 @@ class BatchedEngine:
         return self._info
 
     def generate(self, request: Request) -> Completion | Declined:
-        """The answer; CallError where the request broke, Refused where it was not made or is not back yet."""
+        """The answer; CallError where the request failed, Refused where it was not made or has no answer yet."""
         found = self._find(name_of(request))
         if found is None:
             raise CallError(FaultKind.ENGINE, f"no batch of this run holds {request.key}")
@@ -140,7 +150,7 @@ class BatchedEngine:
         return generation
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing is held open."""
 
     def _find(self, name: str) -> dict[str, Any] | None:
         with self._lock:

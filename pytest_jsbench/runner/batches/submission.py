@@ -1,4 +1,4 @@
-"""Batches handed in, waited for and read: never twice the same request, and nothing paid for that is not on disk."""
+"""Submit batches, wait for them and read them; no request is sent twice, and all that costs money is on disk first."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from pytest_jsbench.runner.batches.ledger import BatchFile
     from pytest_jsbench.runner.batches.requests import BatchAnswers
 
-#: faults of a look at a batch that will not mend by waiting
+#: faults of a query for a batch's state that do not go away with time
 _LASTING = frozenset({FaultKind.AUTH, FaultKind.BAD_REQUEST, FaultKind.QUOTA, FaultKind.ENGINE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Polling:
-    """How often a batch is looked at, in seconds."""
+    """How often the state of a batch is asked for, in seconds."""
 
     first: float = 5.0
-    #: each pause is so many times the one before
+    #: the factor from one pause to the next
     growth: float = 1.3
     longest: float = 60.0
-    #: looks in a row that may break before the waiting is given up
+    #: failed queries in a row after which waiting ends
     patience: int = 30
 
     def pauses(self) -> Iterator[float]:
@@ -47,7 +47,7 @@ class Polling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How far the batches of a run are, taken together."""
+    """The progress of all batches of a run together."""
 
     answered: int = 0
     failed: int = 0
@@ -56,32 +56,38 @@ class Standing:
 
 @dataclass(slots=True, kw_only=True)
 class Submission:
-    """The batches of one run; used by one thread, once."""
+    """
+    The batches of one run.
+
+    The controller makes one after collection, before any test runs, and calls `hand_in` and then `wait` in its own
+    thread, once each. The answers go to the file that `BatchedEngine` reads. At the end of the session the controller
+    asks it for the batches that are still `waiting`.
+    """
 
     batches: Batches
     file: BatchFile
     answers: BatchAnswers
-    #: of a batch; None: there is no limit in money
+    #: of calls in a batch; None: there is no limit of cost
     price: Price | None = None
-    #: US dollars
+    #: the limit of cost, in US dollars
     most: float | None = None
     polling: Polling = field(default_factory=Polling)
     sleep: Callable[[float], None] = time.sleep
-    #: told of each batch that is handed in
+    #: called with each batch that was submitted
     told: Callable[[BatchPart], None] = lambda _: None
-    #: US dollars that this run's batches have cost, or may cost where they have not ended
+    #: US dollars: what ended batches cost, and the most that the others may cost
     spent: float = 0.0
-    #: requests of this run, and what each may cost at most
+    #: the requests of this run, and the most that each may cost
     _asked: dict[str, float] = field(default_factory=dict)
-    #: answered in a batch of an earlier run that had ended
+    #: requests that an ended batch of an earlier run has answered
     _taken: set[str] = field(default_factory=set)
     _fetched: set[str] = field(default_factory=set)
-    #: whether the limit in money was reached
+    #: whether the limit of cost was reached
     _full: bool = False
     _states: dict[str, BatchState] = field(default_factory=dict)
 
     def hand_in(self, requests: Iterable[Request]) -> None:
-        """Hand in what no earlier batch holds; BatchError where the provider will not take it."""
+        """Submit the requests that no earlier batch holds; BatchError where the provider does not accept them."""
         names: list[str] = []
         lines: list[bytes] = []
         size = 0
@@ -102,7 +108,7 @@ class Submission:
             self._submit(names, lines)
 
     def wait(self, progress: Callable[[Standing], None] = lambda _: None, *, leave: bool = False) -> None:
-        """Look at the batches until all have ended, or once; what has ended is read."""
+        """Query the batches until all have ended, or once with `leave`; read those that have ended."""
         pauses, broken = self.polling.pauses(), 0
         while waiting := self.waiting():
             for part in waiting:
@@ -113,7 +119,7 @@ class Submission:
                     broken += 1
                     if leave or error.kind in _LASTING or broken > self.polling.patience:
                         message = f"batch {part.id} cannot be looked at: {error.message}"
-                        raise BatchError(message) from error
+                        raise BatchError(message, found=error.kind, where=part.id) from error
             if leave:
                 self._leave()
                 return
@@ -126,7 +132,7 @@ class Submission:
         return [part for part in self.file if not (part.ended or self._asked.keys().isdisjoint(part.requests))]
 
     def _is_in(self, part: BatchPart | None, name: str) -> bool:
-        """Whether a batch of an earlier run answers it; what broke in one that had ended is asked again."""
+        """Whether a batch of an earlier run holds the request; one that failed in an ended batch is sent again."""
         if part is None or not part.ended:
             return part is not None
         if (batch := str(part.id)) not in self._fetched:
@@ -142,10 +148,10 @@ class Submission:
                     self._taken.add(name)
         except CallError as error:
             message = f"the results of batch {batch} cannot be read: {error.message}"
-            raise BatchError(message) from error
+            raise BatchError(message, found=error.kind, where=batch) from error
 
     def _line(self, name: str, request: Request) -> bytes | None:
-        """The request for a batch; None where it is not to be made."""
+        """The line of a request in a batch; None where it may not be sent."""
         most = most_of(request)
         worst = Usage(input_tokens=most.input_tokens, output_tokens=most.output_tokens)
         cost = (self.price(worst) or 0.0) if self.price is not None else 0.0
@@ -207,7 +213,7 @@ class Submission:
         self.file.change(part, ended=True)
 
     def _settle(self, name: str, usage: Usage | None) -> None:
-        """What it has cost in the place of what it might have; nothing where there was no answer."""
+        """Replace the most that a request may cost by what it cost: nothing where there was no answer."""
         worst = self._asked.get(name, 0.0)
         if not worst or self.price is None:
             return
