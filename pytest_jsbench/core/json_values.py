@@ -1,4 +1,4 @@
-"""Cases: the JSON Schemas to be answered."""
+"""JSON values: what JSON calls them, copies, digests, and values of an expected type."""
 
 from __future__ import annotations
 
@@ -21,6 +21,19 @@ def digest(value: object) -> str:
     """The SHA-256 of a JSON value in canonical form (sorted keys, no white space), as `sha256:<hex>`."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def json_type(value: object) -> str:
+    """What JSON calls the value."""
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, dict):
+        return "object"
+    return "array" if isinstance(value, list) else "number"
 
 
 T = TypeVar("T")

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, safe_name
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import FileReader
+from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.datasets.base import Dataset, Selection, choose_tasks
-from pytest_jsbench.datasets.documents.json_text import json_type
 from pytest_jsbench.datasets.sources.folder import BuiltinDataset, load
 
 _SCHEMAS, _INSTANCES = "schemas.jsonl", "instances.jsonl"

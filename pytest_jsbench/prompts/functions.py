@@ -4,37 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import EntryPoint
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import get_args
 
-from pytest_jsbench.core.cases import Case, Message, Role
-from pytest_jsbench.core.errors import ImportFailed, PromptError
-from pytest_jsbench.core.extensions import import_object, load
+from pytest_jsbench.core.cases import Case, Message
+from pytest_jsbench.core.errors import PromptError
 from pytest_jsbench.core.prompts import Prompt, Template
 
-_ROLES = get_args(Role)
 
-
-def open_function(reference: str) -> Template:
-    """The template that calls `package.module:function`; PromptError where there is no such function."""
-    try:
-        found = import_object(reference, purpose="prompt")
-    except ImportFailed as error:
-        raise PromptError(str(error)) from error
-    return _template(reference, found)
-
-
-def open_point(point: EntryPoint) -> Template:
-    """The template that calls the function of an installed package; PromptError where there is no such function."""
-    return _template(point.name, load(point, kind="prompt", error=PromptError))
-
-
-def _template(name: str, found: object) -> Template:
+def function_template(name: str, found: object) -> Template:
+    """The template that calls what was found by that name; PromptError where it is no function."""
     if not callable(found):
         message = f"prompt {name} is a {type(found).__name__}; expected a function that takes a case"
-        raise PromptError(message)
+        raise PromptError(message, found=type(found).__name__, expected="a function that takes a case", where=name)
     function: Callable[[Case], object] = found
     return Template(name=name, digest=_digest(name, found), render=lambda case: _render(function, case, name=name))
 
@@ -70,19 +52,11 @@ def _as_prompt(made: object) -> Prompt | None:
     if isinstance(made, Prompt):
         return made if made.messages else None
     if isinstance(made, Sequence) and not isinstance(made, str):
-        messages = [_as_message(one) for one in made]
-        known = tuple(message for message in messages if message is not None)
-        return Prompt(messages=known) if known and len(known) == len(messages) else None
+        try:
+            return Prompt(messages=tuple(map(Message.of, made))) if made else None
+        except ValueError:
+            return None
     return None
-
-
-def _as_message(made: object) -> Message | None:
-    if isinstance(made, Message):
-        return made
-    if not isinstance(made, Mapping) or made.keys() != {"role", "content"}:
-        return None
-    role, content = made["role"], made["content"]
-    return Message(role=role, content=content) if role in _ROLES and isinstance(content, str) else None
 
 
 def _said(made: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pytest_jsbench.core.errors import PromptError, nearest
-from pytest_jsbench.core.extensions import installed, is_reference
+from pytest_jsbench.core.extensions import find_function, installed
 from pytest_jsbench.core.prompts import Template
 from pytest_jsbench.prompts.presets import PRESETS
 
@@ -31,18 +31,13 @@ def _find(name: str) -> Template:
 
         return open_template(name)
     presets = installed(ENTRY_POINTS, kind="prompt", error=PromptError)
-    if name in presets:
-        from pytest_jsbench.prompts.functions import open_point
+    if (found := find_function(name, presets, kind="prompt", error=PromptError)) is not None:
+        from pytest_jsbench.prompts.functions import function_template
 
-        return open_point(presets[name])
-    if is_reference(name) and not name.endswith("*"):
-        from pytest_jsbench.prompts.functions import open_function
-
-        return open_function(name)
+        return function_template(name, found[1])
     if path.suffix in {".j2", ".jinja", ".jinja2"}:
         message = f"no prompt file '{name}'; expected a Jinja2 template"
         raise PromptError(message)
-    message = (
-        f"unknown prompt '{name}': {nearest(name, {*PRESETS, *presets})}, or a Jinja2 file, or package.module:function"
-    )
-    raise PromptError(message)
+    known = {*PRESETS, *presets}
+    message = f"unknown prompt '{name}': {nearest(name, known)}, or a Jinja2 file, or package.module:function"
+    raise PromptError(message, found=name, expected=sorted(known), where="--jsbench-prompt")

@@ -7,6 +7,7 @@ from typing import Any
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.files import Unreadable
+from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.text import printable
 
 #: bytes of one schema; the largest of JSONSchemaBench has 938,058
@@ -46,16 +47,3 @@ def follow(value: Any, steps: Iterable[str | int]) -> Any:
             raise LookupError(step)
         value = value[step]
     return value
-
-
-def json_type(value: object) -> str:
-    """What JSON calls the value."""
-    if value is None:
-        return "null"
-    if isinstance(value, str):
-        return "string"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, dict):
-        return "object"
-    return "array" if isinstance(value, list) else "number"

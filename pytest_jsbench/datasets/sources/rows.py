@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast, get_args
+from typing import Any
 
-from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Message, Role
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Message
 from pytest_jsbench.core.files import Unreadable, parse_json
-from pytest_jsbench.core.text import printable
-from pytest_jsbench.datasets.documents.json_text import LARGEST_SCHEMA, as_schema, broken, json_type
+from pytest_jsbench.core.json_values import json_type
+from pytest_jsbench.datasets.documents.json_text import LARGEST_SCHEMA, as_schema, broken
 
 #: what the column, or field, of each part may be called; the first that is there counts
 SCHEMA_NAMES = ("json_schema", "schema")
 ID_NAMES = ("unique_id", "id")
 OTHER_NAMES = ("task", "prompt", "messages", "reference", "tags")
-_ROLES = get_args(Role)
 
 
 def name_of(row: object) -> str | None:
@@ -79,15 +78,12 @@ def _messages(row: Mapping[str, Any]) -> tuple[Message, ...]:
 
 
 def _message(turn: object, number: int) -> Message:
-    found: Mapping[str, Any] = turn if isinstance(turn, Mapping) else {}
-    role, content = found.get("role"), found.get("content")
-    if role not in _ROLES:
-        message = f"messages[{number}].role is {printable(repr(role), 60)}; expected one of {', '.join(_ROLES)}"
-        raise Unreadable(message, reason="bad_row")
-    if not isinstance(content, str):
-        message = f"messages[{number}].content is a JSON {json_type(content)}; expected text"
-        raise Unreadable(message, reason="bad_row")
-    return Message(role=cast("Role", role), content=_encodable(content, f"messages[{number}].content"))
+    try:
+        message = Message.of(turn, exact=False)
+    except ValueError as error:
+        raise Unreadable(f"messages[{number}].{error}", reason="bad_row") from None
+    _encodable(message.content, f"messages[{number}].content")
+    return message
 
 
 def _encodable(text: str, name: str) -> str:
