@@ -1,4 +1,4 @@
-"""`jsbench adapt`: which schemas of a dataset each provider would take, and what would have to change."""
+"""`jsbench adapt`: which schemas of a dataset each provider takes, and what must change in the others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_OBSTACLES = 6
 def show_ledgers(
     dataset: Dataset, subsets: Sequence[str], mode: Mode, out: TextIO, *, as_json: bool, verbose: bool
 ) -> bool:
-    """Adapt every schema to each subset and say what came of it; whether there are any, and all can be said in all."""
+    """Adapt every schema to each subset and print the outcomes; True where there are schemas and all can be adapted."""
     verdicts = {name: Counter[str]() for name in subsets}
     obstacles = {name: Counter[str]() for name in subsets}
     keys = dataset.keys()
@@ -100,12 +100,13 @@ def _table(verdicts: dict[str, Counter[str]], obstacles: dict[str, Counter[str]]
             yield f"{name}: first obstacle: {listed}"
 
 
-def _add_adapt(commands: Any) -> None:
+def add_adapt(commands: Any) -> None:
+    """Declare `jsbench adapt`."""
     adapt = commands.add_parser(
         "adapt",
-        help="what each provider would take of a dataset's schemas, and what would have to change",
+        help="which schemas of a dataset each provider takes, and what must change in the others",
         description="Say each schema in the subset of JSON Schema that a provider takes, as --jsbench-adapt does "
-        "before a call: a table of what came of it, and with -v every change.",
+        "before a call: a table of the outcomes, and with -v every change.",
     )
     adapt.add_argument("dataset", metavar="DATASET", help="as for --jsbench-dataset")
     adapt.add_argument("--subset", choices=tuple(SUBSETS), help="only this provider's (default: each)")

@@ -1,4 +1,4 @@
-"""The commands that show, compare and convert what was measured; none of them judges or calls a model."""
+"""`jsbench compare` and `jsbench plot`: several runs side by side, as a table or as a picture."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pytest_jsbench.reports import comparison_table, evaluations
 from pytest_jsbench.reports.plot import plot
 
 
-def _add_compare(commands: Any) -> None:
+def add_compare(commands: Any) -> None:
+    """Declare `jsbench compare`."""
     compare = commands.add_parser(
         "compare",
         help="several runs side by side, and which of their differences are real",
@@ -26,7 +27,8 @@ def _add_compare(commands: Any) -> None:
     compare.set_defaults(command=_compare)
 
 
-def _add_plot(commands: Any) -> None:
+def add_plot(commands: Any) -> None:
+    """Declare `jsbench plot`."""
     plotting = commands.add_parser(
         "plot",
         help="evaluation files as a picture",
@@ -61,6 +63,6 @@ def _labelled(paths: list[Path], labels: list[str] | None) -> tuple[list[evaluat
         labels = [part.strip() for part in parts]
     if labels is not None and len(labels) != len(paths):
         message = f"--labels: found {len(labels)} for {len(paths)} files; expected one for each, as in --labels A B"
-        raise ExportError(message)
+        raise ExportError(message, found=len(labels), expected=len(paths), where="--labels")
     found = [evaluations.read(path) for path in paths]
     return found, comparison_table.labels(found, labels)

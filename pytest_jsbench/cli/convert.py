@@ -1,4 +1,4 @@
-"""The commands that show, compare and convert what was measured; none of them judges or calls a model."""
+"""`jsbench baseline`, `migrate`, `export` and `report`: a run, or an evaluation file, in another form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.registry import EVERY_EVAL_EVER, find
 
 
-def _add_baseline(commands: Any) -> None:
+def add_baseline(commands: Any) -> None:
+    """Declare `jsbench baseline`."""
     baseline = commands.add_parser(
         "baseline",
         help="a small file of how each case ended, to be committed and compared with",
@@ -27,7 +28,8 @@ def _add_baseline(commands: Any) -> None:
     baseline.set_defaults(command=_baseline)
 
 
-def _add_migrate(commands: Any) -> None:
+def add_migrate(commands: Any) -> None:
+    """Declare `jsbench migrate`."""
     migrate = commands.add_parser(
         "migrate",
         help="old evaluation files in the current shape",
@@ -40,7 +42,8 @@ def _add_migrate(commands: Any) -> None:
     migrate.set_defaults(command=_migrate)
 
 
-def _add_export(commands: Any) -> None:
+def add_export(commands: Any) -> None:
+    """Declare `jsbench export`."""
     export = commands.add_parser(
         "export",
         help="a run in another format",
@@ -69,7 +72,8 @@ def _add_export(commands: Any) -> None:
     export.set_defaults(command=_export)
 
 
-def _add_report(commands: Any) -> None:
+def add_report(commands: Any) -> None:
+    """Declare `jsbench report`."""
     report = commands.add_parser(
         "report",
         help="a run as one page for a browser",
@@ -106,15 +110,15 @@ def _migrate(options: argparse.Namespace, out: TextIO) -> bool:
 
 
 def _export(options: argparse.Namespace, out: TextIO) -> bool:
-    own = {name: value for name in ("version", "developer") if (value := getattr(options, name)) is not None}
-    if own and options.format != EVERY_EVAL_EVER:
-        message = f"--{next(iter(own))} is for --format={EVERY_EVAL_EVER}, not for {options.format}: leave it out"
-        raise ExportError(message)
+    chosen = {name: value for name in ("version", "developer") if (value := getattr(options, name)) is not None}
+    if chosen and options.format != EVERY_EVAL_EVER:
+        message = f"--{next(iter(chosen))} is for --format={EVERY_EVAL_EVER}, not for {options.format}: leave it out"
+        raise ExportError(message, found=options.format, expected=EVERY_EVAL_EVER, where="--format")
     exporter = find(options.format)
     run = evaluations.read_run(options.run)
     summary = summarize(run)
-    if own:
-        path = every_eval_ever.write(options.output, run, summary, **own)
+    if chosen:
+        path = every_eval_ever.write(options.output, run, summary, **chosen)
     else:
         path = exporter.write(options.output, run, summary)
     out.write(f"{path}\n")

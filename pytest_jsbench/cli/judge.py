@@ -1,4 +1,4 @@
-"""`jsbench judge`: recorded answers judged again, or plain lines of schema and text judged at all."""
+"""`jsbench judge`: judge the recorded answers of a run again, or judge lines of schema and text."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.files import FileReader
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports.evaluations import run_of
 from pytest_jsbench.reports.summary_table import details, keyword_table, tables
 from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.records import Record, Run
+from pytest_jsbench.runs.records import Record
 from pytest_jsbench.runs.rejudging import judge_again
 from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.verdicts import Judge, JudgePolicy, Verdict
@@ -35,31 +36,26 @@ class Plain:
 
 
 def is_records(path: Path) -> bool:
-    """Whether the file begins as the records of a run do; JournalError when it cannot be read."""
+    """Whether the file begins with the header of a run's records; RecordError where it cannot be read."""
     first = next(_objects(path, lenient=True), None)
     return first is not None and first[1].get("type") == "run"
 
 
 def judge_records(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_json: bool, verbose: bool) -> bool:
-    """Judge a run's answers again, by its own policy with these changes; whether all passed."""
+    """Judge a run's answers again, by the run's policy with these changes; True where all passed."""
     content = journal.read_run(path)
-    if content.metadata is None:
-        message = f"{path} has no header line; expected the records.jsonl of a run"
-        raise RecordError(message)
-    if content.metadata.redacted:
+    run = run_of(path, content)
+    if run.metadata.redacted:
         message = f"{path} was written with --jsbench-redact: it holds digests of the answers, which cannot be judged"
-        raise RecordError(message + " again; its verdicts stand, and jsbench report shows them")
-    with Judge(policy_of(content.metadata.policy, changes)) as judge:
+        raise RecordError(message + " again; its verdicts stand, and jsbench report shows them", where=path)
+    with Judge(policy_of(run.metadata.policy, changes)) as judge:
         records = tuple(judge_again(record, judge) for record in content.records)
         if as_json:
             for record in records:
                 _write_json(
                     out, {"task": record.key.task, "id": record.key.id, "repeat": record.repeat}, record.verdict
                 )
-    planned = content.metadata.planned()
-    if planned is None:  # written before plans were: what was recorded is what is known
-        planned = tuple(record.key for record in records)
-    run = Run(metadata=content.metadata, planned=planned, records=records)
+    run = dataclasses.replace(run, records=records)
     summary = summarize(run)
     if not as_json:
         lines = [f"warning: {printable(warning)}" for warning in content.warnings]
@@ -72,7 +68,7 @@ def judge_records(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_jso
 
 
 def judge_plain(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_json: bool, verbose: bool) -> bool:
-    """Judge each line as it is read, and say what did not pass; whether all passed."""
+    """Judge each line and print those that did not pass; True where all passed."""
     passed = judged = 0
     with Judge(policy_of({}, changes)) as judge:
         for plain in _plain_lines(path):
@@ -85,7 +81,7 @@ def judge_plain(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_json:
                 out.write(f"{printable(plain.name)}: {headline(verdict, remark=remark)}\n")
     if not judged:
         message = f"{path} is empty; expected the records.jsonl of a run, or lines of schema and text"
-        raise RecordError(message)
+        raise RecordError(message, where=path)
     if not as_json:
         out.write(f"passed {passed} of {judged}\n")
     return passed == judged
@@ -99,7 +95,7 @@ def _changed(before: tuple[Record, ...], after: tuple[Record, ...]) -> Iterator[
 
 
 def policy_of(data: Mapping[str, Any], changes: Mapping[str, Any]) -> JudgePolicy:
-    """The policy that a run's header says, with these changes."""
+    """The policy in a run's header, with these changes."""
     known = {field.name for field in dataclasses.fields(JudgePolicy)}
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in known
@@ -123,12 +119,12 @@ def _plain_lines(path: Path) -> Iterator[Plain]:
                 f'{path}:{number}: expected {{"schema": an object or a boolean, "text": a string}}, '
                 f"found the fields {printable(', '.join(data)) or 'none'}"
             )
-            raise RecordError(message)
+            raise RecordError(message, found=list(data), expected=["schema", "text"], where=f"{path}:{number}")
         yield Plain(name=str(data.get("id", f"line {number}")), schema=schema, text=text, truncated=truncated)
 
 
 def _objects(path: Path, *, lenient: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a JSONL file with their line numbers; a lenient reader ends where something else stands."""
+    """The objects of a JSONL file with their line numbers; with `lenient` it ends at a line that holds none."""
     lines = FileReader(longest_line=journal.LONGEST_LINE, error=RecordError).read_json_lines(path)
     while True:
         try:
@@ -143,11 +139,12 @@ def _objects(path: Path, *, lenient: bool = False) -> Iterator[tuple[int, dict[s
             if lenient:
                 return
             message = f"{path}:{line.number}: not a JSON object; expected one object with schema and text per line"
-            raise RecordError(message)
+            raise RecordError(message, found=type(data).__name__, expected="object", where=f"{path}:{line.number}")
         yield line.number, data
 
 
-def _add_judge(commands: Any) -> None:
+def add_judge(commands: Any) -> None:
+    """Declare `jsbench judge`."""
     judge = commands.add_parser(
         "judge",
         help="judge recorded answers again, or lines of schema and text",
@@ -158,15 +155,9 @@ def _add_judge(commands: Any) -> None:
     judge.add_argument("-v", "--verbose", action="store_true", help="say more: all lines; the breakdown by keyword")
     judge.add_argument("--json", action="store_true", help="one verdict per line, as JSON, and nothing else")
     policy = judge.add_argument_group("how strictly (default: as the run was, or the defaults of pytest's options)")
-    policy.add_argument("--extra-fields", choices=("fail", "allow"), help="as --jsbench-extra-fields")
-    policy.add_argument("--duplicate-keys", choices=("note", "fail"), help="as --jsbench-duplicate-keys")
-    policy.add_argument("--fences", choices=("strip", "forbid"), help="as --jsbench-fences")
-    policy.add_argument("--reasoning", choices=("keep", "strip"), help="as --jsbench-reasoning")
-    policy.add_argument("--formats", choices=("assert", "ignore"), help="as --jsbench-formats")
-    policy.add_argument(
-        "--default-dialect", choices=tuple(NAMES), metavar=f"{{{','.join(NAMES)}}}", help="as --jsbench-default-dialect"
-    )
-    policy.add_argument("--validator", choices=("both", "jsonschema-rs", "jsonschema"), help="as --jsbench-validator")
+    for name, values in {**JudgePolicy.choices(), "default_dialect": tuple(NAMES)}.items():
+        option = name.replace("_", "-")
+        policy.add_argument(f"--{option}", choices=values, help=f"as --jsbench-{option}")
     policy.add_argument("--timeout", type=_seconds, metavar="S", help="seconds for judging one answer")
     judge.set_defaults(command=_judge)
 
@@ -185,9 +176,7 @@ def _seconds(text: str) -> float:
 def _judge(options: argparse.Namespace, out: TextIO) -> bool:
     path: Path = options.file
     chosen: dict[str, Any] = {
-        name: value
-        for name in ("extra_fields", "duplicate_keys", "fences", "reasoning", "formats", "validator", "timeout")
-        if (value := getattr(options, name)) is not None
+        name: value for name in (*JudgePolicy.choices(), "timeout") if (value := getattr(options, name)) is not None
     }
     if options.default_dialect is not None:
         chosen["default_dialect"] = NAMES[options.default_dialect]

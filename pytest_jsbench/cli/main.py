@@ -1,4 +1,4 @@
-"""The `jsbench` command: what can be done with schemas and answers without calling a model."""
+"""The command `jsbench`: its parser and its exit status."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import argparse
 import io
 import sys
 from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import TextIO
 
-from pytest_jsbench.cli.adapt import _add_adapt
-from pytest_jsbench.cli.compare import _add_compare, _add_plot
-from pytest_jsbench.cli.convert import _add_baseline, _add_export, _add_migrate, _add_report
-from pytest_jsbench.cli.judge import _add_judge
-from pytest_jsbench.cli.merge import _add_merge
+from pytest_jsbench.cli.adapt import add_adapt
+from pytest_jsbench.cli.compare import add_compare, add_plot
+from pytest_jsbench.cli.convert import add_baseline, add_export, add_migrate, add_report
+from pytest_jsbench.cli.judge import add_judge
+from pytest_jsbench.cli.merge import add_merge
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.version import __version__
 
 
 def main(arguments: Sequence[str] | None = None, *, out: TextIO | None = None) -> int:
-    """Run the command; 0 when all passed, 1 when not, 2 on bad input, as pytest and diff have it."""
+    """Run the command; 0 when all passed, 1 when something did not, 2 on bad input."""
     parser = _parser()
     given = sys.argv[1:] if arguments is None else arguments
     if not given:
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None, *, out: TextIO | None = None) -
 
 
 class _Printed(io.TextIOBase):
-    """A stream on which nothing but text is written, whatever it quotes: no escape code and no command."""
+    """A stream that escapes what is not plain text, so that a quoted answer cannot control the terminal."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -52,18 +52,16 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="jsbench", description="Work with schemas and answers, without a model.")
     parser.add_argument("--version", action="version", version=f"pytest-jsbench {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    _add_judge(commands)
-    _add_adapt(commands)
-    _add_merge(commands)
-    add_commands(commands)
+    for add_command in (
+        add_judge,
+        add_adapt,
+        add_merge,
+        add_baseline,
+        add_compare,
+        add_plot,
+        add_migrate,
+        add_export,
+        add_report,
+    ):
+        add_command(commands)  # each sets `command`, a function that returns whether all passed
     return parser
-
-
-def add_commands(commands: Any) -> None:
-    """Declare the commands; each sets `command`, which says whether all went well."""
-    _add_baseline(commands)
-    _add_compare(commands)
-    _add_plot(commands)
-    _add_migrate(commands)
-    _add_export(commands)
-    _add_report(commands)

@@ -1,4 +1,4 @@
-"""The `jsbench` command: what can be done with schemas and answers without calling a model."""
+"""`jsbench merge`: the shards of a run as one run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.runs.merging import Merged
 
 
-def _add_merge(commands: Any) -> None:
+def add_merge(commands: Any) -> None:
+    """Declare `jsbench merge`."""
     merge = commands.add_parser(
         "merge",
         help="put the shards of a run together",
@@ -45,7 +46,7 @@ def _merge(options: argparse.Namespace, out: TextIO) -> bool:
 
 
 def merge_runs(paths: Sequence[Path], output: Path, out: TextIO, *, gate: Gate | None) -> bool:
-    """Write the merged run to a folder, and show it; whether it is whole, complete, and passed (or met its gate)."""
+    """Write the merged run to a folder and print its summary; True where its verdict is that it passed."""
     merged = merge(paths)
     summary = summarize(merged.run)
     gates = [] if gate is None else [check(gate, summary)]
@@ -55,7 +56,7 @@ def merge_runs(paths: Sequence[Path], output: Path, out: TextIO, *, gate: Gate |
         make_private_folder(output)
     except OSError as error:
         message = f"cannot write to {output}: {error.strerror or error}; name a folder that can be written"
-        raise MergeError(message) from error
+        raise MergeError(message, where=output) from error
     journal.write(output / "records.jsonl", run.metadata, run.records)
     write_run(output / "run.json", run_to_dict(run, summary, config_path="unknown", gates=gates))
     lines = [printable(note) for note in merged.notes]
@@ -66,7 +67,7 @@ def merge_runs(paths: Sequence[Path], output: Path, out: TextIO, *, gate: Gate |
 
 
 def _ending(merged: Merged, summary: Summary) -> Ending:
-    """As a session of all shards would have ended: with a failing test for each case that did not pass."""
+    """How one session of all shards would have ended: with a failed test for each case that did not pass."""
     failing = tuple(str(key) for key, outcome in summary.outcomes.items() if not outcome.passed and outcome.decided)
     lacking = [f"shard {shard} is not among them" for shard in merged.absent]
     lacking += [] if summary.total.planned else ["nothing was measured"]

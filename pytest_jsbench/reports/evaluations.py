@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from pytest_jsbench.runs.run_verdict import RunVerdict
 #: the version of `run.json`; raised when a field is added
 RUN_VERSION = "1.3"
 UNKNOWN = "unknown"
-#: a figure of every run of ours, and of none that others measure in their own way
+#: a metric that every run of ours has, and no file of another tool
 _OURS = "pass_rate"
 
 
@@ -38,7 +38,7 @@ def run_to_dict(
     gates: Sequence[GateResult] = (),
     baseline: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The run's metrics and what produced them, as JSON values."""
+    """A run as `run.json` holds it: its metrics, settings, outcomes and verdict as JSON values."""
     return {
         "schema_version": RUN_VERSION,
         "config_path": config_path,
@@ -62,7 +62,7 @@ def run_to_dict(
 
 
 def write_run(path: Path, data: Mapping[str, Any]) -> None:
-    """Write it in one step; JournalError when the disk will not take it."""
+    """Write it in one step; JournalError where that fails."""
     write_atomically(path, json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
 
 
@@ -72,22 +72,22 @@ def _dataset_digest(run: Run) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """What was measured of one model, as far as its file says."""
+    """The metrics of one model, as one file gives them."""
 
-    #: the file, as it was named
+    #: the file, as the user named it
     source: str
     config_path: str
     backend: str
-    #: None in a file of others
+    #: None in a file of another tool
     model: str | None
     #: by name; None means not applicable
     metrics: Mapping[str, Any]
-    #: how each case ended; None in a file of others
+    #: the outcome of each case; None in a file of another tool
     outcomes: Mapping[CaseKey, CaseOutcome] | None
 
     @property
     def label(self) -> str:
-        """What tells it from others: the model, or else the file's name."""
+        """A name for people: the model, or else the file's name."""
         return self.model or Path(self.source).stem
 
     def interval(self, name: str) -> tuple[float, float] | None:
@@ -100,7 +100,7 @@ class Evaluation:
         return (known[0], known[1]) if len(ends) == len(known) == 2 else None
 
     def _of_count(self, name: str) -> list[float | None]:
-        """The bounds of a rate of ours that stands beside its count."""
+        """The bounds of a failure rate, computed from its count."""
         group, _, kind = name.partition(".")
         counts, planned = self.metrics.get("failure_counts"), self.metrics.get("planned")
         count = counts.get(kind) if group == "failure_rates" and isinstance(counts, Mapping) else None
@@ -111,7 +111,7 @@ class Evaluation:
 
     @property
     def figures(self) -> dict[str, float | None]:
-        """The metrics that are numbers, those of a group by `group.name`; None where one is not applicable."""
+        """The metrics that are numbers, those in a group as `group.name`; None where one is not applicable."""
         found: dict[str, float | None] = {}
         for name, value in self.metrics.items():
             group = value.items() if isinstance(value, Mapping) else ()
@@ -138,16 +138,16 @@ def load(path: Path) -> dict[str, Any]:
     data = FileReader(error=RecordError).read_json(path)
     if not isinstance(data, dict):
         message = f"{path} holds no JSON object; expected an evaluation, such as a run's run.json"
-        raise RecordError(message)
+        raise RecordError(message, found=type(data).__name__, expected="a JSON object", where=path)
     return data
 
 
 def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
-    """Read an evaluation, or a legacy file that is only its metrics; RecordError where it is neither."""
+    """Read an evaluation, or an old file that holds only metrics; RecordError where it is neither."""
     metrics = data.get("metrics", data)
     if not isinstance(metrics, Mapping) or not any(map(_is_figure, metrics.values())):
         message = f"{source} holds no metrics; expected an evaluation, such as a run's run.json"
-        raise RecordError(message)
+        raise RecordError(message, where=source)
     metrics = {name: None if _is_retired(name, value) else value for name, value in metrics.items()}
     run = data.get("run")
     try:
@@ -157,7 +157,7 @@ def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
         outcomes = _outcomes(data.get("cases"))
     except (ValueError, RecordError) as error:
         message = f"{source}: {error}"
-        raise RecordError(message) from error
+        raise RecordError(message, where=source) from error
     return Evaluation(
         source=source,
         config_path=_text(data.get("config_path")) or UNKNOWN,
@@ -169,7 +169,7 @@ def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
 
 
 def _is_retired(name: str, value: object) -> bool:
-    """Whether another project still writes a figure that it no longer has, as its format wants: as -1."""
+    """Whether it is a metric that another tool writes as -1, since it no longer measures it."""
     return value == -1 and name in published("evaluation")["properties"]["metrics"]["properties"]
 
 
@@ -195,7 +195,7 @@ def _in_folder(folder: Path) -> Evaluation:
         return _in_folder(runs[0])
     hint = f"name one of them, such as {runs[-1]}" if runs else "expected a run's folder or a file"
     message = f"no run.json and no records.jsonl in {folder}, which is {journal.what_is_in(folder)}: {hint}"
-    raise RecordError(message)
+    raise RecordError(message, where=folder)
 
 
 def _of_records(path: Path) -> Evaluation:
@@ -213,19 +213,23 @@ def _of_records(path: Path) -> Evaluation:
 
 def read_run(path: Path) -> Run:
     """The run in a records.jsonl, or in the folder it is in; JSBenchError when there is none."""
-    content = journal.read_run(path)
+    run = run_of(path, journal.read_run(path))
+    return replace(run, verdict=_verdict(journal.find_files(path)[0].with_name("run.json"), run.metadata.run_id))
+
+
+def run_of(path: Path, content: journal.JournalContent) -> Run:
+    """The run that these records make, without a verdict; RecordError where they have no header."""
     if content.metadata is None:
         message = f"{path} has no header line; expected the records.jsonl of a run"
-        raise RecordError(message)
+        raise RecordError(message, where=path)
     planned = content.metadata.planned()
-    if planned is None:
+    if planned is None:  # a run of an old version has no plan: its records stand for it
         planned = tuple(record.key for record in content.records)
-    verdict = _verdict(journal.find_files(path)[0].with_name("run.json"), content.metadata.run_id)
-    return Run(metadata=content.metadata, planned=planned, records=content.records, verdict=verdict)
+    return Run(metadata=content.metadata, planned=planned, records=content.records)
 
 
 def _verdict(path: Path, run_id: str) -> RunVerdict | None:
-    """What was decided of that run, as the run.json beside its records says; RecordError where that cannot be read."""
+    """The verdict of that run in the run.json beside its records; RecordError where that cannot be read."""
     data = load(path) if path.is_file() else {}
     run = data.get("run")
     ours = isinstance(run, Mapping) and run.get("run_id") == run_id
@@ -233,16 +237,16 @@ def _verdict(path: Path, run_id: str) -> RunVerdict | None:
 
 
 def with_cases(path: Path) -> tuple[Evaluation, Mapping[CaseKey, CaseOutcome]]:
-    """An evaluation that says how each case ended; JSBenchError where it does not."""
+    """An evaluation and the outcome of each case; JSBenchError where it has none."""
     found = read(path)
     if found.outcomes is None:
         message = f"{path} does not say how each case ended; expected a run of ours, or what `jsbench baseline` wrote"
-        raise RecordError(message)
+        raise RecordError(message, where=path)
     return found, found.outcomes
 
 
 def baseline_to_dict(found: Evaluation, outcomes: Mapping[CaseKey, CaseOutcome]) -> dict[str, Any]:
-    """A small evaluation file to be committed, with what a later run is compared by."""
+    """A small evaluation file for version control, with what a later run is compared by."""
     bounded = [f"{rate}{end}" for rate in RATES for end in ("", "_ci_low", "_ci_high")]
     counts = ["planned", "completions", "priced", "passed", "valid_instances", "invalid_instances"]
     kept = [*counts, *bounded, "tgt_mean", "grammar_compilation_p50", "cost"]
@@ -257,7 +261,7 @@ def baseline_to_dict(found: Evaluation, outcomes: Mapping[CaseKey, CaseOutcome])
 
 
 def baseline_to_text(data: Mapping[str, Any]) -> str:
-    """The file's text: one case a line, so that a change of one case is a change of one line."""
+    """The file's text, one case a line, so that a diff shows the cases that changed."""
     head = json.dumps({**data, "cases": {}}, indent=2, ensure_ascii=True, allow_nan=False)
     lines = [f"    {json.dumps(name)}: {json.dumps(case)}" for name, case in data["cases"].items()]
     body = "{\n" + ",\n".join(lines) + "\n  }" if lines else "{}"
@@ -265,7 +269,7 @@ def baseline_to_text(data: Mapping[str, Any]) -> str:
 
 
 def migrate(data: Mapping[str, Any]) -> dict[str, Any]:
-    """An evaluation file of any age in the current shape; what it holds beside its metrics is left as it is."""
+    """An evaluation file of any version in the current shape; all but its metrics stays as it is."""
     current = dict(data) if "metrics" in data else {"metrics": dict(data)}
     shaped = {
         "schema_version": _text(current.get("schema_version")) or "1.0",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, get_args, get_origin, get_type_hints
 
 
 class FailureType(StrEnum):
@@ -123,6 +123,12 @@ class JudgePolicy:
     validator: Literal["both", "jsonschema-rs", "jsonschema"] = "both"
     #: seconds for one schema or answer
     timeout: float = 5.0
+
+    @classmethod
+    def choices(cls) -> dict[str, tuple[str, ...]]:
+        """The values of each field that has a fixed set of them, by the field's name."""
+        hints = get_type_hints(cls)
+        return {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

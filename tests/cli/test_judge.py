@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.cli.main import main
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.plugin.options.declared import OPTIONS
+from pytest_jsbench.runs import journal
+from pytest_jsbench.schemas.dialects import NAMES
+from pytest_jsbench.verdicts import FailureType, JudgePolicy, Verdict
+from tests import examples
+from tests.examples import record
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}
+
+
+def judged(path: Path, *options: str) -> tuple[int, str]:
+    out = io.StringIO()
+    return main(["judge", str(path), *options], out=out), out.getvalue()
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """Four lines of schema and text: passed, violated, passed with a key twice, cut off."""
+    lines: list[dict[str, object]] = [
+        {"schema": SCHEMA, "text": '{"n": 1}', "id": "good"},
+        {"schema": SCHEMA, "text": '{"n": -1}', "id": "low\x1b[31m"},
+        {"schema": SCHEMA, "text": '{"n": 1, "n": 2}'},
+        {"schema": True, "text": '{"n": ', "truncated": True},
+    ]
+    path = tmp_path / "answers.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n\n")
+    return path
+
+
+def test_plain_lines_are_judged_and_those_that_do_not_pass_are_named(plain: Path) -> None:
+    status, shown = judged(plain)
+
+    assert status == 1
+    assert shown.splitlines() == [
+        "low\\x1b[31m: schema_violation: $.n: -1 is less than the minimum of 0",
+        "line 4: truncated (incomplete): stopped at the token limit: Expecting value (line 1, column 6)",
+        "passed 2 of 4",
+    ]
+
+
+def test_verbose_names_all_lines(plain: Path) -> None:
+    assert "good: passed\n" in judged(plain, "-v")[1]
+
+
+def test_the_policy_can_be_given(plain: Path) -> None:
+    status, shown = judged(plain, "--duplicate-keys=fail")
+
+    assert status == 1
+    assert "line 3: syntax_error (duplicate_keys): an object with the same key twice" in shown
+
+
+def test_json_is_one_verdict_per_line_and_nothing_else(plain: Path) -> None:
+    verdicts = [json.loads(line) for line in judged(plain, "--json")[1].splitlines()]
+
+    assert [(one["id"], one["passed"], one["failure_type"]) for one in verdicts] == [
+        ("good", True, None),
+        ("low\x1b[31m", False, "schema_violation"),
+        ("line 3", True, None),
+        ("line 4", False, "truncated"),
+    ]
+    assert verdicts[1]["violations"][0]["keyword"] == "minimum"
+    assert verdicts[2]["notes"] == ["duplicate_keys"]
+
+
+def test_lines_that_all_pass_are_status_zero(tmp_path: Path) -> None:
+    path = tmp_path / "one.jsonl"
+    path.write_text('{"schema": true, "text": "1"}')
+
+    assert judged(path) == (0, "passed 1 of 1\n")
+
+
+def test_recorded_answers_have_their_policy_and_it_can_be_changed(tmp_path: Path) -> None:
+    text = '```json\n{"n": 1}\n```'
+    journal.write(
+        tmp_path / "records.jsonl",
+        examples.metadata(policy={"fences": "forbid", "ignored_fields": ["x"], "not_known": 1}),
+        [record("a", schema=SCHEMA, generation=examples.completion(text))],
+    )
+
+    assert "was passed, now syntax_error" in judged(tmp_path)[1]
+    assert judged(tmp_path, "--fences=strip")[0] == 0
+    (line,) = judged(tmp_path, "--json", "--fences=strip")[1].splitlines()
+    assert (json.loads(line)["task"], json.loads(line)["notes"]) == ("simple", ["fenced"])
+
+
+def test_verbose_shows_the_breakdown_of_recorded_answers(tmp_path: Path) -> None:
+    journal.write(tmp_path / "records.jsonl", examples.metadata(), [record("a", schema=SCHEMA)])
+
+    assert "Keyword" in judged(tmp_path, "-v")[1]
+    assert "Keyword" not in judged(tmp_path)[1]
+
+
+def test_verbose_shows_no_breakdown_where_no_schema_has_a_keyword(tmp_path: Path) -> None:
+    journal.write(tmp_path / "records.jsonl", examples.metadata(), [record("a", schema=True)])
+
+    assert "Keyword" not in judged(tmp_path, "-v")[1]
+
+
+def test_recorded_answers_are_judged_again_and_changes_are_named(tmp_path: Path) -> None:
+    wrong = Verdict(failure_type=FailureType.SYNTAX_ERROR, valid=None)
+    journal.write(
+        tmp_path / "records.jsonl",
+        examples.metadata(),
+        [record("a", schema=SCHEMA), record("b", schema=SCHEMA, verdict=wrong)],
+    )
+
+    status, shown = judged(tmp_path)
+
+    assert status == 0
+    assert "simple::b: was syntax_error, now passed" in shown
+    assert "simple::a" not in shown
+    assert "pass rate  2/2 = 1.000" in shown
+
+
+def test_an_attempt_that_was_planned_and_never_made_is_missing_when_judged_again_too(tmp_path: Path) -> None:
+    metadata = examples.metadata().with_plan([CaseKey(task="simple", id=name) for name in ("a", "b")])
+    journal.write(tmp_path / "records.jsonl", metadata, [record("a", schema=SCHEMA)])
+
+    status, shown = judged(tmp_path)
+
+    assert status == 1
+    assert "pass rate  1/2 = 0.500" in shown
+
+
+def test_a_run_that_was_killed_is_judged_again_by_what_each_worker_has_left(tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").touch()
+    for worker, case in (("gw0", "a"), ("gw1", "b")):
+        journal.write(tmp_path / f"records.{worker}.jsonl", examples.metadata(), [record(case, schema=SCHEMA)])
+
+    status, shown = judged(tmp_path)
+
+    assert status == 0
+    assert "pass rate  2/2 = 1.000" in shown
+
+
+def test_json_tells_the_repeats_of_a_case_apart(tmp_path: Path) -> None:
+    attempts = [replace(record("a", schema=SCHEMA), repeat=repeat) for repeat in (0, 1)]
+    journal.write(tmp_path / "records.jsonl", examples.metadata(), attempts)
+
+    lines = [json.loads(line) for line in judged(tmp_path, "--json")[1].splitlines()]
+
+    assert [(line["id"], line["repeat"]) for line in lines] == [("a", 0), ("a", 1)]
+
+
+def test_answers_that_do_not_pass_are_status_one(tmp_path: Path) -> None:
+    journal.write(
+        tmp_path / "records.jsonl",
+        examples.metadata(),
+        [record("a", schema=SCHEMA, generation=examples.completion('{"n": -1}'))],
+    )
+
+    assert judged(tmp_path / "records.jsonl")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot be read"),
+        ("", "is empty"),
+        ('{"type": "run"}\n{}\n', "not a"),
+        ('{"type": "record"}', 'expected {"schema": an object or a boolean, "text": a string}, found the fields type'),
+        ('{"schema": "{}", "text": "1"}', "records.jsonl:1: expected"),
+        ('{"schema": {}, "text": "1"}\nnonsense', "records.jsonl:2: not JSON"),
+        ("[" * 100_000, "records.jsonl:1: not a JSON object"),
+    ],
+)
+def test_what_is_no_records_file_is_one_line_and_status_two(
+    tmp_path: Path, content: str | None, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "records.jsonl"
+    if content is not None:
+        path.write_text(content)
+
+    assert main(["judge", str(path)]) == 2
+
+    shown = capsys.readouterr().err
+    assert shown.startswith("jsbench: ")
+    assert message in shown or "records.jsonl:1" in shown
+    assert len(shown.splitlines()) == 1
+
+
+@pytest.mark.parametrize("seconds", ["0", "soon", "inf"])
+def test_a_bound_that_is_none_is_refused(plain: Path, seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["judge", str(plain), f"--timeout={seconds}"])
+
+    assert caught.value.code == 2
+    assert f"expected seconds above 0, found '{seconds}'" in capsys.readouterr().err
+
+
+def test_a_run_is_exported_in_a_format_of_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "jsbench_own_format.py").write_text(
+        "def count(path, run, summary):\n    path.write_text(f'{len(run.records)} {summary.total.passed}')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    found = examples.run(record("a"), record("b", verdict=examples.VIOLATED))
+    journal.write(tmp_path / "records.jsonl", found.metadata, found.records)
+    command = ["export", str(tmp_path), "--format=jsbench_own_format:count", "-o", str(tmp_path / "count.txt")]
+
+    assert main(command, out=io.StringIO()) == 0
+    assert (tmp_path / "count.txt").read_text() == "2 1"
+    assert main([*command, "--developer=me"], out=io.StringIO()) == 2
+    assert "--developer is for --format=every_eval_ever, not for jsbench_own" in capsys.readouterr().err
+
+
+def test_what_passes_when_judged_again_has_no_code_any_more(tmp_path: Path) -> None:
+    generation = examples.completion('{"n": 1, "color": "red"}')
+    schema = {"type": "object", "properties": {"n": {}}}
+    invented = record("a", verdict=examples.HALLUCINATED, generation=generation, schema=schema)
+    found = examples.run(replace(invented, codes=("colorful",)))
+    journal.write(tmp_path / "records.jsonl", found.metadata, found.records)
+
+    assert "codes      colorful 1" in judged(tmp_path)[1]
+    assert "codes" not in judged(tmp_path, "--extra-fields=allow")[1]
+
+
+def test_the_judges_options_take_the_values_that_the_policy_has() -> None:
+    choices = {**JudgePolicy.choices(), "default_dialect": tuple(NAMES)}
+    declared = {option.name.replace("-", "_"): option.choices for option in OPTIONS}
+
+    assert declared["extra_fields"] is None  # it takes names as well
+    assert {name: declared[name] for name in choices} == {**choices, "extra_fields": None}
