@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Message, Schema
+    from pytest_jsbench.core.errors import JSBenchError
     from pytest_jsbench.core.generations import (
         CallError,
         Completion,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "fixture.jsbench": ("Answer", "JSBench"),
     "core.cases": ("BrokenCase", "Case", "CaseKey", "Message", "Schema"),
+    "core.errors": ("JSBenchError",),
     "fixture.conformance": ("assert_conforms", "judge"),
     "engines.base": ("Engine", "EngineConfig"),
     "core.generations": (
@@ -80,6 +82,7 @@ __all__ = [
     "FaultKind",
     "FinishReason",
     "JSBench",
+    "JSBenchError",
     "Judge",
     "JudgePolicy",
     "Message",
