@@ -19,6 +19,8 @@ from urllib.parse import unquote
 from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, guarded_calls
+from pytest_jsbench.schemas.keywords import ANNOTATIONS
+from pytest_jsbench.schemas.walking import REFERENCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,13 +58,11 @@ class _Care(IntEnum):
     FREE = 2
 
 
-_ANNOTATIONS = frozenset(
-    {"$schema", "$id", "id", "$comment", "title", "description", "default", "examples", "readOnly", "writeOnly",
-     "deprecated", "$defs", "definitions", "$anchor", "$vocabulary"}
-)  # fmt: skip
-_REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+_ANNOTATIONS = ANNOTATIONS - {
+    "$dynamicAnchor", "$recursiveAnchor", "contentEncoding", "contentMediaType", "contentSchema",
+}  # fmt: skip
 #: with one of these an object may have properties that the node itself does not name
-_OPENERS = _REFERENCES | {
+_OPENERS = REFERENCES | {
     "additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames", "allOf", "anyOf",
     "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies", "enum", "const",
 }  # fmt: skip
@@ -132,7 +132,7 @@ class _Walk:
     def _visit_value(self, schema: Mapping[str, Any], keyword: str, path: _Path, inner: _Care) -> Any:
         """The value of one keyword; `inner` is what may be done to subschemas of the same instance."""
         value = schema[keyword]
-        if keyword in _REFERENCES and isinstance(value, str) and inner is not _Care.FREE:
+        if keyword in REFERENCES and isinstance(value, str) and inner is not _Care.FREE:
             self._lower(value, inner)
         if keyword in _VALUE_SCHEMAS and not isinstance(value, list | bool):
             return self.visit(value, path, _Care.FREE)
@@ -200,7 +200,7 @@ def _references(value: Any) -> Iterator[str]:
     """All that looks like a reference, in data too: one too many only freezes more."""
     if isinstance(value, Mapping):
         for key, member in value.items():
-            if key in _REFERENCES and isinstance(member, str):
+            if key in REFERENCES and isinstance(member, str):
                 yield member
             yield from _references(member)
     elif isinstance(value, list):
@@ -269,7 +269,7 @@ def _all_differ(sets: list[set[str]]) -> bool:
 
 
 def _domain(branch: Mapping[str, Any]) -> set[str]:
-    if not _REFERENCES.isdisjoint(branch):
+    if not REFERENCES.isdisjoint(branch):
         return set()  # until draft 7 the siblings of a reference say nothing
     return {"number" if kind == "integer" else kind for kind in _kinds(branch)}
 
@@ -284,7 +284,7 @@ def _tags(branch: Mapping[str, Any], name: str) -> set[str]:
     properties, required = branch.get("properties"), branch.get("required")
     known = isinstance(properties, Mapping) and isinstance(required, list) and name in required
     tag = properties.get(name) if known and isinstance(properties, Mapping) else None
-    if _domain(branch) != {"object"} or not isinstance(tag, Mapping) or not _REFERENCES.isdisjoint(tag):
+    if _domain(branch) != {"object"} or not isinstance(tag, Mapping) or not REFERENCES.isdisjoint(tag):
         return set()
     values = [tag["const"]] if "const" in tag else tag.get("enum")
     strings = isinstance(values, list) and all(isinstance(value, str) for value in values)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.adaptation.changes import Contradiction
-from pytest_jsbench.adaptation.document import ASSERTIONS, SchemaPart
+from pytest_jsbench.adaptation.document import SchemaPart
 from pytest_jsbench.adaptation.outlines import KINDS, disjoint, outline
+from pytest_jsbench.schemas.keywords import KEYWORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -142,7 +143,7 @@ class _Flattening:
     def _negate(self, negated: SchemaPart, path: Path) -> None:
         """What is not that; noted as widened where it has no other words."""
         schema = negated.schema
-        said = {keyword for keyword in schema if keyword in ASSERTIONS} if isinstance(schema, Mapping) else set()
+        said = {keyword for keyword in schema if keyword in KEYWORDS} if isinstance(schema, Mapping) else set()
         if schema is True or (isinstance(schema, Mapping) and not said):
             raise Contradiction
         if schema is False:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_jsbench.adaptation.changes import Contradiction
-from pytest_jsbench.adaptation.document import ANNOTATIONS, ASSERTIONS, BY_KIND
 from pytest_jsbench.adaptation.outlines import KINDS, canonical
+from pytest_jsbench.schemas.keywords import ANNOTATIONS, BY_KIND, KEYWORDS
 
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.changes import Ledger
@@ -102,7 +102,7 @@ class Constraints:
         kept: Node = {}
         for node in self.nodes:
             for keyword, value in node.schema.items():
-                if keyword in ASSERTIONS or keyword in ("$defs", "definitions", "$schema"):
+                if keyword in KEYWORDS or keyword in ("$defs", "definitions", "$schema"):
                     continue
                 if keyword in subset.keywords and keyword in ANNOTATIONS and keyword not in kept:
                     kept[keyword] = copy.deepcopy(value)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from pytest_jsbench.schemas import keywords
+from pytest_jsbench.schemas.keywords import KEYWORDS
 from pytest_jsbench.schemas.walking import DATA, NAMED
 
 if TYPE_CHECKING:
@@ -15,34 +17,8 @@ if TYPE_CHECKING:
 Path = tuple[str, ...]
 
 #: keywords that say nothing about validity; so do all that JSON Schema does not know
-ANNOTATIONS = frozenset(
-    {"$schema", "$id", "id", "$comment", "title", "description", "default", "examples", "readOnly", "writeOnly",
-     "deprecated", "$defs", "definitions", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary",
-     "contentEncoding", "contentMediaType", "contentSchema"}
-)  # fmt: skip
-#: what each type's keywords are; they say nothing about instances of another type
-BY_KIND: dict[str, frozenset[str]] = {
-    "object": frozenset(
-        {"properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties",
-         "maxProperties", "dependentRequired", "dependentSchemas", "dependencies", "unevaluatedProperties"}
-    ),
-    "array": frozenset(
-        {"items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems", "contains", "minContains",
-         "maxContains", "unevaluatedItems"}
-    ),
-    "string": frozenset({"minLength", "maxLength", "pattern", "format"}),
-    "number": frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
-}  # fmt: skip
-APPLICATORS = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else"})
-REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
-#: all that may make an instance invalid
-ASSERTIONS = frozenset({"type", "enum", "const"}).union(*BY_KIND.values(), APPLICATORS, REFERENCES)
-#: what JSON Schema calls a format; any other is a remark
-FORMATS = frozenset(
-    {"date-time", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6", "uri",
-     "uri-reference", "iri", "iri-reference", "uuid", "uri-template", "json-pointer", "relative-json-pointer", "regex",
-     "color", "host-name", "ip-address"}
-)  # fmt: skip
+#: what a schema in the wild calls a format; any other name asserts nothing
+FORMATS = frozenset({*keywords.FORMATS, "color", "host-name", "ip-address"})
 _DRAFTS = {"draft-03": 3, "draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 2019}
 
 
@@ -78,7 +54,7 @@ class SchemaDocument:
         """Whether the schema says nothing but `$ref`."""
         if not isinstance(schema, Mapping) or "$ref" not in schema:
             return False
-        return self.lone_references or not (schema.keys() - {"$ref"}) & ASSERTIONS
+        return self.lone_references or not (schema.keys() - {"$ref"}) & KEYWORDS
 
     def resolve(self, part: SchemaPart, reference: object) -> SchemaPart | None:
         """The part that the reference leads to; None where that is not certain, or outside of the document."""

@@ -16,11 +16,13 @@ from pytest_jsbench.adaptation.arrays import say_array
 from pytest_jsbench.adaptation.changes import Contradiction
 from pytest_jsbench.adaptation.conjunctions import flatten
 from pytest_jsbench.adaptation.constraints import Constraints, Context
-from pytest_jsbench.adaptation.document import APPLICATORS, ASSERTIONS, BY_KIND, SchemaPart
+from pytest_jsbench.adaptation.document import SchemaPart
 from pytest_jsbench.adaptation.objects import say_object
 from pytest_jsbench.adaptation.outlines import canonical, outline
 from pytest_jsbench.adaptation.scalars import say_number, say_string
 from pytest_jsbench.adaptation.values import say_values
+from pytest_jsbench.schemas.keywords import APPLICATORS, BY_KIND, KEYWORDS
+from pytest_jsbench.schemas.walking import REFERENCES
 
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.changes import Ledger
@@ -34,7 +36,7 @@ _MOST_ALTERNATIVES = 32
 _DEEPEST = 60
 _MOST_PLACES = 8_000
 _SCALARS = ("string", "number", "boolean", "null")
-_TAKEN_APART = APPLICATORS | {"$ref", "$dynamicRef", "$recursiveRef"}
+_TAKEN_APART = APPLICATORS | REFERENCES
 
 
 class Narrowing:
@@ -129,7 +131,7 @@ class Narrowing:
             for node in flat.nodes
         )
         facts = Constraints(list(base), path)
-        bare = not any(ASSERTIONS & node.schema.keys() for node in base)
+        bare = not any(KEYWORDS & node.schema.keys() for node in base)
         remarks = facts.annotations(self._subset, self._ledger)
         asked = () if bare else tuple(_without_remarks(node) for node in base)
         combined = [
@@ -245,7 +247,7 @@ def _joined(said: list[Node], remarks: Node) -> Node:
 
 
 def _without_remarks(part: SchemaPart) -> SchemaPart:
-    return SchemaPart(schema={k: v for k, v in part.schema.items() if k in ASSERTIONS}, path=part.path)
+    return SchemaPart(schema={k: v for k, v in part.schema.items() if k in KEYWORDS}, path=part.path)
 
 
 def _product(sizes: Any) -> int:

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.adaptation.changes import Contradiction
-from pytest_jsbench.adaptation.document import BY_KIND, SchemaPart
+from pytest_jsbench.adaptation.document import SchemaPart
+from pytest_jsbench.schemas.keywords import BY_KIND
 
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.constraints import Constraints, Context, Node

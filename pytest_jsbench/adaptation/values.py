@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.adaptation.changes import Contradiction
-from pytest_jsbench.adaptation.document import BY_KIND
 from pytest_jsbench.adaptation.outlines import kind_of
 from pytest_jsbench.adaptation.scalars import say_string
+from pytest_jsbench.schemas.keywords import BY_KIND
 
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.constraints import Constraints, Context, Node

@@ -9,13 +9,13 @@ from typing import Any
 
 from pytest_jsbench.core.cases import Schema
 from pytest_jsbench.schemas.dialects import NAMES, find_dialect
-from pytest_jsbench.schemas.keywords import used_keywords
+from pytest_jsbench.schemas.keywords import BY_KIND, used_keywords
 from pytest_jsbench.schemas.references import References
-from pytest_jsbench.schemas.walking import children
+from pytest_jsbench.schemas.walking import REFERENCES, children
 
 #: features that are nothing but the use of one of some keywords
 _BY_KEYWORD: Mapping[str, frozenset[str]] = {
-    "ref": frozenset({"$ref", "$dynamicRef", "$recursiveRef"}),
+    "ref": REFERENCES,
     "union": frozenset({"anyOf", "oneOf"}),
     "intersection": frozenset({"allOf"}),
     "negation": frozenset({"not"}),
@@ -27,7 +27,7 @@ _BY_KEYWORD: Mapping[str, frozenset[str]] = {
     "counted": frozenset(
         {"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties", "uniqueItems"}
     ),
-    "ranged": frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
+    "ranged": BY_KIND["number"],
 }
 #: what a schema can be said to have, with what it means
 FEATURES: Mapping[str, str] = {
@@ -102,9 +102,7 @@ def _reach(subschemas: list[dict[str, Any]], references: References) -> set[str]
     targets: dict[int, list[dict[str, Any]]] = {}
     for subschema in subschemas:
         below = list(children(subschema))
-        for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
-            if keyword not in subschema:
-                continue
+        for keyword in REFERENCES & subschema.keys():
             target = references.resolve(subschema, subschema[keyword])
             if target is None and isinstance(subschema[keyword], str):
                 found.add("remote")

@@ -1,26 +1,43 @@
-"""The breakdown by keyword: which of them answers fail, and how answers fare whose schema uses them."""
+"""The keywords of JSON Schema, by what they do, and those that a schema uses."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.schemas.walking import children
+from pytest_jsbench.schemas.walking import REFERENCES, children
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
 
-#: the keywords that can make an instance invalid, in all dialects; annotations and definitions are none
-KEYWORDS = frozenset(
-    {
-        "$dynamicRef", "$recursiveRef", "$ref", "additionalItems", "additionalProperties", "allOf", "anyOf", "const",
-        "contains", "dependencies", "dependentRequired", "dependentSchemas", "else", "enum", "exclusiveMaximum",
-        "exclusiveMinimum", "format", "if", "items", "maxContains", "maxItems", "maxLength", "maxProperties", "maximum",
-        "minContains", "minItems", "minLength", "minProperties", "minimum", "multipleOf", "not", "oneOf", "pattern",
-        "patternProperties", "prefixItems", "properties", "propertyNames", "required", "then", "type",
-        "unevaluatedItems", "unevaluatedProperties", "uniqueItems",
-    }
+#: the formats of draft 2020-12
+FORMATS = (
+    "date-time", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6",
+    "uri", "uri-reference", "iri", "iri-reference", "uuid", "uri-template", "json-pointer",
+    "relative-json-pointer", "regex",
 )  # fmt: skip
+#: keywords that no instance can break
+ANNOTATIONS = frozenset(
+    {"$schema", "$id", "id", "$comment", "title", "description", "default", "examples", "readOnly", "writeOnly",
+     "deprecated", "$defs", "definitions", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary",
+     "contentEncoding", "contentMediaType", "contentSchema"}
+)  # fmt: skip
+#: what each type's keywords are; they say nothing about instances of another type
+BY_KIND: dict[str, frozenset[str]] = {
+    "object": frozenset(
+        {"properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties",
+         "maxProperties", "dependentRequired", "dependentSchemas", "dependencies", "unevaluatedProperties"}
+    ),
+    "array": frozenset(
+        {"items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems", "contains", "minContains",
+         "maxContains", "unevaluatedItems"}
+    ),
+    "string": frozenset({"minLength", "maxLength", "pattern", "format"}),
+    "number": frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
+}  # fmt: skip
+APPLICATORS = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else"})
+#: the keywords that can make an instance invalid, in all dialects
+KEYWORDS = frozenset({"type", "enum", "const"}).union(*BY_KIND.values(), APPLICATORS, REFERENCES)
 
 
 def used_keywords(schema: Schema | None) -> frozenset[str]:

@@ -9,12 +9,10 @@ if TYPE_CHECKING:
 
 #: keywords whose value maps names to schemas
 NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
-#: keywords whose value may be a list of schemas
-LISTED = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
 #: keywords whose value is data, whatever it looks like
 DATA = frozenset({"enum", "const", "default", "examples", "example"})
 #: keywords that only pass on what another schema says
-_TRANSPARENT = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 
 
 def children(schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -76,7 +74,7 @@ def last_keyword(path: Sequence[str | int]) -> str:
             names = False
             continue
         names = part in NAMED
-        if part not in _TRANSPARENT:
+        if part not in REFERENCES:
             keyword = part
         if part == "propertyNames":
             break

@@ -13,10 +13,11 @@ from jsonschema import validators
 from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.schemas.keywords import FORMATS
 from pytest_jsbench.schemas.locations import json_path, json_pointer
 from pytest_jsbench.schemas.walking import children, last_keyword
 from pytest_jsbench.verdicts.schema_text import ReadSchema, SchemaReason, invalid
-from pytest_jsbench.verdicts.validation import FORMATS, MOST_VIOLATIONS, RustValidator, compile_schema
+from pytest_jsbench.verdicts.validation import MOST_VIOLATIONS, RustValidator, compile_schema
 from pytest_jsbench.verdicts.verdicts import SchemaProblem, SecondOpinion, Violation
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ import jsonschema_rs
 
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12
+from pytest_jsbench.schemas.keywords import FORMATS
 from pytest_jsbench.schemas.locations import json_path, json_pointer
 from pytest_jsbench.schemas.walking import last_keyword
 from pytest_jsbench.verdicts.patterns import misread, rewrite_misread, rewrite_schema
@@ -23,12 +24,6 @@ if TYPE_CHECKING:
 #: violations that a verdict lists
 MOST_VIOLATIONS = 20
 
-#: the formats of draft 2020-12, which are asserted under every draft
-FORMATS = (
-    "date-time", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6",
-    "uri", "uri-reference", "iri", "iri-reference", "uuid", "uri-template", "json-pointer",
-    "relative-json-pointer", "regex",
-)  # fmt: skip
 #: strings of which each of those formats refuses at least one
 _FORMAT_PROBES = ("\x00 {{[(<\\", "%", "/~a")
 
