@@ -1,9 +1,8 @@
 """
 The only part that knows pytest: declares options, and does nothing more until an engine is named.
 
-`options` reads them; `activation` puts the parts together: `collection` (the virtual suite), `owntests` (a project's
-own), `worker` (where items run), `controller` (where reports land), `terminal` (what is shown), `benchmark`
-(pytest-benchmark's rows).
+`options` reads them; `activation` starts a run; `session` holds what all processes of the run know; `worker` collects
+and runs tests; `controller` takes the reports, decides the exit status, writes the files and shows the summary.
 """
 
 from __future__ import annotations

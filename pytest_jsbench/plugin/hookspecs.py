@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 @pytest.hookspec(firstresult=True)
 def pytest_jsbench_classify(config: pytest.Config, record: Record) -> str | None:
     """Called where tests run (the only process, or xdist's workers, in several threads) with each failed attempt; the
-    first answer that is not None is a code of the project's own for it.
+    first answer that is not None is a code for it.
     """
 
 

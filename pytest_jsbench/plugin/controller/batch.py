@@ -34,34 +34,40 @@ _BETWEEN_LINES = 30.0
 
 
 class Batch:
-    """Hands in what the run would call, once its plan is known, and waits; no test starts before."""
+    """
+    Hands the suite's calls in as batches of the provider, and waits for their answers.
 
-    def __init__(self, config: pytest.Config, active: RunContext, controller: Controller, worker: Worker) -> None:
+    The activation makes one beside the controller, where --jsbench-batch is given. pytest calls its hooks in the main
+    thread: when the tests are collected it hands in and waits, and no test starts before; below the summary it says
+    what stays with the provider. The answers are in a file, which the workers read; the run's folder keeps the ids.
+    """
+
+    def __init__(self, config: pytest.Config, context: RunContext, controller: Controller, worker: Worker) -> None:
         self._config = config
-        self._active = active
+        self._context = context
         self._controller = controller
         self._worker = worker
-        self._handing: Submission | None = None
+        self._submission: Submission | None = None
         if any("popen" not in spec.partition("//")[0] for spec in config.getoption("tx", None) or ()):
             message = "--jsbench-batch: a worker on another machine cannot read the answers; use -n, or leave it out"
             raise pytest.UsageError(message)
-        if active.folder is None and not config.option.collectonly:
+        if context.handover.folder is None and not config.option.collectonly:
             message = "--jsbench-batch keeps the batch's id in the run's folder: add --jsbench-output=DIR"
             raise pytest.UsageError(message)
-        self._earlier = _earlier(active)
+        self._earlier = _earlier(context)
 
     def pytest_report_header(self) -> str | None:
-        """Which batches of an earlier run are gone on with."""
+        """The batches of an earlier run that this one waits for."""
         under_way = [part for part in self._earlier if not part.ended]
         return f"jsbench: going on with {_listed(under_way)}" if under_way else None
 
     def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Where this process runs the tests."""
+        """Hand in, where this process runs the tests."""
         self._run(session)
 
     @pytest.hookimpl(optionalhook=True, trylast=True)
     def pytest_xdist_node_collection_finished(self) -> None:
-        """Where workers do: none of them is sent a test while this has not returned."""
+        """Hand in, where workers run the tests: xdist sends them no test before this returns."""
         session = self._config.pluginmanager.get_plugin("session")
         self._run(session)
 
@@ -74,24 +80,24 @@ class Batch:
             self._say_what_is_left(terminalreporter)
 
     def _say_what_is_left(self, reporter: pytest.TerminalReporter) -> None:
-        folder = self._active.folder
-        if self._handing is None or folder is None:
+        folder = self._context.handover.folder
+        if self._submission is None or folder is None:
             return
         here = Path.cwd()
         path = folder.relative_to(here) if folder.is_relative_to(here) else folder
-        waiting = [part for part in self._handing.waiting() if part.id is not None]
+        waiting = [part for part in self._submission.waiting() if part.id is not None]
         if waiting:
             reporter.write_line(
                 f"jsbench: {_listed(waiting)} not back yet; to go on with it, and pay nothing twice, the same command "
                 f"with --jsbench-batch --jsbench-resume={path}",
                 yellow=True,
             )
-        for part in self._handing.file:
+        for part in self._submission.file:
             if part.id is None:
                 reporter.write_line(f"jsbench: {doubt(path / journal.BATCHES, part)}", yellow=True)
 
     def _run(self, session: Any) -> None:
-        if self._handing is not None or not self._controller.reported.planned or self._config.option.collectonly:
+        if self._submission is not None or not self._controller.reported.planned or self._config.option.collectonly:
             return
         if getattr(session, "testsfailed", 0) and not self._config.option.continue_on_collection_errors:
             return
@@ -103,31 +109,31 @@ class Batch:
             raise pytest.UsageError(message) from None
 
     def _hand_in_and_wait(self, resources: contextlib.ExitStack) -> None:
-        active = self._active
-        assert active.folder is not None
-        factory = require_batches(active.factory, active.settings.engine.name)
-        batches = build_batches(factory, active.settings.engine)
+        context = self._context
+        assert context.handover.folder is not None
+        factory = require_batches(context.plan.factory, context.settings.engine.name)
+        batches = build_batches(factory, context.settings.engine)
         resources.callback(batches.close)
-        limit = active.run.limits.max_cost
-        handing = self._handing = Submission(
+        limit = context.handover.limits.max_cost
+        submission = self._submission = Submission(
             batches=batches,
-            file=BatchFile(active.folder / journal.BATCHES, active.metadata, self._earlier),
-            answers=resources.enter_context(BatchAnswers(active.run.answers)),
-            price=None if limit is None else price_of(active.metadata, batch=True),
+            file=BatchFile(context.handover.folder / journal.BATCHES, context.handover.metadata, self._earlier),
+            answers=resources.enter_context(BatchAnswers(context.handover.answers)),
+            price=None if limit is None else price_of(context.handover.metadata, batch=True),
             most=limit,
             polling=POLLING,
             told=self._say_handed_in,
         )
-        resources.callback(self._spend, handing)
-        attempts = [attempt for attempt in self._controller.reported.planned if attempt not in active.recorded]
-        handing.hand_in(gather(self._worker.suite_runner(), attempts, active.selected.dataset.case))
-        handing.wait(self._progress(), leave=active.settings.batch == "leave")
+        resources.callback(self._spend, submission)
+        attempts = [attempt for attempt in self._controller.reported.planned if attempt not in context.recorded]
+        submission.hand_in(gather(self._worker.suite_runner(), attempts, context.plan.selected.dataset.case))
+        submission.wait(self._progress(), leave=context.settings.batch == "leave")
 
-    def _spend(self, handing: Submission) -> None:
-        """What the batches cost is no longer there for a project's own tests."""
-        if handing.spent:
-            admission = Admission(self._active.run.shared / "limits.db", self._active.run.limits)
-            admission.spend(handing.spent)
+    def _spend(self, submission: Submission) -> None:
+        """Count the cost of the batches against the limit that holds for the project's tests."""
+        if submission.spent:
+            admission = Admission(self._context.handover.shared / "limits.db", self._context.handover.limits)
+            admission.spend(submission.spent)
             admission.close()
 
     def _say_handed_in(self, part: BatchPart) -> None:
@@ -135,7 +141,7 @@ class Batch:
             write_line(self._config, f"jsbench: {_listed([part])} handed in")
 
     def _progress(self) -> Callable[[Standing], None]:
-        """A line now and then, where somebody watches."""
+        """What writes a line now and then, where a person watches."""
         started = time.perf_counter()
         said = started
         watched = is_watched(self._config)
@@ -151,9 +157,9 @@ class Batch:
         return say
 
 
-def _earlier(active: RunContext) -> tuple[BatchPart, ...]:
-    """The batches of the run that is gone on with, as they were taken over from it."""
-    return () if active.folder is None else read_parts(active.folder, active.metadata)
+def _earlier(context: RunContext) -> tuple[BatchPart, ...]:
+    """The batches of the earlier run that this one resumes."""
+    return () if context.handover.folder is None else read_parts(context.handover.folder, context.handover.metadata)
 
 
 def _listed(parts: list[BatchPart]) -> str:

@@ -1,4 +1,4 @@
-"""Where reports land: collects the records, summarises, decides the exit status, writes files."""
+"""Takes the reports: collects the records, summarises, decides the exit status, writes files."""
 
 from __future__ import annotations
 
@@ -17,19 +17,17 @@ from pytest_jsbench.metrics.gates import decide
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.plugin.controller import outputs
 from pytest_jsbench.plugin.controller.benchmark import add_rows
-from pytest_jsbench.plugin.controller.ending import SessionEnding
 from pytest_jsbench.plugin.controller.expectations import Expectations, GateDecision
 from pytest_jsbench.plugin.controller.outputs import RunFolder
-from pytest_jsbench.plugin.controller.run_state import RunState, attempt_of
+from pytest_jsbench.plugin.controller.run_state import RunState, SessionEnding, attempt_of
 from pytest_jsbench.plugin.controller.xdist_scheduling import scheduler
-from pytest_jsbench.plugin.options.reading import only_looks
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.context import RunContext, prepare
 from pytest_jsbench.plugin.session.handover import is_remote
-from pytest_jsbench.plugin.worker.collected import Collected
-from pytest_jsbench.plugin.worker.dead_workers import note_death
-from pytest_jsbench.plugin.worker.items import JSBenchCase
+from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase
 from pytest_jsbench.plugin.worker.project_tests import key_of
+from pytest_jsbench.plugin.worker.worker import note_death
+from pytest_jsbench.reports import registry
 from pytest_jsbench.runs.records import MissingReason, Run
 
 if TYPE_CHECKING:
@@ -37,22 +35,36 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.plugin.session.transport import AttemptResult
     from pytest_jsbench.plugin.worker.worker import Worker
+    from pytest_jsbench.runs.resumption import Resumption
     from pytest_jsbench.runs.run_verdict import RunVerdict
 
 
 class Controller:
-    """The run as it is known in the only process, or in xdist's controller."""
+    """
+    Collects the records of all processes, and ends the run.
 
-    def __init__(self, config: pytest.Config, active: RunContext, worker: Worker) -> None:
+    The activation makes one in the only process, or in xdist's controller, never in a worker. All its hooks are called
+    in the main thread: `pytest_configure_node` hands each worker its input, `pytest_runtest_logreport` takes the record
+    off each report, and `pytest_sessionfinish` summarises the run, decides its exit status and writes its files.
+    `settle`, which `Terminal` calls too, corrects the verdict if another plugin then changed the exit status.
+    """
+
+    def __init__(
+        self, config: pytest.Config, context: RunContext, worker: Worker, resumption: Resumption | None
+    ) -> None:
         self._config = config
-        self._active = active
+        self._context = context
         self._worker = worker
-        self.reported = RunState(active.keys)
-        self._folder = None if active.folder is None else RunFolder(active.folder)
-        #: None where nothing can be decided yet
+        #: what was taken over from an earlier run
+        self.resumption = resumption
+        #: found before anything is paid for
+        self._exporters = tuple((registry.find(name), path) for name, path in context.settings.exports)
+        self.reported = RunState(context.plan.keys)
+        self._folder = None if context.handover.folder is None else RunFolder(context.handover.folder)
+        #: None until the verdict is decided
         self._session: pytest.Session | None = None
         self._ending = SessionEnding()
-        #: of one of xdist's workers
+        #: what one of xdist's workers has collected
         self._collected: Collected | None = None
         self._prepared: EngineConfig | None = None
         self._handed: Mapping[str, Any] = {}
@@ -60,20 +72,20 @@ class Controller:
         config.add_cleanup(self._resources.close)
         self.run: Run | None = None
         self.summary: Summary | None = None
-        self._expectations = Expectations.of(active)
+        self._expectations = Expectations.of(context)
         self.decision: GateDecision | None = None
         #: one line each: what could not be written or read
-        self.warnings: list[str] = list(active.resumption.warnings) if active.resumption else []
+        self.warnings: list[str] = list(resumption.warnings) if resumption else []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Know the plan, where this process runs it itself."""
+        """Note the attempts of the suite, where this process runs the tests."""
         if not self.reported.planned:
             self.reported.plan((item.key, item.repeat) for item in session.items if isinstance(item, JSBenchCase))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        """Know the plan, where workers run it."""
+        """Note the attempts of the suite, where xdist's workers run the tests."""
         if not self.reported.planned:
             self.reported.plan(attempt for nodeid in ids if (attempt := attempt_of(nodeid)) is not None)
 
@@ -82,26 +94,26 @@ class Controller:
         """Start what the workers share, once, and tell each how to reach it."""
         if self._prepared is None:
             try:
-                self._prepared = self._resources.enter_context(prepare(self._active))
+                self._prepared = self._resources.enter_context(prepare(self._context))
             except EngineError as error:
                 raise pytest.UsageError(str(error)) from None
-            if self._active.run.redaction is None:  # else the workers read the dataset themselves
-                folder = self._active.run.shared / "selected"
+            if self._context.handover.redaction is None:  # else the workers read the dataset themselves
+                folder = self._context.handover.shared / "selected"
                 make_private_folder(folder)
-                self._handed = self._active.selected.hand_over(folder)
-        self._active.run.hand_to(node, self._prepared, self._handed)
+                self._handed = self._context.plan.selected.hand_over(folder)
+        self._context.handover.hand_to(node, self._prepared, self._handed)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
-        """Let the others know whose tests they will be given, if any of them; and learn what it had collected."""
+        """Take what the worker collected; if it died, write that down for those who will run its tests."""
         self._collected = Collected.from_worker_output(getattr(node, "workeroutput", {})) or self._collected
         if error and not is_remote(node):
-            note_death(self._active.run.shared, node.gateway.id)
+            note_death(self._context.handover.shared, node.gateway.id)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         """Keep as many tests queued at each worker as it looks ahead; step aside where the user chose otherwise."""
-        return scheduler(config, log, ahead=4 * self._active.concurrency)
+        return scheduler(config, log, ahead=4 * self._context.plan.concurrency)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the record off the report, which pytest keeps for the whole session."""
@@ -109,15 +121,15 @@ class Controller:
         outcome = transport.take(report)
         if outcome is not None:
             self._take(outcome, node=node)
-        for own in transport.take_own(report):
-            self._take(own, node=node, own=True)
+        for result in transport.take_all(report):
+            self._take(result, node=node, of_project=True)
         self._ending.add(report)
         if report.failed and not transport.failure_type_of(report):
             died = report.nodeid in self._ending.crashed
             self.reported.miss(report.nodeid, MissingReason.WORKER_DIED if died else MissingReason.ERROR)
 
-    def _take(self, outcome: AttemptResult, *, node: Any, own: bool = False) -> None:
-        record = self.reported.take(outcome, own=own)
+    def _take(self, outcome: AttemptResult, *, node: Any, of_project: bool = False) -> None:
+        record = self.reported.take(outcome, of_project=of_project)
         if record is None:
             return
         self._warn(outcome.journal_error)
@@ -126,22 +138,22 @@ class Controller:
                 self._ending.fail(error)
             self._warn(error)
         if self._folder is not None and node is not None and not outcome.resumed and is_remote(node):
-            metadata = self._active.metadata.with_plan(self.reported.keys)
+            metadata = self._context.handover.metadata.with_plan(self.reported.keys)
             self._warn(self._folder.append_remote(record, metadata))
         self._config.hook.pytest_jsbench_record(config=self._config, record=record)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """A project whose tests cannot be collected has failed, whatever the gate says."""
+        """Note an error of the collection, which fails the run whatever its gates say."""
         self._ending.add(report)
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Know why the session ends before its time: Ctrl-C, `pytest.exit`, or -x in one of xdist's workers."""
+        """Note why the session was stopped: Ctrl-C, `pytest.exit`, or -x in one of xdist's workers."""
         self._ending.stop(str(excinfo.value) or "Ctrl-C")
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
         """Summarise, decide, and write, before any other plugin shows or saves anything."""
-        if not only_looks(self._config) and self._has_a_say(session):
+        if not self._context.settings.only_looks and self._can_decide(session):
             self._finish(session)
         self._resources.close()
         try:
@@ -154,7 +166,7 @@ class Controller:
         return result
 
     def settle(self, raised: Exception | None = None) -> RunVerdict | None:
-        """The verdict as another plugin has had the last word on it; None where none has."""
+        """Correct the verdict where another plugin changed the exit status; None where none did."""
         verdict = None if self.run is None else self.run.verdict
         if self.run is None or self.summary is None or self._session is None or verdict is None:
             return None
@@ -173,12 +185,12 @@ class Controller:
         self._session.exitstatus = overruled.exit_status
         return overruled
 
-    def _has_a_say(self, session: pytest.Session) -> bool:
-        """Whether there is anything to decide: attempts, or gates for which there should have been some."""
+    def _can_decide(self, session: pytest.Session) -> bool:
+        """Whether there are attempts, or gates for which there should have been some."""
         if self.reported.count:
             return True
         ends = {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED}
-        settings = self._active.settings
+        settings = self._context.settings
         return bool(settings.gates) and session.exitstatus in ends and (settings.gates_typed or self._known.any)
 
     @property
@@ -192,8 +204,8 @@ class Controller:
             if self._folder is not None:
                 for problem in self._folder.add_to(self.reported):
                     self._warn(problem)
-        self._miss_own(session)
-        run = self.reported.to_run(self._active.metadata)
+        self._miss_project_tests(session)
+        run = self.reported.to_run(self._context.handover.metadata)
         self.summary = summarize(run)
         self._config.hook.pytest_jsbench_summary(config=self._config, run=run, summary=self.summary)
         self.decision = self._expectations.decide(self.summary)
@@ -202,16 +214,16 @@ class Controller:
         self.run = run = replace(run, verdict=verdict)
         self._session, session.exitstatus = session, verdict.exit_status
         self._write(run, self.summary)
-        for problem in outputs.export(self._active.exporters, run, self.summary):
+        for problem in outputs.export(self._exporters, run, self.summary):
             self._warn(problem)
         self._warn(outputs.append_step_summary(run, self.summary, self.decision))
-        settings = self._active.settings
+        settings = self._context.settings
         # recorded times are no news, and would stand among those that are
         if settings.replay is None and (problem := add_rows(self._config, run, rows=settings.benchmark_rows)):
             self._warn(problem)
 
     def _may_lack_records(self, session: pytest.Session) -> bool:
-        """Whether there may be attempts that were made, and that nobody has reported."""
+        """Whether there may be attempts that were made and not reported."""
         stopped = session.shouldstop or session.shouldfail or self._ending.crashed
         ended = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
         return bool(stopped) or not ended or not self.reported.complete
@@ -222,18 +234,18 @@ class Controller:
         if xdist is not None:
             xdist.pytest_sessionfinish()
 
-    def _miss_own(self, session: pytest.Session) -> None:
-        """Count a project's own tests that would have asked, where the session or their process ended first."""
-        for nodeid in self._known.own:
+    def _miss_project_tests(self, session: pytest.Session) -> None:
+        """Note the project's tests that did not ask because the session or their process ended first."""
+        for nodeid in self._known.project_tests:
             if nodeid in self._ending.crashed:
-                self.reported.miss_own(key_of(nodeid), MissingReason.WORKER_DIED)
+                self.reported.miss_project_test(key_of(nodeid), MissingReason.WORKER_DIED)
             elif nodeid not in self._ending.ended and session.exitstatus != pytest.ExitCode.OK:
-                self.reported.miss_own(key_of(nodeid), MissingReason.STOPPED)
+                self.reported.miss_project_test(key_of(nodeid), MissingReason.STOPPED)
 
     def _write(self, run: Run, summary: Summary) -> None:
         if self._folder is None:
             return
-        resumption = self._active.resumption
+        resumption = self.resumption
         resumed = () if resumption is None else (*resumption.records, *resumption.own)
         # what was taken over need not be kept apart
         if problem := self._folder.write(run, resumed_all=self.reported.has_all(resumed)):
@@ -243,7 +255,7 @@ class Controller:
             self._warn(problem)
 
     def _write_files(self, folder: RunFolder, run: Run, summary: Summary) -> list[str]:
-        path, everything = self._config.inipath, self._active.settings.output is not None
+        path, everything = self._config.inipath, self._context.settings.output is not None
         return outputs.write(
             folder.path,
             run,

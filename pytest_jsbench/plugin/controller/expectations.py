@@ -1,4 +1,4 @@
-"""What was expected of the run, and whether it came up to that."""
+"""The gates and the baseline of the run, and whether the run meets them."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ class GateDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectations:
-    """The gates and the baseline, known to be sound before anything is called."""
+    """The gates and the baseline, checked before any call."""
 
     gates: tuple[Gate, ...]
     baseline: Evaluation | None
     outcomes: Mapping[CaseKey, CaseOutcome]
 
     @classmethod
-    def of(cls, active: RunContext) -> Expectations:
+    def of(cls, context: RunContext) -> Expectations:
         """
         Read the baseline; pytest.UsageError where it, or a gate, has nothing to do with the cases of this run.
 
-        What a project's own tests are going to ask is not known yet, so that where they run, any task may be of them.
+        What the project's tests will ask is not known yet: where they run, a gate may name any task.
         """
-        settings = active.settings
-        if not active.own:
-            _check_tasks(settings.gates, {key.task for key in active.keys})
+        settings = context.settings
+        if not context.settings.targets.project:
+            _check_tasks(settings.gates, {key.task for key in context.plan.keys})
         if settings.baseline is None:
             return cls(gates=settings.gates, baseline=None, outcomes={})
         try:
@@ -63,13 +63,13 @@ class Expectations:
         except JSBenchError as error:
             message = f"--jsbench-baseline: {error}"
             raise pytest.UsageError(message) from None
-        if not active.own and outcomes.keys().isdisjoint(active.keys):
+        if not context.settings.targets.project and outcomes.keys().isdisjoint(context.plan.keys):
             message = f"--jsbench-baseline: none of this run's cases in {settings.baseline}; give a run of this dataset"
             raise pytest.UsageError(message)
         return cls(gates=settings.gates, baseline=baseline, outcomes=outcomes)
 
     def decide(self, summary: Summary) -> GateDecision:
-        """Hold the run against them."""
+        """Compare the run with the baseline, and check each gate."""
         comparison = None if self.baseline is None else compare(self.outcomes, summary.outcomes)
         gates = tuple(check(gate, summary, comparison) for gate in self.gates)
         return GateDecision(gates=gates, comparison=comparison, baseline=self.baseline)

@@ -1,4 +1,4 @@
-"""A line now and then, in a long run that somebody watches: how far it is, and how long it will take."""
+"""Shows how far a long run is, and how long it will take, where a person watches."""
 
 from __future__ import annotations
 
@@ -25,14 +25,19 @@ _LATEST = 60.0
 
 
 class Progress:
-    """Says how far the run is, where a person sees it: on a terminal, not under CI, not with -q."""
+    """
+    Writes a line now and then on how far the run is: on a terminal, not under CI, not with -q.
 
-    def __init__(self, config: pytest.Config, active: RunContext, controller: Controller) -> None:
+    The activation makes one beside the controller. pytest calls its hooks in the main thread: the clock starts with the
+    test loop, each record is counted, and a line may follow each test. It needs no end.
+    """
+
+    def __init__(self, config: pytest.Config, context: RunContext, controller: Controller) -> None:
         self._config = config
-        self._active = active
+        self._context = context
         self._controller = controller
         self._watched = False
-        #: by whose calls they are of, and whether in a batch; None where they have no published price
+        #: by who answers, and whether in a batch; None where no price is published
         self._prices: dict[tuple[AnsweredBy, bool], Price | None] = {}
         self._started = self._said = time.perf_counter()
         self._done = self._called = self._failing = 0
@@ -40,12 +45,12 @@ class Progress:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> None:
-        """Look whether somebody follows, which pytest does not know any earlier; the clock starts here."""
+        """Start the clock, and find out whether a person watches, which pytest does not know any earlier."""
         self._started = self._said = time.perf_counter()
         self._watched = is_watched(self._config)
         if not self._watched:
             return
-        self._price(self._active.metadata.engine_asked, batch=False)
+        self._price(self._context.handover.metadata.engine_asked, batch=False)
 
     def pytest_jsbench_record(self, record: Record) -> None:
         """Count an attempt."""
@@ -55,14 +60,14 @@ class Progress:
             return
         self._called += 1
         usage = getattr(record.generation, "usage", None)
-        who = record.answered_by or self._active.metadata.engine_asked
+        who = record.answered_by or self._context.handover.metadata.engine_asked
         price = self._price(who, batch=record.batch is not None)
         if price is not None and usage is not None:
             self._cost += price(usage) or 0.0
 
     def _is_taken_over(self, record: Record) -> bool:
-        """Whether an earlier run has paid for it; what an own test asked then may not be what it asks now."""
-        recorded = self._active.recorded
+        """Whether an earlier run has paid for it; a test of the project may ask something else now."""
+        recorded = self._context.recorded
         if record.asked_by is None:
             return record.attempt in recorded
         # a question is known by what it asks, and not by its place in the test
@@ -72,14 +77,14 @@ class Progress:
     def _price(self, who: AnsweredBy, *, batch: bool) -> Price | None:
         if (who, batch) not in self._prices:
             try:
-                self._prices[who, batch] = price_of(self._active.metadata, who, batch=batch)
+                self._prices[who, batch] = price_of(self._context.handover.metadata, who, batch=batch)
             except PriceError:  # the summary says why there is none
                 self._prices[who, batch] = None
         return self._prices[who, batch]
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logfinish(self) -> None:
-        """Between two tests, if it is time."""
+        """Write a line, if it is time."""
         now = time.perf_counter()
         if not self._watched or self._done == self._controller.reported.count:
             return
@@ -112,7 +117,7 @@ def write_line(config: pytest.Config, line: str) -> None:
 
 
 def is_watched(config: pytest.Config) -> bool:
-    """Whether a person follows the run."""
+    """Whether a person watches the run."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or config.option.verbose < 0:
         return False

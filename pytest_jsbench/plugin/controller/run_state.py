@@ -1,49 +1,61 @@
-"""What is known of a run where reports land: what was planned, what became of it, and what nobody has spoken of."""
+"""The state of a run as reports tell it: its attempts, their records, what is missing, and how the session ends."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+import pytest
+
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.generations import Failed
+from pytest_jsbench.metrics.comparison import UNDECIDED
+from pytest_jsbench.metrics.gates import Ending
 from pytest_jsbench.plugin.options.reading import ROOT
+from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.runs.records import Attempt, Missing, MissingReason, Record, Run, RunMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytest_jsbench.plugin.session.transport import AttemptResult
+    from pytest_jsbench.plugin.worker.items import Collected
 
 
 class RunState:
-    """A run as far as it has been reported; used by one thread."""
+    """
+    The attempts of the run, and the records that have been reported.
+
+    The controller makes one, in the only process or in xdist's controller, and fills it in the main thread: with the
+    plan when the tests are collected, then with each report. When the session ends, `to_run` makes the run of it.
+    """
 
     def __init__(self, keys: Sequence[CaseKey]) -> None:
         #: of the dataset, in its order
         self._keys = keys
         #: the suite's attempts, in the dataset's order; empty until they are collected
         self.planned: tuple[Attempt, ...] = ()
-        #: what a project's own tests have asked for, which is planned by being asked
-        self._own: set[Attempt] = set()
+        #: attempts of the project's tests, which are known only when they are made
+        self._of_project: set[Attempt] = set()
         self._records: dict[Attempt, Record] = {}
         self._missing: dict[Attempt, Missing] = {}
         self._resumed: set[Attempt] = set()
 
     def plan(self, attempts: Iterable[Attempt]) -> None:
-        """These are to be made of the suite, in whichever order they run."""
+        """Set the suite's attempts, in any order."""
         position = {key: number for number, key in enumerate(self._keys)}
         self.planned = tuple(sorted(attempts, key=lambda attempt: (position[attempt[0]], attempt[1])))
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
-        """The suite's attempts, and those of a project's own tests."""
-        return (*self.planned, *sorted(self._own))
+        """The attempts of the suite and of the project's tests."""
+        return (*self.planned, *sorted(self._of_project))
 
     @property
     def count(self) -> int:
-        """How many attempts there are to be, as far as that is known."""
-        return len(self.planned) + len(self._own)
+        """The number of attempts, as far as they are known."""
+        return len(self.planned) + len(self._of_project)
 
     @property
     def keys(self) -> tuple[CaseKey, ...]:
@@ -55,12 +67,12 @@ class RunState:
         """Whether each of the suite's attempts has its record."""
         return all(attempt in self._records for attempt in self.planned)
 
-    def take(self, outcome: AttemptResult, *, own: bool = False) -> Record | None:
-        """What became of an attempt; its record where that is news."""
+    def take(self, outcome: AttemptResult, *, of_project: bool = False) -> Record | None:
+        """Note the result of an attempt; its record, or None if the attempt has a record already or is missing."""
         result = outcome.result
         attempt = result.key, result.repeat
-        if own:
-            self._own.add(attempt)
+        if of_project:
+            self._of_project.add(attempt)
         if isinstance(result, Missing):
             self._missing[attempt] = result
             return None
@@ -71,23 +83,23 @@ class RunState:
         (self._resumed.add if outcome.resumed else self._resumed.discard)(attempt)
         return result
 
-    def miss_own(self, key: CaseKey, reason: MissingReason) -> None:
-        """A project's own test was to ask, and came to no answer."""
-        if not any(known == key for known, _ in self._own):
-            self._own.add((key, 0))
+    def miss_project_test(self, key: CaseKey, reason: MissingReason) -> None:
+        """Note that a test of the project would have asked, and did not."""
+        if not any(known == key for known, _ in self._of_project):
+            self._of_project.add((key, 0))
             self._missing[key, 0] = Missing(key=key, repeat=0, reason=reason)
 
     def miss(self, nodeid: str, reason: MissingReason) -> None:
-        """A test broke; where it is one of the suite's, that is why its attempt is missing."""
+        """Note why the attempt of a broken test is missing, if it is a test of the suite."""
         if (attempt := attempt_of(nodeid)) is not None:
             self._missing[attempt] = Missing(key=attempt[0], repeat=attempt[1], reason=reason)
 
     def add(self, records: Iterable[Record]) -> None:
-        """Records that are on disk, of which some may not have been reported."""
+        """Add records found on disk, where they have not been reported."""
         planned = frozenset(self.planned)
         for record in records:
             if record.asked_by is not None:
-                self._own.add(record.attempt)
+                self._of_project.add(record.attempt)
             if record.asked_by is not None or record.attempt in planned:
                 self._records.setdefault(record.attempt, record)
 
@@ -106,7 +118,7 @@ class RunState:
         )
 
     def _find_missing(self) -> Iterator[Missing]:
-        """Each planned attempt without a record; what nobody has spoken of was cut off by the session's end."""
+        """Each attempt without a record; the session ended before those of which no report tells why."""
         for attempt in self.attempts:
             if attempt not in self._records:
                 stopped = Missing(key=attempt[0], repeat=attempt[1], reason=MissingReason.STOPPED)
@@ -124,3 +136,79 @@ def attempt_of(nodeid: str) -> Attempt | None:
         return None
     name, _, number = nodeid.removeprefix(prefix).removesuffix("]").partition("[")
     return CaseKey.parse(name), int(number or 1) - 1
+
+
+_PHASES = {
+    "setup": "failed in its setup",
+    "call": "failed",
+    "teardown": "failed in its teardown",
+    "collect": "could not be collected",
+}
+
+
+class SessionEnding:
+    """
+    What has failed in the session, and what stopped it.
+
+    The controller makes one, and adds each report to it in the main thread; when the session ends, `to_ending` gives
+    the verdict what it needs.
+    """
+
+    def __init__(self) -> None:
+        #: tests that failed because of an answer, which gates may allow
+        self._answers: dict[str, None] = {}
+        self._failures: list[str] = []
+        #: failed reports, each of which pytest counts too
+        self._failed = 0
+        #: by test, how many of its subtests failed
+        self._subtests: Counter[str] = Counter()
+        self._stopped = ""
+        #: tests that ran to their end
+        self.ended: set[str] = set()
+        #: tests during which their process died
+        self.crashed: list[str] = []
+
+    def add(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        """Take note of a report."""
+        if report.when == "call" or (report.when == "setup" and not report.passed):
+            self.ended.add(report.nodeid)
+        if not report.failed:
+            return
+        self._failed += 1
+        kind = transport.failure_type_of(report)
+        of_subtests = self._is_of_subtests(report)
+        self._subtests[report.nodeid] += hasattr(report, "context")
+        if kind and kind not in UNDECIDED:
+            self._answers[report.nodeid] = None
+        elif not kind and not of_subtests:
+            self._failures.append(f"{report.nodeid} {_PHASES.get(str(report.when), 'ended its process')}")
+        if not kind and str(report.when) not in _PHASES:  # xdist's word for it is "???"
+            self.crashed.append(report.nodeid)
+
+    def stop(self, reason: str) -> None:
+        """The session was stopped before its end."""
+        self._stopped = f"the session was stopped: {reason}"
+
+    def fail(self, reason: str) -> None:
+        """Note another failure, which no gate allows."""
+        self._failures.append(reason)
+
+    def to_ending(self, session: pytest.Session, collected: Collected) -> Ending:
+        """What the verdict on the run is decided from."""
+        failures = list(self._failures)
+        if (more := session.testsfailed - self._failed) > 0:
+            failures.append(f"{more} more failures than tests failed, such as --cov-fail-under counts")
+        if not self._stopped and (reason := session.shouldfail or session.shouldstop):
+            self.stop(str(reason))
+        return Ending(
+            exit_status=int(session.exitstatus),
+            answers=tuple(self._answers),
+            failures=tuple(failures),
+            lacking=(self._stopped,) if self._stopped else (),
+            deselected=collected.deselected,
+        )
+
+    def _is_of_subtests(self, report: pytest.TestReport | pytest.CollectReport) -> bool:
+        """Whether the test failed of nothing but its subtests, each of which has been reported."""
+        count = self._subtests[report.nodeid]
+        return count > 0 and report.longrepr == f"contains {count} failed subtest{'s' if count > 1 else ''}"

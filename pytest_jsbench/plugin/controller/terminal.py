@@ -35,17 +35,22 @@ _RECORDED = frozenset({"recorded", "replay"})
 
 
 class Terminal:
-    """Shows; decides nothing."""
+    """
+    Shows the run on the terminal; decides nothing.
 
-    def __init__(self, config: pytest.Config, active: RunContext, controller: Controller) -> None:
+    The activation makes one beside the controller. pytest calls its hooks in the main thread: for the header, for the
+    letter of each report, and for the summary, which it shows last. It keeps nothing of its own.
+    """
+
+    def __init__(self, config: pytest.Config, context: RunContext, controller: Controller) -> None:
         self._config = config
-        self._active = active
+        self._context = context
         self._controller = controller
 
     def pytest_report_header(self) -> list[str]:
-        """Who is asked what."""
-        active = self._active
-        metadata = active.metadata
+        """The lines on the engine, the cases and what is resumed."""
+        context = self._context
+        metadata = context.handover.metadata
         switches = (
             name if value else f"not {name}" for name, value in metadata.details.items() if isinstance(value, bool)
         )
@@ -53,14 +58,14 @@ class Terminal:
         settings = ", ".join([metadata.response_format, *switches, *adapt])
         lines = [
             f"jsbench: engine {metadata.engine}, model {printable(metadata.model, 60)} ({settings})",
-            f"jsbench: {self._asked()}, {_at_once(active)}{_limited(active)}",
+            f"jsbench: {self._asked()}, {_at_once(context)}{_limited(context)}",
         ]
-        if (metadata.prompt != "schema" or metadata.shots) and active.selected.labelled is None:
+        if (metadata.prompt != "schema" or metadata.shots) and context.plan.selected.labelled is None:
             shots = f", {_count(metadata.shots, 'example')} first" if metadata.shots else ""
             lines.append(f"jsbench: prompt {printable(metadata.prompt)}{shots}")
-        if active.resumption is not None:
-            lines.append(f"jsbench: {_resuming(active.resumption)}")
-        if active.suite_only:
+        if (resumption := self._controller.resumption) is not None:
+            lines.append(f"jsbench: {_resuming(resumption)}")
+        if context.settings.targets.suite_only:
             lines.append("jsbench: only the schemas run; name a path to run a project's own tests too")
         return [printable(line, None) for line in lines]
 
@@ -74,7 +79,7 @@ class Terminal:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Let go of ours that say nothing: pytest keeps them all, and searches them once per failure."""
+        """Drop the reports of our setups and teardowns: pytest keeps them all, and searches them for each failure."""
         reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
         quiet = [] if reporter is None else reporter.stats.get("", [])
         if quiet and quiet[-1] is report and transport.is_marked(report):
@@ -127,31 +132,40 @@ class Terminal:
                 reporter.write_line(line, green=verdict.passed, red=not verdict.passed, bold=True)
 
     def _asked(self) -> str:
-        return f"{_source(self._active)}, {self._cases()}" if self._active.suite else "a project's own tests"
+        return (
+            f"{_source(self._context)}, {self._cases()}"
+            if self._context.settings.targets.suite
+            else "a project's own tests"
+        )
 
     def _cases(self) -> str:
-        shard, here = self._active.settings.shard, _count(len(self._active.keys), "case")
+        shard, here = self._context.settings.shard, _count(len(self._context.plan.keys), "case")
         if shard is None:
             return here
-        return f"{here} (shard {shard} of {self._active.metadata.dataset['cases']:,})"
+        return f"{here} (shard {shard} of {self._context.handover.metadata.dataset['cases']:,})"
 
     def _where(self) -> str:
-        active = self._active
-        if active.folder is None:
+        context = self._context
+        if context.handover.folder is None:
             return "not kept (--jsbench-output DIR keeps them)"
-        folder = _from_here(active.folder)
-        if active.settings.output is None:
+        folder = _from_here(context.handover.folder)
+        if context.settings.output is None:
             return f"{folder} (the last 5 runs; --jsbench-output DIR keeps them for good)"
         return str(folder)
 
     def _going_on(self, summary: Summary) -> list[str]:
-        """How what was not answered is called, where a call could still answer it."""
-        active = self._active
-        if not summary.total.errors or active.folder is None or not active.suite or active.settings.batch is not None:
+        """The command that makes the calls that broke or are missing, where there are any."""
+        context = self._context
+        if (
+            not summary.total.errors
+            or context.handover.folder is None
+            or not context.settings.targets.suite
+            or context.settings.batch is not None
+        ):
             return []
-        if active.selected.labelled is not None or active.metadata.engine in _RECORDED:
+        if context.plan.selected.labelled is not None or context.handover.metadata.engine in _RECORDED:
             return []
-        runs = _from_here(active.folder.parent)
+        runs = _from_here(context.handover.folder.parent)
         return detail("go on", f"the same with --jsbench-resume={runs} calls only what is missing")
 
 
@@ -167,9 +181,9 @@ def _from_workspace(path: Path) -> str:
     return path.relative_to(workspace).as_posix() if inside and workspace is not None else ""
 
 
-def _source(active: RunContext) -> str:
-    source = active.metadata.dataset["source"]
-    if active.selected.labelled is None:
+def _source(context: RunContext) -> str:
+    source = context.handover.metadata.dataset["source"]
+    if context.plan.selected.labelled is None:
         return f"dataset {source}"
     return f"labelled answers of {source} (no model is called)"
 
@@ -178,12 +192,12 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def _at_once(active: RunContext) -> str:
-    return f"{active.concurrency} in flight" if active.settings.batch is None else "handed in as a batch"
+def _at_once(context: RunContext) -> str:
+    return f"{context.plan.concurrency} in flight" if context.settings.batch is None else "handed in as a batch"
 
 
-def _limited(active: RunContext) -> str:
-    limits = active.run.limits
+def _limited(context: RunContext) -> str:
+    limits = context.handover.limits
     said = {
         "requests a minute": limits.requests_per_minute,
         "tokens a minute": limits.tokens_per_minute,

@@ -1,7 +1,8 @@
-"""Whether a run calls its engine, records what it says, or replays what was recorded."""
+"""The settings of a run: the plugin's options, of the command line and the ini file, and pytest's arguments."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.plugin.options.declared import OPTIONS
-from pytest_jsbench.plugin.options.reading import from_here, is_typed, path_of, start_of, value_of
+from pytest_jsbench.plugin.options.reading import ROOT, from_here, is_typed, path_of, start_of, value_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import ResponseFormat
@@ -20,6 +22,20 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.gates import Gate
     from pytest_jsbench.runner.rate_limits import RateLimits
     from pytest_jsbench.verdicts import JudgePolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """Which tests pytest is to collect."""
+
+    #: node ids of the suite, or beginnings of them, that were named on the command line
+    chosen: tuple[str, ...] = ()
+    #: whether the dataset's schemas are collected
+    suite: bool
+    #: whether nothing else is, though no case of it was named
+    suite_only: bool = False
+    #: whether tests of the project may be collected
+    project: bool = True
 
 
 def read_recording(config: pytest.Config) -> tuple[Path | None, Path | None]:
@@ -48,14 +64,14 @@ _GATES = ("min-pass-rate", "gate", "max-regression")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything a user said, read once."""
+    """All that the user said, read once: nothing else reads the options, or the arguments of pytest."""
 
     engine: EngineConfig
     #: of engine and sampling, fit to be kept beside an answer; that of the ini file too where answers are replayed
     said: Mapping[str, Any]
     #: where every answer is recorded
     record: Path | None
-    #: whose recorded answers are asked
+    #: the recordings, or the run, that answer instead of an engine
     replay: Path | None
     selection: Selection
     prompt: str
@@ -87,11 +103,20 @@ class Settings:
     output: Path | None
     #: whether digests stand for prompts, schemas and answers in all that is written and shown
     redact: bool
-    #: by name, what gives failed attempts codes of the project's own
+    #: names of classifiers, which give failed attempts codes
     classify: tuple[str, ...]
     #: by an exporter's name, where it is to write
     exports: tuple[tuple[str, Path], ...]
     benchmark_rows: Literal["task", "case"]
+    targets: Targets
+    #: what -m and -k say
+    expressions: str
+    #: whether no fixture runs (--collect-only, --setup-plan), so that no test can ask an engine
+    only_lists: bool
+    #: whether no test runs (--setup-only too), so that nothing is measured and nothing decided
+    only_looks: bool
+    #: the command that runs one case again, but for its node id
+    rerun: str
 
     @classmethod
     def from_config(cls, config: pytest.Config) -> Settings:
@@ -135,6 +160,11 @@ class Settings:
             classify=tuple(values["classify"] or ()),
             exports=tuple((name, start_of(config, "export") / path) for name, path in values["export"] or ()),
             benchmark_rows=values["benchmark-rows"] or "task",
+            targets=_take_targets(config),
+            expressions=f"{config.option.markexpr} {config.option.keyword}",
+            only_lists=_is_on(config, "collectonly", "setupplan"),
+            only_looks=_is_on(config, "collectonly", "setuponly"),
+            rerun=printable(shlex.join(["pytest", *_given_arguments(config)]), 2000),
         )
 
 
@@ -284,3 +314,52 @@ def _policy(values: Mapping[str, Any]) -> JudgePolicy:
     elif extra_fields is not None:
         chosen["ignored_fields"] = extra_fields
     return JudgePolicy(**chosen)
+
+
+def _take_targets(config: pytest.Config) -> Targets:
+    """
+    Take the suite's node ids out of pytest's arguments, which are paths to it, and see what else was asked for.
+
+    An engine named on the command line, without a path, asks for the suite alone; so does a dataset. A path asks for
+    what is there, and a dataset on the command line adds the suite to it. What the ini file names changes nothing of
+    what pytest would run, but that a dataset named there is added to a run without a path.
+    """
+    chosen = tuple(arg for arg in config.args if arg == ROOT or arg.startswith(f"{ROOT}::"))
+    chosen = tuple(arg for arg in chosen if not (config.invocation_params.dir / arg).exists())
+    if chosen:
+        config.args[:] = [arg for arg in config.args if arg not in chosen]
+        return Targets(chosen=chosen, suite=True, project=bool(config.args))
+    dataset = _typed(config, "dataset") or _typed(config, "instances")
+    if config.args_source is pytest.Config.ArgsSource.ARGS:
+        return Targets(suite=dataset)
+    recording = _typed(config, "record") or _typed(config, "replay")
+    if dataset or (_typed(config, "engine") and not recording):
+        config.args[:] = []
+        return Targets(suite=True, suite_only=True, project=False)
+    return Targets(suite=any(value_of(config, name) is not None for name in ("dataset", "instances")))
+
+
+#: what the command that runs one case again leaves out
+_NOT_FOR_ONE_CASE = frozenset(
+    {"output", "export", "min-pass-rate", "gate", "baseline", "max-regression", "limit", "tasks", "where", "sample"}
+    | {"resume", "shard", "max-cost", "batch"}
+)
+
+
+def _given_arguments(config: pytest.Config) -> list[str]:
+    """The plugin's options of this command line, as arguments that say the same again."""
+    arguments: list[str] = []
+    for option in OPTIONS:
+        given = config.getoption(option.dest)
+        if given is not None and option.name not in _NOT_FOR_ONE_CASE:
+            arguments += [f"{option.flag}={option.shown(text)}" for text in (given if option.repeated else [given])]
+    return arguments
+
+
+def _typed(config: pytest.Config, name: str) -> bool:
+    return config.getoption(f"jsbench_{name}") is not None
+
+
+def _is_on(config: pytest.Config, *names: str) -> bool:
+    """Whether one of these options of pytest, which another plugin may have left out, is set."""
+    return any(getattr(config.option, name, False) for name in names)

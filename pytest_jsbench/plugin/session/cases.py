@@ -19,44 +19,44 @@ from pytest_jsbench.runs.records import Record
 from pytest_jsbench.schemas.features import DIALECTS, FEATURES
 
 if TYPE_CHECKING:
-    import pytest
-
     from pytest_jsbench.datasets.labelled import LabelledDataset
+    from pytest_jsbench.plugin.options.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selected:
-    """The cases of the run, in order, and the marks of those that have any of their own."""
+    """The cases of the run, in order, and the marks of single cases."""
 
     dataset: Dataset
-    #: the whole of it, where its labelled answers are asked about and no model is called
+    #: the dataset with its labelled answers, where no model is called; else None
     labelled: LabelledDataset | None = None
     marks: Marks = field(default_factory=dict)
 
     @classmethod
-    def open(cls, config: pytest.Config, selection: Selection) -> Selected:
-        """Select the cases; DatasetError or ConditionError where that cannot be done."""
-        from pytest_jsbench.datasets.selection import open_selected, whole
-
-        dataset = open_selected(selection)
-        labelled = cast("LabelledDataset", whole(dataset)) if selection.labelled else None
-        marks = of_schemas(dataset, default_dialect=selection.default_dialect) if asked_for(config) else {}
-        return cls(dataset=dataset, labelled=labelled, marks=marks)
-
-    @classmethod
-    def take(cls, handed: Mapping[str, Any], config: pytest.Config, selection: Selection) -> Selected:
-        """What another process has handed over; selected again where its files are out of reach (on another host)."""
+    def make(cls, settings: Settings, handed: Mapping[str, Any]) -> Selected:
+        """What another process has handed over; selected here where none has, or its files are on another host."""
         folder = Path(handed.get("folder", ""))
+        selection = settings.selection
         if selection.labelled or not handed or not folder.is_dir():
-            return cls.open(config, selection)
+            return cls._select(selection, with_marks=asked_for(settings.expressions))
         from pytest_jsbench.datasets.prepared import PreparedDataset
         from pytest_jsbench.datasets.registry import open_dataset
 
         dataset = PreparedDataset.open(folder, reopen=_once(lambda: open_dataset(selection)))
         return cls(dataset=dataset, marks={CaseKey.parse(key): marks for key, marks in handed["marks"].items()})
 
+    @classmethod
+    def _select(cls, selection: Selection, *, with_marks: bool) -> Selected:
+        """Select the cases; DatasetError or ConditionError where that cannot be done."""
+        from pytest_jsbench.datasets.selection import open_selected, whole
+
+        dataset = open_selected(selection)
+        labelled = cast("LabelledDataset", whole(dataset)) if selection.labelled else None
+        marks = of_schemas(dataset, default_dialect=selection.default_dialect) if with_marks else {}
+        return cls(dataset=dataset, labelled=labelled, marks=marks)
+
     def hand_over(self, folder: Path) -> dict[str, Any]:
-        """Write the cases down in a folder; what `take` is to be given, as JSON values."""
+        """Write the cases down in a folder; what `make` is to be given, as JSON values."""
         from pytest_jsbench.datasets.prepared import prepare
 
         prepare(self.dataset, folder)
@@ -115,7 +115,7 @@ def failure_mark(name: str) -> str:
 
 
 def code_mark(code: str) -> str:
-    """The mark of a project's own code."""
+    """The mark of a code that a classifier gave."""
     return f"jsbench_code_{code}"
 
 
@@ -130,10 +130,9 @@ def add_markers(item: pytest.Item, record: Record) -> None:
         item.add_marker(code_mark(code))
 
 
-def asked_for(config: pytest.Config) -> bool:
-    """Whether `-m` or `-k` names a mark that depends on the schema, so that every schema must be read."""
-    text = f"{config.option.markexpr} {config.option.keyword}".lower()
-    return any(word in name for word in _MENTIONED.findall(text) for name in _OF_SCHEMAS)
+def asked_for(expressions: str) -> bool:
+    """Whether what `-m` and `-k` say names a mark that depends on the schema, so that every schema must be read."""
+    return any(word in name for word in _MENTIONED.findall(expressions.lower()) for name in _OF_SCHEMAS)
 
 
 def of_schemas(dataset: Dataset, *, default_dialect: str) -> Marks:

@@ -40,7 +40,7 @@ def run_folder(config: pytest.Config, output: Path | None, run_id: str) -> Path 
 
 
 def _refuse_links(config: pytest.Config) -> None:
-    """Who writes a repository may put a link where pytest's cache is going to be; nobody has asked for its target."""
+    """Refuse a cache that a link leads elsewhere: a foreign repository may hold such a link."""
     root = config.rootpath
     given = Path(os.path.expandvars(config.getini("cache_dir"))).expanduser()
     cache = Path(os.path.abspath(root / given))  # noqa: PTH100  resolve() follows the links that are looked for
@@ -73,7 +73,7 @@ def _new_folder(parent: Path, name: str) -> Path:
 
 
 def _prune(parent: Path, *, keep: int) -> None:
-    """Remove the oldest runs; what is no run stays, and so does one that may be under way or is paid for."""
+    """Remove the oldest runs; other folders stay, and so do runs that may be under way or have unfinished batches."""
     runs = sorted(entry for entry in parent.iterdir() if _is_run(entry))
     for folder in runs[: max(0, len(runs) - keep)]:
         if (folder / BATCHES).exists() and _is_unfinished(folder):

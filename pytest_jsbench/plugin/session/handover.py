@@ -4,38 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.files import private
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.metrics.prices import price_of
-from pytest_jsbench.plugin.session.folders import run_folder, shared_folder
+from pytest_jsbench.plugin.session.folders import shared_folder
 from pytest_jsbench.runner.rate_limits import RateLimits
-from pytest_jsbench.runs import journal, redaction
+from pytest_jsbench.runs import redaction
 from pytest_jsbench.runs.journal import RESUMED
 from pytest_jsbench.runs.records import RunMetadata
 from pytest_jsbench.runs.redaction import Redaction
-from pytest_jsbench.runs.resumption import Resumption, resume
-
-if TYPE_CHECKING:
-    from pytest_jsbench.core.prompts import PromptTemplate
-    from pytest_jsbench.datasets.base import Dataset
-    from pytest_jsbench.plugin.options.settings import Settings
-    from pytest_jsbench.runner.batches.ledger import BatchPart
 
 _KEY = "jsbench"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
-    """What a worker cannot find out for itself."""
+    """What the processes of a run share, and a worker cannot find out for itself."""
 
     metadata: RunMetadata
     #: where records are written; None: nowhere
@@ -45,12 +36,14 @@ class Handover:
     limits: RateLimits
     #: the records of an earlier run; None: there are none
     recorded: Path | None = None
-    #: what takes out of records what may be private; None: they are written as they are
+    #: what replaces texts of records by digests; None: they are written as they are
     redaction: Redaction | None = None
     #: the cases, as the controller has written them down
     selected: Mapping[str, Any] = field(default_factory=dict)
-    #: whether what a worker was sent may be taken back, so that it must not begin with it
+    #: whether xdist may give a worker's tests to another, so that it must not call ahead of them
     steals: bool = False
+    #: how many workers make the run's calls; 1 in the only process
+    workers: int = 1
     #: the engine as xdist's controller has prepared it; None where this process prepares it itself
     prepared: EngineConfig | None = None
 
@@ -79,6 +72,7 @@ class Handover:
             redaction=redaction.from_dict(data["redaction"]),
             selected=data["selected"],
             steals=data["steals"],
+            workers=int(getattr(config, "workerinput", {}).get("workercount", 1)),
             prepared=EngineConfig.from_dict(data["engine"]),
         )
 
@@ -122,61 +116,3 @@ def _text(path: Path) -> str:
     except OSError as error:
         message = f"cannot read {path}: {error}"
         raise JSBenchError(message) from error
-
-
-def start(
-    config: pytest.Config,
-    settings: Settings,
-    metadata: RunMetadata,
-    dataset: Dataset,
-    keys: Sequence[CaseKey],
-    *,
-    template: PromptTemplate,
-    listing: bool,
-) -> tuple[Handover, Resumption | None]:
-    """Make ready for a run; a mere listing of its cases writes and reads nothing."""
-    shared = shared_folder(config)
-    if listing:
-        return Handover(metadata=metadata, folder=None, shared=shared, limits=settings.limits), None
-    if settings.limits.max_cost is not None:
-        price_of(metadata)
-    redaction = Redaction.new() if settings.redact else None
-    resumption = None
-    if settings.resume is not None:
-        resumption = resume(settings.resume, metadata, keys, load=dataset.case, template=template, redaction=redaction)
-    earlier = _batches(resumption, metadata, batch=settings.batch is not None)
-    folder = run_folder(config, settings.output, metadata.run_id)
-    if folder is not None:
-        metadata = dataclasses.replace(metadata, run_id=folder.name)
-    if earlier and folder is not None:
-        from pytest_jsbench.runner.batches.ledger import BatchFile
-
-        # before anything else of this run is there: from now on it is the newest
-        BatchFile(folder / journal.BATCHES, metadata, earlier)
-    recorded = None
-    if resumption is not None and resumption.metadata is not None:
-        metadata = dataclasses.replace(metadata, resumed_from=resumption.metadata.run_id)
-        # kept beside the new records, so that this run can be gone on with in its turn
-        recorded = (folder or shared) / journal.RESUMED
-        earlier_run = dataclasses.replace(resumption.metadata, redacted=settings.redact)
-        journal.write(recorded, earlier_run, (*resumption.records, *resumption.own))
-    return (
-        Handover(
-            metadata=metadata,
-            folder=folder,
-            shared=shared,
-            limits=settings.limits,
-            recorded=recorded,
-            redaction=redaction,
-        ),
-        resumption,
-    )
-
-
-def _batches(resumption: Resumption | None, metadata: RunMetadata, *, batch: bool) -> tuple[BatchPart, ...]:
-    """The batches that the earlier run has handed in."""
-    if resumption is None or not (resumption.folder / journal.BATCHES).exists():
-        return ()
-    from pytest_jsbench.runner.batches.ledger import take_over
-
-    return take_over(resumption.folder, metadata, batch=batch)

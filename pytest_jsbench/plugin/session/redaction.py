@@ -14,18 +14,18 @@ from pytest_jsbench.fixture.jsbench import CaseFailed
 if TYPE_CHECKING:
     from pytest_jsbench.runs.redaction import Redaction
 
-#: what a classifier that broke has to say may quote the answer
+#: the error of a classifier may quote the answer
 CLASSIFIER_BROKE = "a classifier broke; what it said is left out (--jsbench-redact)"
 #: the packages that log what they send and get
 _LOGGERS = ("openai", "anthropic", "httpx", "httpx2", "httpcore", "httpcore2")
 
 
 class Withheld(Exception):
-    """A test of the project's own failed, and what it failed of may quote a prompt or an answer."""
+    """A test of the project failed; its error is not shown because it may quote a prompt or an answer."""
 
 
 def quieten(config: pytest.Config) -> None:
-    """Let the packages that call models log nothing less than a warning while the session lasts."""
+    """Let the packages that call models log warnings and errors only, while the session lasts."""
     for logger in map(logging.getLogger, _LOGGERS):
         config.add_cleanup(partial(logger.setLevel, logger.level))
         logger.setLevel(logging.WARNING)
@@ -34,7 +34,7 @@ def quieten(config: pytest.Config) -> None:
 def withhold(
     report: pytest.TestReport, item: pytest.Item, call: pytest.CallInfo[None], redaction: Redaction, *, rerun: str
 ) -> None:
-    """Leave of a report of a project's own test where it failed and of what kind, and of an answer its digest."""
+    """Reduce the report of a project's test to the place and kind of its failure, and an answer to its digest."""
     report.sections.clear()
     if call.excinfo is None or isinstance(call.excinfo.value, pytest.skip.Exception):
         return

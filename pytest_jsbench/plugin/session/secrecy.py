@@ -1,4 +1,4 @@
-"""What leaves this process beside the records is free of secrets too: reports, log records, warnings, usage errors."""
+"""Keeps secrets out of what pytest shows and sends: reports, log records and warnings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ _FORMATTER = logging.Formatter()
 
 
 class Secrecy:
-    """Looks at whatever pytest is about to show, while a run lasts."""
+    """
+    Removes the secrets of the engines from what pytest is about to show.
+
+    The activation makes one in every process. pytest calls its hooks in the main thread; any thread that logs enters it
+    through the factory of log records, which pytest's cleanup puts back when the run ends.
+    """
 
     def __init__(self, config: pytest.Config, engine: EngineConfig) -> None:
         self._secrets: list[Secrets] = [find_secrets(engine)]
@@ -30,7 +35,7 @@ class Secrecy:
         config.add_cleanup(lambda: logging.setLogRecordFactory(make))
 
     def add(self, engine: EngineConfig) -> None:
-        """Another engine is going to be asked."""
+        """Know the secrets of another engine, before it is asked."""
         self._secrets.append(find_secrets(engine))
 
     def out_of(self, text: str) -> str:

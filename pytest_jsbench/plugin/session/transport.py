@@ -1,4 +1,4 @@
-"""What became of one attempt, on its way from the thread that made it to where reports land."""
+"""Carries the results of attempts on pytest's reports, from the process that made them to the controller."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptResult:
-    """What became of one attempt."""
+    """One attempt's record, or why there is none, and what went wrong beside it."""
 
     result: Record | Missing
     #: whether it was taken over from an earlier run
     resumed: bool = False
-    #: what went wrong with writing it down; empty when nothing did
+    #: why the record could not be written; empty if it was
     journal_error: str = ""
     #: one line for each classifier that broke
     classifier_errors: tuple[str, ...] = ()
 
     @classmethod
     def of_refused(cls, key: CaseKey, repeat: int, refused: Refused) -> Self:
-        """The outcome of an attempt that was not to be made."""
+        """The result of an attempt that was refused, and so not made."""
         return cls(result=Missing(key=key, repeat=repeat, reason=refused.reason, message=refused.message))
 
 
@@ -38,8 +38,8 @@ class AttemptResult:
 #: surrogate, no enum, no deep nesting can break it
 _OUTCOME = "jsbench_outcome"
 _FAILURE_TYPE = "jsbench_failure_type"
-#: what became of the attempts that a project's own test asked for, a list of such
-_OWN_OUTCOMES = "jsbench_own_outcomes"
+#: the results of all attempts that a test of the project made
+_OUTCOMES = "jsbench_own_outcomes"
 
 
 def mark(report: pytest.TestReport) -> None:
@@ -53,7 +53,7 @@ def is_marked(report: object) -> bool:
 
 
 def attach(report: pytest.TestReport, outcome: AttemptResult) -> None:
-    """Put what became of an attempt on its call's report."""
+    """Put the result of a case's attempt on the report of its call."""
     if isinstance(outcome.result, Record):
         report.__dict__[_FAILURE_TYPE] = _failure_type(outcome.result)
     report.__dict__[_OUTCOME] = outcome
@@ -65,32 +65,32 @@ def failure_type_of(report: pytest.TestReport | pytest.CollectReport) -> str:
 
 
 def take(report: pytest.TestReport) -> AttemptResult | None:
-    """What became of an attempt, off its report, which pytest keeps for the whole session."""
+    """Take the result of a case's attempt off its report, which pytest keeps for the whole session."""
     carried = report.__dict__.pop(_OUTCOME, None)
     return None if carried is None else _read(carried)
 
 
-def attach_own(report: pytest.TestReport, outcomes: Iterable[AttemptResult]) -> None:
-    """Put what became of the attempts that a project's own test asked for on its report."""
-    report.__dict__[_OWN_OUTCOMES] = list(outcomes)
+def attach_all(report: pytest.TestReport, outcomes: Iterable[AttemptResult]) -> None:
+    """Put the results of all attempts of a project's test on its report."""
+    report.__dict__[_OUTCOMES] = list(outcomes)
 
 
 def blame(report: pytest.TestReport, record: Record) -> None:
-    """Say that a project's own test failed of an answer."""
+    """Say that a project's test failed because of this answer."""
     report.__dict__[_FAILURE_TYPE] = _failure_type(record)
 
 
-def take_own(report: pytest.TestReport) -> list[AttemptResult]:
-    """What became of the attempts that a project's own test asked for, off its report."""
-    return [_read(carried) for carried in report.__dict__.pop(_OWN_OUTCOMES, ())]
+def take_all(report: pytest.TestReport) -> list[AttemptResult]:
+    """Take the results of all attempts of a project's test off its report."""
+    return [_read(carried) for carried in report.__dict__.pop(_OUTCOMES, ())]
 
 
 def write_out(data: dict[str, Any]) -> None:
-    """In a report that is made ready to be sent or stored, put each outcome as text."""
+    """Write each result as text in a report that will be sent or stored."""
     if _OUTCOME in data:
         data[_OUTCOME] = _write(data[_OUTCOME])
-    if _OWN_OUTCOMES in data:
-        data[_OWN_OUTCOMES] = [_write(outcome) for outcome in data[_OWN_OUTCOMES]]
+    if _OUTCOMES in data:
+        data[_OUTCOMES] = [_write(outcome) for outcome in data[_OUTCOMES]]
 
 
 def _failure_type(record: Record) -> str:

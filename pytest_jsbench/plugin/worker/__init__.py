@@ -1,1 +1,1 @@
-"""Where tests run: the items, the calls ahead of them, and a project's own tests."""
+"""Where tests run: the items, the calls ahead of them, and the project's tests."""

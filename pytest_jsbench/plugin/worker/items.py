@@ -1,10 +1,11 @@
-"""The virtual suite: a collector without a file, one item per case."""
+"""The virtual suite: a collector without a file, one item per case; and how many tests would ask an engine."""
 
 from __future__ import annotations
 
 import itertools
 import shlex
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,7 +18,7 @@ from pytest_jsbench.fixture.jsbench import CaseFailed, failure_text
 from pytest_jsbench.plugin.options.reading import ROOT
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.cases import Marks, add_markers, task_mark
-from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext
+from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext, asks
 from pytest_jsbench.runs.records import Missing
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class JSBenchCase(pytest.Item):
 
     key: CaseKey
     repeat: int = 0
-    #: what became of it, from the call to its report
+    #: the result of its attempt, from its call to its report
     outcome: AttemptResult | None = None
     #: whether it has run, and whether it has passed
     has_run: bool = False
@@ -81,7 +82,7 @@ class JSBenchCase(pytest.Item):
         return ["benchmark"] if selects else []
 
     def runtest(self) -> None:
-        """Wait for the case's record and hold it against what a test must be: passed."""
+        """Wait for the result of the attempt; fail or skip as its verdict says."""
         if self.has_passed:  # run again by a plugin: its answer stands, and was reported
             return
         self.outcome = outcome = self.config.stash[ATTEMPT_SOURCE].outcome(self)
@@ -99,11 +100,11 @@ class JSBenchCase(pytest.Item):
         if record.excluded:
             message = f"{self.nodeid}: {failure_text(record, rerun=None)}"
             raise pytest.skip.Exception(message, _use_item_location=True)
-        active = self.config.stash[RUN_CONTEXT]
-        raise CaseFailed(record, rerun=f"{active.rerun} {shlex.quote(self.nodeid)}")
+        context = self.config.stash[RUN_CONTEXT]
+        raise CaseFailed(record, rerun=f"{context.settings.rerun} {shlex.quote(self.nodeid)}")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """A few lines for a case that failed, or was ended from outside (pytest-timeout); else from here on."""
+        """A few lines for a case that failed, or that pytest-timeout ended; a traceback for any other error."""
         if not isinstance(excinfo.value, CaseFailed | pytest.fail.Exception):
             excinfo.traceback = excinfo.traceback.cut(path=__file__)
             return super().repr_failure(excinfo, style)
@@ -133,10 +134,15 @@ ATTEMPT_SOURCE = pytest.StashKey[AttemptSource]()
 
 
 class Suite:
-    """Adds the virtual suite to the session, and keeps what was asked for by node id."""
+    """
+    Adds the virtual suite to the session, and each attempt's result to its report.
 
-    def __init__(self, active: RunContext) -> None:
-        self._active = active
+    The activation makes one in every process. pytest calls its hooks, in the main thread: while it collects, after each
+    phase of a test, and under xdist before a report is sent. It keeps nothing of its own.
+    """
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(
@@ -144,31 +150,31 @@ class Suite:
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
         """Append the suite to the session's own collectors."""
         report = yield
-        if isinstance(collector, pytest.Session) and report.passed and self._active.suite:
+        if isinstance(collector, pytest.Session) and report.passed and self._context.settings.targets.suite:
             suite = JSBenchSuite.from_parent(collector, name=ROOT, nodeid=ROOT)
-            suite.keys = self._active.keys
-            suite.marks = self._active.selected.marks
+            suite.keys = self._context.plan.keys
+            suite.marks = self._context.plan.selected.marks
             report.result = [*(report.result or ()), suite]
         return report
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Deselect what was not asked for, where node ids of the suite were; begin with what is answered already."""
-        if self._active.chosen:
+        """Deselect what the command line does not name, if it names cases; put first what an earlier run answered."""
+        if self._context.settings.targets.chosen:
             self._deselect(config, items)
-        if self._active.run.recorded is not None:
+        if self._context.handover.recorded is not None:
             self._begin_with_recorded(items)
 
     def _begin_with_recorded(self, items: list[pytest.Item]) -> None:
-        """So that the look-ahead, which goes as far as so many cases, is over cases that have to be called."""
+        """Put cases that an earlier run answered first, so that the look-ahead is filled with cases to be called."""
         places = [place for place, item in enumerate(items) if isinstance(item, JSBenchCase)]
         cases = [item for item in items if isinstance(item, JSBenchCase)]
-        cases.sort(key=lambda item: (item.key, item.repeat) not in self._active.recorded)
+        cases.sort(key=lambda item: (item.key, item.repeat) not in self._context.recorded)
         for place, case in zip(places, cases, strict=True):
             items[place] = case
 
     def _deselect(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        chosen = self._active.chosen
+        chosen = self._context.settings.targets.chosen
         self._refuse_unknown(items)
         kept: list[pytest.Item] = []
         dropped: list[pytest.Item] = []
@@ -181,7 +187,7 @@ class Suite:
 
     def _refuse_unknown(self, items: list[pytest.Item]) -> None:
         nodeids = [item.nodeid for item in items if isinstance(item, JSBenchCase)]
-        for top in self._active.chosen:
+        for top in self._context.settings.targets.chosen:
             if not any(_below(nodeid, top) for nodeid in nodeids):
                 from pytest_jsbench.core.errors import nearest
 
@@ -191,11 +197,11 @@ class Suite:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Put the record on the call's report, which both pytest and xdist carry to where reports land."""
+        """Put the attempt's result on the report of the call, which pytest or xdist carries to the controller."""
         report = yield
         if isinstance(item, JSBenchCase):
             transport.mark(report)
-            if self._active.run.redaction is not None:  # what was logged meanwhile
+            if self._context.handover.redaction is not None:  # what was logged meanwhile
                 report.sections.clear()
             if report.when == "call" and item.outcome is not None:
                 transport.attach(report, item.outcome)
@@ -215,13 +221,13 @@ class Suite:
 
 
 def say(item: pytest.Item, said: Iterable[tuple[str, object]]) -> None:
-    """Let reports say this of a test, and nothing of what was said of an earlier run of it."""
+    """Set a test's properties in reports; those of an earlier run of the same test are removed."""
     kept = [(name, value) for name, value in item.user_properties if not name.startswith("jsbench.")]
     item.user_properties[:] = [*kept, *said]
 
 
 def properties(record: Record) -> list[tuple[str, object]]:
-    """What JUnit says of a case; only what is known."""
+    """The properties of a case in JUnit's file; those without a value are left out."""
     verdict, generation = record.verdict, record.generation
     timing, usage = getattr(generation, "timing", None), getattr(generation, "usage", None)
     decisions = getattr(generation, "decisions", None)
@@ -256,3 +262,45 @@ def _shown(value: object) -> object:
 
 def _below(nodeid: str, top: str) -> bool:
     return nodeid == top or nodeid.startswith((f"{top}::", f"{top}["))
+
+
+_KEY = "jsbench"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """The tests that would ask an engine, as this process has collected them; every worker collects the same."""
+
+    #: node ids of the project's tests that are to run
+    project_tests: tuple[str, ...] = ()
+    #: how many are to run, and how many were deselected
+    selected: int = 0
+    deselected: int = 0
+
+    @classmethod
+    def of(cls, items: Iterable[pytest.Item], *, before: int) -> Collected:
+        """The tests that will run, of as many as were collected before any was deselected."""
+        chosen = [item for item in items if would_ask(item)]
+        project_tests = tuple(item.nodeid for item in chosen if not isinstance(item, JSBenchCase))
+        return cls(project_tests=project_tests, selected=len(chosen), deselected=max(0, before - len(chosen)))
+
+    @property
+    def any(self) -> bool:
+        """Whether any test was collected that would ask."""
+        return self.selected + self.deselected > 0
+
+    def hand_back(self, config: pytest.Config) -> None:
+        """Give it to xdist, which carries it to the controller, if this is one of its workers."""
+        if (output := getattr(config, "workeroutput", None)) is not None:
+            output[_KEY] = {**asdict(self), "project_tests": list(self.project_tests)}
+
+    @classmethod
+    def from_worker_output(cls, output: Mapping[str, Any]) -> Collected | None:
+        """What a worker has handed back; None where it has not."""
+        data = output.get(_KEY)
+        return None if data is None else cls(**{**data, "project_tests": tuple(data["project_tests"])})
+
+
+def would_ask(item: pytest.Item) -> bool:
+    """Whether this test makes attempts when it runs."""
+    return isinstance(item, JSBenchCase) or asks(item)

@@ -3,50 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import queue
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 import pytest
 
 from pytest_jsbench.plugin.worker.items import JSBenchCase
+from pytest_jsbench.runner.in_flight import CallsInFlight
 
 T = TypeVar("T")
-
-_Job = tuple["Future[T]", Callable[[], T]]
-
-
-class DaemonPool(Generic[T]):
-    """Threads that do not keep the interpreter alive: after Ctrl-C nobody waits for the calls in flight."""
-
-    def __init__(self, threads: int) -> None:
-        self._jobs: queue.SimpleQueue[_Job[T]] = queue.SimpleQueue()
-        self.stopped = False
-        for number in range(threads):
-            threading.Thread(target=self._work, name=f"jsbench-{number}", daemon=True).start()
-
-    def submit(self, job: Callable[[], T]) -> Future[T]:
-        """Run the job when a thread is free."""
-        future: Future[T] = Future()
-        self._jobs.put((future, job))
-        return future
-
-    def stop(self) -> None:
-        """Start no more jobs."""
-        self.stopped = True
-
-    def _work(self) -> None:
-        while True:
-            future, job = self._jobs.get()
-            if self.stopped or not future.set_running_or_notify_cancel():
-                continue
-            try:
-                future.set_result(job())
-            except BaseException as error:  # noqa: BLE001  belongs to whoever waits for the result
-                future.set_exception(error)
 
 
 class LookAhead(Generic[T]):
@@ -55,6 +21,10 @@ class LookAhead(Generic[T]):
 
     More attempts are queued than may be in flight, so that a slow one at the head does not idle the rest; under
     `--maxfail` none beyond those in flight, so that little is paid for tests that will not run.
+
+    The worker makes it when the test loop begins, if there are cases to run. Its methods are called in the main thread:
+    `advance` before each test, `result` from the test; the calls run in the threads of `CallsInFlight`. It ends with
+    the session, when the worker calls `stop`.
     """
 
     def __init__(
@@ -68,22 +38,21 @@ class LookAhead(Generic[T]):
         self._session = session
         self._call = call
         self._depth = concurrency if session.config.option.maxfail else 4 * concurrency
-        self._pool: DaemonPool[T] = DaemonPool(concurrency)
-        #: by the item's own id, for a node id takes its time to be written
-        self._futures: dict[int, Future[T]] = {}
+        #: by the id of the item as an object, because it takes time to write a node id
+        self._calls: CallsInFlight[T] = CallsInFlight(concurrency)
         self._position = {id(item): position for position, item in enumerate(session.items)}
-        #: for which `advance` was last called
+        #: the item for which `advance` was last called
         self._latest: pytest.Item | None = None
-        #: the first place in the session's order that was not looked at yet
+        #: the first place in the session's order that `advance` has not looked at yet
         self._next = 0
         self._worker_queue = None if steals else _worker_queue(session.config)
 
     def advance(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        """Queue what will be needed from `item` on."""
-        if self._latest is not None:  # where its test was skipped or broke before it asked, nobody will
-            self._futures.pop(id(self._latest), None)
+        """Queue the attempts of `item` and of the tests after it, as far as there is room."""
+        if self._latest is not None:  # its test may have been skipped, or broken, before it asked
+            self._calls.drop(id(self._latest))
         self._latest = item
-        room = self._depth - len(self._futures)
+        room = self._depth - len(self._calls)
         if room <= 0:
             return
         for upcoming in self._upcoming(item, nextitem):
@@ -93,24 +62,24 @@ class LookAhead(Generic[T]):
                 break
 
     def result(self, item: JSBenchCase) -> T:
-        """The item's result; asked for now if it was not queued (a rerun, say)."""
+        """Wait for the item's result; its attempt is made now if it was not queued, such as for a rerun."""
         self._queue(item)
-        return self._futures.pop(id(item)).result()
+        return self._calls.take(id(item))
 
     def stop(self) -> None:
-        """Start no more attempts; those in flight are left to themselves."""
-        self._pool.stop()
+        """Begin no more attempts; those in flight are left to themselves."""
+        self._calls.stop()
 
     @property
     def stopped(self) -> bool:
         """Whether `stop` was called."""
-        return self._pool.stopped
+        return self._calls.stopped
 
     def _queue(self, item: JSBenchCase) -> int:
-        if id(item) in self._futures:
+        if id(item) in self._calls:
             return 0
         planned_at = time.perf_counter()
-        self._futures[id(item)] = self._pool.submit(lambda: self._call(item, planned_at))
+        self._calls.add(id(item), lambda: self._call(item, planned_at))
         return 1
 
     def _upcoming(self, item: pytest.Item, nextitem: pytest.Item | None) -> Iterable[pytest.Item]:
@@ -121,7 +90,7 @@ class LookAhead(Generic[T]):
         return itertools.chain(known, self._queued_by_xdist())
 
     def _not_looked_at(self, position: int) -> Iterator[pytest.Item]:
-        """The session's items from a place on, each only once: the last one given was queued, or is none of ours."""
+        """The session's items from a place on; each is given only once."""
         items = self._session.items
         self._next = max(self._next, position)
         while self._next < len(items):

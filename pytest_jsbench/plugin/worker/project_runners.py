@@ -1,9 +1,10 @@
-"""Runners for a project's own tests: the run's engine, and any other that a test names."""
+"""Makes the attempts of the project's tests: with the run's engine, or another that a test names."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import threading
 from collections.abc import Callable
@@ -17,7 +18,6 @@ from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.engines.registry import find, sampled
 from pytest_jsbench.engines.secrets import build, check, public
 from pytest_jsbench.plugin.session.transport import AttemptResult
-from pytest_jsbench.plugin.worker.standing_answers import Heard
 from pytest_jsbench.runner.rate_limits import Refused
 from pytest_jsbench.runs.records import AnsweredBy, AskedBy, Record
 from pytest_jsbench.runs.rejudging import judge_again
@@ -25,18 +25,20 @@ from pytest_jsbench.runs.rejudging import judge_again
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
+    from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.core.generations import GenerationParams
     from pytest_jsbench.engines.base import Engine, EngineConfig
     from pytest_jsbench.fixture.jsbench import Question
     from pytest_jsbench.plugin.session.context import RunContext
-    from pytest_jsbench.plugin.worker.standing_answers import StandingAnswers
+    from pytest_jsbench.plugin.session.secrecy import Secrecy
     from pytest_jsbench.plugin.worker.worker import Worker
     from pytest_jsbench.runner.attempts import Runner
+    from pytest_jsbench.runs.records import Attempt, Missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedFrom:
-    """Where a project's own test stands."""
+    """The place of a test of the project."""
 
     #: its node id
     test: str
@@ -44,19 +46,94 @@ class AskedFrom:
     line: int | None
 
 
-class ProjectRunners:
-    """Makes the attempts that a project's own tests ask for, each under the terms of its test."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """The result of one attempt, twice where --jsbench-redact is on."""
 
-    def __init__(self, active: RunContext, worker: Worker) -> None:
-        self._active = active
+    #: as it is written and shown
+    outcome: AttemptResult
+    #: as only its test sees it, with the answer's text
+    result: Record | Missing
+
+    @classmethod
+    def of(cls, outcome: AttemptResult) -> Heard:
+        """The same result for the test and for what is written."""
+        return cls(outcome=outcome, result=outcome.result)
+
+
+class StandingAnswers:
+    """
+    The answers to one test, for when a plugin runs the test again: the same question is not asked twice.
+
+    `ProjectTests` makes it when the test first asks for the fixture, and pytest keeps it on the item, over all runs of
+    the test, until the session ends. Any thread of the test may call it.
+    """
+
+    def __init__(self, key: CaseKey) -> None:
+        self._key = key
+        self._heard: dict[Attempt, Heard] = {}
+        #: the attempts that the present run of the test has taken or is making
+        self._taken: set[Attempt] = set()
+        self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        """The test begins to run, for the first time or again."""
+        with self._lock:
+            self._taken.clear()
+
+    def take(self, question: Question, same: Callable[[Record], bool]) -> Heard | None:
+        """The answer that an earlier run of the test got to this question; None where there is none."""
+        first = (question.case.key, question.repeat)
+        with self._lock:
+            for attempt in dict.fromkeys([first, *self._heard]):
+                heard = self._heard.get(attempt)
+                if heard is None or attempt in self._taken or attempt[1] != question.repeat:
+                    continue
+                if isinstance(heard.result, Record) and same(heard.result):
+                    self._taken.add(attempt)
+                    return heard
+        return None
+
+    def number(self, question: Question) -> Question:
+        """The question with a key that no other attempt of the test has, so that no record replaces another."""
+        key = question.case.key
+        with self._lock:
+            numbers = (dataclasses.replace(self._key, id=f"{self._key.id}@{number}") for number in itertools.count(2))
+            for name in itertools.chain([key], numbers):
+                attempt = (name, question.repeat)
+                if attempt not in self._heard and attempt not in self._taken:
+                    self._taken.add(attempt)
+                    break
+        return dataclasses.replace(question, case=dataclasses.replace(question.case, key=name))
+
+    def keep(self, heard: Heard) -> None:
+        """Keep an answer for the next run of the test; a broken call is no answer."""
+        result = heard.result
+        if isinstance(result, Record) and result.prompt is not None and not isinstance(result.generation, Failed):
+            with self._lock:
+                self._heard[result.attempt] = heard
+
+
+class ProjectRunners:
+    """
+    Makes the attempts that the project's tests ask for, each as the marker of its test says.
+
+    `ProjectTests` makes one in every process. Tests enter `ask` through the fixture, in any thread, but no more
+    attempts are made at once than the run allows. Engines that a test names are built when first asked, and `close`, a
+    cleanup of pytest's configuration, ends them.
+    """
+
+    def __init__(self, context: RunContext, worker: Worker, secrecy: Secrecy) -> None:
+        self._context = context
         self._worker = worker
-        self._window = threading.BoundedSemaphore(active.concurrency)
+        self._secrecy = secrecy
+        self._window = threading.BoundedSemaphore(context.plan.concurrency)
         self._engines: dict[str, Engine] = {}
         self._lock = threading.Lock()
         self._resources: ExitStack = contextlib.ExitStack()
 
     def ask(self, question: Question, *, asked_from: AskedFrom, standing: StandingAnswers) -> Heard:
-        """What becomes of one attempt, or what became of it when the test was run before."""
+        """Make one attempt, or find the answer that an earlier run of the test got to the same question."""
         runner = self._runner(question)
         asked_by = AskedBy(test=asked_from.test, line=asked_from.line, terms=self._terms(question))
         same = partial(
@@ -69,14 +146,14 @@ class ProjectRunners:
         return heard
 
     def _new(self, question: Question, runner: Runner, asked_by: AskedBy, same: Callable[[Record], bool]) -> Heard:
-        """One attempt, of which no more than the run's number are made at once; written down."""
+        """Take the result from an earlier run or a dead worker, or else make the attempt and write its record."""
         attempt = question.case.key, question.repeat
-        equal = [one for one in self._active.recorded.of_test(question.first, question.repeat) if same(one)]
+        equal = [one for one in self._context.recorded.of_test(question.first, question.repeat) if same(one)]
         if question.equal_before < len(equal):
             recorded = dataclasses.replace(equal[question.equal_before], key=question.case.key)
             return Heard.of(self._worker.resumed(judge_again(recorded, runner.judge)))
-        redacted = self._active.run.redaction is not None
-        # what was written without its texts answers nobody
+        redacted = self._context.handover.redaction is not None
+        # a redacted record has no text for the test
         left = None if redacted else self._worker.left_behind.record(attempt)
         if left is not None and same(left) and not isinstance(left.generation, Failed):
             return Heard.of(AttemptResult(result=left))
@@ -90,37 +167,37 @@ class ProjectRunners:
         return Heard(outcome=outcome, result=record) if redacted else Heard.of(outcome)
 
     def close(self) -> None:
-        """Let go of the engines that only tests named."""
+        """Close the engines that only tests named."""
         self._resources.close()
 
     def _other(self, runner: Runner) -> AnsweredBy | None:
-        """Who answers, where it is not the run's engine."""
+        """Engine and model of the answer, where it is not the run's engine."""
         if runner.engine is self._worker.runner().engine:
             return None
         who = runner.engine.info
         return AnsweredBy(engine=who.engine, model=who.model, provider=who.provider)
 
     def _params(self, question: Question, config: EngineConfig) -> GenerationParams:
-        """With which sampling the test asks."""
-        params, run = self._active.params, self._active.settings
+        """The sampling of the test."""
+        params, run = self._context.plan.params, self._context.settings
         if config.name != run.engine.name and run.replay is None and run.max_tokens is None:
             params = dataclasses.replace(params, max_tokens=find(config.name).max_tokens)
         return question.terms.params(params)
 
     def _terms(self, question: Question) -> str:
-        """A digest of all that decides an answer besides the question: the engine, and the sampling."""
-        config = question.terms.engine_config(self._active.settings.engine)
+        """A digest of what decides an answer besides the question: engine and sampling."""
+        config = question.terms.engine_config(self._context.settings.engine)
         params = self._params(question, config).of_repeat(question.repeat)
         sampling = {name: getattr(params, name) for name in ("max_tokens", "temperature", "seed")}
         return digest({"engine": _json(public(config)), **sampling})
 
     def _runner(self, question: Question) -> Runner:
         runner = self._worker.runner()
-        prompt, terms, run = question.prompt, question.terms, self._active.settings
+        prompt, terms, run = question.prompt, question.terms, self._context.settings
         if prompt is not None:
             runner = dataclasses.replace(runner, template=lambda _: prompt)
         config = terms.engine_config(run.engine)
-        # recorded answers are asked, whoever gave them
+        # a replay asks the recorded answers, of whichever engine
         if config != run.engine and run.replay is None:
             runner = self._at(config, runner)
             mode, _, _ = run.adapt.partition(":")
@@ -134,21 +211,21 @@ class ProjectRunners:
         return dataclasses.replace(runner, params=params, origin=origin)
 
     def _at(self, config: EngineConfig, runner: Runner) -> Runner:
-        """The runner at another engine, with that one's room, and within the run's limits at that one's prices."""
+        """The runner with another engine: that engine's context and prices, within the run's limits."""
         engine = self._engine(config)
         who = AnsweredBy(engine=engine.info.engine, model=engine.info.model, provider=engine.info.provider)
-        context = self._active.settings.context or engine.info.context
+        context = self._context.settings.context or engine.info.context
         return dataclasses.replace(runner, engine=engine, context=context, admission=self._worker.admission(who))
 
     def _engine(self, config: EngineConfig) -> Engine:
-        name = digest(_json(config.to_dict()))  # of all that was said of it, and so to be written nowhere
+        name = digest(_json(config.to_dict()))  # it may be of a key, and so it is written nowhere
         with self._lock:
             if name not in self._engines:
                 factory = find(config.name)
-                self._active.secrecy.add(config)
+                self._secrecy.add(config)
                 check(factory, config)
                 prepared = self._resources.enter_context(factory.prepare(config))
-                engine = self._worker.recorded(build(factory, prepared, self._active.settings.engine))
+                engine = self._worker.recorded(build(factory, prepared, self._context.settings.engine))
                 self._resources.callback(engine.close)
                 self._engines[name] = engine
             return self._engines[name]
@@ -162,7 +239,7 @@ def _json(value: object) -> str:
 def _asked_the_same(
     record: Record, question: Question, runner: Runner, asked_by: AskedBy, answered_by: AnsweredBy | None
 ) -> bool:
-    """Whether a record of an earlier run answers this very question."""
+    """Whether a record answers the same question, asked of the same engine with the same sampling."""
     if record.asked_by is None or record.prompt is None or record.answered_by != answered_by:
         return False
     if record.redacted is not None:  # its test needs the answer itself

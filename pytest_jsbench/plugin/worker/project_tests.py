@@ -1,4 +1,4 @@
-"""A project's own tests that ask an engine through the fixture `jsbench`."""
+"""The project's tests that ask an engine through the fixture `jsbench`."""
 
 from __future__ import annotations
 
@@ -19,18 +19,16 @@ from pytest_jsbench.plugin.session.context import RunContext, asks
 from pytest_jsbench.plugin.session.redaction import withhold
 from pytest_jsbench.plugin.session.transport import AttemptResult
 from pytest_jsbench.plugin.worker.items import properties, say
-from pytest_jsbench.plugin.worker.project_runners import AskedFrom, ProjectRunners
-from pytest_jsbench.plugin.worker.standing_answers import StandingAnswers
+from pytest_jsbench.plugin.worker.project_runners import AskedFrom, ProjectRunners, StandingAnswers
 from pytest_jsbench.runs.records import Missing, MissingReason, Record
 
 if TYPE_CHECKING:
+    from pytest_jsbench.plugin.session.secrecy import Secrecy
     from pytest_jsbench.plugin.worker.worker import Worker
-
-NAME = "jsbench-own-tests"
 
 
 class ProjectTest:
-    """One test: its terms, and the attempts that it makes."""
+    """One run of a test: the arguments of its marker, and the attempts that it makes."""
 
     def __init__(
         self, terms: MarkerArguments, asked_from: AskedFrom, runners: ProjectRunners, standing: StandingAnswers
@@ -43,12 +41,12 @@ class ProjectTest:
         self._runners = runners
         self._standing = standing
         standing.begin()
-        #: what became of its attempts, and how many of them were taken off
+        #: the results of its attempts, and how many of them are on a report
         self.outcomes: list[AttemptResult] = []
         self._taken = 0
 
     def taken(self) -> tuple[AttemptResult, ...]:
-        """What became of the attempts since this was last asked."""
+        """The results since the last call of this method."""
         taken = tuple(self.outcomes[self._taken :])
         self._taken += len(taken)
         return taken
@@ -75,17 +73,23 @@ _STANDING = pytest.StashKey[StandingAnswers]()
 
 
 class ProjectTests:
-    """Reads their markers, runs the repeated ones, and puts their records on their reports."""
+    """
+    Reads the markers of the project's tests, runs repeated tests, and puts the results on the reports.
 
-    def __init__(self, config: pytest.Config, active: RunContext, worker: Worker) -> None:
-        self._active = active
-        self._runners = ProjectRunners(active, worker)
+    The activation makes one in every process. The fixture `jsbench` enters `fixture`; pytest calls the hooks, in the
+    main thread: while it collects, around each test function, and for each report. It ends with the session; engines
+    that only tests named are closed when pytest is unconfigured.
+    """
+
+    def __init__(self, config: pytest.Config, context: RunContext, worker: Worker, secrecy: Secrecy) -> None:
+        self._context = context
+        self._runners = ProjectRunners(context, worker, secrecy)
         #: the tests that have asked for the fixture
         self._asking: set[str] = set()
         config.add_cleanup(self._runners.close)
 
     def fixture(self, item: pytest.Item) -> JSBench:
-        """What a test asks through."""
+        """Make the object through which a test asks."""
         self._asking.add(item.nodeid)
         line = item.location[1]
         asked_from = AskedFrom(test=item.nodeid, line=None if line is None else line + 1)
@@ -94,12 +98,12 @@ class ProjectTests:
         return JSBench(test.terms, test.attempts, folder=item.path.parent, rerun=self._rerun(item))
 
     def _rerun(self, item: pytest.Item) -> str:
-        return f"{self._active.rerun} {shlex.quote(item.nodeid)}"
+        return f"{self._context.settings.rerun} {shlex.quote(item.nodeid)}"
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take captured output off the reports of subtests too, which put it there themselves."""
-        if self._active.run.redaction is not None and report.nodeid in self._asking:
+        """With --jsbench-redact, remove captured output from reports of subtests too."""
+        if self._context.handover.redaction is not None and report.nodeid in self._asking:
             report.sections.clear()
 
     @pytest.hookimpl(wrapper=True)
@@ -113,7 +117,7 @@ class ProjectTests:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-        """Run a repeated test so often, and hold against it what its marker says of that."""
+        """Run a repeated test as often as its marker says, and fail it if too few of its runs passed."""
         test = pyfuncitem.stash.get(_TEST, None)
         if test is None or test.repeating or test.terms.repeats == 1:
             return (yield)
@@ -138,7 +142,7 @@ class ProjectTests:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Put the records on the report of the phase in which they were made."""
+        """Put the results on the report of the phase in which the attempts were made."""
         test = item.stash.get(_TEST, None)
         if test is None:
             return (yield)
@@ -148,20 +152,24 @@ class ProjectTests:
         if isinstance(failed, CaseFailed) and failed.record.verdict.failure_type is not None:
             add_markers(item, failed.record)
         report = yield
-        transport.attach_own(report, outcomes)
-        redaction = self._active.run.redaction
+        transport.attach_all(report, outcomes)
+        redaction = self._context.handover.redaction
         if redaction is not None:
             withhold(report, item, call, redaction, rerun=self._rerun(item))
         if isinstance(failed, CaseFailed):
             if redaction is None:
                 _say_it_first(report.longrepr, failed)
-            if not failed.record.excluded:  # a schema of the project's own that is none is no engine's failure
+            if not failed.record.excluded:  # an invalid schema of the project is not the engine's failure
                 transport.blame(report, failed.record)
         return report
 
 
+#: where the fixture finds them
+PROJECT_TESTS = pytest.StashKey[ProjectTests]()
+
+
 class Tally:
-    """How the runs of a repeated test ended; what is no verdict on it (a skip, Ctrl-C) goes on its way."""
+    """Counts how the runs of a repeated test ended; a skip or Ctrl-C ends the test as usual."""
 
     def __init__(self, terms: MarkerArguments) -> None:
         self._terms = terms
@@ -182,7 +190,7 @@ class Tally:
         return True
 
     def failure(self) -> BaseException | None:
-        """What the test failed of, the project's own assertions first; None where it passed often enough."""
+        """Why the test failed, an assertion of the project first; None where enough of its runs passed."""
         repeats = self._terms.repeats
         needed = repeats if self._terms.min_pass is None else self._terms.min_pass
         if self._passed >= needed:
@@ -197,7 +205,7 @@ class Tally:
 
 
 def read_terms(item: pytest.Item) -> MarkerArguments:
-    """The terms of the test's markers; ContractError where one cannot be read."""
+    """The arguments of the test's markers; ContractError where one cannot be read."""
     return MarkerArguments.of((mark.args, mark.kwargs) for mark in item.iter_markers("jsbench"))
 
 
@@ -227,7 +235,7 @@ def _cut_off(question: Question, error: BaseException) -> AttemptResult:
 
 
 def _properties(outcomes: Sequence[AttemptResult]) -> list[tuple[str, object]]:
-    """What JUnit says of a test: of its only attempt, or how many there were and how many passed."""
+    """The properties of a test in JUnit's file: of its only attempt, or how many it made and how many passed."""
     records = [outcome.result for outcome in outcomes if isinstance(outcome.result, Record)]
     passed = sum(record.verdict.passed for record in records)
     several = [("jsbench.attempts", len(records)), ("jsbench.passed", passed)] if records else []
@@ -236,7 +244,7 @@ def _properties(outcomes: Sequence[AttemptResult]) -> list[tuple[str, object]]:
 
 
 def _say_it_first(longrepr: Any, failed: CaseFailed) -> None:
-    """The failure type first, without the exception's name, in the short summary, JUnit's message and the traceback."""
+    """Show the failure type first, in the short summary, JUnit's message and the traceback."""
     crash = getattr(longrepr, "reprcrash", None)
     if crash is not None:
         crash.message = failed.headline

@@ -1,4 +1,4 @@
-"""Where items run: the only process, or each of xdist's workers."""
+"""Makes the attempts of the run, in the only process or in each of xdist's workers."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ import threading
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
 from pytest_jsbench.adaptation.adapter import adapter
-from pytest_jsbench.core.errors import EngineError, JournalError
+from pytest_jsbench.core.errors import EngineError, JournalError, JSBenchError
+from pytest_jsbench.core.files import private
 from pytest_jsbench.core.generations import Failed, Origin
 from pytest_jsbench.engines.base import Acceptor, Engine, EngineConfig
 from pytest_jsbench.engines.recorded.engine import RecordingEngine
 from pytest_jsbench.engines.registry import require_acceptor, sampled
 from pytest_jsbench.engines.secrets import build, describe
 from pytest_jsbench.metrics.prices import price_of
-from pytest_jsbench.plugin.options.reading import only_looks
 from pytest_jsbench.plugin.session.context import RunContext, asks, prepare
 from pytest_jsbench.plugin.session.redaction import CLASSIFIER_BROKE
 from pytest_jsbench.plugin.session.transport import AttemptResult
-from pytest_jsbench.plugin.worker.collected import Collected, would_ask
-from pytest_jsbench.plugin.worker.dead_workers import LeftBehind
-from pytest_jsbench.plugin.worker.items import JSBenchCase
+from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase, would_ask
 from pytest_jsbench.plugin.worker.lookahead import LookAhead
 from pytest_jsbench.runner.attempts import Runner
 from pytest_jsbench.runner.classifiers import classify
 from pytest_jsbench.runner.labelled import AcceptanceRunner
 from pytest_jsbench.runner.rate_limits import Admission, Refused
+from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.journal import LATE, Journal
 from pytest_jsbench.runs.records import AnsweredBy, Attempt, MissingReason, Record
 from pytest_jsbench.runs.rejudging import judge_again
@@ -43,27 +43,35 @@ T = TypeVar("T", Engine, Acceptor)
 
 
 class Worker:
-    """Builds the engine when there is something to run, makes the attempts, and writes each down."""
+    """
+    Makes the attempts of this process and writes each record.
 
-    def __init__(self, config: pytest.Config, active: RunContext) -> None:
+    The activation makes one in every process; under xdist the controller's makes no attempts. `pytest_runtestloop`
+    opens the records' file, builds the engine and starts the look-ahead; `pytest_runtest_protocol` queues the attempts
+    of the next tests. The threads of the look-ahead enter `_attempt`, and through it `suite_runner`, `admission` and
+    `write`; a project's tests enter `runner`, `admission`, `write` and `resumed` from whichever thread they ask in.
+    `pytest_sessionfinish` stops new calls and closes the engine, the judge and the file.
+    """
+
+    def __init__(self, config: pytest.Config, context: RunContext) -> None:
         self._config = config
-        self._active = active
+        self._context = context
         #: None where no model is called
         self._runner: Runner | None = None
         self._batch_runner: Runner | None = None
-        #: makes the record of a case, given when it was queued
+        #: makes the record of a case; its second argument is the time at which the case was queued
         self._make: Callable[[JSBenchCase, float], Record] | None = None
         self._journal: Journal | None = None
         self._lookahead: LookAhead[AttemptResult] | None = None
-        #: answers that did not pass: their tests may be run again by a plugin, which is no reason to ask again
+        #: answers that did not pass; where a plugin runs their test again, the model is not asked again
         self._answered: dict[Attempt, AttemptResult] = {}
-        self.left_behind = LeftBehind(active.run.shared, active.folder)
+        self.left_behind = LeftBehind(context.handover.shared, context.handover.folder)
         #: None before the collection, and where xdist's workers collect
         self.collected: Collected | None = None
         self._lock = threading.RLock()
-        #: by whose prices they reckon
+        #: by the engine and model, which decide the price
         self._admissions: dict[AnsweredBy, Admission] = {}
-        #: why no call is let through any more; None: they are
+        #: why no more calls are made; None while they are made
         self._refusal: Refused | None = None
         self._resources: ExitStack = contextlib.ExitStack()
         config.add_cleanup(self._resources.close)
@@ -72,7 +80,7 @@ class Worker:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> Generator[None, None, None]:
-        """Find out what would ask, and what of it is left to run."""
+        """Count the tests that would ask an engine, and those of them that remain selected."""
         before = sum(map(would_ask, items))
         yield
         self.collected = Collected.of(items, before=before)
@@ -80,26 +88,28 @@ class Worker:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Get ready, if this process is going to run any case."""
+        """Open the records' file, and build what this process needs for the tests that it will run."""
         cases = [item for item in session.items if isinstance(item, JSBenchCase)]
-        own = any(asks(item) for item in session.items)
-        active = self._active
-        if active.folder is not None:
-            name = "records.jsonl" if active.worker is None else f"records.{active.worker}.jsonl"
-            self._journal = Journal(active.folder / name, active.metadata.with_plan([item.key for item in cases]))
-        if only_looks(self._config) or not (cases or own):
+        asking = any(asks(item) for item in session.items)
+        context = self._context
+        if context.handover.folder is not None:
+            name = "records.jsonl" if context.worker is None else f"records.{context.worker}.jsonl"
+            self._journal = Journal(
+                context.handover.folder / name, context.handover.metadata.with_plan([item.key for item in cases])
+            )
+        if context.settings.only_looks or not (cases or asking):
             return
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
             return
-        if active.selected.labelled is None:
-            if active.settings.batch is None or not cases:
+        if context.plan.selected.labelled is None:
+            if context.settings.batch is None or not cases:
                 self.runner()
             self._make = self._generated
         elif cases:
             self._make = self._acceptance()
         if cases:
             self._lookahead = LookAhead(
-                session, self._attempt, concurrency=active.concurrency, steals=active.run.steals
+                session, self._attempt, concurrency=context.plan.concurrency, steals=context.handover.steals
             )
 
     @pytest.hookimpl(tryfirst=True)
@@ -110,7 +120,7 @@ class Worker:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """Start nothing more, and let go of the engine and the judge."""
+        """Begin no more attempts; close the engine, the judge and the records' file."""
         self._stop()
         self._resources.close()
         for admission in self._admissions.values():
@@ -119,7 +129,7 @@ class Worker:
             self._journal.close()
 
     def leave_records(self) -> None:
-        """Start nothing more; what calls in flight still bring is written apart: the records are summed up."""
+        """Begin no more attempts; calls still in flight write to another file, because the run is summed up."""
         self._stop()
         if self._journal is not None:
             self._journal.go_on_in(self._journal.path.with_name(LATE))
@@ -130,69 +140,69 @@ class Worker:
             self._lookahead.stop()
 
     def outcome(self, item: JSBenchCase) -> AttemptResult:
-        """What became of the item's attempt; waits for it."""
+        """Wait for the result of the item's attempt."""
         if self._lookahead is None:
             message = f"{item.nodeid} runs outside pytest's own loop"
             raise RuntimeError(message)
         return self._lookahead.result(item)
 
     def runner(self) -> Runner:
-        """What makes the run's attempts, built when it is first needed."""
+        """The runner of the run's engine, built when it is first needed."""
         with self._lock:
             if self._runner is None:
                 self._runner = self._build_runner()
             return self._runner
 
     def suite_runner(self) -> Runner:
-        """What makes the suite's attempts: the run's, or one that asks what the provider's batches have brought."""
-        if self._active.settings.batch is None:
+        """The runner of the suite's attempts: of the run's engine, or of the answers in the provider's batches."""
+        if self._context.settings.batch is None:
             return self.runner()
         with self._lock:
             if self._batch_runner is None:
                 from pytest_jsbench.runner.batches.requests import BatchedEngine
 
-                info = describe(self._active.factory, self._active.settings.engine)
-                engine = BatchedEngine(self._active.run.answers, replace(info, streaming=False))
+                info = describe(self._context.plan.factory, self._context.settings.engine)
+                engine = BatchedEngine(self._context.handover.answers, replace(info, streaming=False))
                 runner = self._new_runner(self.recorded(engine))
                 self._batch_runner = replace(runner, retries=0, admission=None)
             return self._batch_runner
 
     def admission(self, who: AnsweredBy) -> Admission:
-        """What lets calls of an engine through; PriceError where they have no price, and there is a limit in money."""
-        limits = self._active.run.limits
+        """The limits as they hold for an engine's calls; PriceError if cost is limited and the model has no price."""
+        limits = self._context.handover.limits
         with self._lock:
             if who not in self._admissions:
-                price = None if limits.max_cost is None else price_of(self._active.metadata, who)
-                path = self._active.run.shared / "limits.db"
+                price = None if limits.max_cost is None else price_of(self._context.handover.metadata, who)
+                path = self._context.handover.shared / "limits.db"
                 self._admissions[who] = Admission(path, limits, price=price)
                 if self._refusal is not None:
                     self._admissions[who].stop(self._refusal)
             return self._admissions[who]
 
     def recorded(self, engine: Engine) -> Engine:
-        """The engine, which writes down what it says where the run is recorded."""
-        folder = self._active.settings.record
+        """The engine; with --jsbench-record each of its answers is written to a file."""
+        folder = self._context.settings.record
         return engine if folder is None else RecordingEngine(engine, folder)
 
     def write(self, record: Record) -> AttemptResult:
-        """Let it be classified, write it down, and say what went wrong with either."""
-        classified = classify(record, self._active.classifiers)
+        """Classify and write a record; the result says what went wrong with either."""
+        classified = classify(record, self._context.plan.classifiers)
         errors = classified.errors
-        if errors and self._active.run.redaction is not None:
+        if errors and self._context.handover.redaction is not None:
             errors = (CLASSIFIER_BROKE,)
         outcome = self._write(self._redacted(classified.record))
         return replace(outcome, classifier_errors=errors)
 
     def resumed(self, record: Record) -> AttemptResult:
-        """A record that was taken over, classified as this run classifies, as far as there is anything to classify."""
+        """The result of an attempt that an earlier run made, with the codes of this run's classifiers."""
         if record.redacted is not None:
             return AttemptResult(result=record, resumed=True)
-        classified = classify(record, self._active.classifiers)
+        classified = classify(record, self._context.plan.classifiers)
         return AttemptResult(result=classified.record, resumed=True, classifier_errors=classified.errors)
 
     def _redacted(self, record: Record) -> Record:
-        """The record as it may be written and shown."""
-        redaction = self._active.run.redaction
+        """The record as it may be written and shown; with --jsbench-redact digests stand for its texts."""
+        redaction = self._context.handover.redaction
         return record if redaction is None else redaction.record(record)
 
     def _write(self, record: Record) -> AttemptResult:
@@ -201,48 +211,48 @@ class Worker:
         try:
             self._journal.append(record)
         except JournalError as error:
-            if self._active.settings.output is not None:  # what cannot be kept is not paid for
+            if self._context.settings.output is not None:  # what cannot be kept is not paid for
                 self._refuse(Refused(MissingReason.DISK, str(error)))
             return AttemptResult(result=record, journal_error=str(error))
         return AttemptResult(result=record)
 
     def _refuse(self, refusal: Refused) -> None:
-        """Let no call through any more."""
+        """Make no more calls, for this reason."""
         with self._lock:
             self._refusal = self._refusal or refusal
             for admission in self._admissions.values():
                 admission.stop(refusal)
 
     def _build_runner(self) -> Runner:
-        return self._new_runner(self.recorded(self._build(partial(build, self._active.factory))))
+        return self._new_runner(self.recorded(self._build(partial(build, self._context.plan.factory))))
 
     def _new_runner(self, engine: Engine) -> Runner:
-        active = self._active
+        context = self._context
         return Runner(
             engine=engine,
-            judge=self._resources.enter_context(Judge(active.settings.policy)),
-            template=active.template.render,
-            params=sampled(active.factory, active.settings.engine, active.params),
-            retries=active.settings.retries,
-            adapter=adapter(active.settings.adapt),
-            origin=Origin(run=active.settings.said),
-            context=active.settings.context or engine.info.context,
-            admission=self.admission(active.metadata.engine_asked),
+            judge=self._resources.enter_context(Judge(context.settings.policy)),
+            template=context.plan.template.render,
+            params=sampled(context.plan.factory, context.settings.engine, context.plan.params),
+            retries=context.settings.retries,
+            adapter=adapter(context.settings.adapt),
+            origin=Origin(run=context.settings.said),
+            context=context.settings.context or engine.info.context,
+            admission=self.admission(context.handover.metadata.engine_asked),
         )
 
     def _generated(self, item: JSBenchCase, planned_at: float) -> Record:
-        """A case is an attempt of the engine."""
-        case = self._active.selected.dataset.case(item.key)
-        if self._active.settings.batch is not None:  # it was waited for by all together
+        """Ask the engine for an answer to the case."""
+        case = self._context.plan.selected.dataset.case(item.key)
+        if self._context.settings.batch is not None:  # its answer is here: the controller waited for the batches
             return self.suite_runner().attempt(case, repeat=item.repeat)
         return self.runner().attempt(case, repeat=item.repeat, planned_at=planned_at)
 
     def _acceptance(self) -> Callable[[JSBenchCase, float], Record]:
-        """Each case is a number of labelled answers about which the engine's grammar is asked."""
-        labelled = self._active.selected.labelled
+        """What asks the engine's grammar which of a case's labelled answers it accepts."""
+        labelled = self._context.plan.selected.labelled
         assert labelled is not None
-        judge = self._resources.enter_context(Judge(self._active.settings.policy))
-        factory = require_acceptor(self._active.factory, self._active.settings.engine.name)
+        judge = self._resources.enter_context(Judge(self._context.settings.policy))
+        factory = require_acceptor(self._context.plan.factory, self._context.settings.engine.name)
         acceptor: Acceptor = self._build(factory.build_acceptor)
         runner = AcceptanceRunner(acceptor=acceptor, judge=judge)
         return lambda item, planned_at: runner.attempt(
@@ -251,7 +261,7 @@ class Worker:
 
     def _build(self, build: Callable[[EngineConfig], T]) -> T:
         try:
-            config = self._active.run.prepared or self._resources.enter_context(prepare(self._active))
+            config = self._context.handover.prepared or self._resources.enter_context(prepare(self._context))
             built = build(config)
         except EngineError as error:
             raise pytest.UsageError(str(error)) from None
@@ -259,12 +269,12 @@ class Worker:
         return built
 
     def _attempt(self, item: JSBenchCase, planned_at: float) -> AttemptResult:
-        """One attempt, in a thread of its own, written down by the thread that paid for it."""
+        """Make one attempt and write its record, both in this thread of the look-ahead; or find its result."""
         assert self._make is not None
         assert self._lookahead is not None
         if (answered := self._answered.get((item.key, item.repeat))) is not None:
             return answered
-        if (recorded := self._active.recorded.get((item.key, item.repeat))) is not None:
+        if (recorded := self._context.recorded.get((item.key, item.repeat))) is not None:
             return self.resumed(judge_again(recorded, self.suite_runner().judge))
         left = self.left_behind.record((item.key, item.repeat))
         if left is not None and left.asked_by is None:
@@ -280,3 +290,42 @@ class Worker:
         if not (broken or record.verdict.passed):
             self._answered[record.attempt] = outcome
         return outcome
+
+
+#: a file in the folder that all processes share: the names of the workers that have died, a line each
+_DEAD = "dead"
+
+
+def note_death(shared: Path, worker: str) -> None:
+    """Write down that a worker has died, before its tests are given to other workers."""
+    with private(shared / _DEAD).open("a", encoding="utf-8") as file:
+        file.write(f"{worker}\n")
+
+
+class LeftBehind:
+    """The records that dead workers have written: their tests are run by others, which need not pay again."""
+
+    def __init__(self, shared: Path, folder: Path | None) -> None:
+        self._dead = shared / _DEAD
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._read: set[str] = set()
+        self._records: dict[Attempt, Record] = {}
+
+    def record(self, attempt: Attempt) -> Record | None:
+        """The record of the attempt that a dead worker wrote; None where there is none. Any thread may call it."""
+        if self._folder is None or not self._dead.exists():
+            return None
+        with self._lock:
+            for worker in self._dead.read_text(encoding="utf-8").split():
+                if worker not in self._read:
+                    self._read.add(worker)
+                    self._take_in(self._folder / f"records.{worker}.jsonl")
+            return self._records.get(attempt)
+
+    def _take_in(self, path: Path) -> None:
+        try:
+            content = journal.read(path)
+        except JSBenchError:  # nothing was written, or nothing readable: the controller says so at the end
+            return
+        self._records.update((record.attempt, record) for record in content.records)

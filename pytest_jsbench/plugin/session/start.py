@@ -1,0 +1,170 @@
+"""How a run starts, once, in the only process or in xdist's controller: who answers it, its folder, what it resumes."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from pytest_jsbench.core.cases import safe_name
+from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.generations import EngineInfo, ResponseFormat
+from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.core.version import __version__
+from pytest_jsbench.datasets.registry import revision_of
+from pytest_jsbench.engines.registry import sampled
+from pytest_jsbench.engines.secrets import describe
+from pytest_jsbench.metrics.prices import price_of
+from pytest_jsbench.plugin.session.folders import run_folder, shared_folder
+from pytest_jsbench.plugin.session.handover import Handover
+from pytest_jsbench.runs import journal
+from pytest_jsbench.runs.records import RunMetadata
+from pytest_jsbench.runs.redaction import Redaction
+from pytest_jsbench.runs.resumption import Resumption, resume
+
+if TYPE_CHECKING:
+    import pytest
+
+    from pytest_jsbench.plugin.options.settings import Settings
+    from pytest_jsbench.plugin.session.plan import Plan
+    from pytest_jsbench.runner.batches.ledger import BatchPart
+
+#: the source of the cases of a run without the suite
+_PROJECT_SOURCE = "own tests"
+_PACKAGES = ("pytest", "jsonschema", "jsonschema-rs", "genai-prices")
+
+
+def start(config: pytest.Config, settings: Settings, plan: Plan) -> tuple[Handover, Resumption | None]:
+    """Make the run's folders and take over an earlier run; a mere listing of the cases writes and reads nothing."""
+    metadata = _describe_run(settings, plan)
+    shared = shared_folder(config)
+    if settings.only_lists:
+        return Handover(metadata=metadata, folder=None, shared=shared, limits=settings.limits), None
+    if settings.limits.max_cost is not None:
+        price_of(metadata)
+    redaction = Redaction.new() if settings.redact else None
+    resumption = _resume(settings, plan, metadata, redaction)
+    batches = _find_batches(resumption, metadata, batch=settings.batch is not None)
+    folder = run_folder(config, settings.output, metadata.run_id)
+    if folder is not None:
+        metadata = dataclasses.replace(metadata, run_id=folder.name)
+        _keep_batches(folder, metadata, batches)
+    recorded = None
+    if resumption is not None and resumption.metadata is not None:
+        metadata = dataclasses.replace(metadata, resumed_from=resumption.metadata.run_id)
+        # kept beside the new records, so that this run can be resumed in its turn
+        recorded = (folder or shared) / journal.RESUMED
+        earlier = dataclasses.replace(resumption.metadata, redacted=settings.redact)
+        journal.write(recorded, earlier, (*resumption.records, *resumption.own))
+    handover = Handover(
+        metadata=metadata,
+        folder=folder,
+        shared=shared,
+        limits=settings.limits,
+        recorded=recorded,
+        redaction=redaction,
+    )
+    return handover, resumption
+
+
+def _resume(settings: Settings, plan: Plan, metadata: RunMetadata, redaction: Redaction | None) -> Resumption | None:
+    if settings.resume is None:
+        return None
+    keys = plan.keys if settings.targets.suite else ()
+    load, template = plan.selected.dataset.case, plan.template.render
+    return resume(settings.resume, metadata, keys, load=load, template=template, redaction=redaction)
+
+
+def _find_batches(resumption: Resumption | None, metadata: RunMetadata, *, batch: bool) -> tuple[BatchPart, ...]:
+    """The batches that the earlier run has handed in."""
+    if resumption is None or not (resumption.folder / journal.BATCHES).exists():
+        return ()
+    from pytest_jsbench.runner.batches.ledger import take_over
+
+    return take_over(resumption.folder, metadata, batch=batch)
+
+
+def _keep_batches(folder: Path, metadata: RunMetadata, batches: tuple[BatchPart, ...]) -> None:
+    """Write the earlier run's batches down before anything else of this run: from now on this run is the newest."""
+    if batches:
+        from pytest_jsbench.runner.batches.ledger import BatchFile
+
+        BatchFile(folder / journal.BATCHES, metadata, batches)
+
+
+def _describe_run(settings: Settings, plan: Plan) -> RunMetadata:
+    """All that the answers of this run depend on."""
+    info = _describe_engine(settings, plan)
+    now = datetime.now(UTC)
+    return RunMetadata(
+        run_id=safe_name(f"{now:%Y%m%dT%H%M%SZ}-{safe_name(info.engine)}-{safe_name(info.model)}"),
+        uuid=str(uuid4()),
+        started_at=now.isoformat(timespec="seconds"),
+        engine=info.engine,
+        model=info.model,
+        response_format=info.response_format.value,
+        streaming=info.streaming and settings.batch is None,
+        provider=info.provider,
+        details=info.details,
+        params=dataclasses.asdict(sampled(plan.factory, settings.engine, plan.params)),
+        asked_params=dataclasses.asdict(plan.params),
+        prompt=plan.template.name,
+        prompt_digest=plan.template.digest,
+        shots=settings.shots,
+        adapt=settings.adapt,
+        redacted=settings.redact,
+        repeats=settings.repeats,
+        concurrency=plan.concurrency,
+        dataset=_describe_dataset(settings, plan),
+        classifiers=[classifier.name for classifier in plan.classifiers],
+        policy=_builtins(dataclasses.asdict(settings.policy)),
+        versions={**_versions(), "python": platform.python_version()},
+        host={"system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count()},
+    )
+
+
+def _describe_engine(settings: Settings, plan: Plan) -> EngineInfo:
+    """Who the engine will be; listing the cases does not need it, and leaves open what cannot be found out."""
+    engine = settings.engine
+    try:
+        return describe(plan.factory, engine)
+    except EngineError:
+        if not settings.only_lists:
+            raise
+        response_format = engine.response_format or ResponseFormat.JSON_SCHEMA
+        return EngineInfo(
+            engine=engine.name, model=engine.model or "default", response_format=response_format, streaming=True
+        )
+
+
+def _describe_dataset(settings: Settings, plan: Plan) -> dict[str, Any]:
+    if not settings.targets.suite:  # the cases are whatever the project's tests ask
+        return {"source": _PROJECT_SOURCE, "cases": 0}
+    keys = plan.selected.dataset.keys()  # of all shards
+    return {
+        **settings.selection.to_dict(),
+        "revision": revision_of(settings.selection.source),
+        "cases": len(keys),
+        "cases_digest": digest([str(key) for key in keys]),
+        "shard": None if settings.shard is None else str(settings.shard),
+    }
+
+
+def _builtins(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def _versions() -> dict[str, str]:
+    versions = {"pytest-jsbench": __version__}
+    for package in _PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "unknown"
+    return versions

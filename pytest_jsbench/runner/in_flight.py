@@ -1,0 +1,63 @@
+"""Calls in flight: made by threads of their own, ahead of who needs their results."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class CallsInFlight(Generic[T]):
+    """
+    So many calls at once, each known by a key until its result is taken.
+
+    Who runs the cases makes it, and calls its methods from one thread; the calls run in its own threads, as many as
+    may be in flight. After `stop` no call begins. The threads do not keep the interpreter alive, so that after Ctrl-C
+    nobody waits for the calls that are under way.
+    """
+
+    def __init__(self, concurrency: int) -> None:
+        self._queue: queue.SimpleQueue[tuple[Future[T], Callable[[], T]]] = queue.SimpleQueue()
+        self._futures: dict[Hashable, Future[T]] = {}
+        self.stopped = False
+        for number in range(concurrency):
+            threading.Thread(target=self._work, name=f"jsbench-{number}", daemon=True).start()
+
+    def __len__(self) -> int:
+        """How many calls are queued, under way, or wait for their result to be taken."""
+        return len(self._futures)
+
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether there is a call of this key."""
+        return key in self._futures
+
+    def add(self, key: Hashable, call: Callable[[], T]) -> None:
+        """Make this call when a thread is free."""
+        future = self._futures[key] = Future()
+        self._queue.put((future, call))
+
+    def take(self, key: Hashable) -> T:
+        """Wait for the result of this key's call; what the call raised is raised here."""
+        return self._futures.pop(key).result()
+
+    def drop(self, key: Hashable) -> None:
+        """Nobody will take the result of this key's call, if there is one."""
+        self._futures.pop(key, None)
+
+    def stop(self) -> None:
+        """Begin no more calls; those under way are left to themselves."""
+        self.stopped = True
+
+    def _work(self) -> None:
+        while True:
+            future, call = self._queue.get()
+            if self.stopped or not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(call())
+            except BaseException as error:  # noqa: BLE001  belongs to whoever waits for the result
+                future.set_exception(error)
