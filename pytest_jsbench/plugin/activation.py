@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def activate(config: pytest.Config) -> None:
-    """Make this process ready for the run; pytest.UsageError where the user's input does not allow it."""
+    """Make this process ready for the run; pytest.UsageError, with its cause, where the input does not allow it."""
     try:
         context, resumption = _make_context(config)
         config.stash[RUN_CONTEXT] = context
@@ -34,7 +34,7 @@ def activate(config: pytest.Config) -> None:
         if context.worker is None:
             _register_controller(config, context, worker, resumption)
     except JSBenchError as error:
-        raise pytest.UsageError(str(error)) from None
+        raise pytest.UsageError(str(error)) from error
 
 
 def _make_context(config: pytest.Config) -> tuple[RunContext, Resumption | None]:

@@ -115,4 +115,4 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError as error:
         message = f"cannot read {path}: {error}"
-        raise JSBenchError(message) from error
+        raise JSBenchError(message, where=path) from error

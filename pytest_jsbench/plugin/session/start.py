@@ -58,19 +58,18 @@ def start(config: pytest.Config, settings: Settings, plan: Plan) -> tuple[Handov
     recorded = None
     if resumption is not None and resumption.metadata is not None:
         metadata = dataclasses.replace(metadata, resumed_from=resumption.metadata.run_id)
-        # kept beside the new records, so that this run can be resumed in its turn
-        recorded = (folder or shared) / journal.RESUMED
-        earlier = dataclasses.replace(resumption.metadata, redacted=settings.redact)
-        journal.write(recorded, earlier, (*resumption.records, *resumption.own))
-    handover = Handover(
-        metadata=metadata,
-        folder=folder,
-        shared=shared,
-        limits=settings.limits,
-        recorded=recorded,
-        redaction=redaction,
+        recorded = _keep_records(folder or shared, resumption, redacted=settings.redact)
+    return (
+        Handover(
+            metadata=metadata,
+            folder=folder,
+            shared=shared,
+            limits=settings.limits,
+            recorded=recorded,
+            redaction=redaction,
+        ),
+        resumption,
     )
-    return handover, resumption
 
 
 def _resume(settings: Settings, plan: Plan, metadata: RunMetadata, redaction: Redaction | None) -> Resumption | None:
@@ -96,6 +95,14 @@ def _keep_batches(folder: Path, metadata: RunMetadata, batches: tuple[BatchPart,
         from pytest_jsbench.runner.batches.ledger import BatchFile
 
         BatchFile(folder / journal.BATCHES, metadata, batches)
+
+
+def _keep_records(folder: Path, resumption: Resumption, *, redacted: bool) -> Path:
+    """Write the earlier run's records beside the new ones, so that this run can be resumed in its turn."""
+    assert resumption.metadata is not None
+    earlier = dataclasses.replace(resumption.metadata, redacted=redacted)
+    journal.write(folder / journal.RESUMED, earlier, (*resumption.records, *resumption.own))
+    return folder / journal.RESUMED
 
 
 def _describe_run(settings: Settings, plan: Plan) -> RunMetadata:
