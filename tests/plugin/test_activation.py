@@ -110,7 +110,7 @@ def test_a_classifier_that_breaks_is_named_and_no_gate_forgives_it(three: Bench)
 
 
 @pytest.mark.parametrize("bench", ["plain"], indirect=True)
-def test_answers_to_a_projects_own_tests_have_codes_too(three: Bench) -> None:
+def test_answers_to_a_projects_tests_have_codes_too(three: Bench) -> None:
     three.write({"test_own.py": OWN_TESTS})
 
     result = run_own(three)

@@ -108,7 +108,7 @@ def test_what_cannot_be_asked_is_refused_before_anything_runs(labelled: Bench) -
     result.stderr.fnmatch_lines(["ERROR: --jsbench-instances brings schemas of its own: leave out --jsbench-dataset"])
 
 
-def test_own_tests_are_skipped_where_no_model_is_called(labelled: Bench) -> None:
+def test_project_tests_are_skipped_where_no_model_is_called(labelled: Bench) -> None:
     labelled.write({"test_one.py": "def test_it(jsbench): raise AssertionError"})
 
     result = run(labelled, "test_one.py", "-rs")

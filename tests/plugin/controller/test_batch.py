@@ -172,7 +172,7 @@ def test_no_file_of_a_batch_holds_the_key(bench: Bench, server: OpenAIServer) ->
     assert [path.name for path in files if KEY.encode() in path.read_bytes()] == []
 
 
-def test_a_projects_own_tests_still_call(plain: Bench, server: OpenAIServer) -> None:
+def test_a_projects_tests_still_call(plain: Bench, server: OpenAIServer) -> None:
     add_cases(plain, server, a='{"n": 1}')
     plain.write({"test_own.py": f"import pytest\n\n@pytest.mark.jsbench(schema={NUMBER})\n{OWN}"})
 

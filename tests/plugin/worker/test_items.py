@@ -85,7 +85,7 @@ def test_last_failed_runs_the_failed_cases_again(counted: Bench) -> None:
     assert calls(counted) == ["bad::bad_d", "bad::bad_e"]
 
 
-def test_a_projects_own_tests_run_once_where_a_path_names_them(counted: Bench) -> None:
+def test_a_projects_tests_run_once_where_a_path_names_them(counted: Bench) -> None:
     counted.write(
         {"tests/test_own.py": "def test_own():\n    with open('own.log', 'a') as log:\n        log.write('x')\n"}
     )

@@ -1,4 +1,4 @@
-"""A project's own tests share what holds for a whole run: its limits, its resumption, its gates."""
+"""The project's tests share what holds for a whole run: its limits, its resumption, its gates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
 from tests.plugin.test_limits import PRICED
-from tests.plugin.test_own_tests import run_one
+from tests.plugin.worker.test_project_tests import run_one
 
 #: about as long as the priced engine says that a prompt is
 LONG = "count " * 150
@@ -104,7 +104,7 @@ def test_own_attempts_are_taken_over_where_they_ask_the_same(bench: Bench) -> No
     assert not (second / "records.resumed.jsonl").exists()
 
 
-def test_a_gate_and_a_baseline_may_be_of_own_tests(plain: Bench) -> None:
+def test_a_gate_and_a_baseline_may_be_of_project_tests(plain: Bench) -> None:
     code = (
         "mark = pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
         "@mark\ndef test_good(jsbench): jsbench.generate(text='{\"n\": 1}')\n"

@@ -135,7 +135,7 @@ def test_the_marker_s_schema_file_is_read_as_a_dataset_s_schema_is(bench: Bench)
     result.stdout.fnmatch_lines("E * the schema *twice.json is not JSON: an object has the key 'type' twice*")
 
 
-def test_own_tests_are_judged_recorded_and_counted_like_any_case(project: Bench) -> None:
+def test_project_tests_are_judged_recorded_and_counted_like_any_case(project: Bench) -> None:
     result = run(project, "tests", "--jsbench-output=out", "--junitxml=junit.xml", "-v")
 
     result.assert_outcomes(passed=5, failed=4)
