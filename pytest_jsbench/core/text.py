@@ -10,10 +10,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 #: characters of a message that reach a report
 LONGEST = 300
+#: levels of a JSON value that is written with a line for each of its parts
+_DEEPEST_INDENTED = 50
 
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 #: letters, marks and symbols that no font draws
@@ -78,9 +80,24 @@ def described(error: BaseException, limit: int = LONGEST) -> str:
 
 
 def json_text(value: object, *, indent: int | None = None) -> str:
-    """The value as JSON that can be shown: the invisible, and commands, stand in it as JSON's own escapes."""
-    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    """
+    The value as JSON that can be shown: the invisible, and commands, stand in it as JSON's own escapes.
+
+    It is on one line where it nests deeper than anyone reads: the indentation of each level would make it far longer.
+    """
+    text = json.dumps(value, indent=None if _nests_deeper(value, _DEEPEST_INDENTED) else indent, ensure_ascii=False)
     return _COMMAND.sub("#\\\\u0023", _visible(text, _json_code, "\n"))
+
+
+def _nests_deeper(value: object, levels: int) -> bool:
+    level = [value]
+    for _ in range(levels):
+        level = [part for whole in level for part in _parts(whole) if isinstance(part, dict | list)]
+    return bool(level)
+
+
+def _parts(value: object) -> Iterable[object]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _visible(text: str, code: Callable[[int], str], kept: str) -> str:

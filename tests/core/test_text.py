@@ -109,3 +109,11 @@ def test_names_are_cut_where_they_are_alike() -> None:
     assert distinct(["short", "exclusiveMaximum"], 11) == ["short", "exclusiveM…"]
     assert distinct(["exclusiveMaximum", "exclusiveMinimum"], 11) == ["exclu…ximum", "exclu…nimum"]
     assert distinct(["\x1b", "\\x1b"], 11) == ["\\x1b~1", "\\x1b~2"]
+
+
+def test_json_that_nests_too_deep_to_be_read_is_on_one_line() -> None:
+    def nested(levels: int) -> object:
+        return [nested(levels - 1)] if levels else "x"
+
+    assert json_text(nested(40), indent=2).count("\n") == 80
+    assert json_text(nested(60), indent=2) == "[" * 60 + '"x"' + "]" * 60
