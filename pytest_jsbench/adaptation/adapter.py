@@ -36,7 +36,7 @@ def adapt_within(schema: Schema, subset: str, mode: Mode, *, seconds: float = SE
 
 def adapted_json(schema: Schema, subset: str, mode: Mode) -> dict[str, Any]:
     """What adapting comes to, as JSON: done in the child."""
-    from pytest_jsbench.adaptation.adapting import adapt
+    from pytest_jsbench.adaptation.narrowing import adapt
     from pytest_jsbench.adaptation.subsets import SUBSETS
 
     return asdict(adapt(schema, SUBSETS[subset], mode))

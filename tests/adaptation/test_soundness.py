@@ -18,7 +18,7 @@ from jsonschema_rs import (
 )
 
 from pytest_jsbench.adaptation import Adapted, Inexpressible, Mode
-from pytest_jsbench.adaptation.adapting import adapt
+from pytest_jsbench.adaptation.narrowing import adapt
 from pytest_jsbench.adaptation.subsets import SUBSETS, Subset
 from pytest_jsbench.schemas.walking import NAMED
 from tests.verdicts.data import labelled, needs_labels, needs_suite, suite

@@ -7,7 +7,7 @@ import pytest
 from jsonschema_rs import Draft202012Validator
 
 from pytest_jsbench.adaptation import Adapted, Change, Inexpressible
-from pytest_jsbench.adaptation.adapting import adapt
+from pytest_jsbench.adaptation.narrowing import adapt
 from pytest_jsbench.adaptation.subsets import ANTHROPIC, GEMINI, OPENAI, SUBSETS, Subset
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
