@@ -1,4 +1,4 @@
-"""How each case ended, in few words: what two runs are compared by."""
+"""The outcomes of a run's cases, and the comparison of two runs by them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PASSED = "passed"
 MISSING = "missing"
-#: they say nothing about the model
+#: outcomes that say nothing about the model
 UNDECIDED = frozenset({MISSING, FailureType.API_ERROR.value, FailureType.UNJUDGED.value})
 _ENDS = frozenset({PASSED, MISSING, *FailureType})
 _DIGEST = 12
@@ -26,7 +26,7 @@ _DIGEST = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseOutcome:
-    """One case's attempts, in order: each `passed`, `missing` or a failure type."""
+    """The outcomes of one case's attempts, in order: each `passed`, `missing` or a failure type."""
 
     #: the first hex digits of the schema's digest; empty where no attempt was recorded
     schema: str
@@ -49,11 +49,11 @@ class CaseOutcome:
 
     @property
     def flaky(self) -> bool:
-        """Whether it passed at times, and at times did not."""
+        """Whether some attempts passed and some failed."""
         return 0 < self.passes < len(self.decided)
 
     def first(self, count: int) -> CaseOutcome:
-        """The case as it ended after so many attempts."""
+        """The outcome of the first `count` attempts alone."""
         return CaseOutcome(schema=self.schema, attempts=self.attempts[:count])
 
     def to_dict(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class CaseOutcome:
 
     @classmethod
     def from_dict(cls, data: Any) -> CaseOutcome:
-        """The inverse of `to_dict`; RecordError where it is none."""
+        """The inverse of `to_dict`; RecordError where the data are no outcome."""
         attempts = data.get("attempts") if isinstance(data, Mapping) else None
         schema = data.get("schema", "") if isinstance(data, Mapping) else None
         if not isinstance(schema, str) or not isinstance(attempts, list) or not attempts:
@@ -71,12 +71,12 @@ class CaseOutcome:
         if unknown := [end for end in attempts if not isinstance(end, str) or end not in _ENDS]:
             end = printable(repr(unknown[0]), 40)
             message = f"an attempt cannot end in {end}; expected passed, missing or a failure type"
-            raise RecordError(message)
+            raise RecordError(message, found=unknown[0], expected=sorted(_ENDS))
         return cls(schema=schema, attempts=tuple(attempts))
 
 
 def outcomes(planned: Iterable[CaseKey], records: Iterable[Record]) -> dict[CaseKey, CaseOutcome]:
-    """How each case ended, in the order of the plan; cases whose own schema is broken are left out."""
+    """The outcome of each case, in the order of the plan, without the cases with a broken schema."""
     plan = Counter(planned)
     by_case: dict[CaseKey, list[Record]] = {key: [] for key in plan}
     for record in records:
@@ -95,13 +95,13 @@ def _outcome(records: list[Record], *, planned: int) -> CaseOutcome:
     return CaseOutcome(schema=schema, attempts=(*ends, *[MISSING] * (planned - len(ends))))
 
 
-#: below it, a difference is called real
+#: the p-value below which a difference is called real
 SIGNIFICANCE = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What became of the cases that two runs share; a case passes when all its attempts do."""
+    """The cases of two runs, compared; a case passes when all its attempts do."""
 
     #: over the cases that both runs decided
     difference: PairedDifference
@@ -109,24 +109,24 @@ class Comparison:
     worst: PairedDifference
     newly_failing: tuple[CaseKey, ...]
     newly_passing: tuple[CaseKey, ...]
-    #: cases in both runs of which one or the other says nothing about the model
+    #: cases in both runs that one of them did not decide
     undecided: tuple[CaseKey, ...]
-    #: cases of one name whose schemas are not the same
+    #: cases with one name and different schemas
     changed: tuple[CaseKey, ...]
     #: cases in the first run alone, and in the second alone
     first_alone: int
     second_alone: int
-    #: cases that one run asked more often than the other; they are compared by the first attempts, as many as both made
+    #: cases with more attempts in one run than in the other; they are compared by as many first attempts as both have
     shortened: int
 
     @property
     def real(self) -> bool:
-        """Whether chance alone would rarely do it."""
+        """Whether the difference is significant."""
         return self.difference.p_value < SIGNIFICANCE
 
     @property
     def sentence(self) -> str:
-        """What a reader should take away, in one plain sentence."""
+        """The result in one sentence for people."""
         found = self.difference
         if found.value is None:
             return "no case was decided in both runs: nothing can be compared"
@@ -159,7 +159,7 @@ class Comparison:
 
 
 def conclusion(found: PairedDifference, p_value: float) -> str:
-    """Whether it is more than chance, by the exact test; and why, where the interval alone would say otherwise."""
+    """Whether a difference is significant by the exact test; and why, where the interval suggests the opposite."""
     real = p_value < SIGNIFICANCE
     said = "a real difference" if real else "not distinguishable from no change"
     zero = found.ci_low is None or found.ci_high is None or found.ci_low <= 0 <= found.ci_high
@@ -168,7 +168,7 @@ def conclusion(found: PairedDifference, p_value: float) -> str:
 
 
 def compare(first: Mapping[CaseKey, CaseOutcome], second: Mapping[CaseKey, CaseOutcome]) -> Comparison:
-    """What changed from the first run to the second, over the cases of both, by as many attempts as both made."""
+    """The comparison of a second run with a first, over the cases and as many attempts as both have."""
     shared = [key for key in second if key in first]
     changed = tuple(key for key in shared if _differ(first[key], second[key]))
     pairs = {key: _as_many(first[key], second[key]) for key in shared if key not in set(changed)}
@@ -197,7 +197,7 @@ def _as_many(first: CaseOutcome, second: CaseOutcome) -> tuple[CaseOutcome, Case
 
 
 def _undecided(outcome: CaseOutcome) -> bool:
-    """Whether no one can say if the case passed: no attempt failed, and one of them says nothing."""
+    """Whether it is unknown if the case passed: no attempt failed, and at least one was not decided."""
     return not outcome.passed and all(end in UNDECIDED for end in outcome.attempts if end != "passed")
 
 

@@ -30,7 +30,7 @@ _EXPRESSION = re.compile(r"\s*([^\s<>=]+)\s*(>=|<=|==|>|<)\s*([^\s<>=]+)\s*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """A condition on one figure: `Github_easy.pass_rate.ci_low>=0.85`."""
+    """A condition on one metric: `Github_easy.pass_rate.ci_low>=0.85`."""
 
     name: MetricName
     sign: str
@@ -38,16 +38,16 @@ class Gate:
 
     @property
     def text(self) -> str:
-        """The condition as it is written."""
+        """The condition as a user writes it."""
         return f"{self.name.text}{self.sign}{self.value:.12g}"
 
     @classmethod
     def parse(cls, text: str) -> Gate:
-        """Read `METRIC OP VALUE`; GateError says what else was found."""
+        """Read `METRIC OP VALUE`; GateError where the text is something else."""
         found = _EXPRESSION.fullmatch(text)
         if found is None:
             message = f"expected METRIC OP VALUE, such as pass_rate>=0.9 or ttft_p95<=2, found {text!r}"
-            raise GateError(message)
+            raise GateError(message, found=text, expected="METRIC OP VALUE")
         name, sign, number = MetricName.parse(found.group(1)), found.group(2), found.group(3)
         try:
             value = float(number)
@@ -55,10 +55,10 @@ class Gate:
             value = math.nan
         if not math.isfinite(value):
             message = f"{text!r}: expected a number after {sign}, found {number!r}"
-            raise GateError(message)
+            raise GateError(message, found=number, expected="a number", where=text)
         if name.is_rate and not -1 <= value <= 1:
             message = f"{text!r}: {name.metric} is a rate from 0 to 1, found {number}"
-            raise GateError(message)
+            raise GateError(message, found=value, expected="a rate from 0 to 1", where=text)
         return cls(name=name, sign=sign, value=value)
 
     @classmethod
@@ -69,12 +69,12 @@ class Gate:
 
     @classmethod
     def most_regression(cls, text: str) -> Gate:
-        """The gate on how much fewer of the baseline's cases may pass; GateError where the text is no rate."""
+        """The gate on the drop of the pass rate below the baseline's; GateError where the text is no rate."""
         rate = _rate(text, f"a regression is a number from 0 to 1, such as 0.02; found {text!r}")
         return cls(name=MetricName.parse("baseline.difference"), sign=">=", value=-rate)
 
     def check_task(self, tasks: Iterable[str]) -> None:
-        """GateError where the gate is on a task that is none of these."""
+        """GateError where the gate names a task that is none of these."""
         self.name.check_task(tasks)
 
 
@@ -84,26 +84,26 @@ def _rate(text: str, message: str) -> float:
     except ValueError:
         rate = -1.0
     if not 0 <= rate <= 1:
-        raise GateError(message)
+        raise GateError(message, found=text, expected="a number from 0 to 1")
     return rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateResult:
-    """Whether a gate is met, and the line that says so."""
+    """Whether a gate is met, and a line for people that says so."""
 
     gate: Gate
     met: bool
     message: str
-    #: whether it is not met for want of what is missing alone
+    #: whether it is not met only because attempts are missing
     undecided: bool = False
 
 
 def check(gate: Gate, summary: Summary, comparison: Comparison | None = None) -> GateResult:
     """
-    Hold a summary against a gate; what was not measured is never met.
+    Check a gate against a summary; a metric that was not measured meets no gate.
 
-    A run in which calls broke or attempts are missing meets it only if it would whatever those had said.
+    A run with failed calls or missing attempts meets a gate only if it does whatever their outcomes had been.
     """
     found = figure(gate.name, summary, comparison)
     condition = f"gate {gate.sign} {gate.value:g}"
@@ -123,7 +123,7 @@ def check(gate: Gate, summary: Summary, comparison: Comparison | None = None) ->
 
 
 def _ends(gate: Gate, found: Figure) -> tuple[float, ...]:
-    """The ends of the figure's range that speak against the gate."""
+    """The ends of the metric's range that may not meet the gate."""
     low, high = found.low, found.high
     assert low is not None
     assert high is not None
@@ -137,17 +137,17 @@ _MOST_NAMED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a session ended, beside its figures."""
+    """How a session ended, apart from its metrics."""
 
-    #: as it would be without the plugin
+    #: the exit status without the plugin
     exit_status: int = _OK
-    #: tests that failed of an answer, by name, which gates decide about
+    #: names of the tests that failed because of an answer; with gates, the gates decide instead
     answers: tuple[str, ...] = ()
-    #: whatever else failed, one line each, which no gate forgives
+    #: one line for each other failure; it fails the run with gates too
     failures: tuple[str, ...] = ()
-    #: one line each: why it is not the whole of what was to be
+    #: one line for each reason why the run is incomplete
     lacking: tuple[str, ...] = ()
-    #: tests that were not to run, and would have asked
+    #: deselected tests that use an engine
     deselected: int = 0
 
 
@@ -155,8 +155,8 @@ def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVe
     """
     The verdict of a run.
 
-    Gates decide about answers, and about nothing else; without them a test that failed of one fails the run. What is
-    missing makes a run incomplete, unless every gate is met with it.
+    Gates decide about answers and about nothing else; without gates, a test that failed because of an answer fails the
+    run. Missing attempts make a run incomplete, unless every gate is met all the same.
     """
     wrong = [*_unmet(gates, undecided=False), *_wrong(ending, gated=bool(gates))]
     lacking = [*_unmet(gates, undecided=True), *ending.lacking]
@@ -172,7 +172,7 @@ def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVe
 
 
 def _exit_status(ending: Ending, total: Metrics, gates: Sequence[GateResult], *, found: bool) -> int:
-    """pytest's, where the session came to no end of its own; else as what was found has it."""
+    """Pytest's exit status where the session was broken off; else the status of what was found."""
     if ending.exit_status not in {_OK, _FAILED, _NO_TESTS}:
         return ending.exit_status
     if gates:
@@ -183,7 +183,7 @@ def _exit_status(ending: Ending, total: Metrics, gates: Sequence[GateResult], *,
 
 
 def _unmet(gates: Sequence[GateResult], *, undecided: bool) -> Iterator[str]:
-    """The gates that are not met, or those that might be had nothing been missing."""
+    """The gates that are not met; with `undecided` those that missing attempts leave open."""
     names = [result.gate.text for result in gates if not result.met and result.undecided is undecided]
     if not names:
         return

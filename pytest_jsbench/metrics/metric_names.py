@@ -1,4 +1,4 @@
-"""Figures by name: what a gate can be held against, and how much of it is certain."""
+"""The metrics that a gate can name, each with the range that it may have in an incomplete run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _TIMINGS = tuple(f"{time}_{part}" for time in TIMES for part in SPREAD)
 _FAILURES = tuple(f"{group}.{kind}" for group in ("failure_rates", "failure_counts") for kind in COUNTED_FAILURES)
-#: what there is of a run and of each task
+#: the metrics of a run and of each task
 METRICS = frozenset({*RATES, *COUNTS, *_TIMINGS, *_FAILURES, *TOKENS, "cost", "n"})
 _OF_KEYWORD = frozenset({"pass_rate", "failures", "attempts", "decisions", "wrong_decisions"})
 _OF_BASELINE = frozenset({"difference", "p_value", "newly_failing", "newly_passing", "n"})
@@ -30,7 +30,7 @@ _NEVER = float("inf")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A number, and the least and the most that it could be, had every attempt said something."""
+    """A metric's value, and its least and greatest possible value if every attempt had been decided."""
 
     #: None where nothing was measured
     value: float | None
@@ -41,17 +41,17 @@ class Figure:
 
     @property
     def certain(self) -> bool:
-        """Whether no attempt is missing that could change it."""
+        """Whether no missing or failed attempt could change it."""
         return self.low == self.high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricName:
-    """The name of a figure, taken apart: `Github_easy.failure_rates.truncated.ci_high`."""
+    """The name of a metric in its parts: `Github_easy.failure_rates.truncated.ci_high`."""
 
     text: str
     metric: str
-    #: None: the figure itself
+    #: None: the value itself
     bound: str | None = None
     task: str | None = None
     keyword: str | None = None
@@ -59,7 +59,7 @@ class MetricName:
 
     @classmethod
     def parse(cls, text: str) -> MetricName:
-        """Read a name; GateError offers the nearest one where there is none of it."""
+        """Read a name; GateError offers the nearest where there is no such metric."""
         found = _BOUND.search(text)
         bound = found and found.group(1)
         path = text[: found.start()] if found else text
@@ -74,10 +74,10 @@ class MetricName:
             prefix = path.removesuffix(metric).removesuffix(".")
             name = cls(text=text, metric=metric, bound=bound, task=prefix.removeprefix("tasks.") or None)
         else:
-            raise GateError(_unknown(text.rpartition(".")[2] if "." in text else text, METRICS, text, "metric"))
+            raise _unknown(text.rpartition(".")[2] if "." in text else text, METRICS, text, "metric")
         if bound and not name.is_rate:
             message = f"{text!r}: only a rate has an interval, and {name.metric} is none"
-            raise GateError(message)
+            raise GateError(message, found=name.metric, where=text)
         return name
 
     @property
@@ -92,7 +92,7 @@ class MetricName:
 
 
 def _tail(path: str, metrics: frozenset[str]) -> str:
-    """The metric that the path ends in; empty where it ends in none."""
+    """The metric at the end of the path; empty where there is none."""
     parts = path.split(".")
     for count in (2, 1):
         if (tail := ".".join(parts[-count:])) in metrics:
@@ -102,18 +102,19 @@ def _tail(path: str, metrics: frozenset[str]) -> str:
 
 def _known(name: str, names: frozenset[str], text: str, kind: str) -> str:
     if name not in names:
-        raise GateError(_unknown(name, names, text, kind))
+        raise _unknown(name, names, text, kind)
     return name
 
 
-def _unknown(name: str, names: frozenset[str], text: str, kind: str) -> str:
+def _unknown(name: str, names: frozenset[str], text: str, kind: str) -> GateError:
     close = difflib.get_close_matches(name, sorted(names), n=1)
     offer = f"did you mean '{close[0]}'?" if close else f"expected one such as {', '.join(sorted(names)[:4])}"
-    return f"{text!r}: no {kind} {name!r}: {offer}"
+    message = f"{text!r}: no {kind} {name!r}: {offer}"
+    return GateError(message, found=name, expected=sorted(names), where=text)
 
 
 def figure(name: MetricName, summary: Summary, comparison: Comparison | None = None) -> Figure:
-    """The figure of that name."""
+    """The metric of that name, with its range."""
     if name.baseline:
         return _of_baseline(name, comparison)
     if name.keyword is not None:
@@ -147,7 +148,7 @@ def _of_metrics(name: MetricName, metrics: Metrics) -> Figure:
 
 
 def _rate(name: MetricName, metric: str, metrics: Metrics) -> Figure:
-    """A rate with its range: the broken and unjudged attempts all for the worse, and all for the better."""
+    """A rate with its range: from all failed and unjudged attempts counted as failures to all as successes."""
     rate: Proportion = getattr(metrics, metric)
     errors, unknown = metrics.errors, metrics.errors + metrics.unjudged
     if metric == "error_rate":
@@ -167,13 +168,13 @@ def _failure_rate(name: MetricName, kind: FailureType, metrics: Metrics) -> Figu
 
 
 def _undecided(kind: FailureType, metrics: Metrics) -> int:
-    """Attempts that might have ended so, and said nothing instead."""
+    """Attempts that were not decided, and might have ended with this failure type."""
     exact = kind in {FailureType.API_ERROR, FailureType.UNJUDGED}
     return 0 if exact else metrics.errors + metrics.unjudged
 
 
 def _range(name: MetricName, rate: Proportion, *, more: int = 0, unseen: int = 0) -> Figure:
-    """`more` attempts of those counted may yet be successes; `unseen` ones are not even counted."""
+    """The range where `more` of the counted attempts may be successes, and `unseen` ones are not counted yet."""
     n = rate.n + unseen
     if rate.value is None:
         return _nothing("nothing judged")
@@ -187,7 +188,7 @@ def _range(name: MetricName, rate: Proportion, *, more: int = 0, unseen: int = 0
 
 
 def _time(spread: Distribution, part: str, errors: int) -> Figure:
-    """A broken call could have been as quick or as slow as any."""
+    """A time with its range: a failed call could have taken any time."""
     value: float | None = getattr(spread, part)
     if part == "count":
         return _count(spread.count, more=errors)
@@ -198,7 +199,7 @@ def _time(spread: Distribution, part: str, errors: int) -> Figure:
 
 
 def _sum(value: float | None, *, complete: bool) -> Figure:
-    """A sum over the attempts that reported it; the others may have taken any amount."""
+    """A sum with its range: an attempt that reported nothing may have used any amount."""
     if value is None:
         return _nothing("nothing reported")
     return Figure(value=value, low=value, high=value if complete else _NEVER, shown=f"{value:.6g}")
@@ -216,7 +217,7 @@ def _of_keyword(name: MetricName, metrics: KeywordMetrics | None, total: Metrics
     if metrics is None or metrics.pass_rate.n == 0 or total.judged == 0:
         return _nothing("nothing judged")
     if name.metric == "pass_rate":
-        # a broken call is among the attempts already; one that never ran may have been of any case
+        # a failed call is counted already; a missing attempt may be of any case
         return _range(name, metrics.pass_rate, more=total.failed + total.unjudged, unseen=total.missing)
     if name.metric == "decisions":
         return _count(metrics.wrong_decisions.n)

@@ -1,4 +1,4 @@
-"""Metrics: the figures of some attempts. Every formula is in docs/metrics.md."""
+"""The metrics of a set of attempts. Each formula is in docs/metrics.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_jsbench.metrics.statistics import Distribution, Proportion, proporti
 from pytest_jsbench.runs.records import MissingReason
 from pytest_jsbench.verdicts import FailureType, Note
 
-#: the failure types that can be held against an attempt; a broken schema excludes its case instead
+#: the failure types that count as failures; a case with a broken schema is excluded instead
 COUNTED_FAILURES = tuple(kind for kind in FailureType if kind is not FailureType.INVALID_SCHEMA)
 
 #: the proportions among the metrics
@@ -50,7 +50,7 @@ TOKENS = ("input_tokens", "output_tokens", "total_tokens", "cached_tokens", "rea
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """Sums over the attempts that reported them; None where none did."""
+    """Sums over the attempts that reported tokens; None where none did."""
 
     input_tokens: int | None
     output_tokens: int | None
@@ -69,17 +69,17 @@ class Tokens:
 class Metrics:
     """The metrics of a set of attempts: one task's, or a whole run's."""
 
-    #: attempts that were to be made, less those whose own schema is broken
+    #: planned attempts, without those with a broken schema
     planned: int
-    #: attempts whose case's own schema is broken
+    #: attempts with a broken schema
     excluded: int
     completions: int
     declined: int
-    #: calls that broke
+    #: calls that failed
     failed: int
     #: planned, and without a record
     missing: int
-    #: of these, those of which it is known why
+    #: of these, those with a known reason
     missing_reasons: Mapping[MissingReason, int]
     unjudged: int
     disputed: int
@@ -91,24 +91,24 @@ class Metrics:
     pass_at_k: Proportion
     pass_hat_k: Proportion
     failure_counts: Mapping[FailureType, int]
-    #: attempts by the codes that the project's own classifiers gave them, most first; only codes that occurred
+    #: attempts by the codes that classifiers gave them, most frequent first
     code_counts: Mapping[str, int]
-    #: what was seen on the way to verdicts and did not decide them
+    #: notes of the judge, which decide no verdict
     note_counts: Mapping[Note, int]
-    #: failed tries before the outcomes
+    #: calls that failed and were made again
     retries: int
-    #: broken calls, by whose fault they were
+    #: failed calls, by the kind of fault
     fault_counts: Mapping[FaultKind, int]
-    #: valid labelled answers that the grammar rejects, of those it was asked about
+    #: valid labelled answers that the grammar rejects / those it decided on
     over_constraint: Proportion
-    #: invalid labelled answers that the grammar accepts, of those it was asked about
+    #: invalid labelled answers that the grammar accepts / those it decided on
     under_constraint: Proportion
     ttft: Distribution
     tpot: Distribution
     tgt: Distribution
     gct: Distribution
     grammar_compilation: Distribution
-    #: from being planned to being sent
+    #: seconds from when an attempt is queued to when it is sent
     queue: Distribution
     tokens: Tokens
     #: US dollars, over the attempts whose cost is known; None where none is
@@ -123,7 +123,7 @@ class Metrics:
 
     @property
     def errors(self) -> int:
-        """Attempts that say nothing about the model: broken calls and missing ones."""
+        """Attempts that say nothing about the model: failed calls and missing attempts."""
         return self.failed + self.missing
 
     @property

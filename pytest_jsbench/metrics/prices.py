@@ -1,4 +1,4 @@
-"""What calls cost, by the price tables that genai-prices maintains; offline, and never a guess."""
+"""The cost of calls, by the price tables of genai-prices; offline, and unknown where there is no price."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.runs.records import AnsweredBy, Run, RunMetadata
 
-#: what an answer with some usage costs, in US dollars; None where that is not known
+#: gives the cost of a usage in US dollars; None where it is not known
 Price = Callable[[Usage], float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """What each attempt of a run cost, in US dollars, as far as that is known."""
+    """The known costs of a run's attempts, in US dollars."""
 
-    #: by case and repeat; an attempt of unknown cost is not in it
+    #: by case and repeat, without attempts of unknown cost
     attempts: Mapping[tuple[CaseKey, int], float] = field(default_factory=dict)
-    #: why there are none though a provider was paid; empty otherwise
+    #: why no cost is known though a provider was called; empty otherwise
     problem: str = ""
 
 
 def costs(run: Run) -> Costs:
-    """The costs of a run's answers; none where the engine names no provider whose prices are published."""
+    """The costs of a run's answers; none where no provider with published prices was called."""
     ours = run.metadata.engine_asked
     by_whom = ((record, record.answered_by or ours) for record in run.records)
     paid = [(record, who) for record, who in by_whom if who.provider is not None]
@@ -55,17 +55,17 @@ def costs(run: Run) -> Costs:
 
 def price_of(metadata: RunMetadata, who: AnsweredBy | None = None, *, batch: bool = False) -> Price:
     """
-    The price of the run's answers, or of those that somebody else gives it; PriceError where it cannot be said.
+    The price of the run's answers, or of those of another engine; PriceError where it is not known.
 
-    In a provider's batch it is the published price of batches, and the ordinary one where there is none.
+    With `batch` it is the provider's price for batches, or the ordinary price where there is none.
     """
     who = who or metadata.engine_asked
     if who.provider is None:
         message = f"--jsbench-max-cost: calls of engine '{who.engine}' have no published price; leave the limit away"
-        raise PriceError(message)
+        raise PriceError(message, found=who.engine, where="--jsbench-max-cost")
     if importlib.util.find_spec("genai_prices") is None:
         message = "--jsbench-max-cost needs the package genai-prices: pip install genai-prices"
-        raise PriceError(message)
+        raise PriceError(message, expected="genai-prices", where="--jsbench-max-cost")
     try:
         _cost(Usage(input_tokens=1, output_tokens=1), who, metadata.started_at)
     except LookupError:
@@ -73,12 +73,12 @@ def price_of(metadata: RunMetadata, who: AnsweredBy | None = None, *, batch: boo
             f"--jsbench-max-cost: no published price of {who.provider} {who.model}; leave the limit away, "
             "or limit with --jsbench-tpm"
         )
-        raise PriceError(message) from None
+        raise PriceError(message, found=f"{who.provider} {who.model}", where="--jsbench-max-cost") from None
     return lambda usage: _cost(usage, who, metadata.started_at, batch=batch)
 
 
 def _cost(usage: Usage, who: AnsweredBy, started_at: str, *, batch: bool = False) -> float | None:
-    """What one answer cost; None where its usage is not known, LookupError where no price is."""
+    """The cost of one answer; None where its usage is not known, LookupError where it has no price."""
     from genai_prices import Usage as Used
     from genai_prices import calc_price
 
@@ -87,7 +87,7 @@ def _cost(usage: Usage, who: AnsweredBy, started_at: str, *, batch: bool = False
     used = Used(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
-        # part of the input, which a provider's own figures sometimes forget
+        # cached tokens are part of the input; some providers report more of them than input
         cache_read_tokens=min(usage.cached_tokens or 0, usage.input_tokens),
     )
     price = calc_price(

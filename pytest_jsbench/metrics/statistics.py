@@ -1,4 +1,4 @@
-"""Intervals and quantiles: pure numbers, no domain word."""
+"""Intervals, quantiles and tests: statistics of plain numbers."""
 
 from __future__ import annotations
 

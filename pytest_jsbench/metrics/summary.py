@@ -1,4 +1,4 @@
-"""The breakdown by keyword: which of them answers fail, and how answers fare whose schema uses them."""
+"""The summary of a run: its metrics per task, overall and by keyword, from its records and its plan."""
 
 from __future__ import annotations
 
@@ -21,19 +21,18 @@ from pytest_jsbench.verdicts import FailureType, Note
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeywordMetrics:
-    """What became of the attempts that one keyword has to do with."""
+    """The metrics of one keyword of JSON Schema."""
 
-    #: answers that broke it, which counts once for each that it breaks; None where decisions were asked for, which
-    #: do not say of which keyword they are
+    #: violations of it in answers; None for labelled answers, since a decision does not name a keyword
     failures: int | None
     #: wrong decisions / decisions about labelled answers whose schema uses it
     wrong_decisions: Proportion
-    #: passed attempts / attempts whose schema uses it; attempts that never ran are in neither
+    #: passed attempts / attempts whose schema uses it; attempts without a record are in neither
     pass_rate: Proportion
 
     @property
     def faults(self) -> int:
-        """What speaks against the engine: answers that broke it, or wrong decisions."""
+        """Violations of it, or wrong decisions where there are decisions."""
         return self.wrong_decisions.successes if self.failures is None else self.failures
 
     def to_dict(self) -> dict[str, Any]:
@@ -52,7 +51,7 @@ class KeywordMetrics:
 
 
 def by_keyword(records: Iterable[Record]) -> dict[str, KeywordMetrics]:
-    """The breakdown of these records, most failures first; cases whose own schema is broken are left out."""
+    """The metrics of each keyword, most failures first, without the cases with a broken schema."""
     used: dict[CaseKey, frozenset[str]] = {}
     attempts: Counter[CaseKey] = Counter()
     passed: Counter[CaseKey] = Counter()
@@ -96,7 +95,7 @@ class Summary:
     total: Metrics
     #: by keyword, most failures first
     keywords: Mapping[str, KeywordMetrics]
-    #: how each case ended, in the order of the plan
+    #: the outcome of each case, in the order of the plan
     outcomes: Mapping[CaseKey, CaseOutcome]
     #: the attempts on whose answer the two validators disagree
     disputed: tuple[CaseKey, ...]
@@ -105,7 +104,7 @@ class Summary:
 
 
 def summarize(run: Run) -> Summary:
-    """The summary of a run; denominators come from its plan, never from what happened to return."""
+    """The summary of a run; each denominator comes from the plan, never from the number of answers."""
     planned: dict[str, list[CaseKey]] = {}
     for key in run.planned:
         planned.setdefault(key.task, []).append(key)
@@ -196,7 +195,7 @@ def _by_case(records: Iterable[Record]) -> Counter[CaseKey]:
 
 
 def _plan(planned: Sequence[CaseKey], records: Iterable[Record]) -> Counter[CaseKey]:
-    """How many attempts each case was to have, at least those it had; a case whose schema is broken has none."""
+    """The number of attempts planned for each case, at least those it had; none for a case with a broken schema."""
     plan = Counter(planned) | _by_case(records)
     for record in records:
         if record.excluded:
@@ -209,7 +208,7 @@ def _generations(records: Iterable[Record]) -> list[Completion]:
 
 
 def _wrong(records: Iterable[Record], *, valid: bool) -> Proportion:
-    """The wrong decisions about answers of that label, of all that were made about them."""
+    """The wrong decisions about answers with this label / all decisions about them."""
     decisions = [
         decision
         for record in records

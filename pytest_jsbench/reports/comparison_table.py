@@ -1,4 +1,4 @@
-"""What changed from one run to another, as lines for people."""
+"""Comparisons as lines for people: with a baseline, and of several runs side by side."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _changes(comparison: Comparison, source: str) -> Iterator[tuple[str, str]]:
 
 
 def not_compared(comparison: Comparison, *, first: str, second: str) -> Iterator[tuple[str, str]]:
-    """What of the two runs has no part in the comparison."""
+    """The cases of the two runs that are not compared."""
     left_out = {
         "undecided in one run": len(comparison.undecided),
         "whose schema changed": len(comparison.changed),
@@ -69,7 +69,7 @@ _WIDTH_OF_LABELS = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Two evaluations of the same cases, and what became of them."""
+    """Two evaluations, compared case by case."""
 
     first: str
     second: str
@@ -79,22 +79,22 @@ class Pair:
 
     @property
     def real(self) -> bool:
-        """Whether chance alone would rarely do it, as many pairs as there are."""
+        """Whether the difference is significant, given the number of pairs."""
         return self.p_value < SIGNIFICANCE
 
 
 def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None) -> list[str]:
-    """One name each: the given ones, or else each evaluation's own, with its file where two are the same."""
-    own = list(given) if given is not None else [found.label for found in evaluations]
-    count = Counter(own)
+    """A name for each evaluation: the given one, or else its own, with its file where two are the same."""
+    plain = list(given) if given is not None else [found.label for found in evaluations]
+    count = Counter(plain)
     return [
         printable(label if count[label] == 1 else f"{label} ({found.source})", _LONGEST_PLACE)
-        for label, found in zip(own, evaluations, strict=True)
+        for label, found in zip(plain, evaluations, strict=True)
     ]
 
 
 def pairs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Pair]:
-    """Each with each other that says how its cases ended; each with the first where they are many."""
+    """The pairs of evaluations that have outcomes; where they are many, each with the first alone."""
     known = [(name, found.outcomes) for name, found in zip(names, evaluations, strict=True) if found.outcomes]
     chosen = itertools.combinations(known, 2) if len(known) <= _MOST_PAIRED else ((known[0], one) for one in known[1:])
     compared = [(first, second, compare(before, after)) for (first, before), (second, after) in chosen]
@@ -106,7 +106,7 @@ def pairs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Pair]
 
 
 def side_by_side(evaluations: Sequence[Evaluation], names: Sequence[str], *, verbose: bool) -> list[str]:
-    """The table of seed 003 where there are pass rates, or else a row per metric; and what to say of each pair."""
+    """A row per run where all have pass rates, or else a row per metric; then the comparison of each pair."""
     ours = all("pass_rate" in found.figures for found in evaluations)
     alike = len({printable(name, _LONGEST_LABEL) for name in names}) < len(names)
     legend = [f"[{number}] {name}" for number, name in enumerate(names, start=1)]
@@ -148,7 +148,7 @@ def _models(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[str
 
 
 def _grammars(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[str]:
-    """The table of engines whose grammars were asked about labelled answers."""
+    """The table of engines with grammars that decided on labelled answers."""
     rows = [
         [
             printable(name, _LONGEST_LABEL),
@@ -170,7 +170,7 @@ def _grammars(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[s
 
 
 def cost_per_sample(figures: Mapping[str, float | None]) -> float | None:
-    """What fifty answers cost, in US dollars; None where it is not known."""
+    """The cost of fifty answers in US dollars; None where it is not known."""
     cost, priced = figures.get("cost"), figures.get("priced")
     return cost / priced * _SAMPLE if cost is not None and priced else None
 

@@ -39,7 +39,7 @@ _LOWER = frozenset({"error_rate", "over_constraint", "under_constraint"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """How the two files name the run."""
+    """The names of the run in both files."""
 
     developer: str
     model: str
@@ -58,7 +58,7 @@ class Identity:
 
 
 def identify(run: Run, *, developer: str | None = None) -> Identity:
-    """The run's identity, the same each time; the developer is the model's own prefix, or else who is asked."""
+    """The run's identity, the same each time; the developer is the model's prefix, or else the provider."""
     metadata = run.metadata
     before, _, after = metadata.model.rpartition("/")
     named = developer or before or metadata.provider or "unknown"
@@ -76,7 +76,7 @@ def identify(run: Run, *, developer: str | None = None) -> Identity:
 
 
 def _portable(name: str) -> str:
-    """A name that is one folder everywhere."""
+    """The name as one folder name that every file system takes."""
     safe = _UNSAFE.sub("_", name).strip("._")[:100] or "unknown"
     return f"{safe}_" if safe.lower() == "data" else safe
 
@@ -84,7 +84,7 @@ def _portable(name: str) -> str:
 def write(
     folder: Path, run: Run, summary: Summary, *, version: Version = "0.3.0", developer: str | None = None
 ) -> Path:
-    """Write both files below `folder`, and return the aggregate's path; JSBenchError when that cannot be done."""
+    """Write both files below `folder`, and return the aggregate's path; JSBenchError where that fails."""
     identity = identify(run, developer=developer)
     if not any(map(was_made, run.records)):
         raise ExportError("no attempt was made, so there is nothing to export as every_eval_ever")
@@ -93,7 +93,7 @@ def write(
         make_private_folder(aggregate.parent)
     except OSError as error:
         message = f"cannot write {aggregate.parent}: {error.strerror or error}"
-        raise ExportError(message) from error
+        raise ExportError(message, where=aggregate.parent) from error
     samples = _Samples(_rows(run, identity, version))
     write_atomically(aggregate.with_name(f"{identity.name}_samples.jsonl"), samples)
     data = _aggregate(run, summary, identity, samples)
@@ -102,7 +102,7 @@ def write(
 
 
 class _Samples:
-    """The rows as lines, and what the aggregate says of them, known once they have been gone through."""
+    """The rows as lines; after one pass over them, their count and checksum for the aggregate."""
 
     def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
         self._rows = rows
@@ -184,7 +184,7 @@ def _aggregate(run: Run, summary: Summary, identity: Identity, samples: _Samples
 
 
 def _verdict(run: Run) -> dict[str, str]:
-    """What was decided of the run; that project has texts for whatever it does not know."""
+    """The run's verdict as texts, which is how this format holds fields of others."""
     if run.verdict is None:
         return {}
     verdict = run.verdict.to_dict()
@@ -194,7 +194,7 @@ def _verdict(run: Run) -> dict[str, str]:
 
 
 def _figures(summary: Summary) -> dict[str, str]:
-    """All other figures of the run, as texts, which is what this format holds them as."""
+    """All other metrics of the run as texts, which is how this format holds them."""
     figures = summary.total.to_dict()
     keywords = {name: found.to_dict() for name, found in summary.keywords.items()}
     told = {name: json.dumps(value) for name, value in figures.items() if value is not None}
@@ -282,7 +282,7 @@ def _generation(run: Run) -> dict[str, Any]:
 
 
 def was_made(record: Record) -> bool:
-    """Whether there was an attempt: a model was asked, or a grammar about labelled answers."""
+    """Whether the attempt was made: a model was called, or a grammar decided on labelled answers."""
     return record.prompt is not None or isinstance(record.generation, Decided | Declined)
 
 
@@ -313,7 +313,7 @@ def _common(record: Record, *, evaluation_id: str, model_id: str) -> dict[str, A
 
 
 def _as_lists(record: Record) -> dict[str, Any]:
-    """What is a list since 0.3.0. A schema has no one answer, so there is no reference."""
+    """The fields that are lists since 0.3.0; a schema has many right answers, so there is no reference."""
     text = _text(record)
     return {
         "sample_hash": _hash(_asked(record), []),
@@ -335,7 +335,7 @@ def _as_text(record: Record) -> dict[str, Any]:
 
 
 def _asked(record: Record) -> str:
-    """The case itself: its schema, or which one it is."""
+    """The schema of the case, or its digest where the run is redacted."""
     if record.redacted is not None:
         return record.schema_digest or ""
     return json.dumps(record.schema, sort_keys=True, ensure_ascii=False)

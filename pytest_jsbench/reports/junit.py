@@ -1,4 +1,4 @@
-"""What dashboards read of JUnit's XML and pytest does not write: types, whose fault it was, and the run's figures."""
+"""What pytest's JUnit XML lacks for dashboards: failure types, infrastructure faults as errors, the run's metrics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST = 1000
 
 
 def suite_properties(run: Run, summary: Summary, gates: tuple[GateResult, ...]) -> dict[str, str]:
-    """What is said of the run as a whole; a figure that is not applicable is left out."""
+    """The properties of the whole run, without metrics that are not applicable."""
     metadata = run.metadata
     known = {"engine": metadata.engine, "model": metadata.model, "run_id": metadata.run_id}
     if run.verdict is not None:
@@ -38,7 +38,7 @@ def suite_properties(run: Run, summary: Summary, gates: tuple[GateResult, ...]) 
 
 
 def complete(path: Path, properties: Mapping[str, str], costs: Mapping[str, float]) -> None:
-    """Rewrite pytest's file: failures with their type, infrastructure faults as errors, and the suite's figures."""
+    """Rewrite pytest's file: failures with their type, infrastructure faults as errors, and the run's properties."""
     tree = ElementTree.parse(path)  # noqa: S314  pytest wrote it a moment ago
     for suite in tree.iter("testsuite"):
         ours = [case for case in suite.iter("testcase") if _property(case, "jsbench.task") is not None]
@@ -55,7 +55,7 @@ def complete(path: Path, properties: Mapping[str, str], costs: Mapping[str, floa
 
 
 def _mark(case: Element) -> int:
-    """Say of what type the failure is; 1 where it was nobody's answer, and so an error."""
+    """Set the type of a failure; 1 where it says nothing about the model, and so becomes an error, else 0."""
     failure, kind = case.find("failure"), _property(case, _FAILURE_TYPE)
     if failure is None or kind is None:
         return 0
@@ -67,7 +67,7 @@ def _mark(case: Element) -> int:
 
 
 def _once(case: Element) -> None:
-    """Keep the last of each property of ours, which pytest writes as often as the test was run."""
+    """Keep the last of each of our properties, since pytest repeats them for a test that ran again."""
     group = case.find("properties")
     last = {one.get("name", ""): one for one in case.iterfind("properties/property")}
     for one in case.findall("properties/property"):

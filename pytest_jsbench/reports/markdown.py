@@ -28,7 +28,7 @@ _MOST_ANNOTATIONS = 10
 def summary_markdown(
     run: Run, summary: Summary, gates: Sequence[GateResult] = (), comparison: Comparison | None = None
 ) -> str:
-    """The summary as a section of Markdown; whatever a model or a file said stands in code spans."""
+    """The summary as a section of Markdown; text of a model or a file is in code spans."""
     lines = [f"### jsbench: {_code(run.metadata.engine)} {_code(run.metadata.model)}", ""]
     if run.verdict is not None:
         lines += [f"**{run.verdict.status.upper()}**: {'; '.join(map(_code, run.verdict.because))}", ""]
@@ -62,7 +62,7 @@ def _decision_table(summary: Summary) -> Iterator[str]:
 
 
 def _keywords(summary: Summary) -> Iterator[str]:
-    """The keywords that answers broke, or about whose schemas a grammar decided wrongly."""
+    """The metrics by keyword, most failures first."""
     yield "<details><summary>By keyword of the schema</summary>"
     yield ""
     yield "| Keyword | Broken by | Wrong decisions | Used in | Pass rate where used |"
@@ -124,7 +124,7 @@ def _name(record: Record) -> str:
 
 
 def _code(text: str, longest: int = 200) -> str:
-    """Untrusted text as a code span, which holds nothing but text."""
+    """Untrusted text as a code span, in which nothing is markup."""
     shown = printable(text, longest) or " "
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
     pad = " " if shown.startswith("`") or shown.endswith("`") else ""
@@ -137,7 +137,7 @@ def _cell(text: str) -> str:
 
 def workflow_commands(run: Run, *, folder: str = "") -> list[str]:
     """
-    A workflow command for the verdict, and one for each attempt that did not pass, as many as are shown.
+    A workflow command for the verdict, and one for each attempt that did not pass, as many as GitHub shows.
 
     An attempt of a project's own test names the test's file and line; `folder` is where files start in the repository.
     """

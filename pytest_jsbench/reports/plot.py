@@ -1,4 +1,4 @@
-"""Evaluations as pictures: one panel a metric, one bar a file; what is not applicable is never drawn as 0."""
+"""Evaluations as a picture: one panel a metric, one bar a file; a metric that is not applicable is n/a, never 0."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_jsbench.core.text import distinct, printable
 if TYPE_CHECKING:
     from pytest_jsbench.reports.evaluations import Evaluation
 
-#: what is drawn of a run of ours, where nothing else is asked for
+#: the metrics of our runs that are drawn by default
 _OURS = (
     "pass_rate",
     "declared_coverage",
@@ -49,7 +49,7 @@ _LOWER = re.compile(
 _HIGHER = re.compile(
     r"(rate|constraint|accuracy|score|progress|coverage|success|pass_at_k|pass_hat_k|precision|recall|f1)"
 )
-#: Okabe and Ito, colours that are told apart by (almost) everyone
+#: the palette of Okabe and Ito, for people with any colour vision
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 _HATCHES = ("", "//", "..", "xx")
 _COLUMNS = 4
@@ -57,7 +57,7 @@ _LONGEST_LABEL = 40
 
 
 def plot(evaluations: Sequence[Evaluation], names: Sequence[str], output: Path, metrics: Sequence[str] = ()) -> None:
-    """Draw the evaluations into a file whose suffix says its kind; JSBenchError where that cannot be done."""
+    """Draw the evaluations into a file of the format that its suffix names; JSBenchError where that fails."""
     if importlib.util.find_spec("matplotlib") is None:
         raise MissingRequirement("a plot needs matplotlib: pip install 'pytest-jsbench[plot]'")
     _save(picture(evaluations, names, metrics), output)
@@ -88,7 +88,7 @@ def picture(evaluations: Sequence[Evaluation], names: Sequence[str], metrics: Se
 
 
 def _panels(evaluations: Sequence[Evaluation], asked: Sequence[str]) -> list[str]:
-    """The metrics to draw: those asked for; else the chief ones of ours, and all of others'."""
+    """The metrics to draw: those asked for, or the main ones of our runs, or all where a file is another tool's."""
     every = list(dict.fromkeys(name for found in evaluations for name in found.figures))
     drawable = [name for name in every if not name.endswith(("_ci_low", "_ci_high"))]
     if list(asked) == ["all"]:
@@ -97,7 +97,7 @@ def _panels(evaluations: Sequence[Evaluation], asked: Sequence[str]) -> list[str
         if unknown := [name for name in asked if name not in every]:
             named = ", ".join(printable(name, 60) for name in drawable[:8])
             message = f"no metric '{printable(unknown[0], 60)}' in any of the files; they have {named}"
-            raise ExportError(message)
+            raise ExportError(message, found=unknown[0], expected=drawable)
         return list(asked)
     if all("pass_rate" in found.metrics and "planned" in found.metrics for found in evaluations):
         seen = [name for name in _OURS if any(found.figures.get(name) is not None for found in evaluations)]
@@ -169,7 +169,7 @@ def _patch(at: int) -> Any:
 
 
 def _plain(names: Sequence[str]) -> list[str]:
-    """Foreign names as matplotlib should show them: `$` would begin a formula."""
+    """Names with `$` escaped, which starts a formula in matplotlib."""
     return [name.replace("$", r"\$") for name in distinct(names, _LONGEST_LABEL)]
 
 
@@ -181,7 +181,7 @@ def _save(figure: Any, output: Path) -> None:
             figure.savefig(output, dpi=150)
     except OSError as error:
         message = f"cannot write {output}: {error.strerror or error}"
-        raise ExportError(message) from error
+        raise ExportError(message, where=output) from error
     except ValueError as error:
         message = f"{output} cannot be drawn: {str(error).splitlines()[0]}; expected a name that ends in .png"
-        raise ExportError(message) from error
+        raise ExportError(message, found=output.suffix, where=output) from error

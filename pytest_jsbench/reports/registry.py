@@ -1,4 +1,4 @@
-"""Which exporter a name means: built in, an installed package's entry point, or `package.module:function`."""
+"""Find an exporter by name: built in, an installed package's entry point, or `package.module:function`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Exporter:
     function: Callable[[Path, Run, Summary], object]
 
     def write(self, path: Path, run: Run, summary: Summary) -> Path:
-        """Write the run, and say where; ExportError, in one line, when that breaks."""
+        """Write the run and return its path; ExportError where the exporter raises."""
         try:
             make_private_folder(path.parent)
             written = self.function(path, run, summary)
@@ -38,9 +38,9 @@ class Exporter:
             raise
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # pytest.fail and sys.exit too: what else the run writes is not to be lost
+        except BaseException as error:  # pytest.fail and sys.exit too: the run's other files must still be written
             message = f"exporter '{self.name}', {self.origin}, could not write {path}: {described(error)}"
-            raise ExportError(message) from error
+            raise ExportError(message, found=described(error), where=self.origin) from error
         return written if isinstance(written, Path) else path
 
 
@@ -53,7 +53,7 @@ def find(name: str) -> Exporter:
         return _exporter(name, *found)
     known = nearest(name, {*_BUILT_IN, *points})
     message = f"unknown exporter '{printable(name)}': {known}; one of your own is package.module:function"
-    raise ExportError(message)
+    raise ExportError(message, found=name, expected=sorted({*_BUILT_IN, *points}))
 
 
 def _exporter(name: str, source: str, found: object) -> Exporter:
@@ -62,5 +62,5 @@ def _exporter(name: str, source: str, found: object) -> Exporter:
             f"exporter '{name}', {source}, is a {type(found).__name__}; "
             "expected a function that takes a path, a run and its summary"
         )
-        raise ExportError(message)
+        raise ExportError(message, found=type(found).__name__, expected="a function", where=source)
     return Exporter(name=name, origin=source, function=found)

@@ -25,17 +25,17 @@ _WIDTH = 80
 _LONGEST_KEYWORD = 24
 _MOST_NAMED = 5
 _DETAIL_INDENT = 11
-#: seconds that a call waits to be sent from which on it is said
+#: seconds in the queue from which on a fact says so
 _LONG_QUEUE = 60.0
 
 
 def tables(run: Run, summary: Summary) -> list[str]:
-    """The table of a run, of whichever kind it is."""
+    """The table of a run: of decisions on labelled answers, or of coverage and times."""
     return (decision_table if run.metadata.labelled else table)(summary)
 
 
 def table(summary: Summary) -> list[str]:
-    """The table of seed 000, one row per task and a total, within 80 columns; times are medians."""
+    """Coverage and times, one row per task and a total, within 80 columns; times are medians."""
     headers = [
         "Task",
         "Declared\ncoverage",
@@ -51,7 +51,7 @@ def table(summary: Summary) -> list[str]:
 
 
 def decision_table(summary: Summary) -> list[str]:
-    """What a grammar decided about labelled answers, one row per task and a total; the time is the median."""
+    """A grammar's decisions on labelled answers, one row per task and a total; the time is the median."""
     headers = ["Task", "Declared\ncoverage", "Valid,\nrejected", "Invalid,\naccepted", "Compilation\n(ms)"]
     rows = [_decision_row(task, metrics) for task, metrics in summary.tasks.items()]
     rows.append(_decision_row("total", summary.total))
@@ -59,7 +59,7 @@ def decision_table(summary: Summary) -> list[str]:
 
 
 def _with_errors(summary: Summary, headers: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
-    """The table with a column of errors, where there is one."""
+    """The table with a column of errors, where there are errors."""
     if not summary.total.errors:
         return headers, rows
     errors = [str(metrics.errors) for metrics in (*summary.tasks.values(), summary.total)]
@@ -67,7 +67,7 @@ def _with_errors(summary: Summary, headers: list[str], rows: list[list[str]]) ->
 
 
 def _ruled(headers: list[str], rows: list[list[str]]) -> list[str]:
-    """The rows as a table, with a rule above the last; what is too wide is taken from the names of the tasks."""
+    """The rows as a table with a rule above the last; names of tasks are cut where the table is too wide."""
     align = ["left"] + ["right"] * (len(headers) - 1)
 
     tasks = [task for task, *_ in rows]
@@ -105,12 +105,12 @@ def keyword_table(summary: Summary) -> list[str]:
 
 
 def details(run: Run, summary: Summary) -> list[str]:
-    """What the table does not say, one subject a line, within 80 columns."""
+    """The facts beside the table, one subject a line, within 80 columns."""
     return [line for name, text in facts(run, summary) for line in detail(name, text)]
 
 
 def detail(name: str, text: str) -> list[str]:
-    """A word and what there is to say of it, wrapped."""
+    """A subject and its text, wrapped."""
     indent = " " * _DETAIL_INDENT
     lines = textwrap.wrap(
         text,
@@ -124,7 +124,7 @@ def detail(name: str, text: str) -> list[str]:
 
 
 def _asked_otherwise(run: Run) -> Iterator[tuple[str, str]]:
-    """With which other settings recorded answers were asked for, once for each."""
+    """The settings of recorded answers that differ from this run's, one line for each difference."""
     changes = Counter(
         sent.asked_otherwise
         for record in run.records
@@ -137,7 +137,7 @@ def _asked_otherwise(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def facts(run: Run, summary: Summary) -> list[tuple[str, str]]:
-    """What the table does not say, by subject; every output for people shows all of them."""
+    """The facts beside the table, by subject; every output for people shows all of them."""
     return [*_measured(run, summary), *_noticed(summary), *_left_out(run, summary)]
 
 
@@ -165,7 +165,7 @@ def _measured(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
 
 
 def _noticed(summary: Summary) -> Iterator[tuple[str, str]]:
-    """What neither passed nor failed an answer."""
+    """What was noticed and decided no verdict."""
     total = summary.total
     if notes := [f"{note.value} {count}" for note, count in total.note_counts.items() if count]:
         yield "noted", ", ".join(notes)
@@ -181,7 +181,7 @@ def _noticed(summary: Summary) -> Iterator[tuple[str, str]]:
 
 
 def _left_out(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
-    """What the figures do not rest on."""
+    """What the metrics leave out."""
     total = summary.total
     if total.excluded:
         yield "excluded", f"{_count(total.excluded, 'case')} whose own schema is broken (skipped)"
@@ -206,7 +206,7 @@ def _repeats(total: Metrics) -> str:
 
 
 def _flaky(flaky: Sequence[tuple[CaseKey, CaseOutcome]]) -> str:
-    """The cases whose attempts disagree, the most even first."""
+    """The cases with attempts that differ, those nearest to one half first."""
     ranked = sorted(flaky, key=lambda pair: abs(2 * pair[1].passes - len(pair[1].decided)) / len(pair[1].decided))
     named = [f"{printable(str(key))} {one.passes}/{len(one.decided)}" for key, one in ranked[:_MOST_NAMED]]
     more = f", and {len(flaky) - _MOST_NAMED} more" if len(flaky) > _MOST_NAMED else ""

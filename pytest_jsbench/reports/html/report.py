@@ -1,4 +1,4 @@
-"""`report.html`: a run as one page that needs nothing from outside and executes nothing but its own script."""
+"""`report.html`: a run as one page that loads nothing and runs no script but its own."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def write(
     gates: Sequence[GateResult] = (),
     comparison: Comparison | None = None,
 ) -> None:
-    """Write the page in one step; JSBenchError when it cannot be."""
+    """Write the page in one step; JSBenchError where that fails."""
     write_atomically(path, render(run, summary, gates, comparison))
 
 
 def render(run: Run, summary: Summary, gates: Sequence[GateResult] = (), comparison: Comparison | None = None) -> str:
-    """The page; whatever a model, a schema or a file said is text in it and nothing else."""
+    """The page; text of a model, a schema or a file is never markup in it."""
     if importlib.util.find_spec("jinja2") is None:
         raise MissingRequirement("report.html needs jinja2: pip install 'pytest-jsbench[report]'")
     from jinja2 import Environment, StrictUndefined
@@ -82,7 +82,7 @@ def _page(name: str) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """A Content-Security-Policy by which nothing is loaded, and nothing runs but this very script."""
+    """A Content-Security-Policy that loads nothing, and runs no script but this one."""
     return (
         f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
         "base-uri 'none'; form-action 'none'"
@@ -97,14 +97,14 @@ def _visible(text: Any, limit: int = 300) -> str:
     return printable(str(text), limit)
 
 
-#: cases that are unpacked together
+#: attempts in one compressed chunk
 CHUNK = 100
 _LONGEST_TEXT = 10_000
 _LONGEST_MESSAGE = 200
 
 
 def index(run: Run, comparison: Comparison | None) -> str:
-    """What the list shows and searches of every attempt."""
+    """The list of all attempts, compressed: what it shows and searches of each."""
     broke = set(comparison.newly_failing) if comparison else set()
     mended = set(comparison.newly_passing) if comparison else set()
     planned = Counter(run.planned)
@@ -123,7 +123,7 @@ def index(run: Run, comparison: Comparison | None) -> str:
 
 
 def chunks(run: Run) -> list[str]:
-    """All else there is to say of the attempts, so many at a time."""
+    """The details of all attempts, in compressed chunks."""
     records: Sequence[Record] = run.records
     return [
         _packed([_details(record) for record in records[start : start + CHUNK]])
@@ -132,7 +132,7 @@ def chunks(run: Run) -> list[str]:
 
 
 def _packed(data: object) -> str:
-    """JSON, compressed, in letters that mean nothing in a page."""
+    """The data as compressed JSON in base64, which needs no escaping in a page."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
     return base64.b64encode(gzip.compress(text.encode("ascii"), 6, mtime=0)).decode("ascii")
 
@@ -230,7 +230,7 @@ def _cut(text: str) -> str:
 _BINS = 24
 _PITCH = 10
 _HEIGHT = 55
-#: how far beyond the 95th percentile each bar still is as wide as the others
+#: multiples of the 95th percentile that the bars of equal width reach
 _REACH = 2
 _TITLES = (
     ("ttft", "Time to first token", "s"),
@@ -254,7 +254,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A histogram of one time; the last bar holds all that is beyond, so that one outlier does not flatten the rest."""
+    """A histogram of one time; the last bar holds all beyond `edge`, so that an outlier does not flatten the others."""
 
     title: str
     unit: str
@@ -268,7 +268,7 @@ class Chart:
 
 
 def charts(metrics: Metrics) -> list[Chart]:
-    """A chart for each time that was measured."""
+    """A chart for each time that has measurements."""
     spreads = [(getattr(metrics, name), title, unit) for name, title, unit in _TITLES]
     return [_chart(spread, title, unit) for spread, title, unit in spreads if spread.count]
 
