@@ -66,12 +66,11 @@ def _hub_name(source: str) -> re.Match[str] | None:
 
 def _open_folder(selection: Selection, folder: Path) -> Dataset:
     if next(folder.rglob("*.parquet"), None) is not None:
-        from pytest_jsbench.datasets.sources.hub_folder import ParquetFolder, find_layout
+        from pytest_jsbench.datasets.sources.hub_folder import ParquetFolder, check_folder, find_layout
 
         if (layout := find_layout(folder)) is not None:
             return ParquetFolder.open(selection, layout)
         from pytest_jsbench.datasets.sources.hub import HubDataset
-        from pytest_jsbench.datasets.sources.hub_card import check_folder
 
         check_folder(folder)
         return HubDataset.open(selection)

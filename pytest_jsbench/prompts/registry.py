@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pytest_jsbench.core.cases import Case, Message
 from pytest_jsbench.core.errors import PromptError, nearest
 from pytest_jsbench.core.extensions import find_function, installed
-from pytest_jsbench.core.prompts import Template
+from pytest_jsbench.core.prompts import Prompt, Template
 from pytest_jsbench.prompts.presets import PRESETS
 
 ENTRY_POINTS = "pytest_jsbench.prompts"
@@ -32,12 +36,63 @@ def _find(name: str) -> Template:
         return open_template(name)
     presets = installed(ENTRY_POINTS, kind="prompt", error=PromptError)
     if (found := find_function(name, presets, kind="prompt", error=PromptError)) is not None:
-        from pytest_jsbench.prompts.functions import function_template
-
-        return function_template(name, found[1])
+        return _function_template(name, found[1])
     if path.suffix in {".j2", ".jinja", ".jinja2"}:
         message = f"no prompt file '{name}'; expected a Jinja2 template"
         raise PromptError(message)
     known = {*PRESETS, *presets}
     message = f"unknown prompt '{name}': {nearest(name, known)}, or a Jinja2 file, or package.module:function"
     raise PromptError(message, found=name, expected=sorted(known), where="--jsbench-prompt")
+
+
+def _function_template(name: str, found: object) -> Template:
+    """The template that calls what was found by that name; PromptError where it is no function."""
+    if not callable(found):
+        message = f"prompt {name} is a {type(found).__name__}; expected a function that takes a case"
+        raise PromptError(message, found=type(found).__name__, expected="a function that takes a case", where=name)
+    function: Callable[[Case], object] = found
+    return Template(name=name, digest=_digest(name, found), render=lambda case: _render(function, case, name=name))
+
+
+def _digest(name: str, function: object) -> str | None:
+    """Of the whole module, since the function may use any of it."""
+    try:
+        source = Path(inspect.getsourcefile(inspect.unwrap(function)) or "").read_bytes()  # type: ignore[arg-type]  # a TypeError is caught
+    except (OSError, TypeError, ValueError):
+        return None
+    return "sha256:" + hashlib.sha256(name.encode() + b"\n" + source).hexdigest()
+
+
+def _render(function: Callable[[Case], object], case: Case, *, name: str) -> Prompt:
+    try:
+        made = function(case)
+    except Exception as error:
+        message = f"prompt {name} raised {type(error).__name__}: {' '.join(str(error).split())}"
+        raise PromptError(message) from error
+    prompt = _as_prompt(made)
+    if prompt is None:
+        message = (
+            f"prompt {name} gave {_said(made)} for {case.key}; expected text, a Prompt, or a list of messages such as "
+            '{"role": "user", "content": …}'
+        )
+        raise PromptError(message)
+    return prompt
+
+
+def _as_prompt(made: object) -> Prompt | None:
+    if isinstance(made, str) and made.strip():
+        return Prompt(messages=(Message(role="user", content=made),))
+    if isinstance(made, Prompt):
+        return made if made.messages else None
+    if isinstance(made, Sequence) and not isinstance(made, str):
+        try:
+            return Prompt(messages=tuple(map(Message.of, made))) if made else None
+        except ValueError:
+            return None
+    return None
+
+
+def _said(made: object) -> str:
+    if isinstance(made, str):
+        return "an empty text"
+    return "nothing" if made is None else f"a {type(made).__name__}"

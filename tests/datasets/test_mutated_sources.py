@@ -138,8 +138,7 @@ def hub(chance: random.Random, root: Path) -> None:
     card = CARD if chance.random() < 0.5 else mutated_bytes(CARD, chance)
     (root / "t" / "test-0.parquet").write_bytes(data if card is not CARD else mutated_bytes(data, chance))
     (root / "README.md").write_bytes(card)
-    from pytest_jsbench.datasets.sources.hub_card import check_folder
-    from pytest_jsbench.datasets.sources.hub_folder import ParquetFolder, find_layout
+    from pytest_jsbench.datasets.sources.hub_folder import ParquetFolder, check_folder, find_layout
 
     check_folder(root)
     if (layout := find_layout(root)) is not None:

@@ -51,9 +51,9 @@ def _find(shelf: DocumentFolder, path: Path) -> Iterator[Found]:
     own_task = inner.with_suffix("").as_posix()
     match path.suffix.lower():
         case ".jsonl":
-            from pytest_jsbench.datasets.sources import jsonl
+            from pytest_jsbench.datasets.sources import rows
 
-            return jsonl.find(shelf.reader, path, task=own_task)
+            return rows.find_lines(shelf.reader, path, task=own_task)
         case ".parquet":
             from pytest_jsbench.datasets.sources import parquet
 

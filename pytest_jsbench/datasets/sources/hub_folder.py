@@ -2,24 +2,84 @@
 JSONSchemaBench on disk, as it is published: a folder per task, a Parquet file per split.
 
 It is read by pyarrow alone: the `datasets` library takes a second and 100 MB to import, and copies what it reads. A
-folder that is laid out in any other way is left to that library (`hub`).
+folder that is laid out in any other way is left to that library (`hub`), once it is seen to name no file outside of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, safe_name
-from pytest_jsbench.core.files import FileReader, Unreadable
+from pytest_jsbench.core.errors import DatasetError
+from pytest_jsbench.core.files import FileReader, Unreadable, inside
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import Row, Selection, free_key
 from pytest_jsbench.datasets.documents.json_text import broken
 from pytest_jsbench.datasets.sources.hub import WHOLE, choose_parts, choose_splits
-from pytest_jsbench.datasets.sources.hub_card import read_card
 from pytest_jsbench.datasets.sources.parquet import open_table, reading
 from pytest_jsbench.datasets.sources.rows import case_of
+
+#: bytes of a dataset card
+LARGEST_CARD = 1_000_000
+#: where the library looks for a description of the files
+_CARDS = ("README.md", ".huggingface.yaml")
+_NAMING = frozenset({"data_files", "data_dir", "path"})
+
+
+def check_folder(folder: Path) -> None:
+    """DatasetError where a file of the folder is a link out of it, or its card names one that is not inside."""
+    for path in folder.rglob("*"):
+        if path.is_symlink() and not inside(folder, path):
+            message = f"{printable(str(path))}: leads out of {folder}"
+            raise DatasetError(message)
+    for name in _CARDS:
+        for value in _named(_front_matter(folder, name)):
+            if not _is_inside(value):
+                message = f"{folder / name} names the file '{printable(value, 100)}'; expected a relative path inside"
+                raise DatasetError(message)
+
+
+def read_card(folder: Path, name: str = _CARDS[0]) -> str:
+    """The text of a folder's card; Unreadable where there is none."""
+    return FileReader(root=folder, largest=LARGEST_CARD).read_text(folder / name)
+
+
+def _front_matter(folder: Path, name: str) -> object:
+    if not (folder / name).exists():
+        return None
+    from pytest_jsbench.datasets.documents.yaml_text import parse_yaml
+
+    try:
+        text = read_card(folder, name).replace("\r\n", "\n")
+        if name.endswith(".md"):
+            text = text.partition("---\n")[2].partition("\n---")[0] if text.startswith("---") else ""
+        return parse_yaml(text) if text.strip() else None
+    except Unreadable as error:
+        # the library would read it by rules of its own
+        named = error if str(folder) in str(error) else Unreadable(error.problem, path=folder / name)
+        raise DatasetError(str(named)) from None
+
+
+def _named(value: object, *, naming: bool = False) -> Iterator[str]:
+    """The texts that stand for files, wherever in the card."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _named(inner, naming=naming or key in _NAMING)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _named(inner, naming=naming)
+    elif naming and isinstance(value, str):
+        yield value
+
+
+def _is_inside(value: str) -> bool:
+    windows = PureWindowsPath(value)
+    rooted = windows.drive or windows.root or PurePosixPath(value).is_absolute() or value.startswith("~")
+    return not (rooted or ".." in windows.parts or ":" in value)
+
 
 _SCHEMA, _ID = "json_schema", "unique_id"
 

@@ -1,13 +1,21 @@
-"""A row of a table: a schema, or an object that holds one beside its id, task, messages, reference and tags."""
+"""
+Rows: of a table, or the lines of a JSON Lines file.
+
+Each is a schema, or an object that holds one beside its id, task, messages, reference and tags.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Message
-from pytest_jsbench.core.files import Unreadable, parse_json
+from pytest_jsbench.core.errors import DatasetError
+from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
 from pytest_jsbench.core.json_values import json_type
+from pytest_jsbench.datasets.base import Found
 from pytest_jsbench.datasets.documents.json_text import LARGEST_SCHEMA, as_schema, broken
 
 #: what the column, or field, of each part may be called; the first that is there counts
@@ -101,3 +109,39 @@ def _tags(tags: object) -> tuple[str, ...]:
     if isinstance(tags, list) and all(isinstance(tag, str) for tag in tags):
         return tuple(tags)
     raise Unreadable("tags are no list of texts", reason="bad_row")
+
+
+_BOM = b"\xef\xbb\xbf"
+
+
+def find_lines(reader: FileReader, path: Path, *, task: str) -> Iterator[Found]:
+    """The rows of the file, of each only its place; the task, where a row names none of its own, is the given one."""
+    try:
+        for line in reader.read_lines(path):
+            if line.data is not None and not line.data.removeprefix(_BOM).strip():
+                continue
+            row = _peek(line.data)
+            yield Found(
+                task=task_of(row) or task,
+                name=name_of(row) or f"line-{line.number}",
+                read=partial(_read_line, reader, path, line.number, line.start, line.size),
+            )
+    except Unreadable as error:
+        raise DatasetError(str(error)) from None
+
+
+def _peek(line: bytes | None) -> object:
+    """The row as far as its name and task go; whatever is wrong with it is said when it is read."""
+    try:
+        return None if line is None else parse_json(line)
+    except Unreadable:
+        return None
+
+
+def _read_line(reader: FileReader, path: Path, number: int, start: int, size: int, key: CaseKey) -> Case | BrokenCase:
+    where = f"{path} line {number}"
+    try:
+        row = parse_json(reader.read_part(path, start, size))
+    except Unreadable as error:
+        return broken(key, where, error)
+    return case_of(key, row, where=where)
