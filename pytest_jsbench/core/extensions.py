@@ -35,12 +35,12 @@ def import_object(reference: str, *, purpose: str) -> object:
         found: object = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
         message = f"{purpose}: cannot import {module_name}: {described(error)}"
-        raise ImportFailed(message) from error
+        raise ImportFailed(message, found=module_name) from error
     for name in path.split(".") if path != "*" else ():
         if not hasattr(found, name):
             names = [public for public in dir(found) if not public.startswith("_")]
             message = f"{purpose}: {module_name} has no '{name}': {nearest(name, names)}"
-            raise ImportFailed(message)
+            raise ImportFailed(message, found=name, expected=tuple(names), where=module_name)
         found = getattr(found, name)
     return found
 

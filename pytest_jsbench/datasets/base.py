@@ -86,7 +86,7 @@ def choose_tasks(source: str, known: Sequence[str], wanted: Sequence[str] | None
     for task in wanted:
         if task not in known:
             message = f"dataset '{source}' has no task '{task}': {nearest(task, known)}"
-            raise DatasetError(message)
+            raise DatasetError(message, found=task, expected=tuple(known), where=source)
     return [task for task in known if task in wanted]
 
 

@@ -142,12 +142,12 @@ def _rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:
         path = folder / f"{name}.gz"
     if not path.is_file():
         message = f"no {name} or {name}.gz in {folder}"
-        raise DatasetError(message)
+        raise DatasetError(message, expected=name, where=folder)
     for line, row in FileReader(root=folder, error=DatasetError).read_json_lines(path):
         expected = _FIELDS[name]
         if not isinstance(row, dict) or not all(field in row for field in expected):
             message = f"{path}:{line.number}: expected an object with {', '.join(expected)}"
-            raise DatasetError(message)
+            raise DatasetError(message, found=row, expected=tuple(expected), where=f"{path}:{line.number}")
         for field, kind in expected.items():
             if not isinstance(row[field], kind):
                 message = f"{path}:{line.number}: {field} is a JSON {json_type(row[field])}"

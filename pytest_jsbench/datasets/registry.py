@@ -111,7 +111,7 @@ def _refuse_split(selection: Selection) -> None:
     if selection.split not in {Selection().split, "all"}:
         source, split = printable(selection.source), printable(selection.split)
         message = f"dataset '{source}' has no splits; leave --jsbench-split={split} out, it is for the hub's layout"
-        raise DatasetError(message)
+        raise DatasetError(message, found=selection.split, expected=Selection().split, where="--jsbench-split")
 
 
 def _installed() -> dict[str, EntryPoint]:

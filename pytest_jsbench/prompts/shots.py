@@ -53,7 +53,7 @@ def with_shots(template: Template, shots: int) -> Template:
         return template
     if shots > MOST_SHOTS:
         message = f"--jsbench-shots={shots}: there are {MOST_SHOTS} examples for each task; expected at most that"
-        raise PromptError(message)
+        raise PromptError(message, found=shots, expected=MOST_SHOTS, where="--jsbench-shots")
 
     def render(case: Case) -> Prompt:
         asked = template.render(case).messages

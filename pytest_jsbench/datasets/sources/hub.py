@@ -129,7 +129,12 @@ def _task_rows(selection: Selection, hub: _Hub, task: str) -> dict[CaseKey, tupl
                 f"dataset '{selection.source}' has no column {', '.join(sorted(missing))} in {task}; "
                 "expected json_schema and unique_id, as JSONSchemaBench has"
             )
-            raise DatasetError(message)
+            raise DatasetError(
+                message,
+                found=tuple(table.column_names),
+                expected=("json_schema", "unique_id"),
+                where=selection.source,
+            )
         for index, name in enumerate(table["unique_id"]):
             if selection.limit is not None and len(rows) >= selection.limit:
                 return rows
@@ -144,7 +149,7 @@ def choose_splits(selection: Selection, task: str, known: Sequence[str]) -> Sequ
     if selection.split not in known:
         expected = nearest(selection.split, [*known, _SPLITS_ALL])
         message = f"dataset '{selection.source}' has no split '{selection.split}' in {task}: {expected}"
-        raise DatasetError(message)
+        raise DatasetError(message, found=selection.split, expected=tuple(known), where=selection.source)
     return [selection.split]
 
 

@@ -165,10 +165,14 @@ def test_what_is_not_just_as_published_is_left_to_the_library(tmp_path: Path, ch
 
 
 def test_an_unknown_split_or_task_is_one_line(hub: Path) -> None:
-    with pytest.raises(DatasetError, match=r"no split 'tets' in easy: did you mean 'test'\?"):
+    with pytest.raises(DatasetError, match=r"no split 'tets' in easy: did you mean 'test'\?") as split:
         open_dataset(Selection(source=str(hub), split="tets"))
-    with pytest.raises(DatasetError, match=r"no task 'heard': did you mean 'hard'\?"):
+    with pytest.raises(DatasetError, match=r"no task 'heard': did you mean 'hard'\?") as task:
         open_dataset(Selection(source=str(hub), tasks=("heard",)))
+    assert (split.value.found, split.value.where) == ("tets", str(hub))
+    assert sorted(split.value.expected) == ["test", "train"]  # type: ignore[call-overload]
+    assert (task.value.found, task.value.where) == ("heard", str(hub))
+    assert sorted(task.value.expected) == ["easy", "hard"]  # type: ignore[call-overload]
 
 
 def test_another_table_is_one_line_that_names_the_columns(tmp_path: Path) -> None:
