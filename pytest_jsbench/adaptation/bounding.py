@@ -20,6 +20,7 @@ from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, guarded_calls
 from pytest_jsbench.schemas.keywords import ANNOTATIONS
+from pytest_jsbench.schemas.references import tokens_of
 from pytest_jsbench.schemas.walking import REFERENCES
 
 if TYPE_CHECKING:
@@ -163,14 +164,13 @@ class _Walk:
         return value
 
     def _lower(self, reference: str, care: _Care) -> None:
-        pointer = reference.removeprefix("#")
+        pointer = unquote(reference.removeprefix("#"))
         if pointer and not pointer.startswith("/"):
             # an anchor or another document: it may be anywhere
             pointer = ""
             if care is not _Care.FROZEN:
                 return
-        tokens = unquote(pointer).split("/")[1:]
-        path = tuple(token.replace("~1", "/").replace("~0", "~") for token in tokens)
+        path = tokens_of(pointer)
         if self._limits.get(path, _Care.FREE) > care:
             self._limits[path] = care
             self.lowered = True

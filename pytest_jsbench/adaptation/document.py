@@ -5,19 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from typing import Any
 
 from pytest_jsbench.schemas import keywords
 from pytest_jsbench.schemas.keywords import KEYWORDS
-from pytest_jsbench.schemas.walking import DATA, NAMED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from pytest_jsbench.schemas.references import CertainReferences, follow
 
 Path = tuple[str, ...]
 
-#: keywords that say nothing about validity; so do all that JSON Schema does not know
 #: what a schema in the wild calls a format; any other name asserts nothing
 FORMATS = frozenset({*keywords.FORMATS, "color", "host-name", "ip-address"})
 _DRAFTS = {"draft-03": 3, "draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 2019}
@@ -47,7 +42,7 @@ class SchemaDocument:
         self.draft = next((number for name, number in _DRAFTS.items() if name in declared), 2020)
         #: whether what stands beside `$ref` is not read
         self.lone_references = self.draft <= 7
-        self._anchors: dict[str, list[Path]] | None = None
+        self._references = CertainReferences(root)
         #: what is known already of its parts: by place, identity, and how deep was looked
         self.outlines: dict[tuple[Path, int, int], tuple[SchemaPart, Outline]] = {}
 
@@ -59,72 +54,9 @@ class SchemaDocument:
 
     def resolve(self, part: SchemaPart, reference: object) -> SchemaPart | None:
         """The part that the reference leads to; None where that is not certain, or outside of the document."""
-        if not isinstance(reference, str) or self._identified(part.path):
-            return None
-        uri, _, fragment = reference.partition("#")
-        if uri and uri != self._identifier().partition("#")[0]:
-            return None
-        fragment = unquote(fragment)
-        if fragment and not fragment.startswith("/"):
-            found = self._anchored(fragment)
-            if len(found) != 1:
-                return None
-            path = found[0]
-        else:
-            path = tuple(token.replace("~1", "/").replace("~0", "~") for token in fragment.split("/")[1:])
-        if self._identified(path):
-            return None
-        try:
-            target = SchemaPart(schema=self.root, path=()).below(*path)
-        except (KeyError, IndexError, TypeError, ValueError):
-            return None
-        return target if isinstance(target.schema, Mapping | bool) else None
-
-    def _identifier(self) -> str:
-        return str(self.root.get("$id", self.root.get("id", "")))
-
-    def _identified(self, path: Path) -> bool:
-        """Whether a schema below the root, on the way there, is a resource of its own, with other references."""
-        value = self.root
-        for token in path:
-            try:
-                value = value[int(token)] if isinstance(value, list) else value[token]
-            except (KeyError, IndexError, TypeError, ValueError):
-                return False
-            for keyword in ("$id", "id"):
-                name = value.get(keyword) if isinstance(value, Mapping) else None
-                if isinstance(name, str) and not name.startswith("#"):
-                    return True
-        return False
-
-    def _anchored(self, name: str) -> list[Path]:
-        if self._anchors is None:
-            self._anchors = {}
-            for path, schema in _places(self.root, ()):
-                names = [schema.get("$anchor"), schema.get("$dynamicAnchor")]
-                for keyword in ("$id", "id"):
-                    identifier = schema.get(keyword)
-                    names += [identifier[1:]] if isinstance(identifier, str) and identifier.startswith("#") else []
-                for anchor in names:
-                    if isinstance(anchor, str):
-                        self._anchors.setdefault(anchor, []).append(path)
-        return self._anchors.get(name, [])
-
-
-def _places(value: Any, path: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """All that may be a schema, with its path."""
-    if isinstance(value, list):
-        for number, member in enumerate(value):
-            yield from _places(member, (*path, str(number)))
-    if not isinstance(value, Mapping):
-        return
-    yield path, value
-    for keyword, member in value.items():
-        if keyword in NAMED and isinstance(member, Mapping):
-            for name, subschema in member.items():
-                yield from _places(subschema, (*path, keyword, name))
-        elif keyword not in DATA:
-            yield from _places(member, (*path, keyword))
+        path = self._references.find(part.path, reference)
+        schema = None if path is None else follow(self.root, path)
+        return SchemaPart(schema=schema, path=path) if path is not None and isinstance(schema, Mapping | bool) else None
 
 
 def pointer(path: Path) -> str:

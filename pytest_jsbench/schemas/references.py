@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote, urljoin
 
-from pytest_jsbench.schemas.walking import children
+from pytest_jsbench.schemas.walking import DATA, NAMED, children
+
+#: where a schema stands: keywords, names and indexes from the root
+Path = tuple[str, ...]
 
 
 class References:
@@ -75,11 +79,69 @@ class References:
             base = _join(base, uri)
         if fragment and not fragment.startswith("/"):
             return self._anchors.get((base, fragment))
-        found = _follow(self._resources.get(base), unquote(fragment))
+        found = follow(self._resources.get(base), tokens_of(unquote(fragment)))
         if found is None and not uri:
             # many a generated `id` names the place in the instance and was never meant as a base URI
-            found = _follow(self._resources[""], unquote(fragment))
+            found = follow(self._resources[""], tokens_of(unquote(fragment)))
         return found
+
+
+class CertainReferences:
+    """Finds the place that a reference leads to, where every reader of the schema finds the same one."""
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        self._anchors: dict[str, list[Path]] | None = None
+
+    def find(self, origin: Path, reference: object) -> Path | None:
+        """The place that a reference at `origin` leads to; None where it is outside of the document, or not certain."""
+        if not isinstance(reference, str) or self._is_embedded(origin):
+            return None
+        uri, _, fragment = reference.partition("#")
+        if uri and uri != str(self._root.get("$id", self._root.get("id", ""))).partition("#")[0]:
+            return None
+        fragment = unquote(fragment)
+        found = [tokens_of(fragment)] if not fragment or fragment.startswith("/") else self._anchored(fragment)
+        return found[0] if len(found) == 1 and not self._is_embedded(found[0]) else None
+
+    def _is_embedded(self, path: Path) -> bool:
+        """Whether a schema on the way there, below the root, has an identifier that references start from."""
+        value = self._root
+        for token in path:
+            value = follow(value, (token,))
+            for keyword in ("$id", "id"):
+                name = value.get(keyword) if isinstance(value, Mapping) else None
+                if isinstance(name, str) and not name.startswith("#"):
+                    return True
+        return False
+
+    def _anchored(self, name: str) -> list[Path]:
+        if self._anchors is None:
+            self._anchors = {}
+            for path, schema in _places(self._root, ()):
+                names = [schema.get("$anchor"), schema.get("$dynamicAnchor")]
+                identifiers = (schema.get("$id"), schema.get("id"))
+                names += [one[1:] for one in identifiers if isinstance(one, str) and one.startswith("#")]
+                for anchor in names:
+                    if isinstance(anchor, str):
+                        self._anchors.setdefault(anchor, []).append(path)
+        return self._anchors.get(name, [])
+
+
+def _places(value: Any, path: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """All that may be a schema, with its path."""
+    if isinstance(value, list):
+        for number, member in enumerate(value):
+            yield from _places(member, (*path, str(number)))
+    if not isinstance(value, Mapping):
+        return
+    yield path, value
+    for keyword, member in value.items():
+        if keyword in NAMED and isinstance(member, Mapping):
+            for name, subschema in member.items():
+                yield from _places(subschema, (*path, keyword, name))
+        elif keyword not in DATA:
+            yield from _places(member, (*path, keyword))
 
 
 def _join(base: str, uri: str) -> str:
@@ -89,10 +151,15 @@ def _join(base: str, uri: str) -> str:
         return uri
 
 
-def _follow(value: Any, pointer: str) -> object:
-    for token in pointer.split("/")[1:]:
-        token = token.replace("~1", "/").replace("~0", "~")
-        if isinstance(value, dict) and token in value:
+def tokens_of(pointer: str) -> Path:
+    """The steps of a JSON pointer: `/a~1b/0` is `a/b`, then `0`."""
+    return tuple(token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:])
+
+
+def follow(value: Any, path: Path) -> Any:
+    """The value that stands at that path below the given one; None where there is none."""
+    for token in path:
+        if isinstance(value, Mapping) and token in value:
             value = value[token]
         elif isinstance(value, list) and token.isdecimal() and int(token) < len(value):
             value = value[int(token)]

@@ -1,0 +1,53 @@
+"""Where a `$ref` leads inside one document, offline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.schemas.references import CertainReferences, References, follow, tokens_of
+
+ROOT: dict[str, Any] = {
+    "$id": "https://example.org/root",
+    "$defs": {
+        "a/b": {"type": "string"},
+        "anchored": {"$anchor": "here"},
+        "twice": {"anyOf": [{"$anchor": "there"}, {"$anchor": "there"}]},
+        "apart": {"$id": "https://example.org/apart", "$defs": {"in": {}}},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("reference", "path"),
+    [
+        ("#", ()),
+        ("#/$defs/a~1b", ("$defs", "a/b")),
+        ("#/%24defs/a~1b", ("$defs", "a/b")),
+        ("https://example.org/root#/$defs/a~1b", ("$defs", "a/b")),
+        ("#here", ("$defs", "anchored")),
+        ("#there", None),
+        ("#/$defs/apart", None),
+        ("#/$defs/apart/$defs/in", None),
+        ("https://example.org/other#/$defs/a~1b", None),
+        (5, None),
+    ],
+)
+def test_a_reference_leads_to_a_place_only_where_it_is_certain(reference: object, path: object) -> None:
+    assert CertainReferences(ROOT).find((), reference) == path
+
+
+def test_a_reference_inside_of_an_embedded_schema_is_not_certain() -> None:
+    assert CertainReferences(ROOT).find(("$defs", "apart", "$defs", "in"), "#/$defs/a~1b") is None
+
+
+def test_an_index_counts_from_the_start() -> None:
+    assert follow({"allOf": [1, 2]}, tokens_of("/allOf/1")) == 2
+    assert follow({"allOf": [1, 2]}, tokens_of("/allOf/-1")) is None
+
+
+def test_an_embedded_schema_is_found_by_its_identifier() -> None:
+    references = References(ROOT, "$id")
+    assert references.resolve(ROOT, "apart") is ROOT["$defs"]["apart"]
+    assert references.resolve(ROOT, "elsewhere") is None
