@@ -19,6 +19,7 @@ from pytest_jsbench.core.errors import GateError, RecordError
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Ending, Gate, GateResult, check, decide
+from pytest_jsbench.metrics.metric_names import METRICS
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.reports import every_eval_ever
 from pytest_jsbench.reports.evaluations import run_to_dict
@@ -383,3 +384,12 @@ def test_a_gate_that_only_lacks_attempts_leaves_the_run_incomplete_and_one_that_
         "INCOMPLETE: the gate is not met, for too little was measured: pass_rate>=0.9"
     )
     assert decide(Ending(), summary.total, [high]).text.startswith("FAILED: the gate is not met: failure_rates")
+
+
+def test_a_gate_that_cannot_be_read_says_to_a_program_what_was_found_and_what_there_is() -> None:
+    with pytest.raises(GateError) as raised:
+        Gate.parse("pas_rate>=0.9")
+
+    assert raised.value.found == "pas_rate"
+    assert raised.value.expected == sorted(METRICS)
+    assert raised.value.where == "pas_rate"
