@@ -1,1 +1,1 @@
-"""Where reports land: the state of the run, its files, and what the terminal shows."""
+"""Where the reports of all processes arrive: the state of the run, its files, and what the terminal shows."""

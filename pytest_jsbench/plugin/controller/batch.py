@@ -73,7 +73,7 @@ class Batch:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None, None, None]:
-        """Say, below the summary, what stays with the provider and how to go on with it."""
+        """Say, below the summary, which batches the provider still has and how to resume them."""
         try:
             return (yield)
         finally:
@@ -97,7 +97,7 @@ class Batch:
                 reporter.write_line(f"jsbench: {doubt(path / journal.BATCHES, part)}", yellow=True)
 
     def _run(self, session: Any) -> None:
-        if self._submission is not None or not self._controller.reported.planned or self._config.option.collectonly:
+        if self._submission is not None or not self._controller.state.planned or self._config.option.collectonly:
             return
         if getattr(session, "testsfailed", 0) and not self._config.option.continue_on_collection_errors:
             return
@@ -125,7 +125,7 @@ class Batch:
             told=self._say_handed_in,
         )
         resources.callback(self._spend, submission)
-        attempts = [attempt for attempt in self._controller.reported.planned if attempt not in context.recorded]
+        attempts = [attempt for attempt in self._controller.state.planned if attempt not in context.recorded]
         submission.hand_in(gather(self._worker.suite_runner(), attempts, context.plan.selected.dataset.case))
         submission.wait(self._progress(), leave=context.settings.batch == "leave")
 

@@ -59,7 +59,7 @@ class Controller:
         self.resumption = resumption
         #: found before anything is paid for
         self._exporters = tuple((registry.find(name), path) for name, path in context.settings.exports)
-        self.reported = RunState(context.plan.keys)
+        self.state = RunState(context.plan.keys)
         self._folder = None if context.handover.folder is None else RunFolder(context.handover.folder)
         #: None until the verdict is decided
         self._session: pytest.Session | None = None
@@ -80,14 +80,14 @@ class Controller:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Note the attempts of the suite, where this process runs the tests."""
-        if not self.reported.planned:
-            self.reported.plan((item.key, item.repeat) for item in session.items if isinstance(item, JSBenchCase))
+        if not self.state.planned:
+            self.state.plan((item.key, item.repeat) for item in session.items if isinstance(item, JSBenchCase))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
         """Note the attempts of the suite, where xdist's workers run the tests."""
-        if not self.reported.planned:
-            self.reported.plan(attempt for nodeid in ids if (attempt := attempt_of(nodeid)) is not None)
+        if not self.state.planned:
+            self.state.plan(attempt for nodeid in ids if (attempt := attempt_of(nodeid)) is not None)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -126,10 +126,10 @@ class Controller:
         self._ending.add(report)
         if report.failed and not transport.failure_type_of(report):
             died = report.nodeid in self._ending.crashed
-            self.reported.miss(report.nodeid, MissingReason.WORKER_DIED if died else MissingReason.ERROR)
+            self.state.miss(report.nodeid, MissingReason.WORKER_DIED if died else MissingReason.ERROR)
 
     def _take(self, outcome: AttemptResult, *, node: Any, of_project: bool = False) -> None:
-        record = self.reported.take(outcome, of_project=of_project)
+        record = self.state.take(outcome, of_project=of_project)
         if record is None:
             return
         self._warn(outcome.journal_error)
@@ -138,7 +138,7 @@ class Controller:
                 self._ending.fail(error)
             self._warn(error)
         if self._folder is not None and node is not None and not outcome.resumed and is_remote(node):
-            metadata = self._context.handover.metadata.with_plan(self.reported.keys)
+            metadata = self._context.handover.metadata.with_plan(self.state.keys)
             self._warn(self._folder.append_remote(record, metadata))
         self._config.hook.pytest_jsbench_record(config=self._config, record=record)
 
@@ -187,7 +187,7 @@ class Controller:
 
     def _can_decide(self, session: pytest.Session) -> bool:
         """Whether there are attempts, or gates for which there should have been some."""
-        if self.reported.count:
+        if self.state.count:
             return True
         ends = {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED}
         settings = self._context.settings
@@ -202,10 +202,10 @@ class Controller:
         if self._may_lack_records(session):
             self._end_workers()
             if self._folder is not None:
-                for problem in self._folder.add_to(self.reported):
+                for problem in self._folder.add_to(self.state):
                     self._warn(problem)
         self._miss_project_tests(session)
-        run = self.reported.to_run(self._context.handover.metadata)
+        run = self.state.to_run(self._context.handover.metadata)
         self.summary = summarize(run)
         self._config.hook.pytest_jsbench_summary(config=self._config, run=run, summary=self.summary)
         self.decision = self._expectations.decide(self.summary)
@@ -226,7 +226,7 @@ class Controller:
         """Whether there may be attempts that were made and not reported."""
         stopped = session.shouldstop or session.shouldfail or self._ending.crashed
         ended = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
-        return bool(stopped) or not ended or not self.reported.complete
+        return bool(stopped) or not ended or not self.state.complete
 
     def _end_workers(self) -> None:
         """Let xdist end its workers before their files are read and removed, and not only after."""
@@ -238,9 +238,9 @@ class Controller:
         """Note the project's tests that did not ask because the session or their process ended first."""
         for nodeid in self._known.project_tests:
             if nodeid in self._ending.crashed:
-                self.reported.miss_project_test(key_of(nodeid), MissingReason.WORKER_DIED)
+                self.state.miss_project_test(key_of(nodeid), MissingReason.WORKER_DIED)
             elif nodeid not in self._ending.ended and session.exitstatus != pytest.ExitCode.OK:
-                self.reported.miss_project_test(key_of(nodeid), MissingReason.STOPPED)
+                self.state.miss_project_test(key_of(nodeid), MissingReason.STOPPED)
 
     def _write(self, run: Run, summary: Summary) -> None:
         if self._folder is None:
@@ -248,7 +248,7 @@ class Controller:
         resumption = self.resumption
         resumed = () if resumption is None else (*resumption.records, *resumption.own)
         # what was taken over need not be kept apart
-        if problem := self._folder.write(run, resumed_all=self.reported.has_all(resumed)):
+        if problem := self._folder.write(run, resumed_all=self.state.has_all(resumed)):
             self._warn(problem)
             return
         for problem in self._write_files(self._folder, run, summary):

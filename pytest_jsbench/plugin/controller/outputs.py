@@ -108,11 +108,16 @@ def complete_junit(config: pytest.Config, run: Run, summary: Summary, decision: 
 
 
 class RunFolder:
-    """The files of one run, written where reports land."""
+    """
+    The folder of one run, and its records.
+
+    The controller makes one where the run has a folder, and calls it in the main thread: for each record of a worker on
+    another machine, and when the session ends, to add what was not reported and to write all records as one file.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        #: writes what workers on other machines send, who cannot
+        #: the records that workers on other machines send, because they cannot write here
         self._remote: Journal | None = None
 
     def append_remote(self, record: Record, metadata: RunMetadata) -> str:
@@ -126,7 +131,7 @@ class RunFolder:
         return ""
 
     def add_to(self, reported: RunState) -> Iterator[str]:
-        """Add what is on disk and was not reported; one line for each thing that cannot be read, which is kept."""
+        """Add records on disk that were not reported; one line for each file that cannot be read, which is kept."""
         for path in sorted(self.path.glob("records*.jsonl")):
             if path.name == journal.RESUMED:  # not judged by this run where it was not reported
                 continue
@@ -151,7 +156,7 @@ class RunFolder:
 
 
 def _put_aside(path: Path) -> str:
-    """Out of the way of what is written in its place, and of whoever reads the folder."""
+    """Rename a file that cannot be read, so that it is kept and not overwritten; what was done, in words."""
     try:
         aside = path.rename(path.with_name(f"{path.name}.unreadable"))
     except OSError as error:

@@ -86,7 +86,7 @@ class Progress:
     def pytest_runtest_logfinish(self) -> None:
         """Write a line, if it is time."""
         now = time.perf_counter()
-        if not self._watched or self._done == self._controller.reported.count:
+        if not self._watched or self._done == self._controller.state.count:
             return
         if now - self._said < min(_LATEST, max(_SOONEST, (now - self._started) / 10)):
             return
@@ -95,7 +95,7 @@ class Progress:
 
     def line(self, seconds: float) -> str:
         """How far it is after so many seconds."""
-        planned = self._controller.reported.count
+        planned = self._controller.state.count
         parts = [f"{self._done:,} of {planned:,} done", f"{self._failing:,} failing"]
         if self._called:
             rate = self._called / seconds

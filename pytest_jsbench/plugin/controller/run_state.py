@@ -118,7 +118,7 @@ class RunState:
         )
 
     def _find_missing(self) -> Iterator[Missing]:
-        """Each attempt without a record; the session ended before those of which no report tells why."""
+        """Each attempt without a record, with its reason; without a reported reason, the session ended first."""
         for attempt in self.attempts:
             if attempt not in self._records:
                 stopped = Missing(key=attempt[0], repeat=attempt[1], reason=MissingReason.STOPPED)
@@ -209,6 +209,6 @@ class SessionEnding:
         )
 
     def _is_of_subtests(self, report: pytest.TestReport | pytest.CollectReport) -> bool:
-        """Whether the test failed of nothing but its subtests, each of which has been reported."""
+        """Whether only subtests of the test failed, which have been reported already."""
         count = self._subtests[report.nodeid]
         return count > 0 and report.longrepr == f"contains {count} failed subtest{'s' if count > 1 else ''}"

@@ -78,5 +78,5 @@ class Secrecy:
 
 
 def _with_path(longrepr: Any, text: str) -> Any:
-    """The text in the place of a traceback; a skip's keeps where it was."""
+    """The text instead of a traceback; a skip keeps its path and line."""
     return (longrepr[0], longrepr[1], text) if isinstance(longrepr, tuple) else text

@@ -76,7 +76,7 @@ class JSBenchCase(pytest.Item):
 
     @property
     def fixturenames(self) -> list[str]:
-        """What pytest-benchmark tells benchmarks by, where it was told to run only one kind of test."""
+        """With --benchmark-only or --benchmark-skip, the fixture by which pytest-benchmark knows a benchmark."""
         option = self.config.option
         selects = getattr(option, "benchmark_only", False) or getattr(option, "benchmark_skip", False)
         return ["benchmark"] if selects else []
@@ -213,7 +213,7 @@ class Suite:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_report_to_serializable(self) -> Generator[None, dict[str, Any] | None, dict[str, Any] | None]:
-        """Write the records on a report as text, where it leaves the process."""
+        """Write the results on a report as text, before it leaves the process."""
         data = yield
         if data is not None:
             transport.write_out(data)
@@ -296,7 +296,7 @@ class Collected:
 
     @classmethod
     def from_worker_output(cls, output: Mapping[str, Any]) -> Collected | None:
-        """What a worker has handed back; None where it has not."""
+        """The counts that a worker has given to xdist; None if it has given none."""
         data = output.get(_KEY)
         return None if data is None else cls(**{**data, "project_tests": tuple(data["project_tests"])})
 
