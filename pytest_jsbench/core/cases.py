@@ -59,7 +59,7 @@ class CaseKey:
         return int(found[1]) if found else 1
 
     def is_of_test(self, first: CaseKey) -> bool:
-        """Whether it is a question of the test whose first question is `first`."""
+        """Whether it is a question of the test that asked the question `first` first."""
         return self == first or (self.task == first.task and self.id == first.numbered(self.number).id)
 
     @classmethod

@@ -11,7 +11,7 @@ JSBenchError                a message a user can act on: found, expected, next s
 ├── EngineError             an engine that cannot be found, built or started
 │   ├── UnknownEngine       no engine of that name
 │   └── MissingRequirement  a package, key or model file is absent; the message says how to get it
-├── CallError               (generations.py) one call broke; whose fault, and when to try again
+├── CallError               (generations.py) one call broke: the kind of fault, and when to try again
 ├── JudgeError              the judge itself cannot run
 ├── RecordError             a record or run file that is not one of ours
 ├── JournalError            a record that cannot be written

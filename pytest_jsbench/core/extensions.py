@@ -1,4 +1,4 @@
-"""`package.module:name`: a user's own object, found by name."""
+"""Find what extends this package by name: the entry point of an installed package, or `package.module:name`."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def find_function(
 
 
 def origin(point: metadata.EntryPoint) -> str:
-    """Where an entry point leads, and whose it is: `acme.engines:Echo (package acme-jsbench 1.0)`."""
+    """Where an entry point leads, and the package that brings it: `acme.engines:Echo (package acme-jsbench 1.0)`."""
     if point.dist is None:
         return point.value
     return printable(f"{point.value} (package {point.dist.name} {point.dist.version})")

@@ -1,4 +1,4 @@
-"""What is asked of an engine, and what came back of it."""
+"""A request to an engine, and what it returns: a completion, a decline, a failed call or a grammar's decisions."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ class EngineInfo:
     model: str
     response_format: ResponseFormat
     streaming: bool
-    #: whose published prices hold for its calls; None for a server of one's own
+    #: the provider that publishes the prices of its calls; None for a user's own server
     provider: str | None = None
     #: tokens of prompt and answer together that it has room for, where that is known
     context: int | None = None

@@ -30,7 +30,13 @@ class CallBroke(Exception):
 
 
 class GuardedCalls:
-    """Calls functions in a child that it keeps; usable from any thread, and after a fork."""
+    """
+    Calls functions in a child that it keeps; usable from any thread, and after a fork.
+
+    Prompts and adaptation call the one that `guarded_calls()` makes for the process. The first call starts the child,
+    which serves one call at a time; a call that goes beyond its bounds ends it, and the next call starts another. It
+    ends with `close`, or when nothing refers to it any more.
+    """
 
     def __init__(self, *, memory: int = MEMORY, longest: int = LONGEST_REPLY) -> None:
         self._memory, self._longest = memory, longest

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 
 def copy_of(value: Any) -> Any:
-    """A JSON value of one's own, equal to the given one; copy.deepcopy takes several times as long."""
+    """A copy of a JSON value, which its holder may change; copy.deepcopy takes several times as long."""
     if isinstance(value, Mapping):
         return {name: copy_of(inner) for name, inner in value.items()}
     return [copy_of(inner) for inner in value] if isinstance(value, list) else value

@@ -46,7 +46,7 @@ class Secrets:
         return _replaced(text, self._forms, _masked)
 
     def out_of_message(self, text: str) -> str:
-        """The text with each secret as `[key]`, also one whose end was cut off with the text's."""
+        """The text with `[key]` in the place of each secret, also of one that was cut off at the end of the text."""
         if self._in_messages is not None:
             text = self._in_messages.sub(REDACTED, text)
         text = _replaced(text, self._forms, lambda _: REDACTED)

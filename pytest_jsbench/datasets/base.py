@@ -1,4 +1,4 @@
-"""What a dataset is: an ordered source of cases, whose schemas are parsed only when they are asked for."""
+"""What a dataset is: an ordered source of cases; it parses a case's schema only when the case is asked for."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def choose_tasks(source: str, known: Sequence[str], wanted: Sequence[str] | None
 
 #: cases of a dataset, each of which is a test
 MOST_CASES = 500_000
-#: reads the case whose key it is given
+#: reads the case of the key that it is given
 Read = Callable[[CaseKey], Case | BrokenCase]
 
 

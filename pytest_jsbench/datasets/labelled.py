@@ -35,7 +35,7 @@ class Instance:
 
     @classmethod
     def of(cls, value: object, *, name: str, valid: bool) -> Instance:
-        """The instance whose JSON value is given."""
+        """The instance of that JSON value."""
         return cls(id=name, valid=valid, text=json.dumps(value, ensure_ascii=False))
 
 

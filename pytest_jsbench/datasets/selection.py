@@ -36,7 +36,7 @@ class SelectedDataset:
 
 
 class CaseFacts:
-    """A case of a dataset, whose schema is read only when its facts are asked for."""
+    """A case of a dataset; its schema is read only when its facts are asked for."""
 
     def __init__(self, dataset: Dataset, key: CaseKey, default_dialect: str) -> None:
         self.key = key

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-#: keywords whose value maps names to schemas
+#: keywords that map names to schemas
 NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
-#: keywords whose value is data, whatever it looks like
+#: keywords that hold data, even where it looks like a schema
 DATA = frozenset({"enum", "const", "default", "examples", "example"})
 #: keywords that only pass on what another schema says
 REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})

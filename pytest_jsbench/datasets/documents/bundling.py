@@ -1,4 +1,4 @@
-"""A schema whose references leave it, as one document: what they point to is brought into its `$defs`."""
+"""Make one document of a schema that refers to others: what it refers to is copied into its `$defs`."""
 
 from __future__ import annotations
 

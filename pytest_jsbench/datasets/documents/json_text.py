@@ -19,7 +19,7 @@ YAML_SUFFIXES = (".yaml", ".yml")
 
 
 def as_case(key: CaseKey, read: Callable[[], object], *, where: str) -> Case | BrokenCase:
-    """The case whose schema `read` gives; broken, with the place, where that raises or is no schema."""
+    """The case with the schema that `read` gives; broken, with the place, where that raises or is no schema."""
     try:
         return Case(key=key, schema=as_schema(read()))
     except Unreadable as error:

@@ -41,25 +41,25 @@ def open_files(selection: Selection, paths: Sequence[Path], *, root: Path) -> Li
         from pytest_jsbench.datasets.documents.yaml_text import require_yaml
 
         require_yaml(f"dataset '{selection.source}'")
-    shelf = DocumentFolder(root, [path for path in ordered if path.suffix.lower() in DOCUMENT_SUFFIXES])
-    return Listing.of(selection, (found for path in ordered for found in _find(shelf, path)))
+    folder = DocumentFolder(root, [path for path in ordered if path.suffix.lower() in DOCUMENT_SUFFIXES])
+    return Listing.of(selection, (found for path in ordered for found in _find(folder, path)))
 
 
-def _find(shelf: DocumentFolder, path: Path) -> Iterator[Found]:
-    inner = path.relative_to(shelf.root)
-    task = _top(shelf.root) if inner.parent == Path() else inner.parent.as_posix()
-    own_task = inner.with_suffix("").as_posix()
+def _find(folder: DocumentFolder, path: Path) -> Iterator[Found]:
+    inner = path.relative_to(folder.root)
+    task = _top(folder.root) if inner.parent == Path() else inner.parent.as_posix()
+    file_task = inner.with_suffix("").as_posix()
     match path.suffix.lower():
         case ".jsonl":
             from pytest_jsbench.datasets.sources import rows
 
-            return rows.find_lines(shelf.reader, path, task=own_task)
+            return rows.find_lines(folder.reader, path, task=file_task)
         case ".parquet":
             from pytest_jsbench.datasets.sources import parquet
 
-            return parquet.find(shelf.reader, path, task=own_task)
+            return parquet.find(folder.reader, path, task=file_task)
         case _:
-            return _find_in_document(shelf, path, task, own_task)
+            return _find_in_document(folder, path, task, file_task)
 
 
 def _top(root: Path) -> str:
@@ -67,52 +67,52 @@ def _top(root: Path) -> str:
     return root.name if root.name not in {"", "..", "~"} else "schemas"
 
 
-def _find_in_document(shelf: DocumentFolder, path: Path, task: str, own_task: str) -> Iterator[Found]:
-    document = _more_than_a_schema(shelf, path)
+def _find_in_document(folder: DocumentFolder, path: Path, task: str, file_task: str) -> Iterator[Found]:
+    document = _more_than_a_schema(folder, path)
     if document is None:
-        yield Found(task=task, name=path.stem, read=partial(_read_schema, shelf, path))
+        yield Found(task=task, name=path.stem, read=partial(_read_schema, folder, path))
         return
     from pytest_jsbench.datasets.sources import openapi, tools
 
     if openapi.is_openapi(document):
-        yield from _find_in_api(shelf, path, own_task, document)
+        yield from _find_in_api(folder, path, file_task, document)
     elif found := tools.tool_schemas(document):
         for tool in found:
-            read = partial(_read_tool, shelf, path, tool.steps)
-            yield Found(task=own_task if tools.holds_many(document) else task, name=tool.name, read=read)
+            read = partial(_read_tool, folder, path, tool.steps)
+            yield Found(task=file_task if tools.holds_many(document) else task, name=tool.name, read=read)
     else:
-        yield Found(task=task, name=path.stem, read=partial(_read_schema, shelf, path))
+        yield Found(task=task, name=path.stem, read=partial(_read_schema, folder, path))
 
 
-def _find_in_api(shelf: DocumentFolder, path: Path, own_task: str, document: Any) -> Iterator[Found]:
+def _find_in_api(folder: DocumentFolder, path: Path, file_task: str, document: Any) -> Iterator[Found]:
     from pytest_jsbench.datasets.sources import openapi
 
     found = None
     for found in openapi.api_schemas(document):
-        read = partial(_read_api_schema, shelf, path, found.group, found.steps)
-        yield Found(task=f"{own_task}.{found.group}", name=found.name, read=read)
+        read = partial(_read_api_schema, folder, path, found.group, found.steps)
+        yield Found(task=f"{file_task}.{found.group}", name=found.name, read=read)
     if found is None:
-        yield Found(task=own_task, name=path.stem, read=partial(_read_api_schema, shelf, path, None, ()))
+        yield Found(task=file_task, name=path.stem, read=partial(_read_api_schema, folder, path, None, ()))
 
 
-def _more_than_a_schema(shelf: DocumentFolder, path: Path) -> object:
+def _more_than_a_schema(folder: DocumentFolder, path: Path) -> object:
     """The document, where it may hold more than a schema; None for a schema, and for what cannot be read."""
     try:
-        if _MORE_THAN_A_SCHEMA.search(shelf.data(path, largest=LARGEST_DOCUMENT)):
-            return shelf.document(path)
+        if _MORE_THAN_A_SCHEMA.search(folder.data(path, largest=LARGEST_DOCUMENT)):
+            return folder.document(path)
     except Unreadable:
         pass  # it is said when the case is read
     return None
 
 
-def _read_schema(shelf: DocumentFolder, path: Path, key: CaseKey) -> Case | BrokenCase:
-    return as_case(key, lambda: shelf.schema(path), where=str(path))
+def _read_schema(folder: DocumentFolder, path: Path, key: CaseKey) -> Case | BrokenCase:
+    return as_case(key, lambda: folder.schema(path), where=str(path))
 
 
-def _read_tool(shelf: DocumentFolder, path: Path, steps: tuple[str | int, ...], key: CaseKey) -> Case | BrokenCase:
+def _read_tool(folder: DocumentFolder, path: Path, steps: tuple[str | int, ...], key: CaseKey) -> Case | BrokenCase:
     def read() -> object:
         try:
-            return follow(shelf.document(path), steps)
+            return follow(folder.document(path), steps)
         except LookupError:
             raise Unreadable(f"{key.id} has no schema for its arguments", reason="not_a_schema") from None
 
@@ -120,16 +120,16 @@ def _read_tool(shelf: DocumentFolder, path: Path, steps: tuple[str | int, ...], 
 
 
 def _read_api_schema(
-    shelf: DocumentFolder, path: Path, group: openapi.Group | None, steps: tuple[str, ...], key: CaseKey
+    folder: DocumentFolder, path: Path, group: openapi.Group | None, steps: tuple[str, ...], key: CaseKey
 ) -> Case | BrokenCase:
     from pytest_jsbench.datasets.sources import openapi
 
     def read() -> object:
-        document = shelf.document(path)
+        document = folder.document(path)
         if group is None:
             openapi.check(document)
             raise Unreadable("describes no schema of a component or of a JSON body", reason="not_a_schema")
-        return openapi.read_openapi_schema(document, group, steps, uri=shelf.uri(path), retrieve=shelf.retrieve)
+        return openapi.read_openapi_schema(document, group, steps, uri=folder.uri(path), retrieve=folder.retrieve)
 
     return as_case(key, read, where=f"{path} /{'/'.join(steps)}" if steps else str(path))
 
