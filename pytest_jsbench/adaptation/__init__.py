@@ -1,7 +1,8 @@
 """
 Schemas said in what one provider takes, with a ledger of what that changed.
 
-What does it is imported from its module (`adapting`, `subsets`), since most runs send schemas as they are.
+`adapter` runs `narrowing` in a child process, by one of the `subsets`; import each from its module, since most runs
+send schemas as they are. `bounding` narrows a schema for a small model.
 """
 
 from __future__ import annotations

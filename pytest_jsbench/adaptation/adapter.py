@@ -1,4 +1,4 @@
-"""Adapting in a child process, within bounds of time and memory: a schema can be written to take for ever."""
+"""Adapts schemas in a child process, within bounds of time and memory, since a hostile schema can take for ever."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def adapt_within(schema: Schema, subset: str, mode: Mode, *, seconds: float = SE
 
 
 def adapted_json(schema: Schema, subset: str, mode: Mode) -> dict[str, Any]:
-    """What adapting comes to, as JSON: done in the child."""
+    """The result of adapting as JSON values; the child calls this."""
     from pytest_jsbench.adaptation.narrowing import adapt
     from pytest_jsbench.adaptation.subsets import SUBSETS
 

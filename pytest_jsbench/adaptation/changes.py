@@ -1,4 +1,4 @@
-"""What an adaptation comes to."""
+"""The result of an adaptation: the schema that is sent, and each change in it, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ChangeKind = Literal["tightened", "rewritten", "dropped_annotation", "widened"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One line of the ledger: what became of a keyword at a place of the original."""
+    """One line of the ledger: how a keyword at a place of the original was changed."""
 
     kind: ChangeKind
     keyword: str

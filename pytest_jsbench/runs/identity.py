@@ -1,4 +1,4 @@
-"""What makes two runs ask the same, so that an answer to one is an answer to the other."""
+"""Whether two runs ask the same, so that an answer to one is an answer to the other."""
 
 from __future__ import annotations
 

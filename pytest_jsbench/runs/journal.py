@@ -32,7 +32,13 @@ LARGEST = 4_000_000_000
 
 
 class Journal:
-    """Appends records to one file, one line each, flushed; safe to call from several threads."""
+    """
+    Appends records to one file, one line each, flushed; safe to call from several threads.
+
+    Each worker makes one for its own file, and the controller makes one for the records of workers that write none.
+    The attempts' threads append each record as soon as it exists; the first one opens the file and writes the header
+    line before it. At the end the worker closes it, or sends records that still arrive to another file (`go_on_in`).
+    """
 
     def __init__(self, path: Path, metadata: RunMetadata) -> None:
         self.path = path
@@ -52,7 +58,7 @@ class Journal:
                 _write_whole(self._file, text.encode("ascii"), size)
         except (OSError, ValueError) as error:
             message = f"cannot write {self.path}: {error}; the record of {record.key} is not on disk"
-            raise JournalError(message) from error
+            raise JournalError(message, found=record.key, where=self.path) from error
 
     def go_on_in(self, path: Path) -> None:
         """Leave the file to whoever writes it anew; what comes from now on goes into another."""
@@ -120,7 +126,8 @@ def _lines(path: Path) -> Iterator[Line]:
     """The lines of a file that is not too large for its records to be held at once."""
     with contextlib.suppress(OSError):  # the reader says it
         if (size := path.stat().st_size) > LARGEST:
-            raise JournalError(f"{path}: cannot be read: {size:,} bytes; expected at most {LARGEST:,}")
+            message = f"{path}: cannot be read: {size:,} bytes; expected at most {LARGEST:,}"
+            raise JournalError(message, found=size, expected=LARGEST, where=path)
     yield from FileReader(longest_line=LONGEST_LINE, error=JournalError).read_lines(path)
 
 
@@ -171,7 +178,7 @@ def find_files(path: Path) -> list[Path]:
         return [path]
     if not (runs := find_runs(path)):
         message = f"no run in {path}, which is {what_is_in(path)}; expected records.jsonl, or folders with one"
-        raise JournalError(message)
+        raise JournalError(message, expected="records.jsonl, or folders with one", where=path)
     return _files(runs[-1])
 
 
@@ -211,7 +218,7 @@ def read_metadata(path: Path) -> RunMetadata:
     except RecordError as error:
         problem = str(error)
     message = f"{path} has no header line: {problem}; expected the records.jsonl of a run"
-    raise RecordError(message)
+    raise RecordError(message, found=problem, where=path)
 
 
 def write(path: Path, metadata: RunMetadata, records: Iterable[Record]) -> None:

@@ -1,4 +1,4 @@
-"""Rejudging: what came back of an attempt becomes a verdict, on the day of the run and ever after in one way."""
+"""Rejudging: an attempt's generation becomes a verdict, in the same way during the run and at any time later."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ..
 
 
 def judge_again(record: Record, judge: Judge) -> Record:
-    """The record as this judge sees it; what passes has no code, and what was never asked stays as it is."""
+    """The record with the verdict of this judge: passed ones have no codes, those never asked are unchanged."""
     if record.generation is None or record.schema is None:
         return record
     verdict = verdict_on(record.generation, record.schema, record.changes, judge)

@@ -1,4 +1,4 @@
-"""Resumption: what an earlier run has already been answered, so that it need not be asked, and paid for, again."""
+"""Resumption: the answers that an earlier run already has, so that nobody asks, and pays, for them again."""
 
 from __future__ import annotations
 
@@ -90,10 +90,10 @@ def resume(
     content = journal.read_run(path)
     if content.metadata is None and not path.is_dir():
         message = f"{path} has no header line; expected the records.jsonl of a run, or the folder it is in"
-        raise ResumeError(message)
+        raise ResumeError(message, where=path)
     if content.metadata is not None and (other := difference(content.metadata, metadata)):
         message = f"{path}: its run asked {other}; nothing of it can be taken over"
-        raise ResumeError(message)
+        raise ResumeError(message, found=other, where=path)
     redacted = content.metadata is not None and _redacted(path, content.metadata, metadata)
     answered = [record for record in content.records if not (record.excluded or isinstance(record.generation, Failed))]
     expected = _Expected(

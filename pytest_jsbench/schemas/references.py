@@ -1,4 +1,4 @@
-"""`$ref` inside one document, offline."""
+"""Where a `$ref` leads inside one document, offline."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def _load(policy: JudgePolicy) -> InProcessJudge:
 
 
 class Clerk:
-    """Answers requests, each step of an answer under the alarm."""
+    """Answers requests one after another: `main` makes it once, and the alarm bounds each step of an answer."""
 
     def __init__(self, judge: InProcessJudge, alarm: Alarm, send: Callable[[bytes], None], timeout: float) -> None:
         self._judge = judge

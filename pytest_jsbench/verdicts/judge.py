@@ -29,13 +29,21 @@ _DEFAULT_POLICY = JudgePolicy()
 
 
 class Judge:
-    """Decides on answers under one policy, in a child process of its own; usable from any thread."""
+    """
+    Decides on answers under one policy, in a child process of its own; usable from any thread.
+
+    A worker of the plugin, the fixture and each command that judges make one, and close it at the end. The child starts
+    with the first request. Requests take turns: each thread waits for the reply to its own. A child that hangs ends by
+    its own alarm, one that crashes or takes too much memory ends by itself; the answer is then `unjudged` and the next
+    request starts another child. `close` ends the child, and so does the end of the parent.
+    """
 
     def __init__(self, policy: JudgePolicy = _DEFAULT_POLICY) -> None:
         if find_dialect(policy.default_dialect) is None:
             known = nearest(policy.default_dialect, [dialect.uri for dialect in DIALECTS])
             message = f"unknown dialect '{policy.default_dialect}': {known}"
-            raise JudgeError(message)
+            uris = [dialect.uri for dialect in DIALECTS]
+            raise JudgeError(message, found=policy.default_dialect, expected=uris, where="default_dialect")
         self.policy = policy
         self._guard = Guard(dataclasses.asdict(policy))
         self._end = weakref.finalize(self, self._guard.close)

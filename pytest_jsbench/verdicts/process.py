@@ -1,4 +1,4 @@
-"""The parent's side of judging: one child process, replaced when it hangs, crashes or eats all memory."""
+"""The parent's side of judging: one child process, replaced when it hangs, crashes or takes too much memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEPT_SCHEMAS = 256
 
 
 class Guard(KeptChild):
-    """Passes requests to the judging child."""
+    """Passes requests to the judging child: `Judge` makes it, `KeptChild` starts, replaces and ends the child."""
 
     def __init__(self, policy: Mapping[str, Any], *, alarm: AlarmKind | None = None, memory: int = _MEMORY) -> None:
         super().__init__(
