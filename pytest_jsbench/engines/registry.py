@@ -42,15 +42,15 @@ ENTRY_POINTS = "pytest_jsbench.engines"
 
 #: by reference, so that no provider's module is imported for another's sake
 _BUILT_IN = {
-    "anthropic": "pytest_jsbench.engines.anthropic.engine",
-    "llguidance": "pytest_jsbench.engines.decoding.llguidance",
-    "local": "pytest_jsbench.engines.local.engine",
-    "openai": "pytest_jsbench.engines.openai.engine",
-    "outlines": "pytest_jsbench.engines.decoding.outlines",
-    "recorded": "pytest_jsbench.engines.recorded.engine",
-    "replay": "pytest_jsbench.engines.recorded.replay",
-    "scripted": "pytest_jsbench.engines.scripted",
-    "xgrammar": "pytest_jsbench.engines.decoding.xgrammar",
+    "anthropic": "pytest_jsbench.engines.anthropic.engine:FACTORY",
+    "llguidance": "pytest_jsbench.engines.decoding.llguidance:FACTORY",
+    "local": "pytest_jsbench.engines.local.engine:FACTORY",
+    "openai": "pytest_jsbench.engines.openai.engine:FACTORY",
+    "outlines": "pytest_jsbench.engines.decoding.masked:OUTLINES",
+    "recorded": "pytest_jsbench.engines.recorded.engine:FACTORY",
+    "replay": "pytest_jsbench.engines.recorded.replay:FACTORY",
+    "scripted": "pytest_jsbench.engines.scripted:FACTORY",
+    "xgrammar": "pytest_jsbench.engines.decoding.masked:XGRAMMAR",
 }
 
 
@@ -62,7 +62,8 @@ def names() -> tuple[str, ...]:
 def find(name: str) -> EngineFactory:
     """The factory of that name; UnknownEngine with the nearest name where there is none."""
     if name in _BUILT_IN:
-        factory: EngineFactory = importlib.import_module(_BUILT_IN[name]).FACTORY
+        module, _, attribute = _BUILT_IN[name].partition(":")
+        factory: EngineFactory = getattr(importlib.import_module(module), attribute)
         return factory
     if (point := _installed().get(name)) is not None:
         return _as_factory(_load(point), name)

@@ -12,8 +12,8 @@ from pytest_jsbench.core.child_process import ChildProcess, KeptChild, environme
 from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.engines.decoding.child import LibrarySettings
 from pytest_jsbench.engines.decoding.process import LibraryProcess
-from pytest_jsbench.engines.local import process
-from pytest_jsbench.engines.local.process import serving
+from pytest_jsbench.engines.local import engine as local_engine
+from pytest_jsbench.engines.local.engine import serving
 from pytest_jsbench.engines.local.server import ServerSettings
 from pytest_jsbench.verdicts import Judge
 
@@ -51,7 +51,7 @@ def decoding() -> Iterator[int]:
 def serving_a_model() -> Iterator[int]:
     settings = ServerSettings(model="m.gguf", alias="m", slots=1, context=64, threads=1)
     with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
-        patch.setattr(process, "_MODULE", "tests.core.standing_in_for_a_server")
+        patch.setattr(local_engine, "_SERVER_MODULE", "tests.core.standing_in_for_a_server")
         yield int(stack.enter_context(serving(settings, timeout=30)).address)
 
 

@@ -128,9 +128,9 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch, kept_guards: Callable[[dict[str, 
     """No engine calls anybody, and one judge is enough."""
     monkeypatch.setattr(judge, "Guard", kept_guards)
     for name in CALLING:
-        module = __import__(registry._BUILT_IN[name], fromlist=["FACTORY"])
-        kind = AcceptingFactory if isinstance(module.FACTORY, AcceptorFactory) else StandInFactory
-        monkeypatch.setattr(module, "FACTORY", kind(module.FACTORY))
+        factory = registry.find(name)
+        kind = AcceptingFactory if isinstance(factory, AcceptorFactory) else StandInFactory
+        monkeypatch.setattr(registry._BUILT_IN[name].replace(":", "."), kind(factory))
     # to draw takes seconds, and is tested elsewhere
     monkeypatch.setattr(compare, "plot", lambda *given: given[2].touch())
     for provider in ("OPENAI", "ANTHROPIC", "OPENROUTER", "GEMINI"):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.engines.decoding.grammars import Grammars, LibraryAcceptor
-from pytest_jsbench.engines.decoding.process import slots_folder
 from pytest_jsbench.engines.decoding.settings import (
     MODEL_FILE,
     DecodingSettings,
@@ -17,6 +16,7 @@ from pytest_jsbench.engines.decoding.settings import (
     only_greedy,
     server_config,
 )
+from pytest_jsbench.engines.decoding.token_server import slots_folder
 from pytest_jsbench.engines.local import engine
 
 if TYPE_CHECKING:

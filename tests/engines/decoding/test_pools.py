@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pytest_jsbench.engines.decoding.process import Pool, Slots, slots_folder
+from pytest_jsbench.engines.decoding.process import Pool
+from pytest_jsbench.engines.decoding.token_server import Slots, slots_folder
 
 pytest.importorskip("filelock", reason="comes with the extras outlines and xgrammar")
 
