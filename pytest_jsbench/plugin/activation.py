@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.plugin.options.settings import Settings
 from pytest_jsbench.plugin.session import cases
 from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext
 from pytest_jsbench.plugin.session.handover import Handover
 from pytest_jsbench.plugin.session.plan import Plan
 from pytest_jsbench.plugin.session.redaction import quieten
-from pytest_jsbench.plugin.session.secrecy import Secrecy
+from pytest_jsbench.plugin.session.secrecy import Secrecy, usage_errors
 from pytest_jsbench.plugin.session.start import start
 from pytest_jsbench.runs.resumption import Recorded
 
@@ -26,15 +25,13 @@ if TYPE_CHECKING:
 
 def activate(config: pytest.Config) -> None:
     """Make this process ready for the run; pytest.UsageError, with its cause, where the input does not allow it."""
-    try:
+    with usage_errors(config):
         context, resumption = _make_context(config)
         config.stash[RUN_CONTEXT] = context
         _declare_marks(config, context)
         worker = _register_worker(config, context)
         if context.worker is None:
             _register_controller(config, context, worker, resumption)
-    except JSBenchError as error:
-        raise pytest.UsageError(str(error)) from error
 
 
 def _make_context(config: pytest.Config) -> tuple[RunContext, Resumption | None]:

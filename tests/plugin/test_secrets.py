@@ -57,3 +57,30 @@ def test_no_key_is_in_anything_that_is_shown_or_written(
     files = [path for path in bench.path.rglob("*") if path.is_file()]
     assert {"junit.xml", "benchmark.json", "log.txt", "records.jsonl", "run.json"} <= {path.name for path in files}
     assert [path.name for path in files if KEY.encode() in path.read_bytes()] == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(f"--jsbench-dataset=no-such-owner/{KEY}/no-such-folder", id="a dataset"),
+        pytest.param(f"--jsbench-where={KEY} >", id="a condition"),
+        pytest.param(f"--jsbench-prompt=no-such-prompt-{KEY}", id="a prompt"),
+        pytest.param(f"--jsbench-response-format={KEY}", id="a response format"),
+    ],
+)
+@pytest.mark.parametrize("place", ["HF_TOKEN", "base URL"])
+def test_a_usage_error_that_quotes_a_secret_is_shown_without_it(
+    bench: Bench, wrong: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.case("c")
+    if place == "HF_TOKEN":
+        monkeypatch.setenv("HF_TOKEN", KEY)
+    url = f"http://me:{KEY}@127.0.0.1:9/v1" if place == "base URL" else "http://127.0.0.1:9/v1"
+    result = bench.pytester.runpytest_inprocess(
+        *("--jsbench-engine=openai", "--jsbench-model=m", f"--jsbench-base-url={url}", "--jsbench-dataset=schemas"),
+        *(wrong, *WITHOUT_SLOW_PLUGINS),
+    )
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    shown = result.stdout.str() + result.stderr.str()
+    assert "[key]" in shown
+    assert KEY not in shown

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.engines.registry import require_batches
 from pytest_jsbench.engines.secrets import build_batches
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.plugin.controller.progress import clock, is_watched, write_line
+from pytest_jsbench.plugin.session.secrecy import usage_errors
 from pytest_jsbench.runner.batches.ledger import BatchFile, BatchPart, doubt, read_parts
 from pytest_jsbench.runner.batches.requests import BatchAnswers, gather
 from pytest_jsbench.runner.batches.submission import Polling, Standing, Submission
@@ -101,12 +101,8 @@ class Batch:
             return
         if getattr(session, "testsfailed", 0) and not self._config.option.continue_on_collection_errors:
             return
-        try:
-            with contextlib.ExitStack() as resources:
-                self._hand_in_and_wait(resources)
-        except JSBenchError as error:
-            message = f"--jsbench-batch: {error}"
-            raise pytest.UsageError(message) from None
+        with usage_errors(self._config, about="--jsbench-batch"), contextlib.ExitStack() as resources:
+            self._hand_in_and_wait(resources)
 
     def _hand_in_and_wait(self, resources: contextlib.ExitStack) -> None:
         context = self._context

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.files import make_private_folder
 from pytest_jsbench.core.text import described
 from pytest_jsbench.engines.base import EngineConfig
@@ -24,6 +23,7 @@ from pytest_jsbench.plugin.controller.xdist_scheduling import scheduler
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.context import RunContext, prepare
 from pytest_jsbench.plugin.session.handover import is_remote
+from pytest_jsbench.plugin.session.secrecy import usage_errors
 from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase
 from pytest_jsbench.plugin.worker.project_tests import key_of
 from pytest_jsbench.plugin.worker.worker import note_death
@@ -93,10 +93,8 @@ class Controller:
     def pytest_configure_node(self, node: Any) -> None:
         """Start what the workers share, once, and tell each how to reach it."""
         if self._prepared is None:
-            try:
+            with usage_errors(self._config):
                 self._prepared = self._resources.enter_context(prepare(self._context))
-            except EngineError as error:
-                raise pytest.UsageError(str(error)) from None
             if self._context.handover.redaction is None:  # else the workers read the dataset themselves
                 folder = self._context.handover.shared / "selected"
                 make_private_folder(folder)

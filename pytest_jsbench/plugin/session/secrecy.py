@@ -1,22 +1,50 @@
-"""Keeps secrets out of what pytest shows and sends: reports, log records and warnings."""
+"""Keeps secrets out of what pytest shows and sends: reports, log records, warnings and usage errors."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.secrets import find_secrets
+from pytest_jsbench.plugin.options.reading import value_of
 
 if TYPE_CHECKING:
     import warnings
 
     from pytest_jsbench.core.secrets import Secrets
-    from pytest_jsbench.engines.base import EngineConfig
 
 _FORMATTER = logging.Formatter()
+
+
+@contextmanager
+def usage_errors(config: pytest.Config, *, about: str = "") -> Iterator[None]:
+    """Inside, an error that a user can mend becomes pytest.UsageError, and its message quotes no known secret."""
+    try:
+        yield
+    except (JSBenchError, pytest.UsageError) as error:
+        secrets = _known_secrets(config)
+        # the cause is shown with the error where pytest shows a traceback
+        error.args = tuple(secrets.out_of(error.args))
+        prefix = f"{about}: " if about and isinstance(error, JSBenchError) else ""
+        raise pytest.UsageError(secrets.out_of_message(f"{prefix}{error}")) from error
+
+
+def _known_secrets(config: pytest.Config) -> Secrets:
+    """Those of the environment and of the options, as far as these can be read: one of them may be what is wrong."""
+    said: dict[str, Any] = {}
+    for name in ("base-url", "api-key-env", "engine-option"):
+        with suppress(pytest.UsageError):
+            said[name] = value_of(config, name)
+    options = dict(said.get("engine-option") or ())
+    return find_secrets(
+        EngineConfig(name="", base_url=said.get("base-url"), api_key_env=said.get("api-key-env"), options=options)
+    )
 
 
 class Secrecy:

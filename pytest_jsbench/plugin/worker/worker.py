@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 
 from pytest_jsbench.adaptation.adapter import adapter
-from pytest_jsbench.core.errors import EngineError, JournalError, JSBenchError
+from pytest_jsbench.core.errors import JournalError, JSBenchError
 from pytest_jsbench.core.files import private
 from pytest_jsbench.core.generations import Failed, Origin
 from pytest_jsbench.engines.base import Acceptor, Engine, EngineConfig
@@ -23,6 +23,7 @@ from pytest_jsbench.engines.secrets import build, describe
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.plugin.session.context import RunContext, asks, prepare
 from pytest_jsbench.plugin.session.redaction import CLASSIFIER_BROKE
+from pytest_jsbench.plugin.session.secrecy import usage_errors
 from pytest_jsbench.plugin.session.transport import AttemptResult
 from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase, would_ask
 from pytest_jsbench.plugin.worker.lookahead import LookAhead
@@ -260,11 +261,9 @@ class Worker:
         )
 
     def _build(self, build: Callable[[EngineConfig], T]) -> T:
-        try:
+        with usage_errors(self._config):
             config = self._context.handover.prepared or self._resources.enter_context(prepare(self._context))
             built = build(config)
-        except EngineError as error:
-            raise pytest.UsageError(str(error)) from None
         self._resources.callback(built.close)
         return built
 
