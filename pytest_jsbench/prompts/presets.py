@@ -10,7 +10,7 @@ from pytest_jsbench.core.cases import Case, Message, Schema
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.prompts import Prompt, PromptTemplate, Template
 
-#: seed 002, to the letter (the spaces before the line ends are the original's)
+#: of the benchmark itself, to the letter (the spaces before the line ends are the original's)
 _SCHEMA_TEMPLATE = (
     "You need to generate a JSON object that matches the schema below. \n"
     "Do not include the schema in the output and DIRECTLY return the JSON object without any additional"
@@ -18,7 +18,7 @@ _SCHEMA_TEMPLATE = (
     "The schema is: {schema}"
 )
 
-#: seed 003, to the letter
+#: rules for a system message, to the letter
 _FIELDS_SYSTEM = (
     "You are a helpful assistant that generates valid JSON.\n"
     "You MUST output ONLY a valid JSON object that strictly adheres to the provided schema.\n"
@@ -32,13 +32,13 @@ _CHAT_SYSTEM = "You need to generate a JSON object that matches the schema below
 
 
 def schema_prompt(case: Case) -> Prompt:
-    """The benchmark's own prompt (seed 002): one user message that ends in the schema."""
+    """The prompt of the benchmark itself: one user message that ends in the schema."""
     text = _SCHEMA_TEMPLATE.replace("{schema}", json.dumps(case.schema))
     return Prompt(messages=(Message(role="user", content=text),))
 
 
 def fields_prompt(case: Case) -> Prompt:
-    """The prompt of seed 003: rules as the system message, then the fields, then the schema."""
+    """The prompt with rules: they are the system message, then the fields, then the schema."""
     asked, hints, schema = _FIELDS_TEMPLATE.partition("\nFields: {fields}")
     shown = "; ".join(
         f"'{field['name']}' ({field['type']}){' [REQUIRED]' if field['required'] else ''}"

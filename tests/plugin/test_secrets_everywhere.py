@@ -220,3 +220,48 @@ def test_no_secret_is_in_anything_that_is_shown_or_written(arranged: Bench, serv
     assert {"junit.xml", "benchmark.json", "log.txt", "records.jsonl", "run.json", "report.html", "step.md"} <= written
     assert leaks(arranged.path, result.stdout.str() + result.stderr.str()) == []
     assert "secret_replaced" in result.stdout.str()
+
+
+def test_engines_that_call_no_provider_show_and_write_no_secret(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", SECRETS["hub"])
+    bench.case("quotes", json.dumps({"said": f"{SECRETS['hub']} {base64.b64encode(SECRETS['hub'].encode()).decode()}"}))
+    bench.case("broken", {"fault": "server", "message": SECRETS["hub"]})
+    noisy = (
+        "-vv",
+        "-rA",
+        "--tb=long",
+        "--showlocals",
+        "--log-level=DEBUG",
+        "--log-file=log.txt",
+        "--junitxml=junit.xml",
+    )
+
+    shown = bench.run("--jsbench-output=out", "--jsbench-retries=0", *noisy)
+    (run,) = (bench.path / "out").iterdir()
+    replayed = bench.pytester.runpytest_inprocess(
+        *(f"--jsbench-replay={run}", "--jsbench-dataset=schemas", "--jsbench-output=again", *bench.workers),
+        *("-p", "no:randomly", "-p", "no:benchmark", *WITHOUT_SLOW_PLUGINS),
+    )
+
+    assert shown.parseoutcomes()["failed"] == replayed.parseoutcomes()["failed"] == 2
+    (bench.path / "answers.json").unlink()  # the user's own file
+    assert leaks(bench.path, "".join(map(str, (*shown.outlines, *shown.errlines, *replayed.outlines)))) == []
+
+
+@pytest.mark.parametrize("bench", ["plain"], indirect=True)
+@pytest.mark.parametrize(("engine", "package"), [("local", "xllamacpp"), ("llguidance", "llguidance")])
+def test_a_model_on_this_machine_is_asked_and_no_secret_is_written(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, engine: str, package: str
+) -> None:
+    pytest.importorskip(package, reason=f"needs the extra {engine}")
+    for name, place in (("OPENAI_API_KEY", "key"), ("HF_TOKEN", "hub"), ("MY_API_KEY", "body")):
+        monkeypatch.setenv(name, SECRETS[place])
+    bench.case("number")
+
+    result = bench.pytester.runpytest_subprocess(
+        *(f"--jsbench-engine={engine}", "--jsbench-dataset=schemas", "--jsbench-output=out"),
+        *("-vv", "--log-level=DEBUG", *WITHOUT_SLOW_PLUGINS),
+    )
+
+    assert "declared" in result.stdout.str().lower()
+    assert leaks(bench.path, result.stdout.str() + result.stderr.str()) == []
