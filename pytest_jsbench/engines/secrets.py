@@ -272,7 +272,7 @@ class DiscreetBatches:
         return found if left is None else replace(found, unanswered=_of_failed(left, self._secrets))
 
     def results(self, batch: str) -> Iterator[Result]:
-        """What became of its requests."""
+        """The result of each of its requests, by the request's name."""
         with self._freed():
             for name, result in self._batches.results(batch):
                 if isinstance(result, Failed):
@@ -354,7 +354,10 @@ def _errors_freed(config: EngineConfig, *others: EngineConfig) -> Iterator[Secre
     try:
         yield secrets
     except EngineError as error:
-        raise type(error)(secrets.out_of_message(str(error))) from None
+        # the error itself, for its class may be made in a way of its own
+        error.args = (secrets.out_of_message(str(error)),)
+        error.found, error.expected, error.where = map(secrets.out_of, (error.found, error.expected, error.where))
+        raise error from None
     except JSBenchError:
         raise
     except Exception as error:  # noqa: BLE001  foreign code

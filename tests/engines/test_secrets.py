@@ -8,7 +8,8 @@ from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.engines.addresses import Address, without_credentials
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.openai.settings import OpenAISettings
-from pytest_jsbench.engines.secrets import find_secrets, mark, outline, public, public_extras
+from pytest_jsbench.engines.registry import find
+from pytest_jsbench.engines.secrets import check, find_secrets, mark, outline, public, public_extras
 
 URL = "http://me:pass-word%2F1@h:8000/v1/?token=T0ken-of-url&n=1"
 
@@ -90,6 +91,26 @@ def test_what_a_user_gave_is_known_and_what_is_public_is_not(monkeypatch: pytest
     kept = "production application/json constrained"
     left = find_secrets(config(**options)).out_of_answer(f"{said}|{kept}")
     assert left.replace("*", "").split("|") == [" " * 6, kept]
+
+
+class Unsuited(EngineError):
+    def __init__(self, password: str, *, tries: int) -> None:
+        super().__init__(f"{password} is refused after {tries}", found=password, expected=["a", password], where="here")
+
+
+def test_an_engines_error_keeps_its_class_and_its_values_without_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_config: EngineConfig) -> None:
+        raise Unsuited("Pass-word-of-this-run", tries=2)
+
+    factory = find("openai")
+    monkeypatch.setattr(type(factory), "check", lambda _self, config: refuse(config))
+
+    with pytest.raises(Unsuited) as caught:
+        check(factory, config(extra_headers={"x-one": "Pass-word-of-this-run"}))
+
+    error = caught.value
+    assert (str(error), error.found, error.where) == ("[key] is refused after 2", "[key]", "here")
+    assert error.expected == ["a", "[key]"]
 
 
 def test_a_configuration_prints_no_value_that_may_be_a_secret() -> None:
