@@ -31,7 +31,7 @@ class Resumption:
     metadata: RunMetadata | None
     records: tuple[Record, ...]
     #: answers to a project's own tests, each taken over if its test asks the same
-    own: tuple[Record, ...] = ()
+    project_records: tuple[Record, ...] = ()
     #: records that are of no attempt of this run: another schema, another prompt, or no case of it
     left_out: int
     #: calls that broke, and are made again
@@ -103,17 +103,18 @@ def resume(
         template=template,
         seed=metadata.params.get("seed"),
     )
-    own = tuple(record for record in answered if record.asked_by is not None)
+    asked_by_tests = tuple(record for record in answered if record.asked_by is not None)
     records = tuple(record for record in answered if record.asked_by is None and expected.asks(record))
-    left_out, warnings = len(answered) - len(own) - len(records), content.warnings
-    if own and redacted:  # such a test needs the answer itself
-        warnings, own = (*warnings, f"{len(own)} answers to own tests are redacted: their tests ask again"), ()
+    left_out, warnings = len(answered) - len(asked_by_tests) - len(records), content.warnings
+    if asked_by_tests and redacted:  # such a test needs the answer itself
+        warnings = (*warnings, f"{len(asked_by_tests)} answers to own tests are redacted: their tests ask again")
+        asked_by_tests = ()
     return Resumption(
         source=path,
         folder=journal.find_files(path)[0].parent,
         metadata=content.metadata,
         records=records if redaction is None else tuple(map(redaction.record, records)),
-        own=own,
+        project_records=asked_by_tests,
         left_out=left_out,
         broken=sum(isinstance(record.generation, Failed) for record in content.records),
         warnings=warnings,

@@ -184,7 +184,7 @@ def test_answers_to_own_tests_are_kept_apart_until_their_tests_ask(tmp_path: Pat
 
     found = resumed(tmp_path, {"a": SCHEMA})
 
-    assert (ids(found), found.own, found.left_out, found.broken) == (["a"], (own,), 0, 1)
+    assert (ids(found), found.project_records, found.left_out, found.broken) == (["a"], (own,), 0, 1)
 
 
 def test_repeats_that_were_all_asked_with_one_seed_are_asked_again(tmp_path: Path) -> None:

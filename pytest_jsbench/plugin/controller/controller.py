@@ -244,7 +244,7 @@ class Controller:
         if self._folder is None:
             return
         resumption = self.resumption
-        resumed = () if resumption is None else (*resumption.records, *resumption.own)
+        resumed = () if resumption is None else (*resumption.records, *resumption.project_records)
         # what was taken over need not be kept apart
         if problem := self._folder.write(run, resumed_all=self.state.has_all(resumed)):
             self._warn(problem)

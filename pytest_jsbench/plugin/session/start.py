@@ -101,7 +101,7 @@ def _keep_records(folder: Path, resumption: Resumption, *, redacted: bool) -> Pa
     """Write the earlier run's records beside the new ones, so that this run can be resumed in its turn."""
     assert resumption.metadata is not None
     earlier = dataclasses.replace(resumption.metadata, redacted=redacted)
-    journal.write(folder / journal.RESUMED, earlier, (*resumption.records, *resumption.own))
+    journal.write(folder / journal.RESUMED, earlier, (*resumption.records, *resumption.project_records))
     return folder / journal.RESUMED
 
 
