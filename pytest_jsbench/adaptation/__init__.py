@@ -1,5 +1,5 @@
 """
-Schemas said in what one provider takes, with a ledger of what that changed.
+Adapts a schema to the subset of JSON Schema that one provider takes, and lists each change.
 
 `adapter` runs `narrowing` in a child process, by one of the `subsets`; import each from its module, since most runs
 send schemas as they are. `bounding` narrows a schema for a small model.

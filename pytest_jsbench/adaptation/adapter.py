@@ -1,4 +1,4 @@
-"""Adapts schemas in a child process, within bounds of time and memory, since a hostile schema can take for ever."""
+"""Adapts schemas in a child process, within bounds of time and memory, since a hostile schema can take very long."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS = 10.0
 
 
 def adapt_within(schema: Schema, subset: str, mode: Mode, *, seconds: float = SECONDS) -> Adapted | Inexpressible:
-    """The schema in the words of the subset of that name; EngineError for a fault of ours."""
+    """Adapt the schema to the subset of that name, in the child process; EngineError for a fault of the adaptation."""
     try:
         found = guarded_calls().call(f"{__name__}:adapted_json", schema, subset, mode, seconds=seconds)
     except BoundExceeded as exceeded:
@@ -43,7 +43,7 @@ def adapted_json(schema: Schema, subset: str, mode: Mode) -> dict[str, Any]:
 
 
 def adapter(said: str) -> Callable[[Schema], Adapted | Inexpressible] | None:
-    """The adaptation of one schema; None for `verbatim`. ValueError for any other word."""
+    """The function that adapts a schema in that mode; None for `verbatim`, ValueError for an unknown mode or subset."""
     mode, _, subset = said.partition(":")
     if said == "verbatim":
         return None

@@ -1,4 +1,4 @@
-"""Arrays in the subset's words."""
+"""The keywords of arrays, written with the keywords that the subset takes."""
 
 from __future__ import annotations
 
@@ -12,36 +12,38 @@ if TYPE_CHECKING:
     from pytest_jsbench.adaptation.document import Path, SchemaPart
 
 
-def say_array(facts: Constraints, context: Context) -> Node:
-    """The keywords of arrays."""
-    least = math.ceil(max(facts.numbers("minItems", context.ledger), default=0))
-    most = min(facts.numbers("maxItems", context.ledger), default=math.inf)
-    first, rest = _items(facts, context)
-    least = max(least, _contained(facts, context, rest))
-    if facts.said("unevaluatedItems"):
-        context.ledger.give_up("unevaluatedItems", facts.where("unevaluatedItems"), "unevaluatedItems is not taken")
-    most = _unique(facts, context, least, most)
+def array_keywords(constraints: Constraints, context: Context) -> Node:
+    """The keywords of an array that satisfies all constraints."""
+    least = math.ceil(max(constraints.numbers("minItems", context.ledger), default=0))
+    most = min(constraints.numbers("maxItems", context.ledger), default=math.inf)
+    first, rest = _items(constraints, context)
+    least = max(least, _contained(constraints, context, rest))
+    if constraints.stated("unevaluatedItems"):
+        context.ledger.give_up(
+            "unevaluatedItems", constraints.where("unevaluatedItems"), "unevaluatedItems is not taken"
+        )
+    most = _unique(constraints, context, least, most)
     body: Node = {}
     if first:
-        body["prefixItems"] = [context.place(tuple(parts), facts.path) for parts in first]
+        body["prefixItems"] = [context.place(tuple(parts), constraints.path) for parts in first]
     if rest or (context.subset.typed and not first):
         try:
-            body["items"] = context.place(tuple(rest), facts.path)
+            body["items"] = context.place(tuple(rest), constraints.path)
         except Contradiction:
-            context.ledger.note("rewritten", "items", facts.where("items"), "maxItems")
+            context.ledger.note("rewritten", "items", constraints.where("items"), "maxItems")
             most = min(most, len(first))
             if context.subset.typed and not first:
-                body["items"] = context.place((), facts.path)
+                body["items"] = context.place((), constraints.path)
     if most < least:
         raise Contradiction
-    return {**body, **_bounds(facts, context, least, most)}
+    return {**body, **_bounds(constraints, context, least, most)}
 
 
-def _items(facts: Constraints, context: Context) -> tuple[list[list[SchemaPart]], list[SchemaPart]]:
-    """What holds for the first items, one by one, and for the others."""
+def _items(constraints: Constraints, context: Context) -> tuple[list[list[SchemaPart]], list[SchemaPart]]:
+    """The subschemas of the first items, position by position, and those of all other items."""
     tuples: list[list[SchemaPart]] = []
     rests: list[SchemaPart | None] = []
-    for node in facts.nodes:
+    for node in constraints.nodes:
         items = node.schema.get("items")
         keyword = "items" if isinstance(items, list) else "prefixItems"
         listed = node.schema.get(keyword, [])
@@ -70,10 +72,10 @@ def _check_tuple(keyword: str, path: Path, context: Context) -> None:
         context.ledger.give_up(keyword, path, "one schema for each of the first items is not taken")
 
 
-def _contained(facts: Constraints, context: Context, rest: list[SchemaPart]) -> int:
-    """Ask of every item what some must be; how many items there have to be at the least."""
+def _contained(constraints: Constraints, context: Context, rest: list[SchemaPart]) -> int:
+    """Require of every item what `contains` requires of some; returns the smallest number of items."""
     least = 0
-    for node in facts.nodes:
+    for node in constraints.nodes:
         if "contains" not in node.schema:
             continue
         if "maxContains" in node.schema:
@@ -88,12 +90,12 @@ def _contained(facts: Constraints, context: Context, rest: list[SchemaPart]) -> 
     return least
 
 
-def _unique(facts: Constraints, context: Context, least: int, most: float) -> float:
-    """How many items there may be at the most, so that none is there twice."""
-    where = facts.where("uniqueItems")
-    if not facts.said("uniqueItems"):
+def _unique(constraints: Constraints, context: Context, least: int, most: float) -> float:
+    """The largest number of items with which `uniqueItems` holds."""
+    where = constraints.where("uniqueItems")
+    if not constraints.stated("uniqueItems"):
         return most
-    if not any(value is True for value, _ in facts.said("uniqueItems")) or most <= 1:
+    if not any(value is True for value, _ in constraints.stated("uniqueItems")) or most <= 1:
         context.ledger.note("rewritten", "uniqueItems", where, "holds for every array that is left")
     elif context.ledger.mode == "narrow" and least <= 1 and "maxItems" in context.subset.keywords:
         context.ledger.note("tightened", "uniqueItems", where, "maxItems 1")
@@ -103,16 +105,16 @@ def _unique(facts: Constraints, context: Context, least: int, most: float) -> fl
     return most
 
 
-def _bounds(facts: Constraints, context: Context, least: int, most: float) -> Node:
+def _bounds(constraints: Constraints, context: Context, least: int, most: float) -> Node:
     bounds: Node = {}
     highest = context.subset.most_min_items
     if highest is not None and least > highest:
-        context.ledger.give_up("minItems", facts.where("minItems"), f"minItems above {highest} is not taken")
+        context.ledger.give_up("minItems", constraints.where("minItems"), f"minItems above {highest} is not taken")
         least = highest
-    if least or any(value == 0 for value, _ in facts.said("minItems")):
+    if least or any(value == 0 for value, _ in constraints.stated("minItems")):
         bounds["minItems"] = least
     if most < math.inf and "maxItems" not in context.subset.keywords:
-        context.ledger.give_up("maxItems", facts.where("maxItems"), "maxItems is not taken")
+        context.ledger.give_up("maxItems", constraints.where("maxItems"), "maxItems is not taken")
     elif most < math.inf:
         bounds["maxItems"] = math.floor(most)
     return bounds

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from pytest_jsbench.adaptation.document import Path
     from pytest_jsbench.core.cases import Schema
 
-#: `narrow`: sound or not at all; `relax`: what cannot be said may also be left out
+#: `narrow`: the adapted schema admits no more than the original; `relax`: it may leave out what the subset lacks
 Mode = Literal["narrow", "relax"]
-#: admits less · the same in other words · said nothing about validity · admits more
+#: admits less · admits the same · left out what does not affect validity · admits more
 ChangeKind = Literal["tightened", "rewritten", "dropped_annotation", "widened"]
 
 
@@ -23,7 +23,7 @@ class Change:
 
     kind: ChangeKind
     keyword: str
-    #: JSON pointer, in the original, to the schema in which the keyword stands or now has to stand
+    #: JSON pointer, in the original, to the schema in which the keyword stands or now stands
     path: str
     note: str
 
@@ -43,7 +43,7 @@ class Adapted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inexpressible:
-    """The provider's subset has no words for the schema; the first obstacle that was met."""
+    """The provider's subset cannot express the schema; names the first obstacle."""
 
     keyword: str
     #: JSON pointer, in the original, to the schema in which the keyword stands
@@ -52,7 +52,7 @@ class Inexpressible:
 
 
 class Blocked(Exception):
-    """An obstacle on the way."""
+    """The schema cannot be expressed in the subset; ends the adaptation."""
 
     def __init__(self, found: Inexpressible) -> None:
         super().__init__(found.message)
@@ -64,32 +64,32 @@ class Contradiction(Exception):
 
 
 class Ledger:
-    """Notes each change once; what cannot be said is a change too when relaxing."""
+    """Lists the changes, each once; when relaxing, a keyword that is left out is a change too."""
 
     def __init__(self, mode: Mode) -> None:
         self.mode = mode
         self._changes: dict[Change, None] = {}
 
     def note(self, kind: ChangeKind, keyword: str, path: Path, note: str) -> None:
-        """One change."""
+        """Add one change."""
         self._changes[Change(kind=kind, keyword=keyword, path=pointer(path), note=note)] = None
 
     def give_up(self, keyword: str, path: Path, message: str) -> None:
-        """What cannot be said: when relaxing, the caller leaves it out."""
+        """Report a keyword that the subset lacks: `narrow` ends here, `relax` notes that the caller leaves it out."""
         if self.mode == "narrow":
             self.refuse(keyword, path, message)
         self.note("widened", keyword, path, message)
 
     def refuse(self, keyword: str, path: Path, message: str) -> NoReturn:
-        """What cannot be said in either mode."""
+        """End the adaptation: the subset cannot express this in either mode."""
         raise Blocked(Inexpressible(keyword=keyword, path=pointer(path), message=message))
 
     def mark(self) -> int:
-        """Where the ledger is now, to come back to."""
+        """The present number of changes, for `back_to`."""
         return len(self._changes)
 
     def back_to(self, mark: int) -> None:
-        """Forget what was noted since: that way was not taken."""
+        """Remove the changes noted since the mark, of an alternative that was dropped."""
         while len(self._changes) > mark:
             self._changes.popitem()
 

@@ -1,20 +1,17 @@
-"""What the subschemas of one place say together: laid side by side without references, then keyword by keyword."""
+"""The constraints of one place: what all its subschemas state together, keyword by keyword."""
 
 from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_jsbench.adaptation.changes import Contradiction
-from pytest_jsbench.adaptation.document import KINDS, SchemaPart, canonical, disjoint, outline
+from pytest_jsbench.adaptation.document import KINDS, SchemaPart, canonical
 from pytest_jsbench.schemas.keywords import ANNOTATIONS, BY_KIND, KEYWORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pytest_jsbench.adaptation.changes import Ledger
     from pytest_jsbench.adaptation.document import Path, SchemaDocument
     from pytest_jsbench.adaptation.subsets import Subset
@@ -23,7 +20,7 @@ Node = dict[str, Any]
 
 
 class Adapt(Protocol):
-    """Says in the subset's words what all of the parts ask for."""
+    """Adapts the schema that all of the parts make together."""
 
     def __call__(self, parts: tuple[SchemaPart, ...], path: Path) -> Node:
         """The adapted schema."""
@@ -31,37 +28,37 @@ class Adapt(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What the whole adaptation has in common."""
+    """The values that every step of one adaptation uses."""
 
     subset: Subset
     document: SchemaDocument
     ledger: Ledger
     place: Adapt
-    #: properties to be left out, by where they stand
+    #: the places of the properties that are left out
     omitted: frozenset[Path]
-    #: properties that were optional and had to be required: the adapted schema, and where it stands
+    #: optional properties that the subset requires: the adapted schema and its place
     made_required: list[tuple[Node, Path]] = field(default_factory=list)
 
 
 class Constraints:
-    """The nodes of a conjunction."""
+    """Subschemas without references or choices that all apply to one instance."""
 
     def __init__(self, nodes: list[SchemaPart], path: Path) -> None:
         self.nodes = nodes
-        #: the place in the original that changes are reported at
+        #: the place in the original at which changes are reported
         self.path = nodes[0].path if nodes else path
 
-    def said(self, keyword: str) -> list[tuple[Any, Path]]:
-        """Each value of the keyword, with the node that says it."""
+    def stated(self, keyword: str) -> list[tuple[Any, Path]]:
+        """Each value of the keyword, with the place of its node."""
         return [(node.schema[keyword], node.path) for node in self.nodes if keyword in node.schema]
 
     def where(self, keyword: str) -> Path:
-        """The node that says the keyword, the first node if none does."""
-        return next((path for _, path in self.said(keyword)), self.path)
+        """The place of the first node that has the keyword; of the first node where none has it."""
+        return next((path for _, path in self.stated(keyword)), self.path)
 
     def numbers(self, keyword: str, ledger: Ledger) -> list[int | float]:
-        """The keyword's values, which have to be numbers."""
-        values = self.said(keyword)
+        """The values of the keyword, each a finite number; anything else ends the adaptation."""
+        values = self.stated(keyword)
         for value, path in values:
             if isinstance(value, bool) or not isinstance(value, int | float):
                 ledger.refuse(keyword, path, "not a number")
@@ -72,7 +69,7 @@ class Constraints:
     def kinds(self, ledger: Ledger) -> tuple[str, ...] | None:
         """The types that all nodes allow, in the order of the first; None for any."""
         kinds: tuple[str, ...] | None = None
-        for declared, path in self.said("type"):
+        for declared, path in self.stated("type"):
             listed = [declared] if isinstance(declared, str) else declared
             if not isinstance(listed, list) or not listed or not all(kind in KINDS for kind in listed):
                 ledger.refuse("type", path, "not a type of JSON Schema")
@@ -83,15 +80,15 @@ class Constraints:
             raise Contradiction
         return kinds
 
-    def spoken_kinds(self) -> tuple[str, ...]:
-        """The types whose keywords occur."""
+    def constrained_kinds(self) -> tuple[str, ...]:
+        """The types that have a keyword of their own here."""
         keywords = {keyword for node in self.nodes for keyword in node.schema}
         return tuple(kind for kind in KINDS if keywords & BY_KIND.get(kind, frozenset()))
 
     def values(self, ledger: Ledger) -> list[Any] | None:
-        """The values that every `enum` and `const` names; None where there is none of them."""
-        lists: list[list[Any]] = [[value] for value, _ in self.said("const")]
-        for listed, path in self.said("enum"):
+        """The values in every `enum` and `const`; None where there is neither."""
+        lists: list[list[Any]] = [[value] for value, _ in self.stated("const")]
+        for listed, path in self.stated("enum"):
             if not isinstance(listed, list):
                 ledger.refuse("enum", path, "not a list")
             lists.append(listed)
@@ -101,7 +98,7 @@ class Constraints:
         return [value for value in lists[0] if canonical(value) in common]
 
     def annotations(self, subset: Subset, ledger: Ledger) -> Node:
-        """The remarks that the provider takes; the others are noted as dropped."""
+        """The annotations that the provider takes; the others are noted as dropped."""
         kept: Node = {}
         for node in self.nodes:
             for keyword, value in node.schema.items():
@@ -119,187 +116,3 @@ def _meet(one: tuple[str, ...], other: list[str]) -> tuple[str, ...]:
     if "number" in one and "integer" in other and "number" not in other:
         met.append("integer")
     return tuple(dict.fromkeys(met))
-
-
-#: subschemas of one instance; more of them are a circle of references
-_MOST_PARTS = 400
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """Alternatives, each of them a conjunction."""
-
-    keyword: str
-    path: Path
-    alternatives: tuple[tuple[SchemaPart, ...], ...]
-
-
-@dataclass(slots=True, kw_only=True)
-class Conjunction:
-    """What an instance has to conform to, all of it."""
-
-    nodes: list[SchemaPart] = field(default_factory=list)
-    choices: list[Choice] = field(default_factory=list)
-
-
-def flatten(parts: Iterable[SchemaPart], document: SchemaDocument, ledger: Ledger) -> Conjunction:
-    """The parts without references, `allOf`, `not` and `if`; the result admits what they admit, or less."""
-    return _Flattening(document, ledger).run(list(parts))
-
-
-class _Flattening:
-    def __init__(self, document: SchemaDocument, ledger: Ledger) -> None:
-        self._document = document
-        self._ledger = ledger
-        self._result = Conjunction()
-        self._pending: list[SchemaPart] = []
-        self._exclusive: list[SchemaPart] = []
-        self._depended: set[Path] = set()
-
-    def run(self, parts: list[SchemaPart]) -> Conjunction:
-        self._pending = parts
-        seen = 0
-        while self._pending or self._depend() or self._exclusive:
-            if not self._pending:
-                exclusive = self._exclusive.pop(0)
-                self._choose("oneOf", exclusive, self._one_of(exclusive))
-                continue
-            part = self._pending.pop(0)
-            seen += 1
-            if seen > _MOST_PARTS:
-                self._ledger.refuse("$ref", part.path, "the references that apply here go in a circle")
-            self._enter(part)
-        return self._result
-
-    def _enter(self, part: SchemaPart) -> None:
-        schema = part.schema
-        if schema is True:
-            return
-        if schema is False:
-            raise Contradiction
-        if not isinstance(schema, Mapping):
-            self._ledger.refuse("", part.path, "not a schema")
-        if "$ref" in schema:
-            self._follow(part)
-            if self._document.lone_references:
-                return
-        for keyword in ("$dynamicRef", "$recursiveRef"):
-            if keyword in schema:
-                self._ledger.give_up(keyword, part.path, "where it leads depends on the way there")
-        self._result.nodes.append(part)
-        if "allOf" in schema:
-            self._ledger.note("rewritten", "allOf", part.path, "merged into one schema")
-            self._pending += self._branches(part, "allOf")
-        if "anyOf" in schema:
-            self._choose("anyOf", part, [(branch,) for branch in self._branches(part, "anyOf")])
-        if "oneOf" in schema:
-            self._exclusive.append(part)
-        if "not" in schema:
-            self._negate(part.below("not"), part.path)
-        if "if" in schema:
-            self._condition(part)
-
-    def _follow(self, part: SchemaPart) -> None:
-        target = self._document.resolve(part, part.schema["$ref"])
-        if target is None:
-            self._ledger.give_up("$ref", part.path, f"{part.schema['$ref']!r} leads to no certain place of the schema")
-            return
-        self._ledger.note("rewritten", "$ref", part.path, "the schema referred to stands in its place")
-        self._pending.append(target)
-
-    def _branches(self, part: SchemaPart, keyword: str) -> list[SchemaPart]:
-        branches = part.schema[keyword]
-        if not isinstance(branches, list) or not branches:
-            self._ledger.refuse(keyword, part.path, "not a list of schemas")
-        return [part.below(keyword, str(number)) for number in range(len(branches))]
-
-    def _choose(self, keyword: str, part: SchemaPart, alternatives: list[tuple[SchemaPart, ...]]) -> None:
-        if len(alternatives) == 1:
-            self._ledger.note("rewritten", keyword, part.path, "the only alternative stands in its place")
-            self._pending += alternatives[0]
-            return
-        self._result.choices.append(Choice(keyword=keyword, path=part.path, alternatives=tuple(alternatives)))
-
-    def _one_of(self, part: SchemaPart) -> list[tuple[SchemaPart, ...]]:
-        """The alternatives, each with what keeps the others from conforming as well."""
-        branches = self._branches(part, "oneOf")
-        outlines = [outline(self._document, branch) for branch in branches]
-        known = {name for node in self._result.nodes for name in _names(node.schema.get("required"))}
-        alternatives = []
-        for branch, own in zip(branches, outlines, strict=True):
-            guards: dict[str, SchemaPart] = {}
-            for number, other in enumerate(outlines):
-                if other is own or disjoint(own, other):
-                    continue
-                names = sorted(other.required - own.required - known) or sorted(other.required - own.required)
-                name = next((name for name in names if name in guards), names[0] if names else None)
-                if name is None:
-                    message = f"alternatives {branch.path[-1]} and {number} may both hold"
-                    self._ledger.give_up("oneOf", part.path, message)
-                    continue
-                guards[name] = _without(name, branch.path)
-                note = f"alternative {branch.path[-1]} without {name!r}, which alternative {number} requires"
-                self._ledger.note("tightened", "oneOf", part.path, note)
-            alternatives.append((branch, *guards.values()))
-        self._ledger.note("rewritten", "oneOf", part.path, "anyOf, as no two alternatives can both hold")
-        return alternatives
-
-    def _negate(self, negated: SchemaPart, path: Path) -> None:
-        """What is not that; noted as widened where it has no other words."""
-        schema = negated.schema
-        said = {keyword for keyword in schema if keyword in KEYWORDS} if isinstance(schema, Mapping) else set()
-        if schema is True or (isinstance(schema, Mapping) and not said):
-            raise Contradiction
-        if schema is False:
-            return
-        if said == {"anyOf"}:
-            for branch in self._branches(negated, "anyOf"):
-                self._negate(branch, path)
-        elif said == {"required"} and (names := _names(schema["required"])):
-            self._ledger.note("tightened", "not", path, f"an object without {', '.join(map(repr, names))}")
-            guards = [(_without(name, negated.path),) for name in names]
-            self._choose("not", negated, list(guards))
-        elif said == {"type"} and (listed := [schema["type"]] if schema["type"] in KINDS else _names(schema["type"])):
-            refused = {*listed, "integer"} if "number" in listed else {*listed, *(["number"] * ("integer" in listed))}
-            others = [kind for kind in KINDS if kind not in refused]
-            self._ledger.note("tightened", "not", path, "the other types")
-            self._pending.append(SchemaPart(schema={"type": others}, path=negated.path))
-        else:
-            self._ledger.give_up("not", path, "there is no way to say what an answer is not")
-
-    def _condition(self, part: SchemaPart) -> None:
-        """`if` and `then`, or `then` and `else`: either satisfies the condition."""
-        then = (part.below("then"),) if "then" in part.schema else ()
-        otherwise = (part.below("else"),) if "else" in part.schema else ()
-        if not then and not otherwise:
-            return
-        self._ledger.note("tightened", "if", part.path, "what satisfies it whether `if` holds or not")
-        if not otherwise:
-            self._pending += then
-        else:
-            self._choose("if", part, [(part.below("if"), *then), (*then, *otherwise)])
-
-    def _depend(self) -> bool:
-        """Add the schemas that properties named here bring along; whether there were any."""
-        names = {name for node in self._result.nodes for name in _mapping(node.schema.get("properties"))}
-        for node in self._result.nodes:
-            for keyword in ("dependentSchemas", "dependencies"):
-                for name, value in _mapping(node.schema.get(keyword)).items():
-                    path = (*node.path, keyword, name)
-                    if name in names and not isinstance(value, list) and path not in self._depended:
-                        self._depended.add(path)
-                        self._ledger.note("tightened", keyword, node.path, f"holds whether {name!r} is there or not")
-                        self._pending.append(node.below(keyword, name))
-        return bool(self._pending)
-
-
-def _without(name: str, path: Path) -> SchemaPart:
-    return SchemaPart(schema={"type": "object", "properties": {name: False}}, path=path)
-
-
-def _names(value: Any) -> list[str]:
-    return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

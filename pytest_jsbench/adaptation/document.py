@@ -1,4 +1,4 @@
-"""A schema as it is read: its dialect, its places, where references lead, and what surely holds for its instances."""
+"""The original schema: its dialect, its places, the targets of its references, and outlines of its instances."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _DRAFTS = {"draft-03": 3, "draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaPart:
-    """A subschema with the place that it stands at in the original."""
+    """A subschema with its place in the original."""
 
     schema: Any
     path: Path
 
     def below(self, *tokens: str) -> SchemaPart:
-        """The part that the tokens lead to."""
+        """The subschema at these tokens below this one."""
         value = self.schema
         for token in tokens:
             value = value[int(token)] if isinstance(value, list) else value[token]
@@ -40,20 +40,20 @@ class SchemaDocument:
         self.root = root
         declared = str(root.get("$schema", "")) if isinstance(root, Mapping) else ""
         self.draft = next((number for name, number in _DRAFTS.items() if name in declared), 2020)
-        #: whether what stands beside `$ref` is not read
+        #: whether the dialect ignores the keywords beside `$ref`
         self.lone_references = self.draft <= 7
         self._references = CertainReferences(root)
-        #: what is known already of its parts: by place, identity, and how deep was looked
+        #: outlines already made, by place, identity and depth
         self.outlines: dict[tuple[Path, int, int], tuple[SchemaPart, Outline]] = {}
 
     def only_refers(self, schema: Any) -> bool:
-        """Whether the schema says nothing but `$ref`."""
+        """Whether no keyword but `$ref` affects validity."""
         if not isinstance(schema, Mapping) or "$ref" not in schema:
             return False
         return self.lone_references or not (schema.keys() - {"$ref"}) & KEYWORDS
 
     def resolve(self, part: SchemaPart, reference: object) -> SchemaPart | None:
-        """The part that the reference leads to; None where that is not certain, or outside of the document."""
+        """The target of the reference; None where it is uncertain or outside the document."""
         path = self._references.find(part.path, reference)
         schema = None if path is None else follow(self.root, path)
         return SchemaPart(schema=schema, path=path) if path is not None and isinstance(schema, Mapping | bool) else None
@@ -66,11 +66,11 @@ def pointer(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """What holds for every instance of a schema; more may."""
+    """Facts that hold for every instance of a schema; there may be others."""
 
     #: None for any; integers are numbers here
     kinds: frozenset[str] | None = None
-    #: all values it can have, in canonical form; None where they are not few
+    #: all its possible values, in canonical form; None where there are many
     values: frozenset[str] | None = None
     #: of an object
     required: frozenset[str] = frozenset()
@@ -121,7 +121,7 @@ def disjoint(one: Outline, other: Outline) -> bool:
 
 
 def outline(document: SchemaDocument, part: SchemaPart, deepest: int = _DEEPEST) -> Outline:
-    """What holds for every instance of that part, looked at once however many references lead to it."""
+    """The outline of that part, made once for all references to it."""
     key = (part.path, id(part.schema), deepest)
     known = document.outlines.get(key)
     if known is None:

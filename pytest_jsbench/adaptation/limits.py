@@ -15,7 +15,7 @@ _CONTAINERS = frozenset({"object", "array"})
 
 
 def excess(schema: Node, subset: Subset) -> Iterator[tuple[str, str]]:
-    """Each limit that the adapted schema exceeds: the keyword it is about, and a sentence."""
+    """Each limit that the adapted schema exceeds: the keyword, and a sentence with both numbers."""
     nodes = [node for node, _ in _walk(schema)]
     limits = subset.limits
     names = [name for node in nodes for keyword in ("properties", "$defs") for name in node.get(keyword, {})]
@@ -39,7 +39,7 @@ def excess(schema: Node, subset: Subset) -> Iterator[tuple[str, str]]:
 
 
 def _walk(node: Node, depth: int = 0) -> Iterator[tuple[Node, int]]:
-    """Every schema of an adapted schema, and how many objects and arrays it stands in, itself included."""
+    """Every schema of an adapted schema, and the number of objects and arrays around it, itself included."""
     kinds = node.get("type", ())
     depth += bool(_CONTAINERS & set([kinds] if isinstance(kinds, str) else kinds))
     yield node, depth
@@ -84,7 +84,7 @@ def referred(root: Node, definitions: Mapping[str, Node]) -> dict[str, Node]:
 
 
 class Endings:
-    """Which parts of an adapted schema some finite answer conforms to."""
+    """Finds the parts of an adapted schema that have a finite instance."""
 
     def __init__(self, root: Node, definitions: Mapping[str, Node]) -> None:
         self._ending: set[str] = set()
@@ -96,7 +96,7 @@ class Endings:
         self.root_ends = self.ends(root)
 
     def ends(self, node: Node) -> bool:
-        """Whether some finite answer conforms."""
+        """Whether the part has a finite instance."""
         if "$ref" in node:
             return node["$ref"] in self._ending
         if "anyOf" in node:

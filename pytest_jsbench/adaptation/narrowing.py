@@ -1,9 +1,13 @@
 """
-A schema said anew, place by place, in the words of one subset.
+Adapts a schema to a subset of JSON Schema, place by place.
 
-At each place all subschemas that share the instance are laid side by side, so that closing an object never sets
-one of them against another. No keyword of the result lets more in when a subschema of it admits less (there is no
-`not`, no `if`, no `oneOf`), so it is enough that each place by itself admits no more than the original does.
+At each place three steps follow each other. `flattening` lays all subschemas of the instance side by side, so that
+closing an object never sets one against another. `constraints` combines what they state, keyword by keyword.
+`values`, `arrays` and `objects` write the keywords of each type that the subset takes; for the subschemas inside,
+`objects` and `arrays` call `Narrowing.place` again.
+
+No keyword of the result admits more when one of its subschemas admits less (there is no `not`, no `if`, no `oneOf`),
+so it is enough that each place by itself admits no more than the original.
 """
 
 from __future__ import annotations
@@ -14,24 +18,26 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.adaptation.arrays import say_array
+from pytest_jsbench.adaptation.arrays import array_keywords
 from pytest_jsbench.adaptation.changes import Adapted, Blocked, Contradiction, Inexpressible, Ledger
-from pytest_jsbench.adaptation.constraints import Constraints, Context, flatten
+from pytest_jsbench.adaptation.constraints import Constraints, Context
 from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart, canonical, outline
+from pytest_jsbench.adaptation.flattening import flatten
 from pytest_jsbench.adaptation.limits import Endings, excess, referred
-from pytest_jsbench.adaptation.objects import say_object
-from pytest_jsbench.adaptation.values import say_number, say_string, say_values
+from pytest_jsbench.adaptation.objects import object_keywords
+from pytest_jsbench.adaptation.values import listed_values, number_keywords, string_keywords
 from pytest_jsbench.schemas.keywords import APPLICATORS, BY_KIND, KEYWORDS
 from pytest_jsbench.schemas.walking import REFERENCES
 
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.changes import Mode
-    from pytest_jsbench.adaptation.constraints import Conjunction, Node
+    from pytest_jsbench.adaptation.constraints import Node
     from pytest_jsbench.adaptation.document import Path
+    from pytest_jsbench.adaptation.flattening import Conjunction
     from pytest_jsbench.adaptation.subsets import Subset
     from pytest_jsbench.core.cases import Schema
 
-#: alternatives of one place, after each was combined with each
+#: the most alternatives of one place, after all choices were combined
 _MOST_ALTERNATIVES = 32
 _DEEPEST = 60
 _MOST_PLACES = 8_000
@@ -40,7 +46,7 @@ _TAKEN_APART = APPLICATORS | REFERENCES
 
 
 class Narrowing:
-    """One pass over the schema."""
+    """One pass over the schema; `adapt` makes one for each attempt and drops it after."""
 
     def __init__(self, document: SchemaDocument, subset: Subset, ledger: Ledger, omitted: frozenset[Path]) -> None:
         self.context = Context(subset=subset, document=document, ledger=ledger, place=self.place, omitted=omitted)
@@ -66,7 +72,7 @@ class Narrowing:
         return self._conjunction((root, SchemaPart(schema={"type": "object"}, path=())), (), only_one=True)
 
     def place(self, parts: tuple[SchemaPart, ...], path: Path) -> Node:
-        """What all of the parts ask for; Contradiction when nothing conforms."""
+        """The adapted schema of all parts together; Contradiction where nothing conforms."""
         asking = tuple(part for part in parts if part.schema is not True)
         self._depth += 1
         try:
@@ -94,7 +100,7 @@ class Narrowing:
         return {"$ref": said, **siblings}
 
     def _beside(self, part: SchemaPart) -> Node:
-        """The remarks that may stand beside the reference."""
+        """The annotations that the subset takes beside a reference."""
         allowed = {name: value for name, value in part.schema.items() if name in self._subset.reference_siblings}
         for keyword in part.schema:
             if keyword not in allowed and keyword not in ("$ref", "$schema", "$defs", "definitions"):
@@ -130,10 +136,10 @@ class Narrowing:
             SchemaPart(schema={k: v for k, v in node.schema.items() if k not in _TAKEN_APART}, path=node.path)
             for node in flat.nodes
         )
-        facts = Constraints(list(base), path)
+        constraints = Constraints(list(base), path)
         bare = not any(KEYWORDS & node.schema.keys() for node in base)
-        remarks = facts.annotations(self._subset, self._ledger)
-        asked = () if bare else tuple(_without_remarks(node) for node in base)
+        annotations = constraints.annotations(self._subset, self._ledger)
+        asked = () if bare else tuple(_without_annotations(node) for node in base)
         combined = [
             (*asked, *itertools.chain(*one))
             for one in itertools.product(*(choice.alternatives for choice in flat.choices))
@@ -143,12 +149,12 @@ class Narrowing:
             self._ledger.note("rewritten", first.keyword, first.path, "what stands beside it is said in each of them")
         said = self._alternatives(combined, path, only_one=only_one)
         if len(said) == 1:
-            return {**said[0], **({} if "$ref" in said[0] else remarks)}
+            return {**said[0], **({} if "$ref" in said[0] else annotations)}
         if only_one:
             first = flat.choices[0]
             self._ledger.note("tightened", first.keyword, first.path, "the first alternative only: none at the root")
-            return {**said[0], **remarks}
-        return {"anyOf": said, **remarks}
+            return {**said[0], **annotations}
+        return {"anyOf": said, **annotations}
 
     def _limit_choices(self, flat: Conjunction) -> None:
         while (count := _product(len(choice.alternatives) for choice in flat.choices)) > _MOST_ALTERNATIVES:
@@ -158,7 +164,7 @@ class Narrowing:
             self._ledger.give_up(choice.keyword, choice.path, f"{count} alternatives once written out")
 
     def _alternatives(self, combined: list[tuple[SchemaPart, ...]], path: Path, *, only_one: bool) -> list[Node]:
-        """Those that something conforms to, each once."""
+        """The alternatives to which something conforms, each once."""
         said: dict[str, Node] = {}
         asked: dict[str, tuple[SchemaPart, ...]] = {}
         for parts in combined:
@@ -177,76 +183,76 @@ class Narrowing:
             raise Contradiction
         return list(said.values())
 
-    def _say(self, facts: Constraints) -> Node:
+    def _say(self, constraints: Constraints) -> Node:
         ledger = self._ledger
-        remarks = facts.annotations(self._subset, ledger)
-        kinds = facts.kinds(ledger)
-        values = facts.values(ledger)
+        annotations = constraints.annotations(self._subset, ledger)
+        kinds = constraints.kinds(ledger)
+        values = constraints.values(ledger)
         if values is not None:
-            return _joined(say_values(facts, values, kinds, self.context), remarks)
+            return _joined(listed_values(constraints, values, kinds, self.context), annotations)
         if kinds is None:
-            kinds = facts.spoken_kinds()
+            kinds = constraints.constrained_kinds()
             if not kinds and not self._subset.typed:
-                return remarks
+                return annotations
             note = "the types that the other keywords are about" if kinds else "a value without parts"
             kinds = kinds or _SCALARS
-            ledger.note("tightened", "type", facts.path, note)
-        elif any(declared not in (list(kinds), *kinds[:1]) for declared, _ in facts.said("type")[:1]):
-            ledger.note("rewritten", "type", facts.path, "the types that all of them allow")
-        self._note_vacuous(facts, kinds)
-        bodies = self._bodies(facts, kinds)
-        return _joined(self._typed(facts, bodies), remarks)
+            ledger.note("tightened", "type", constraints.path, note)
+        elif any(declared not in (list(kinds), *kinds[:1]) for declared, _ in constraints.stated("type")[:1]):
+            ledger.note("rewritten", "type", constraints.path, "the types that all of them allow")
+        self._note_vacuous(constraints, kinds)
+        bodies = self._bodies(constraints, kinds)
+        return _joined(self._typed(constraints, bodies), annotations)
 
-    def _note_vacuous(self, facts: Constraints, kinds: tuple[str, ...]) -> None:
+    def _note_vacuous(self, constraints: Constraints, kinds: tuple[str, ...]) -> None:
         for kind, keywords in BY_KIND.items():
             if kind in kinds or (kind == "number" and "integer" in kinds):
                 continue
-            for node in facts.nodes:
+            for node in constraints.nodes:
                 for keyword in sorted(keywords & node.schema.keys()):
                     self._ledger.note("rewritten", keyword, node.path, f"holds for all that is no {kind}")
 
-    def _bodies(self, facts: Constraints, kinds: tuple[str, ...]) -> list[tuple[str, Node]]:
-        """For each type that something conforms to, what is asked of it."""
+    def _bodies(self, constraints: Constraints, kinds: tuple[str, ...]) -> list[tuple[str, Node]]:
+        """Each type to which something conforms, with its keywords."""
         bodies: list[tuple[str, Node]] = []
         for kind in kinds:
             mark = self._ledger.mark()
             try:
-                bodies.append(self._body(facts, kind))
+                bodies.append(self._body(constraints, kind))
             except Contradiction:
                 self._ledger.back_to(mark)
-                self._ledger.note("rewritten", "type", facts.path, f"no {kind} conforms")
+                self._ledger.note("rewritten", "type", constraints.path, f"no {kind} conforms")
         if not bodies:
             raise Contradiction
         return bodies
 
-    def _body(self, facts: Constraints, kind: str) -> tuple[str, Node]:
+    def _body(self, constraints: Constraints, kind: str) -> tuple[str, Node]:
         if kind == "object":
-            return kind, say_object(facts, self.context)
+            return kind, object_keywords(constraints, self.context)
         if kind == "array":
-            return kind, say_array(facts, self.context)
+            return kind, array_keywords(constraints, self.context)
         if kind == "string":
-            return kind, say_string(facts, self.context)
+            return kind, string_keywords(constraints, self.context)
         if kind in ("number", "integer"):
-            return say_number(facts, self.context, whole=kind == "integer")
+            return number_keywords(constraints, self.context, whole=kind == "integer")
         return kind, {}
 
-    def _typed(self, facts: Constraints, bodies: list[tuple[str, Node]]) -> list[Node]:
+    def _typed(self, constraints: Constraints, bodies: list[tuple[str, Node]]) -> list[Node]:
         kinds = [kind for kind, _ in bodies]
-        listed = any(isinstance(value, list) for value, _ in facts.said("type")[:1])
+        listed = any(isinstance(value, list) for value, _ in constraints.stated("type")[:1])
         if len(kinds) == 1:
             return [{"type": kinds if listed else kinds[0], **bodies[0][1]}]
         together = self._subset.type_lists == "any" or (len(kinds) == 2 and "null" in kinds)
         if together and not any("enum" in body for _, body in bodies):
             return [{"type": kinds, **{name: value for _, body in bodies for name, value in body.items()}}]
-        self._ledger.note("rewritten", "type", facts.where("type"), "one alternative for each type")
+        self._ledger.note("rewritten", "type", constraints.where("type"), "one alternative for each type")
         return [{"type": kind, **body} for kind, body in bodies]
 
 
-def _joined(said: list[Node], remarks: Node) -> Node:
-    return {**said[0], **remarks} if len(said) == 1 else {"anyOf": said, **remarks}
+def _joined(said: list[Node], annotations: Node) -> Node:
+    return {**said[0], **annotations} if len(said) == 1 else {"anyOf": said, **annotations}
 
 
-def _without_remarks(part: SchemaPart) -> SchemaPart:
+def _without_annotations(part: SchemaPart) -> SchemaPart:
     return SchemaPart(schema={k: v for k, v in part.schema.items() if k in KEYWORDS}, path=part.path)
 
 
@@ -258,7 +264,7 @@ def _product(sizes: Any) -> int:
 
 
 def adapt(schema: Schema, subset: Subset, mode: Mode) -> Adapted | Inexpressible:
-    """The schema in the words of the subset, with what that changed, or the first thing it has no words for."""
+    """Adapt the schema to the subset; the result lists the changes, or names the first obstacle."""
     try:
         return _adapt(schema, subset, mode)
     except Blocked as blocked:
@@ -282,7 +288,7 @@ def _adapt(schema: Schema, subset: Subset, mode: Mode) -> Adapted:
 
 
 def _finite(schema: Schema, subset: Subset, mode: Mode) -> tuple[Node, Ledger]:
-    """The adapted schema without the properties that, once required, would go on for ever."""
+    """Adapt the schema, and leave out properties that have no finite instance once they are required."""
     omitted: frozenset[Path] = frozenset()
     while True:
         ledger = Ledger(mode)

@@ -1,4 +1,4 @@
-"""What each provider documents that it takes."""
+"""The subset of JSON Schema that each provider documents."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubsetLimits:
-    """How much of anything one schema may hold; None for no documented limit."""
+    """The documented limits of one schema; None where none is documented."""
 
     properties: int | None = None
-    #: objects and arrays inside each other
+    #: levels of nested objects and arrays
     depth: int | None = None
     #: characters of property and definition names, enum and const values
     characters: int | None = None
@@ -22,7 +22,7 @@ class SubsetLimits:
     long_enum: int | None = None
     long_enum_characters: int | None = None
     optional: int | None = None
-    #: subschemas that leave a choice: `anyOf`, or a list of types
+    #: subschemas with `anyOf` or a list of types
     unions: int | None = None
 
 
@@ -33,15 +33,15 @@ class Subset:
     name: str
     keywords: frozenset[str]
     formats: frozenset[str]
-    #: what may stand beside `$ref`
+    #: the keywords that may stand beside `$ref`
     reference_siblings: frozenset[str] = frozenset()
     #: the root is one object, no choice and no reference
     object_root: bool = False
-    #: every object says `additionalProperties: false`
+    #: every object has `additionalProperties: false`
     closed: bool = False
     #: every object requires all of its properties
     all_required: bool = False
-    #: every schema says its type, and every array its items
+    #: every schema has a `type`, and every array has `items`
     typed: bool = False
     #: whether `type` may be any list, or one type and null
     type_lists: Literal["any", "nullable"] = "any"
@@ -49,9 +49,9 @@ class Subset:
     #: `enum` and `const` hold no arrays or objects
     scalar_values: bool = True
     most_min_items: int | None = None
-    #: finds in a pattern what the provider does not take
+    #: matches the parts of a pattern that the provider does not take
     forbidden_pattern: re.Pattern[str] = re.compile(r"(?!)")
-    #: the longest `{n,m}` in a pattern of ours
+    #: the largest number in a `{n,m}` that the adaptation writes
     longest_repeat: int = 0
     limits: SubsetLimits = SubsetLimits()
 
