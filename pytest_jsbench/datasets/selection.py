@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import ConditionError, DatasetError
@@ -152,7 +152,31 @@ def _rank(key: CaseKey, seed: int) -> bytes:
     return hashlib.sha256(f"{seed}\0{key.task}\0{key.id}".encode("utf-8", "surrogatepass")).digest()
 
 
-_TEXT = re.compile(r"([1-9]\d{0,5})/([1-9]\d{0,5})")
+_TEXT = re.compile(r"(?:(?P<number>[1-9]\d{0,5})/|(?P<index>0|[1-9]\d{0,5})of|(?P<auto>auto)/)(?P<count>[1-9]\d{0,5})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scheduler:
+    """A scheduler of jobs: the variable that numbers each job, and the first number or the variable that has it."""
+
+    variable: str
+    first: int | str
+    #: the variable that has the distance between two numbers
+    step: str = ""
+
+    def number(self, environ: Mapping[str, str]) -> int | None:
+        """The shard of this job, from 1; None where the scheduler has not started it."""
+        try:
+            first = self.first if isinstance(self.first, int) else int(environ[self.first])
+            return (int(environ[self.variable]) - first) // int(environ.get(self.step, "1")) + 1
+        except (KeyError, ValueError):
+            return None
+
+
+_SCHEDULERS = (
+    _Scheduler(variable="JOB_COMPLETION_INDEX", first=0),  # a Job of Kubernetes with completionMode: Indexed
+    _Scheduler(variable="SLURM_ARRAY_TASK_ID", first="SLURM_ARRAY_TASK_MIN", step="SLURM_ARRAY_TASK_STEP"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,16 +186,42 @@ class Shard:
     #: from 1
     number: int
     count: int
+    #: the variable of the environment that has the number, with its value; empty where the user gave the number
+    origin: str = ""
 
     @classmethod
-    def parse(cls, text: str) -> Shard:
-        """Read `2/5`; ValueError when it is not that."""
-        found = _TEXT.fullmatch(text)
-        number, count = (int(found[1]), int(found[2])) if found else (1, 0)
-        if number > count:
-            message = f"expected NUMBER/COUNT such as 2/5, found {text!r}"
+    def parse(cls, text: str, environ: Mapping[str, str]) -> Shard:
+        """
+        Read `2/5`, `1of5` (the same, counted from 0) or `auto/5`, which takes the number from the job's scheduler.
+
+        ValueError for any other text, and where no scheduler, or more than one, gives a number.
+        """
+        match = _TEXT.fullmatch(text)
+        if match is None:
+            cls._refuse(text)
+        count = int(match["count"])
+        if not match["auto"]:
+            number = int(match["number"]) if match["number"] else int(match["index"]) + 1
+            return cls(number=number, count=count) if number <= count else cls._refuse(text)
+        numbers = {one.variable: found for one in _SCHEDULERS if (found := one.number(environ)) is not None}
+        if len(numbers) != 1:
+            names = " or ".join(numbers or [one.variable for one in _SCHEDULERS])
+            message = (
+                f"{text} takes the shard from {names}; expected one of them in the environment, found {len(numbers)}: "
+                "name the shard, such as 2/5, or 1of5 counted from 0"
+            )
             raise ValueError(message)
-        return cls(number=number, count=count)
+        ((variable, number),) = numbers.items()
+        origin = f"{variable}={environ[variable]}"
+        if not 1 <= number <= count:
+            message = f"{text} with {origin} is shard {number} of {count}; expected as many jobs as shards"
+            raise ValueError(message)
+        return cls(number=number, count=count, origin=origin)
+
+    @staticmethod
+    def _refuse(text: str) -> NoReturn:
+        message = f"expected NUMBER/COUNT such as 2/5, or 1of5 counted from 0, or auto/5, found {text!r}"
+        raise ValueError(message)
 
     def __str__(self) -> str:
         return f"{self.number}/{self.count}"

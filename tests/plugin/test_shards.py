@@ -41,4 +41,28 @@ def test_a_shard_that_is_none_is_one_line(plain: Bench) -> None:
     result = plain.run("--jsbench-shard=3/2")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --jsbench-shard: expected NUMBER/COUNT such as 2/5, found '3/2'"])
+    result.stderr.fnmatch_lines(["ERROR: --jsbench-shard: expected NUMBER/COUNT such as 2/5, or 1of5 *, found '3/2'"])
+
+
+def test_a_job_takes_the_shard_that_its_scheduler_numbers_and_its_workers_do_too(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        bench.case(f"c{number}")
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", "1")
+
+    result = bench.run("--jsbench-shard=auto/2", "--jsbench-output=out")
+
+    result.stdout.fnmatch_lines(["jsbench: dataset schemas, 2 cases (shard 2/2 by JOB_COMPLETION_INDEX=1, of 4), *"])
+    assert [record["id"] for record in bench.records()] == ["c1", "c3"]
+    assert bench.run_json()["run"]["dataset"]["shard"] == "2/2"
+
+
+def test_nothing_is_sharded_unless_it_is_asked(plain: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain.case("a")
+    plain.case("b")
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", "1")
+
+    plain.run("--jsbench-output=out")
+
+    assert len(plain.records()) == 2

@@ -142,7 +142,8 @@ class Terminal:
         shard, here = self._context.settings.shard, _count(len(self._context.plan.keys), "case")
         if shard is None:
             return here
-        return f"{here} (shard {shard} of {self._context.handover.metadata.dataset['cases']:,})"
+        origin = f" by {shard.origin}," if shard.origin else ""
+        return f"{here} (shard {shard}{origin} of {self._context.handover.metadata.dataset['cases']:,})"
 
     def _where(self) -> str:
         context = self._context

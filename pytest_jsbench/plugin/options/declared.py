@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -63,10 +64,10 @@ def export(text: str) -> tuple[str, str]:
 
 
 def shard(text: str) -> Any:
-    """Reads a shard such as 2/5."""
+    """Reads a shard such as 2/5, or auto/5, which takes its number from the environment."""
     from pytest_jsbench.datasets.selection import Shard
 
-    return Shard.parse(text)
+    return Shard.parse(text, os.environ)
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -320,7 +321,8 @@ OPTIONS = (
         name="shard",
         metavar="I/N",
         parse=shard,
-        help="Only the I-th of N parts of the cases, such as 2/5; jsbench merge puts the parts together.",
+        help="Only the I-th of N parts of the cases, such as 2/5; 1of5 is the same counted from 0; auto/5 takes the "
+        "number from JOB_COMPLETION_INDEX (Kubernetes) or SLURM_ARRAY_TASK_ID. jsbench merge puts the parts together.",
     ),
     Option(
         name="timeout",

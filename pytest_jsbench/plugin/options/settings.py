@@ -125,6 +125,7 @@ class Settings:
 
         values = {option.name: value_of(config, option.name) for option in OPTIONS}
         _place(config, values)
+        _number_shard(config, values["shard"])
         record, replay = read_recording(config)
         _refuse_beside_instances({**values, "record": record, "replay": replay})
         _refuse_beside_redact({**values, "record": record})
@@ -176,6 +177,12 @@ def _place(config: pytest.Config, values: dict[str, Any]) -> None:
         (key, from_here(config, "engine-option", value) if isinstance(value, str) else value)
         for key, value in values["engine-option"] or ()
     ]
+
+
+def _number_shard(config: pytest.Config, shard: Shard | None) -> None:
+    """Name the shard by its number in the option too: a worker on another machine has not this job's environment."""
+    if shard is not None and shard.origin:
+        config.option.jsbench_shard = str(shard)
 
 
 def _engine(values: Mapping[str, Any]) -> EngineConfig:
