@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.schemas.dialects import DRAFT_2020_12
 from pytest_jsbench.schemas.references import References
 from tests.verdicts.data import DATA, labelled
 
@@ -53,7 +54,7 @@ def _made(schema: Schema) -> Iterator[Any]:
     if not isinstance(schema, dict):
         yield 1
         return
-    references = References(schema, "$id")
+    references = References(schema, DRAFT_2020_12)
     for branch in range(3):
         for optional in (False, True):
             yield _Maker(references, branch, optional=optional).make(schema)

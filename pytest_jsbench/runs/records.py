@@ -49,7 +49,7 @@ class Missing:
 
 
 #: the version of a line of `records.jsonl`; raised when a field is added
-RECORDS_VERSION = "1.2"
+RECORDS_VERSION = "1.3"
 
 #: what a run's header holds as such
 _TEXTS = ("run_id", "started_at", "engine", "model", "response_format")

@@ -118,6 +118,7 @@ def _verdict(verdict: Verdict) -> Verdict:
             for one in verdict.violations
         ),
         extra_fields=(REDACTED,) * len(verdict.extra_fields),
+        misplaced_fields=(REDACTED,) * len(verdict.misplaced_fields),
         dialect=verdict.dialect if find_dialect(verdict.dialect) else None,
         instance=None,
     )

@@ -5,6 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_jsbench.schemas.keywords import KEYWORDS
+
+_NEW_IN_6 = frozenset({"const", "contains", "propertyNames"})
+_NEW_IN_7 = frozenset({"if", "then", "else"})
+_NEW_IN_2019_09 = frozenset(
+    {"dependentRequired", "dependentSchemas", "unevaluatedProperties", "unevaluatedItems", "minContains", "maxContains",
+     "$recursiveRef"}
+)  # fmt: skip
+_NEW_IN_2020_12 = frozenset({"prefixItems", "$dynamicRef"})
+# `dependencies` was split in 2019-09 and is in all: its metaschemas still describe it, and jsonschema-rs asserts it
+_IN_4 = KEYWORDS - _NEW_IN_6 - _NEW_IN_7 - _NEW_IN_2019_09 - _NEW_IN_2020_12
+_IN_6 = _IN_4 | _NEW_IN_6
+_IN_7 = _IN_6 | _NEW_IN_7
+_IN_2019_09 = _IN_7 | _NEW_IN_2019_09
+_IN_2020_12 = (_IN_2019_09 - {"additionalItems", "$recursiveRef"}) | _NEW_IN_2020_12
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
@@ -16,13 +32,37 @@ class Dialect:
     validator: str
     #: the keyword that names a schema's own URI
     id_keyword: str = "$id"
+    #: those of its keywords that can make an instance invalid; any other says nothing in it
+    keywords: frozenset[str]
+    #: whether what stands beside `$ref` is not read
+    lone_references: bool = False
+
+    def read(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """What the schema itself says in this dialect: its keywords that can make an instance invalid."""
+        if self.lone_references and "$ref" in schema:
+            return {"$ref": schema["$ref"]}
+        return {keyword: value for keyword, value in schema.items() if keyword in self.keywords}
 
 
-DRAFT_4 = Dialect(uri="http://json-schema.org/draft-04/schema#", validator="Draft4Validator", id_keyword="id")
-DRAFT_6 = Dialect(uri="http://json-schema.org/draft-06/schema#", validator="Draft6Validator")
-DRAFT_7 = Dialect(uri="http://json-schema.org/draft-07/schema#", validator="Draft7Validator")
-DRAFT_2019_09 = Dialect(uri="https://json-schema.org/draft/2019-09/schema", validator="Draft201909Validator")
-DRAFT_2020_12 = Dialect(uri="https://json-schema.org/draft/2020-12/schema", validator="Draft202012Validator")
+DRAFT_4 = Dialect(
+    uri="http://json-schema.org/draft-04/schema#",
+    validator="Draft4Validator",
+    id_keyword="id",
+    keywords=_IN_4,
+    lone_references=True,
+)
+DRAFT_6 = Dialect(
+    uri="http://json-schema.org/draft-06/schema#", validator="Draft6Validator", keywords=_IN_6, lone_references=True
+)
+DRAFT_7 = Dialect(
+    uri="http://json-schema.org/draft-07/schema#", validator="Draft7Validator", keywords=_IN_7, lone_references=True
+)
+DRAFT_2019_09 = Dialect(
+    uri="https://json-schema.org/draft/2019-09/schema", validator="Draft201909Validator", keywords=_IN_2019_09
+)
+DRAFT_2020_12 = Dialect(
+    uri="https://json-schema.org/draft/2020-12/schema", validator="Draft202012Validator", keywords=_IN_2020_12
+)
 
 DIALECTS = (DRAFT_4, DRAFT_6, DRAFT_7, DRAFT_2019_09, DRAFT_2020_12)
 #: what a person types to its `$schema`

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_jsbench.core.cases import Schema
-from pytest_jsbench.schemas.dialects import NAMES, find_dialect
+from pytest_jsbench.schemas.dialects import DRAFT_2020_12, NAMES, Dialect, find_dialect
 from pytest_jsbench.schemas.keywords import BY_KIND, used_keywords
 from pytest_jsbench.schemas.references import References
 from pytest_jsbench.schemas.walking import REFERENCES, children
@@ -64,7 +64,7 @@ class SchemaFeatures:
         found = find_dialect(uri)
         features = {name for name, keyword in _BY_KEYWORD.items() if not keyword.isdisjoint(keywords)}
         if isinstance(schema, dict):
-            features |= _shape(schema, id_keyword=found.id_keyword if found else "$id", refers="ref" in features)
+            features |= _shape(schema, found or DRAFT_2020_12, refers="ref" in features)
         return cls(
             dialect=_NAME_OF[found.uri] if found else UNKNOWN_DIALECT,
             size=len(json.dumps(schema, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")),
@@ -81,7 +81,7 @@ def _depth(schema: Schema) -> int:
     return depth
 
 
-def _shape(schema: dict[str, Any], *, id_keyword: str, refers: bool) -> set[str]:
+def _shape(schema: dict[str, Any], dialect: Dialect, *, refers: bool) -> set[str]:
     """The features that are more than a keyword."""
     found: set[str] = set()
     subschemas = [schema]
@@ -92,7 +92,7 @@ def _shape(schema: dict[str, Any], *, id_keyword: str, refers: bool) -> set[str]
         if isinstance(subschema.get("items"), list):
             found.add("tuple")
     if refers:
-        found |= _reach(subschemas, References(schema, id_keyword))
+        found |= _reach(subschemas, References(schema, dialect))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Where a `$ref` leads inside one document, offline."""
+"""Where a `$ref` leads inside one document, offline, and by which dialect each of its schemas is read."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote, urljoin
 
+from pytest_jsbench.schemas.dialects import Dialect, find_dialect
 from pytest_jsbench.schemas.walking import DATA, NAMED, children
 
 #: where a schema stands: keywords, names and indexes from the root
@@ -15,25 +16,29 @@ Path = tuple[str, ...]
 class References:
     """Finds what a reference inside a schema points to; what lies outside of the document is not found."""
 
-    def __init__(self, schema: dict[str, Any], id_keyword: str) -> None:
-        self._id_keyword = id_keyword
+    def __init__(self, schema: dict[str, Any], dialect: Dialect) -> None:
         #: the longest list of schemas for the first items of an array
         self.longest_tuple = 0
         self._bases: dict[int, str] = {}
+        self._dialects: dict[int, Dialect] = {}
         self._resources: dict[str, dict[str, Any]] = {"": schema}
         self._anchors: dict[tuple[str, str], dict[str, Any]] = {}
         self._dynamic: dict[str, list[dict[str, Any]]] = {}
         self._recursive: list[dict[str, Any]] = []
-        pending = [(schema, "")]
+        pending = [(schema, "", dialect)]
         while pending:
-            subschema, base = pending.pop()
+            subschema, base, dialect = pending.pop()
             if id(subschema) not in self._bases:
-                base = self._enter(subschema, base)
-                pending += [(child, base) for child in children(subschema)]
+                if subschema is not schema:
+                    dialect = find_dialect(subschema.get("$schema")) or dialect
+                self._dialects[id(subschema)] = dialect
+                base = self._enter(subschema, base, dialect)
+                pending += [(child, base, dialect) for child in children(subschema)]
 
-    def _enter(self, schema: dict[str, Any], base: str) -> str:
+    def _enter(self, schema: dict[str, Any], base: str, dialect: Dialect) -> str:
         """Index one schema; the base URI that holds inside it."""
-        if isinstance(identifier := schema.get(self._id_keyword), str):
+        beside_reference = dialect.lone_references and "$ref" in schema
+        if isinstance(identifier := schema.get(dialect.id_keyword), str) and not beside_reference:
             uri, _, anchor = identifier.partition("#")
             if uri:
                 base = _join(base, uri)
@@ -52,6 +57,10 @@ class References:
                 self.longest_tuple = max(self.longest_tuple, len(first))
         self._bases[id(schema)] = base
         return base
+
+    def dialect(self, schema: dict[str, Any]) -> Dialect | None:
+        """The dialect of that schema: what it or the nearest one around it declares; None for none of the document."""
+        return self._dialects.get(id(schema))
 
     def targets(self, schema: dict[str, Any], keyword: str) -> list[object]:
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from pytest_jsbench.core.text import printable
@@ -31,13 +32,26 @@ def _details(verdict: Verdict) -> Iterator[str]:
         yield _violation(violation, told=number == 0)
     if (more := len(verdict.violations) - _VIOLATIONS) > 0:
         yield f"  … and {more} more"
-    if verdict.extra_fields:
-        shown = ", ".join(printable(path, 80) for path in verdict.extra_fields[:5])
-        yield f"  not in the schema: {shown}{', …' if len(verdict.extra_fields) > 5 else ''}"
+    for fault, paths in extra_fields(verdict):
+        shown = ", ".join(printable(path, 80) for path in paths[:5])
+        yield f"  {fault}: {shown}{', …' if len(paths) > 5 else ''}"
     if Note.SECRET_REPLACED in verdict.notes:
         yield "  secret_replaced: it quoted a secret of this run, and was judged with * in its place"
     if Note.ADAPTATION_LOSS in verdict.notes:
         yield "  adaptation_loss: it breaks a keyword that was left out of the schema that was sent"
+
+
+def extra_fields(verdict: Verdict) -> Iterator[tuple[str, list[str]]]:
+    """What is wrong with the extra fields, each with the paths of those it is wrong with."""
+    # paths can be alike: those of a redacted verdict are
+    misplaced = Counter(verdict.misplaced_fields)
+    unnamed = list((Counter(verdict.extra_fields) - misplaced).elements())
+    for fault, paths in (
+        ("not in the schema", unnamed),
+        ("elsewhere in the schema, not here", list(misplaced.elements())),
+    ):
+        if paths:
+            yield fault, paths
 
 
 def _violation(violation: Violation, *, told: bool) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.locations import json_path
 from pytest_jsbench.verdicts.answer_text import AnswerDocument, NotJson, read_answer
-from pytest_jsbench.verdicts.extra_fields import FieldNames, without
+from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason, FieldNames, without
 from pytest_jsbench.verdicts.schema_text import ReadSchema, read_schema
 from pytest_jsbench.verdicts.validation import BacktrackingLimitError, Validator, compile_schema
 from pytest_jsbench.verdicts.verdicts import FailureType, SchemaProblem, SecondOpinion, Verdict, Violation
@@ -20,9 +23,10 @@ if TYPE_CHECKING:
     from pytest_jsbench.verdicts.second_opinion import SecondOpinionSeeker
     from pytest_jsbench.verdicts.verdicts import JudgePolicy
 
-#: unnamed fields that a verdict lists
+#: extra fields that a verdict lists
 MOST_EXTRA_FIELDS = 100
 _MOST_SHOWN = 5
+_LONGEST_PATH = 120
 _COMPILED_SCHEMAS = 256
 
 
@@ -102,18 +106,21 @@ class InProcessJudge:
         valid = validator.is_valid(instance)
         if not valid and validator.may_backtrack:
             validator.first_violation(instance)
-        extra = compiled.field_names.unnamed(instance, policy.ignored_fields)
-        failure_type = None
+        names = compiled.field_names
+        extra = names.extra_fields(instance, policy.ignored_fields)
+        failure_type, reason = None, None
         if extra and (policy.extra_fields == "fail" if valid else validator.is_valid(without(instance, extra))):
-            failure_type = FailureType.HALLUCINATION
+            failure_type, reason = FailureType.HALLUCINATION, _reason(extra, names)
         elif not valid:
             failure_type = FailureType.SCHEMA_VIOLATION
         asked = policy.validator == "both"
         return Verdict(
             failure_type=failure_type,
             valid=valid,
-            message=_message(failure_type, extra),
+            reason=reason,
+            message=_message(failure_type, extra, names),
             extra_fields=tuple(map(json_path, extra[:MOST_EXTRA_FIELDS])),
+            misplaced_fields=tuple(map(json_path, filter(names.misplaced, extra[:MOST_EXTRA_FIELDS]))),
             notes=read.notes,
             dialect=compiled.dialect,
             # until it has spoken, and for good if it never does
@@ -140,12 +147,32 @@ def _not_json(read: NotJson, truncated: bool, dialect: str) -> Verdict:
     )
 
 
-def _message(failure_type: FailureType | None, extra: list[Path]) -> str:
-    if failure_type is FailureType.HALLUCINATION:
-        shown = ", ".join(map(json_path, extra[:_MOST_SHOWN]))
-        more = f" and {len(extra) - _MOST_SHOWN} more" if len(extra) > _MOST_SHOWN else ""
-        return f"fields that the schema does not name: {shown}{more}"
-    return "" if failure_type is None else "the instance does not conform to the schema"
+def _reason(extra: list[Path], names: FieldNames) -> str:
+    misplaced = all(map(names.misplaced, extra))
+    return (ExtraFieldReason.MISPLACED if misplaced else ExtraFieldReason.UNNAMED).value
+
+
+def _message(failure_type: FailureType | None, extra: list[Path], names: FieldNames) -> str:
+    if failure_type is not FailureType.HALLUCINATION:
+        return "" if failure_type is None else "the instance does not conform to the schema"
+    misplaced = list(filter(names.misplaced, extra))
+    unnamed = list(itertools.filterfalse(names.misplaced, extra))
+    said = [f"fields that the schema does not name: {_listed(unnamed, names)}"] if unnamed else []
+    said += [f"fields that the schema names, but not here: {_listed(misplaced, names)}"] if misplaced else []
+    return "; ".join(said)
+
+
+def _listed(extra: list[Path], names: FieldNames) -> str:
+    more = f" and {len(extra) - _MOST_SHOWN} more" if len(extra) > _MOST_SHOWN else ""
+    return ", ".join(_shown(path, names.meant(path)) for path in extra[:_MOST_SHOWN]) + more
+
+
+def _shown(path: Path, meant: str | None) -> str:
+    """The field's path, and the name that it may have been meant for."""
+    shown = printable(json_path(path), _LONGEST_PATH, cut="middle")
+    if meant is not None:
+        return f"{shown} (it names {printable(json.dumps(meant, ensure_ascii=False), _LONGEST_PATH)})"
+    return shown if str(path[-1]).strip() else f"{shown} (white space)"
 
 
 def _with_violations(verdict: Verdict, validator: Validator) -> Iterator[Verdict]:

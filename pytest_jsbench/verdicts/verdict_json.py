@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import NoneType
 from typing import Any
 
@@ -51,6 +51,7 @@ def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
             for violation in verdict.violations
         ],
         "extra_fields": list(verdict.extra_fields),
+        "misplaced_fields": list(verdict.misplaced_fields),
         "notes": [note.value for note in verdict.notes],
         "dialect": verdict.dialect,
         "second_opinion": verdict.second_opinion.value,
@@ -66,12 +67,18 @@ def verdict_from_dict(data: Mapping[str, Any], instance: object = None) -> Verdi
         reason=expect(data["reason"], "reason", str, NoneType),
         message=expect(data["message"], "message", str),
         violations=tuple(map(_violation, data["violations"])),
-        extra_fields=tuple(expect(path, "a path in extra_fields", str) for path in data["extra_fields"]),
+        extra_fields=_paths(data["extra_fields"], "extra_fields"),
+        # records have had it since 1.3
+        misplaced_fields=_paths(data.get("misplaced_fields", ()), "misplaced_fields"),
         notes=tuple(Note(note) for note in data["notes"]),
         dialect=data["dialect"],
         second_opinion=SecondOpinion(data["second_opinion"]),
         instance=instance,
     )
+
+
+def _paths(data: Iterable[Any], name: str) -> tuple[str, ...]:
+    return tuple(expect(path, f"a path in {name}", str) for path in data)
 
 
 def _violation(data: Mapping[str, Any]) -> Violation:

@@ -24,7 +24,7 @@ class FailureType(StrEnum):
     SYNTAX_ERROR = "syntax_error"
     #: nobody's fault: the judge ran out of time or memory, or crashed
     UNJUDGED = "unjudged"
-    #: fields the schema names nowhere, and the instance is valid, or becomes valid without them
+    #: fields the schema does not name there, and the instance is valid, or becomes valid without them
     HALLUCINATION = "hallucination"
     #: otherwise not valid
     SCHEMA_VIOLATION = "schema_violation"
@@ -76,13 +76,15 @@ class Verdict:
     failure_type: FailureType | None
     #: whether the instance conforms to the schema; None when there was no instance, or no one could say
     valid: bool | None
-    #: the finer reason: a fault kind, a syntax reason, what stopped the judge
+    #: the finer reason: a fault kind, a syntax reason, which extra fields, what stopped the judge
     reason: str | None = None
     #: one line for people; empty when the attempt passed
     message: str = ""
     violations: tuple[Violation, ...] = ()
-    #: JSON paths of the fields that the schema names nowhere
+    #: JSON paths of the fields that the schema does not name where they stand
     extra_fields: tuple[str, ...] = ()
+    #: those of them that have the name of a field elsewhere in the schema
+    misplaced_fields: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
     #: the `$schema` URI by which the schema was read
     dialect: str | None = None

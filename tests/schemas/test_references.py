@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pytest_jsbench.schemas.dialects import DRAFT_2020_12
 from pytest_jsbench.schemas.references import CertainReferences, References, follow, tokens_of
 
 ROOT: dict[str, Any] = {
@@ -48,6 +49,6 @@ def test_an_index_counts_from_the_start() -> None:
 
 
 def test_an_embedded_schema_is_found_by_its_identifier() -> None:
-    references = References(ROOT, "$id")
+    references = References(ROOT, DRAFT_2020_12)
     assert references.resolve(ROOT, "apart") is ROOT["$defs"]["apart"]
     assert references.resolve(ROOT, "elsewhere") is None

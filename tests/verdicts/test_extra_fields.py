@@ -1,10 +1,19 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from pytest_jsbench.schemas.dialects import DRAFT_4, DRAFT_2020_12
+from pytest_jsbench.schemas.dialects import (
+    DIALECTS,
+    DRAFT_4,
+    DRAFT_6,
+    DRAFT_7,
+    DRAFT_2019_09,
+    DRAFT_2020_12,
+    Dialect,
+)
 from pytest_jsbench.schemas.locations import Path, json_path
 from pytest_jsbench.verdicts.extra_fields import FieldNames, without
 
@@ -12,8 +21,8 @@ A: dict[str, Any] = {"properties": {"a": {}}}
 B: dict[str, Any] = {"properties": {"b": {}}}
 
 
-def unnamed(schema: Any, instance: object, *ignored: str) -> list[str]:
-    return list(map(json_path, FieldNames(schema, DRAFT_2020_12).unnamed(instance, ignored)))
+def unnamed(schema: Any, instance: object, *ignored: str, dialect: Dialect = DRAFT_2020_12) -> list[str]:
+    return list(map(json_path, FieldNames(schema, dialect).extra_fields(instance, ignored)))
 
 
 @pytest.mark.parametrize(
@@ -38,6 +47,21 @@ def unnamed(schema: Any, instance: object, *ignored: str) -> list[str]:
         {**A, "not": {"required": ["z"]}},
         {"$ref": "#/$defs/x", "$defs": {"x": {"allOf": [{"$ref": "#/$defs/x"}, A]}}},
         {**A, "additionalProperties": False, "propertyNames": {"maxLength": 3}},
+        {**A, "additionalProperties": False, "unevaluatedProperties": {}},
+        {**A, "additionalProperties": {"not": {}}},
+        {**A, "additionalProperties": {"not": {"title": "anything"}}},
+        {**A, "additionalProperties": {"enum": []}},
+        {**A, "additionalProperties": {"$ref": "#/$defs/no"}, "$defs": {"no": {"allOf": [{}, False]}}},
+        {**A, "unevaluatedProperties": {"anyOf": [False, {"not": True}]}},
+        {**A, "minProperties": 1},
+        {**A, "anyOf": [{"minProperties": 2}, {"required": ["a"]}]},
+        {**A, "propertyNames": {"type": "string"}},
+        {**A, "propertyNames": {"pattern": "^[a-y]"}},
+        {"propertyNames": {"enum": ["a"]}},
+        {"propertyNames": {"const": "a"}, "additionalProperties": {"type": "integer"}},
+        {"propertyNames": {"allOf": [{"enum": ["a"]}, {"pattern": "."}]}},
+        {"const": {"a": 1}},
+        {"anyOf": [A, {"not": {"type": "object"}}, {"anyOf": [{"type": "string"}, {"type": "null"}]}]},
         {"$dynamicRef": "#x", "$defs": {"x": {"$dynamicAnchor": "x", **A}}},
         {"if": {"type": "object"}, "then": A},
         {"if": {"required": ["a"]}, "then": A, "else": B},
@@ -61,7 +85,14 @@ def test_a_key_beside_the_shape_of_an_object_is_unnamed(schema: dict[str, Any]) 
         {**A, "additionalProperties": {}},
         {**A, "additionalProperties": {"type": "integer"}},
         {**A, "unevaluatedProperties": True},
-        {**A, "propertyNames": {"pattern": "^[a-z]$"}},
+        {**A, "minProperties": 2},
+        {"allOf": [A, {"minProperties": 2}]},
+        {**A, "oneOf": [{"minProperties": 2}, {"minProperties": 3}]},
+        {"patternProperties": {"^_": False}},
+        {"properties": {"b": False}},
+        {"propertyNames": {"minLength": 1}},
+        {"propertyNames": {"pattern": "^[az]$"}},
+        {**A, "propertyNames": {"$ref": "https://elsewhere.org/x"}},
         {"anyOf": [A, {"type": "object"}]},
         {"anyOf": [A, {}]},
         {"anyOf": [A, True]},
@@ -89,9 +120,12 @@ def test_nothing_is_unnamed_in_a_free_form_object(schema: Any) -> None:
         {**A, "dependentSchemas": {"z": {}}},
         {**A, "dependentSchemas": {"a": {"properties": {"z": {}}}}},
         {**A, "enum": [{"a": 1}, {"z": 1}]},
+        {**A, "propertyNames": {"pattern": "^[a-z]$"}},
+        {"propertyNames": {"enum": ["a", "z"]}},
+        {"propertyNames": {"anyOf": [{"enum": ["a"]}, {"$ref": "#/$defs/k"}]}, "$defs": {"k": {"const": "z"}}},
         {**A, "if": {"properties": {"z": {}}}},
-        {**A, "then": {"required": ["z"]}},
-        {**A, "else": {"properties": {"z": {}}}},
+        {**A, "if": {"required": ["a"]}, "then": {"required": ["z"]}},
+        {**A, "if": {}, "else": {"properties": {"z": {}}}},
         {"anyOf": [A, {"properties": {"z": {}}}]},
         {"allOf": [A, {"properties": {"z": {}}}]},
     ],
@@ -106,7 +140,6 @@ def test_a_key_named_in_any_branch_is_named(schema: dict[str, Any]) -> None:
         ({"properties": {"p": A}}, {"p": {"z": 1}, "q": {"r": 1}}, ["$.p.z", "$.q"]),
         ({"items": A}, [{"a": 1}, {"z": 1}, {"y": 1}], ["$[1].z", "$[2].y"]),
         ({"prefixItems": [{}, A], "items": B}, [{"z": 1}, {"z": 1}, {"b": 1}, {"a": 1}], ["$[1].z", "$[3].a"]),
-        ({"items": [A], "additionalItems": B}, [{"b": 1}, {"b": 1}, {"a": 1}], ["$[0].b", "$[2].a"]),
         ({"items": {"items": A}}, [[{"z": 1}]], ["$[0][0].z"]),
         ({"additionalProperties": A}, {"k": {"z": 1}}, ["$.k.z"]),
         ({"patternProperties": {"^k": A}}, {"k": {"z": 1}}, ["$.k.z"]),
@@ -114,8 +147,8 @@ def test_a_key_named_in_any_branch_is_named(schema: dict[str, Any]) -> None:
         ({"anyOf": [{"properties": {"p": A}}, {"properties": {"p": B}}]}, {"p": {"b": 1, "z": 1}}, ["$.p.z"]),
         ({"anyOf": [{"properties": {"p": A}}, {"properties": {"p": {}}}]}, {"p": {"z": 1}}, []),
         ({"anyOf": [{"properties": {"p": A}}, {"properties": {"q": {}}}]}, {"p": {"z": 1}}, ["$.p.z"]),
-        ({"properties": {"p": {}}, "then": {"properties": {"p": A}}}, {"p": {"z": 1}}, []),
-        ({"properties": {"p": A}, "then": {"properties": {"p": B}}}, {"p": {"b": 1, "z": 1}}, ["$.p.z"]),
+        ({"properties": {"p": {}}, "dependentSchemas": {"q": {"properties": {"p": A}}}}, {"p": {"z": 1}}, []),
+        ({"properties": {"p": A}, "if": False, "then": {"properties": {"p": B}}}, {"p": {"b": 1, "z": 1}}, ["$.p.z"]),
         ({"contains": A}, [{"z": 1}], []),
         ({"items": {"anyOf": [{"type": "array", "items": A}, {"type": "string"}]}}, ["x", [{"z": 1}]], ["$[1][0].z"]),
         ({"properties": {"p": {"$ref": "#"}}}, {"p": {"p": {"z": 1}}}, ["$.p.p.z"]),
@@ -134,14 +167,127 @@ def test_only_the_outermost_unnamed_field_is_reported() -> None:
     assert unnamed(A, {"z": {"y": {"x": 1}}}) == ["$.z"]
 
 
-def test_siblings_of_a_reference_name_fields_in_old_drafts_too() -> None:
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.validator)
+def test_siblings_of_a_reference_name_fields_in_new_drafts_alone(dialect: Dialect) -> None:
     schema = {"$ref": "#/definitions/x", "definitions": {"x": A}, **B}
-    assert FieldNames(schema, DRAFT_4).unnamed({"a": 1, "b": 1, "z": 1}) == [("z",)]
+    read = dialect in {DRAFT_2019_09, DRAFT_2020_12}
+    assert unnamed(schema, {"a": 1, "b": 1, "z": 1}, dialect=dialect) == (["$.z"] if read else ["$.b", "$.z"])
+
+
+@pytest.mark.parametrize(
+    ("schema", "paths", "dialect"),
+    [
+        ({**A, "const": {"z": 1}}, ["$.z"], DRAFT_4),
+        ({**A, "if": {"properties": {"z": {}}}}, ["$.z"], DRAFT_6),
+        ({**A, "if": {"properties": {"z": {}}}}, [], DRAFT_7),
+        ({**A, "dependentRequired": {"a": ["z"]}}, ["$.z"], DRAFT_7),
+        ({**A, "dependentRequired": {"a": ["z"]}}, [], DRAFT_2019_09),
+        # jsonschema-rs asserts it in all dialects
+        ({**A, "dependencies": {"a": ["z"]}}, [], DRAFT_2020_12),
+        ({"unevaluatedProperties": False, "required": ["a"]}, [], DRAFT_7),
+        ({"unevaluatedProperties": False, "required": ["a"]}, ["$.z"], DRAFT_2019_09),
+        ({"anyOf": [A, {"const": 1}]}, [], DRAFT_4),
+        ({"anyOf": [A, {"const": 1}]}, ["$.z"], DRAFT_6),
+    ],
+)
+def test_a_keyword_that_the_dialect_does_not_know_says_nothing(
+    schema: dict[str, Any], paths: list[str], dialect: Dialect
+) -> None:
+    assert unnamed(schema, {"a": 1, "z": 2}, dialect=dialect) == paths
+
+
+@pytest.mark.parametrize(
+    ("schema", "paths", "dialect"),
+    [
+        ({"prefixItems": [{}, A]}, [], DRAFT_7),
+        ({"prefixItems": [{}, A]}, ["$[1].z"], DRAFT_2020_12),
+        ({"items": [{}], "additionalItems": A}, ["$[1].z"], DRAFT_7),
+        ({"items": A, "contains": {"properties": {"z": {}}}}, ["$[1].z"], DRAFT_4),
+        ({"items": A, "contains": {"properties": {"z": {}}}}, [], DRAFT_6),
+        ({"unevaluatedItems": A}, [], DRAFT_7),
+        ({"unevaluatedItems": A}, ["$[1].z"], DRAFT_2019_09),
+    ],
+)
+def test_a_keyword_of_arrays_leads_on_where_the_dialect_knows_it(
+    schema: dict[str, Any], paths: list[str], dialect: Dialect
+) -> None:
+    assert unnamed(schema, [0, {"a": 1, "z": 2}], dialect=dialect) == paths
+
+
+@pytest.mark.parametrize("identifier", [{}, {"$id": "https://example.org/p", "id": "https://example.org/p"}])
+def test_a_schema_inside_another_is_read_by_its_own_dialect(identifier: dict[str, Any]) -> None:
+    needs_z = {**A, "dependentRequired": {"a": ["z"]}}
+    newer = {**identifier, "$schema": DRAFT_2019_09.uri, "properties": {"q": needs_z}}
+    older = {**identifier, "$schema": DRAFT_7.uri, "properties": {"q": needs_z}}
+    instance = {"p": {"q": {"a": 1, "z": 2}}}
+    assert unnamed({"properties": {"p": newer}}, instance, dialect=DRAFT_7) == []
+    assert unnamed({"properties": {"p": older}}, instance, dialect=DRAFT_2020_12) == ["$.p.q.z"]
+
+
+def test_an_id_beside_a_reference_is_no_base_where_siblings_are_not_read() -> None:
+    schema = {"properties": {"p": {"$id": "https://e.org/other", "$ref": "#/definitions/x"}}, "definitions": {"x": A}}
+    assert unnamed(schema, {"p": {"z": 1}}, dialect=DRAFT_7) == ["$.p.z"]
+
+
+def test_a_dialect_without_a_keyword_does_not_hear_it() -> None:
+    without_names = replace(DRAFT_2020_12, keywords=DRAFT_2020_12.keywords - {"dependentRequired"})
+    assert unnamed({**A, "dependentRequired": {"a": ["z"]}}, {"a": 1, "z": 1}, dialect=without_names) == ["$.z"]
 
 
 def test_an_id_that_names_a_place_and_no_base_does_not_hide_references() -> None:
     schema = {"id": "/properties/p", "allOf": [{"id": "inner", "$ref": "#/definitions/x"}], "definitions": {"x": A}}
-    assert FieldNames(schema, DRAFT_4).unnamed({"a": 1, "z": 1}) == [("z",)]
+    assert unnamed(schema, {"a": 1, "z": 1}, dialect=DRAFT_4) == ["$.z"]
+
+
+def test_the_schema_s_uri_at_the_root_of_an_answer_is_no_invention() -> None:
+    assert unnamed({"properties": {"p": A}}, {"$schema": "x", "p": {"$schema": "x"}}) == ['$.p["$schema"]']
+    assert unnamed({"items": A}, [{"$schema": "x"}]) == ['$[0]["$schema"]']
+
+
+def misplaced(schema: Any, instance: object) -> bool:
+    names = FieldNames(schema, DRAFT_2020_12)
+    (path,) = names.extra_fields(instance)
+    return names.misplaced(path)
+
+
+def meant(schema: Any, instance: object) -> str | None:
+    names = FieldNames(schema, DRAFT_2020_12)
+    (path,) = names.extra_fields(instance)
+    return names.meant(path)
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        {"properties": {"z": {}}},
+        {"required": ["z"]},
+        {"dependentRequired": {"z": ["a"]}},
+        {"dependentRequired": {"a": ["z"]}},
+        {"propertyNames": {"enum": ["z"]}},
+        {"enum": [{"z": 1}]},
+        {"x-unknown": {"deep": [{"properties": {"z": {}}}]}},
+    ],
+)
+def test_a_name_that_stands_elsewhere_in_the_schema_is_misplaced(elsewhere: dict[str, Any]) -> None:
+    assert misplaced({"properties": {"a": elsewhere}}, {"z": 1})
+    assert not misplaced({"properties": {"a": elsewhere}}, {"y": 1})
+
+
+@pytest.mark.parametrize("data", ["default", "examples", "enum"])
+def test_a_key_of_data_is_no_name_of_a_field(data: str) -> None:
+    assert not misplaced({**A, "$defs": {"x": {data: [[{"z": 1}]]}}}, {"z": 1})
+
+
+@pytest.mark.parametrize("key", ["userName ", " user Name", "\tuserName\n", "username", "USER NAME"])
+def test_a_key_that_differs_by_white_space_or_case_may_be_meant_for_the_name(key: str) -> None:
+    here = meant({"properties": {"userName": {}}, "$defs": {"d": {"properties": {"USERNAME": {}}}}}, {key: 1})
+    elsewhere = meant({**A, "$defs": {"d": {"properties": {"userName": {}}}}}, {key: 1})
+    assert (here, elsewhere) == ("userName", "userName")
+
+
+def test_a_key_that_resembles_no_name_was_meant_for_none() -> None:
+    assert meant(A, {"z": 1}) is None
+    assert meant(A, {" ": 1}) is None
 
 
 def test_a_chain_of_references_too_long_to_follow_flags_nothing() -> None:
@@ -154,6 +300,29 @@ def test_doubling_references_cost_no_doubling_time() -> None:
     nested: dict[str, Any] = {"properties": {"p": {"properties": {"a": {}}}}}
     schema = {"$ref": "#/$defs/d0", "$defs": {**doubling, "d60": nested}}
     assert unnamed(schema, {"p": {"z": 1}, "y": 1}) == ["$.p.z", "$.y"]
+
+
+_WIDE = {"$ref": "#/$defs/d0"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"unevaluatedProperties": {"anyOf": [False, {"not": True}, {"allOf": [_WIDE, False]}]}},
+        {"propertyNames": _WIDE},
+        {"anyOf": [A, {"allOf": [_WIDE, {"type": "string"}]}]},
+        {"not": _WIDE},
+        {"if": _WIDE, "then": A, "else": A},
+    ],
+)
+def test_wide_and_doubling_references_below_any_keyword_cost_no_more_time(schema: dict[str, Any]) -> None:
+    wide = {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 50} for i in range(60)}
+    assert unnamed({**A, **schema, "$defs": {**wide, "d60": {}}}, {"z": 1}) == ["$.z"]
+
+
+def test_a_schema_that_refers_to_itself_for_its_own_keys_ends() -> None:
+    schema = {**A, "propertyNames": {"$ref": "#"}, "additionalProperties": {"$ref": "#"}, "not": {"$ref": "#"}}
+    assert unnamed(schema, {"z": {"y": 1}}) == []
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,10 @@ def judge(schema: Any, text: str, *, truncated: bool = False, **policy: Any) -> 
         ({"anyOf": [CLOSED, {"type": "null"}]}, '{"a": 1, "b": 2}', "hallucination", False),
         (CLOSED, '{"a": "x", "b": 2}', "schema_violation", False),
         (OPEN, '{"a": "x", "b": 2}', "schema_violation", False),
-        ({**OPEN, "minProperties": 2}, '{"a": 1, "b": 2}', "hallucination", True),
+        ({**OPEN, "minProperties": 2}, '{"a": 1, "b": 2}', None, True),
+        ({**OPEN, "additionalProperties": {"not": {}}}, '{"a": 1, "b": 2}', "hallucination", False),
+        (OPEN, '{"$schema": "x", "a": 1}', None, True),
+        (CLOSED, '{"$schema": "x", "a": 1}', "schema_violation", False),
         ({**CLOSED, "minProperties": 2}, '{"a": 1, "b": 2}', "schema_violation", False),
         ({**OPEN, "required": ["b"], "additionalProperties": False}, '{"b": 1}', "schema_violation", False),
     ],
@@ -53,10 +56,41 @@ def test_allowed_fields_pass_only_where_the_schema_lets_them(
 
 
 def test_an_ignored_field_passes_where_it_may_stand_and_violates_where_it_may_not() -> None:
-    text = '{"$schema": "x", "a": 1}'
+    text = '{"_note": "x", "a": 1}'
     assert judge(OPEN, text).failure_type is FailureType.HALLUCINATION
-    assert judge(OPEN, text, ignored_fields=("$schema",)).passed
-    assert judge(CLOSED, text, ignored_fields=("$schema",)).failure_type is FailureType.SCHEMA_VIOLATION
+    assert judge(OPEN, text, ignored_fields=("_note",)).passed
+    assert judge(CLOSED, text, ignored_fields=("_note",)).failure_type is FailureType.SCHEMA_VIOLATION
+
+
+DEEP: dict[str, Any] = {"properties": {"a": {"properties": {"user": {}}}, "name": {}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "message"),
+    [
+        ('{"z": 1}', "unnamed", "fields that the schema does not name: $.z"),
+        ('{"user": 1}', "misplaced", "fields that the schema names, but not here: $.user"),
+        (
+            '{"user": 1, "a": {"name": 2, "z": 3}}',
+            "unnamed",
+            "fields that the schema does not name: $.a.z; fields that the schema names, but not here: $.user, $.a.name",
+        ),
+        ('{"Name": 1}', "unnamed", 'fields that the schema does not name: $.Name (it names "name")'),
+        ('{" user": 1}', "unnamed", 'fields that the schema does not name: $[" user"] (it names "user")'),
+        ('{"  ": 1}', "unnamed", 'fields that the schema does not name: $["  "] (white space)'),
+    ],
+)
+def test_an_invented_name_is_told_from_one_in_the_wrong_place(text: str, reason: str, message: str) -> None:
+    verdict = judge(DEEP, text)
+    assert (verdict.failure_type, verdict.reason, verdict.message) == ("hallucination", reason, message)
+
+
+def test_a_verdict_says_which_extra_fields_are_misplaced_where_they_are_no_failure_too() -> None:
+    for extra_fields, reason in (("fail", "unnamed"), ("allow", None)):
+        verdict = judge(DEEP, '{"user": 1, "z": 1}', extra_fields=extra_fields)
+        assert verdict.extra_fields == ("$.user", "$.z")
+        assert verdict.misplaced_fields == ("$.user",)
+        assert verdict.reason == reason
 
 
 def test_a_broken_schema_comes_before_a_broken_answer() -> None:

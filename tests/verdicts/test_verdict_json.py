@@ -21,6 +21,7 @@ VIOLATION = Violation(keyword="type", instance_path="$.a", schema_path="/propert
             message="m",
             violations=(VIOLATION, VIOLATION),
             extra_fields=("$.a", "$.b"),
+            misplaced_fields=("$.b",),
             notes=(Note.FENCED, Note.DUPLICATE_KEYS),
             dialect="d",
             second_opinion=SecondOpinion.DISAGREES,
@@ -31,6 +32,12 @@ def test_a_verdict_arrives_as_it_was_sent(verdict: Verdict) -> None:
     arrived = verdict_from_dict(json.loads(json.dumps(verdict_to_dict(verdict))), instance=[1])
     assert arrived == verdict
     assert arrived.instance == [1]
+
+
+def test_a_verdict_from_before_misplaced_fields_were_told_apart_is_read() -> None:
+    old = verdict_to_dict(Verdict(failure_type=FailureType.HALLUCINATION, valid=True, extra_fields=("$.a",)))
+    del old["misplaced_fields"]
+    assert verdict_from_dict(old).misplaced_fields == ()
 
 
 @pytest.mark.parametrize(

@@ -340,7 +340,7 @@ OPTIONS = (
         name="extra-fields",
         metavar="fail|allow|NAME,…",
         parse=extra_fields,
-        help="Whether fields that the schema names nowhere fail an answer (default: fail); or the names of fields "
+        help="Whether fields that the schema does not name fail an answer (default: fail); or the names of fields "
         "to ignore.",
     ),
     Option(

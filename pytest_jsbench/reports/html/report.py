@@ -21,7 +21,7 @@ from pytest_jsbench.core.generations import Completion, Decided, Declined, Gramm
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES
 from pytest_jsbench.reports.summary_table import facts
-from pytest_jsbench.verdicts.explanations import headline
+from pytest_jsbench.verdicts.explanations import extra_fields, headline
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
@@ -179,8 +179,7 @@ def _verdict(record: Record) -> list[str]:
     lines += [
         f"{one.keyword} at {one.instance_path} [schema {one.schema_path}]: {one.message}" for one in verdict.violations
     ]
-    if verdict.extra_fields:
-        lines.append(f"not in the schema: {', '.join(verdict.extra_fields)}")
+    lines += [f"{fault}: {', '.join(paths)}" for fault, paths in extra_fields(verdict)]
     if verdict.notes:
         lines.append(f"noted: {', '.join(note.value for note in verdict.notes)}")
     lines.append(f"second opinion: {verdict.second_opinion.value}")
