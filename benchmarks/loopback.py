@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import re
 import subprocess
@@ -35,6 +36,11 @@ class Loopback:
         flying: int = self._ask("/in-flight")
         return flying
 
+    def first_chunks(self) -> list[float]:
+        """Seconds from each streamed call's last byte to its first chunk, as the server wrote it."""
+        seconds: list[float] = self._ask("/first-chunks")
+        return seconds
+
     def reset(self, **settings: float) -> None:
         """Forget the counts; `failing` is the part of cases whose first call breaks, `down` seconds of 503."""
         self._ask("/reset?" + "&".join(f"{name}={value}" for name, value in settings.items()))
@@ -45,14 +51,17 @@ class Loopback:
 
 
 @contextmanager
-def serve(*, latency: float) -> Iterator[Loopback]:
-    """Start it, and end it."""
-    command = [sys.executable, "-m", "benchmarks.loopback", str(latency)]
+def serve(*, latency: float, first: float | None = None, chunks: int = 64) -> Iterator[Loopback]:
+    """Start it, and end it; a call that asks for a stream gets its chunks from `first` to `latency`, evenly."""
+    command = [sys.executable, "-m", "benchmarks.loopback", str(latency), f"--chunks={chunks}"]
+    command += [] if first is None else [f"--first={first}"]
     root = Path(__file__).parents[1]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
         assert process.stdout is not None
-        yield Loopback(url=f"http://127.0.0.1:{int(process.stdout.readline())}")
-        process.terminate()
+        try:
+            yield Loopback(url=f"http://127.0.0.1:{int(process.stdout.readline())}")
+        finally:
+            process.terminate()
 
 
 def write_cases(folder: Path, count: int) -> None:
@@ -68,14 +77,14 @@ def write_cases(folder: Path, count: int) -> None:
         (folder / f"c{number:05}.json").write_text(json.dumps(schema))
 
 
-def engine_arguments(url: str) -> list[str]:
+def engine_arguments(url: str, *, streaming: bool = False) -> list[str]:
     """The options with which pytest asks it."""
     return [
         "--jsbench-engine=openai",
         "--jsbench-model=loopback",
         f"--jsbench-base-url={url}/v1",
         f"--jsbench-api-key-env={KEY_VARIABLE}",
-        "--jsbench-engine-option=stream=false",
+        f"--jsbench-engine-option=stream={str(streaming).lower()}",
     ]
 
 
@@ -106,16 +115,29 @@ class _Server(asyncio.Protocol):
         else:
             self.answer(200, self._state.tell(path))
 
+    def begin(self) -> None:
+        self._write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+
+    def event(self, data: bytes, *, last: bool) -> None:
+        text = b"data: " + data + (b"\n\ndata: [DONE]\n\n" if last else b"\n\n")
+        self._write(b"%x\r\n%s\r\n" % (len(text), text) + (b"0\r\n\r\n" if last else b""))
+
     def answer(self, status: int, value: object) -> None:
         body = json.dumps(value).encode()
         head = f"HTTP/1.1 {status} Whatever\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        self._write(head.encode() + body)
+
+    def _write(self, data: bytes) -> None:
         if not self._transport.is_closing():
-            self._transport.write(head.encode() + body)
+            self._transport.write(data)
 
 
 class _State:
-    def __init__(self, latency: float) -> None:
+    def __init__(self, latency: float, *, first: float, chunks: int) -> None:
         self._latency = latency
+        self._first = first
+        self._chunks = chunks
+        self._first_chunks: list[float] = []
         self._counts: Counter[str] = Counter()
         self._in_flight = 0
         self._failing = 0.0
@@ -126,18 +148,38 @@ class _State:
         name = found[1].decode() if found else "?"
         self._counts[name] += 1
         self._in_flight += 1
-        asyncio.get_running_loop().call_later(self._latency, self._finish, connection, name)
+        loop = asyncio.get_running_loop()
+        if b'"stream":true' in body:
+            connection.begin()
+            loop.call_later(self._first, self._stream, connection, name, _chunks(name, self._chunks), loop.time(), 0)
+        else:
+            loop.call_later(self._latency, self._finish, connection, name)
 
     def tell(self, path: str) -> object:
         if path == "/counts":
             return self._counts
         if path == "/in-flight":
             return self._in_flight
+        if path == "/first-chunks":
+            return self._first_chunks
         self._counts.clear()
+        self._first_chunks.clear()
         settings = dict(pair.split("=") for pair in path.partition("?")[2].split("&") if pair)
         self._failing = float(settings.get("failing", 0))
         self._down_until = asyncio.get_running_loop().time() + float(settings.get("down", 0))
         return "done"
+
+    def _stream(self, connection: _Server, name: str, chunks: list[bytes], asked: float, number: int) -> None:
+        loop = asyncio.get_running_loop()
+        if not number:
+            self._first_chunks.append(loop.time() - asked)
+        last = number == len(chunks) - 1
+        connection.event(chunks[number], last=last)
+        if last:
+            self._in_flight -= 1
+            return
+        due = asked + self._first + (self._latency - self._first) * (number + 1) / (len(chunks) - 1)
+        loop.call_at(due, self._stream, connection, name, chunks, asked, number + 1)
 
     def _finish(self, connection: _Server, name: str) -> None:
         self._in_flight -= 1
@@ -161,8 +203,22 @@ def _completion(name: str) -> dict[str, Any]:
     }
 
 
-async def _main(latency: float) -> None:
-    state = _State(latency)
+def _chunks(name: str, count: int) -> list[bytes]:
+    """The same answer in so many chunks of Chat Completions; the usage comes with the last."""
+    whole = _completion(name)
+    text = whole["choices"][0]["message"]["content"] + " " * count
+    cuts = [len(text) * number // (count - 1) for number in range(count)]
+    parts = [text[start:end] for start, end in itertools.pairwise(cuts)]
+    head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "loopback"}
+    choices = [{"index": 0, "delta": {"content": part}, "logprobs": None, "finish_reason": None} for part in parts]
+    choices.append({"index": 0, "delta": {}, "logprobs": None, "finish_reason": "stop"})
+    chunks: list[dict[str, Any]] = [{**head, "choices": [choice], "usage": None} for choice in choices]
+    chunks[-1]["usage"] = whole["usage"]
+    return [json.dumps(chunk).encode() for chunk in chunks]
+
+
+async def _main(latency: float, first: float, chunks: int) -> None:
+    state = _State(latency, first=first, chunks=chunks)
     server = await asyncio.get_running_loop().create_server(lambda: _Server(state), "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
@@ -171,4 +227,8 @@ async def _main(latency: float) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("latency", type=float, help="seconds to each answer")
-    asyncio.run(_main(parser.parse_args().latency))
+    parser.add_argument("--first", type=float, help="seconds to the first chunk (0: at once)")
+    parser.add_argument("--chunks", type=int, default=64, help="of an answer that is streamed")
+    given = parser.parse_args()
+    even = given.latency / given.chunks
+    asyncio.run(_main(given.latency, even if given.first is None else given.first, given.chunks))

@@ -93,12 +93,6 @@ class BatchFactory(Protocol):
         """What hands batches in."""
 
 
-def to_body(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The body that an SDK makes of the arguments of its `create`."""
-    body = {name: value for name, value in arguments.items() if name not in {"extra_body", "extra_headers", "stream"}}
-    return {**body, **arguments.get("extra_body", {})}
-
-
 def to_line(value: object) -> bytes:
     """One line of JSON, as the SDKs write it; CallError for a schema that no JSON encoder takes."""
     try:

@@ -6,15 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import FinishReason, Usage
-from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, count, is_one_piece, items, read_object
+from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, count, get, items
+from pytest_jsbench.engines.http.faults import EnclosedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import httpx2
-    from anthropic import APIResponse
-
     from pytest_jsbench.core.timing import Stopwatch
+    from pytest_jsbench.engines.http.event_stream import EventStream
 
 _FINISH = {
     "end_turn": FinishReason.STOP,
@@ -25,66 +24,60 @@ _FINISH = {
 }
 
 
-def read(response: APIResponse[Any], watch: Stopwatch, *, streaming: bool) -> AnswerBuilder:
-    """Read the body to its end; a server that was asked for a stream may still answer in one piece."""
-    if streaming and not is_one_piece(response.http_response):
-        return _read_stream(response.parse(), watch, response.http_response)
-    return read_whole(read_object(response.http_response), watch)
-
-
-def _read_stream(events: Any, watch: Stopwatch, body: httpx2.Response) -> AnswerBuilder:
-    answer = AnswerBuilder(watch, streaming=True, body=body)
-    counts: dict[str, Any] = {}
-    for event in events:
-        match getattr(event, "type", None):
+def read_stream(stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
+    """Read the events of a stream."""
+    answer = AnswerBuilder(watch, stream=stream)
+    counts: dict[str, int] = {}
+    for event in stream:
+        match get(event, "type"):
             case "message_start":
-                _note(counts, getattr(getattr(event, "message", None), "usage", None))
+                _note(counts, get(event, "message", "usage"))
+            case "content_block_start":
+                answer.add(get(event, "content_block", "text"))
             case "content_block_delta":
                 # thinking and signatures are deltas too, but no content
-                piece = getattr(event, "delta", None)
-                answer.add(getattr(piece, "text", None))
-                answer.add(getattr(piece, "partial_json", None))
+                answer.add(get(event, "delta", "text"))
+                answer.add(get(event, "delta", "partial_json"))
             case "message_delta":
-                _note(counts, getattr(event, "usage", None))
-                _end(answer, getattr(event, "delta", None))
+                _note(counts, get(event, "usage"))
+                _end(answer, get(event, "delta"))
+            case "error":
+                raise EnclosedError(event)
     answer.usage = _usage(counts)
     return answer
 
 
 def read_whole(body: Mapping[str, Any], watch: Stopwatch) -> AnswerBuilder:
     """Read an answer that came in one piece."""
-    from anthropic.types import Message
-
-    answer = AnswerBuilder(watch, streaming=False)
-    message = Message.construct(**body)
-    for block in items(message, "content"):
-        if getattr(block, "type", None) == "tool_use":
-            answer.add(json.dumps(getattr(block, "input", None), ensure_ascii=False))
+    answer = AnswerBuilder(watch)
+    for block in items(body, "content"):
+        if get(block, "type") == "tool_use":
+            answer.add(json.dumps(get(block, "input"), ensure_ascii=False))
         else:
-            answer.add(getattr(block, "text", None))
-    _end(answer, message)
-    counts: dict[str, Any] = {}
-    _note(counts, getattr(message, "usage", None))
+            answer.add(get(block, "text"))
+    _end(answer, body)
+    counts: dict[str, int] = {}
+    _note(counts, get(body, "usage"))
     answer.usage = _usage(counts)
     return answer
 
 
-def _end(answer: AnswerBuilder, part: Any) -> None:
-    reason = getattr(part, "stop_reason", None)
+def _end(answer: AnswerBuilder, part: object) -> None:
+    reason = get(part, "stop_reason")
     if reason is None:
         return
     if reason == "refusal":
-        details = getattr(part, "stop_details", None)
-        answer.refuse(getattr(details, "explanation", None) or "the model's provider refused to answer")
-    answer.end(_FINISH.get(reason, FinishReason.UNKNOWN))
+        explanation = get(part, "stop_details", "explanation")
+        said = isinstance(explanation, str) and explanation
+        answer.refuse(said or "the model's provider refused to answer")
+    answer.end(_FINISH.get(str(reason), FinishReason.UNKNOWN))
 
 
-def _note(counts: dict[str, Any], usage: Any) -> None:
+def _note(counts: dict[str, int], usage: object) -> None:
     """Take the counts that are given; those of a later event are the sum so far."""
-    details = getattr(usage, "output_tokens_details", None)
-    given = {name: getattr(usage, name, None) for name in _COUNTS}
-    given["thinking_tokens"] = getattr(details, "thinking_tokens", None)
-    counts.update({name: value for name, value in given.items() if count(value) is not None})
+    given = {name: count(get(usage, name)) for name in _COUNTS}
+    given["thinking_tokens"] = count(get(usage, "output_tokens_details", "thinking_tokens"))
+    counts.update({name: value for name, value in given.items() if value is not None})
 
 
 _CACHE_READ = "cache_read_input_tokens"

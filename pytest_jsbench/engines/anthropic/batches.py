@@ -17,7 +17,6 @@ from pytest_jsbench.engines.batch_api import (
     BatchState,
     SDKBatches,
     read_id,
-    to_body,
     to_line,
 )
 from pytest_jsbench.engines.http.answer_builder import count, enclosed
@@ -78,7 +77,7 @@ class AnthropicBatches(SDKBatches):
 
     def line(self, name: str, request: Request) -> bytes:
         """The request as the batch's body holds it."""
-        return to_line({"custom_id": name, "params": to_body(self._settings.to_arguments(request))})
+        return to_line({"custom_id": name, "params": self._settings.to_body(request)})
 
     def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
         """See that the server is there, knows the key and has batches; what is returned makes one."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent
 from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.anthropic import answers
-from pytest_jsbench.engines.anthropic.settings import BEARER, MessagesSettings, is_anthropic, new_client
+from pytest_jsbench.engines.anthropic.settings import BEARER, PATH, MessagesSettings, is_anthropic, new_client
 from pytest_jsbench.engines.base import UnsharedFactory
-from pytest_jsbench.engines.http.calls import Deadline, reading, response_hooks, settle
+from pytest_jsbench.engines.http.answer_builder import read_answer
+from pytest_jsbench.engines.http.calls import Deadline, post, reading, response_hooks, settle
 from pytest_jsbench.engines.http.faults import explain_error
 from pytest_jsbench.engines.requirements import (
     Key,
@@ -59,11 +61,12 @@ class MessagesEngine:
         self._client.close()
 
     def _call(self, request: Request, sent: Sent, deadline: Deadline) -> Completion | Declined:
-        arguments = self._settings.to_arguments(request)
-        create: Any = self._client.messages.with_streaming_response.create
+        settings = self._settings
+        body = settings.to_body(request)
         watch = Stopwatch()
-        with create(**arguments, timeout=deadline.to_timeout()) as response, reading():
-            answer = answers.read(response, watch, streaming=self._settings.streaming)
+        response = post(self._client, PATH, body, headers=settings.extra_headers, deadline=deadline)
+        with closing(response), reading():
+            answer = read_answer(answers, response, watch, deadline=deadline, streaming=settings.streaming)
             return answer.to_generation(sent)
 
 

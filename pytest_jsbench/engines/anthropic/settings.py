@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 #: the smallest model that Anthropic documents with structured outputs
 DEFAULT_MODEL = "claude-haiku-4-5"
 HOME = "https://api.anthropic.com"
+PATH = "/v1/messages"
 FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL, ResponseFormat.TEXT)
 OPTIONS = PROVIDER_OPTIONS
 
@@ -45,22 +46,23 @@ class MessagesSettings(ProviderSettings):
         model = find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL)
         return cls(**read_provider_settings(config, options, address, FORMATS, model=model))
 
-    def to_arguments(self, request: Request) -> dict[str, Any]:
-        """The arguments of the SDK's `create`; the API has no seed, and few models take a temperature."""
+    def to_body(self, request: Request) -> dict[str, Any]:
+        """The body of one call; the API has no seed, and few models take a temperature."""
         messages = request.prompt.messages
         system = "\n\n".join(message.content for message in messages if message.role == "system")
-        body = dict(self.extra_body)
-        if request.params.temperature is not None:
-            body.setdefault("temperature", request.params.temperature)
-        arguments: dict[str, Any] = {
+        body: dict[str, Any] = {
             "model": self.model,
             "max_tokens": request.params.max_tokens,
             "messages": [{"role": m.role, "content": m.content} for m in messages if m.role != "system"],
-            "stream": self.streaming,
             **self._format(request.schema),
         }
-        optional = {"system": system, "extra_body": body, "extra_headers": dict(self.extra_headers)}
-        return arguments | {name: value for name, value in optional.items() if value}
+        if system:
+            body["system"] = system
+        if request.params.temperature is not None:
+            body["temperature"] = request.params.temperature
+        if self.streaming:
+            body["stream"] = True
+        return {**body, **self.extra_body}
 
     def _format(self, schema: Schema) -> dict[str, Any]:
         match self.response_format:

@@ -1,8 +1,13 @@
-"""An answer while it arrives over HTTP, and what it comes to."""
+"""
+An answer while it arrives over HTTP, and what it comes to.
+
+Bodies are read as plain JSON values: an SDK's types would cost several times as much as the rest of a call, and would
+have to be doubted all the same, since an SDK builds them of whatever a server says.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_jsbench.core.generations import (
     CallError,
@@ -14,26 +19,29 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.secrets import one_line
-from pytest_jsbench.engines.http.calls import pieces_of
+from pytest_jsbench.engines.http.calls import parse_json
+from pytest_jsbench.engines.http.event_stream import EventStream
 from pytest_jsbench.engines.http.faults import EnclosedError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import httpx2
 
     from pytest_jsbench.core.generations import Sent
     from pytest_jsbench.core.timing import Stopwatch
+    from pytest_jsbench.engines.http.calls import Deadline
 
 
 class AnswerBuilder:
     """Collects the pieces of one answer."""
 
-    __slots__ = ("_body", "_finish", "_pieces", "_refusal", "_streaming", "_watch", "usage")
+    __slots__ = ("_finish", "_pieces", "_refusal", "_stream", "_watch", "usage")
 
-    def __init__(self, watch: Stopwatch, *, streaming: bool, body: httpx2.Response | None = None) -> None:
+    def __init__(self, watch: Stopwatch, *, stream: EventStream | None = None) -> None:
         self._watch = watch
-        self._streaming = streaming
-        #: what it is read out of, where it streams
-        self._body = body
+        #: what it is read out of; None where it comes in one piece
+        self._stream = stream
         self._pieces: list[str] = []
         self._refusal: list[str] = []
         self._finish: FinishReason | None = None
@@ -42,8 +50,8 @@ class AnswerBuilder:
     def add(self, piece: object) -> None:
         """A piece of content; what is empty or no text is not one, and starts no clock."""
         if isinstance(piece, str) and piece:
-            if self._streaming:
-                self._watch.token(piece=None if self._body is None else pieces_of(self._body))
+            if self._stream is not None:
+                self._watch.token(piece=self._stream.pieces)
             self._pieces.append(piece)
 
     @property
@@ -90,9 +98,35 @@ def count(value: object) -> int | None:
     return None
 
 
-def items(part: Any, name: str) -> list[Any]:
+class API(Protocol):
+    """How one provider's answers are read; each is a module."""
+
+    def read_stream(self, stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
+        """Read a stream of events to its end."""
+
+    def read_whole(self, body: Mapping[str, Any], watch: Stopwatch) -> AnswerBuilder:
+        """Read an answer that came in one piece."""
+
+
+def read_answer(
+    api: API, response: httpx2.Response, watch: Stopwatch, *, deadline: Deadline, streaming: bool
+) -> AnswerBuilder:
+    """Read the body to its end; a server that was asked for a stream may still answer in one piece."""
+    if streaming and not is_one_piece(response):
+        return api.read_stream(EventStream(response, deadline), watch)
+    return api.read_whole(read_object(response), watch)
+
+
+def get(part: object, *names: str) -> Any:
+    """What stands in an object under that name, and in there under the next; None where anything else stands there."""
+    for name in names:
+        part = part.get(name) if isinstance(part, dict) else None
+    return part
+
+
+def items(part: object, name: str) -> list[Any]:
     """The list of that name; empty for anything else that a server puts there."""
-    value = getattr(part, name, None)
+    value = get(part, name)
     return value if isinstance(value, list) else []
 
 
@@ -108,8 +142,7 @@ def is_one_piece(response: httpx2.Response) -> bool:
 def read_object(response: httpx2.Response) -> dict[str, Any]:
     """The body, a JSON object; an error object in it is raised as EnclosedError."""
     is_one_piece(response)
-    response.read()
-    return enclosed(response.json())
+    return enclosed(parse_json(response.read().decode("utf-8-sig")))
 
 
 def enclosed(body: object) -> dict[str, Any]:

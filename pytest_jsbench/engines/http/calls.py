@@ -15,15 +15,15 @@ import time
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.http.faults import EnclosedError
+from pytest_jsbench.verdicts.answer_text import too_deep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     import httpx2
 
@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 
 #: the longest wait for a connection
 _CONNECT_SECONDS = 10.0
+#: seconds that a server has for the end of a body whose last words have come
+_GRACE = 0.5
+#: bytes; a hundred thousand tokens, each in an event of its own, are less
+LONGEST_BODY = 64 * 1024 * 1024
+#: levels of a server's JSON; those of an answer that comes as text inside it do not count
+DEEPEST = 500
 
 
 class Deadline:
@@ -82,6 +88,12 @@ class Deadline:
     def hand_to(self, scissors: Scissors, response: httpx2.Response) -> None:
         """At the deadline the connection is shut, and whoever reads it fails."""
         self._cuts.append((scissors, scissors.cut(response, after=self.remaining)))
+
+    def shorten(self) -> None:
+        """The answer is there: its connection has only a moment more for the body's end."""
+        for scissors, cut in self._cuts[:]:
+            if cut.response is not None:
+                self._cuts.append((scissors, scissors.cut(cut.response, after=min(_GRACE, self.remaining))))
 
 
 _RUNNING: ContextVar[Deadline | None] = ContextVar("running", default=None)
@@ -154,6 +166,27 @@ def _shut(response: httpx2.Response) -> None:
             socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
+def post(client: Any, path: str, body: object, *, headers: Mapping[str, str], deadline: Deadline) -> httpx2.Response:
+    """
+    The response to a request that an SDK's client makes, its body unread; whoever calls closes it.
+
+    The client adds the key and raises its own exceptions. The raw response is what the SDKs offer for paths and fields
+    that they do not know; the body reaches the server as it is given.
+    """
+    import httpx2
+
+    options = {"headers": dict(headers), "timeout": deadline.to_timeout()}
+    response: httpx2.Response = client.post(path, body=body, cast_to=httpx2.Response, options=options, stream=True)
+    return response
+
+
+def parse_json(text: str) -> Any:
+    """The value that a server sent; RecursionError where it nests deeper than anything that is an answer."""
+    if too_deep(text, DEEPEST):
+        raise RecursionError
+    return json.loads(text)
+
+
 @contextmanager
 def reading() -> Iterator[None]:
     """While an answer is read: a body that is no JSON, or is nested deeper than any parser follows, is its fault."""
@@ -197,65 +230,26 @@ def settle(
     return outcome
 
 
-#: bytes; a hundred thousand tokens, each in an event of its own, are less
-LONGEST_BODY = 64 * 1024 * 1024
-
-#: among a response's extensions: how many pieces of its body have been read
-_PIECES = "pytest_jsbench_pieces"
-_LAST_WORDS = b"data: [DONE]"
-#: seconds that a server has for the end of a body whose last words have come
-_GRACE = 0.5
-
-
 def response_hooks() -> list[Callable[..., Any]]:
     """What a client of ours calls with each response, before its body is read."""
-    scissors = Scissors()
-    return [scissors.cut_at_deadline, partial(_bound, scissors)]
+    return [Scissors().cut_at_deadline, _bound]
 
 
-def pieces_of(response: httpx2.Response) -> int:
-    """How many pieces of the body have been read so far."""
-    return int(response.extensions.get(_PIECES, 0))
-
-
-def _bound(scissors: Scissors, response: httpx2.Response) -> None:
+def _bound(response: httpx2.Response) -> None:
     """An answer that is too long is a fault, an error's words are cut short."""
     read = response.iter_bytes
 
     def bounded(chunk_size: int | None = None) -> Iterator[bytes]:
         left = LONGEST_BODY
-        pieces = read(chunk_size)
-        for piece in pieces:
+        for piece in read(chunk_size):
             left -= len(piece)
-            response.extensions[_PIECES] = pieces_of(response) + 1
             if left < 0 and response.is_error:
                 response.close()
                 return
             if left < 0:
                 message = f"the answer is longer than {LONGEST_BODY:,} bytes"
                 raise CallError(FaultKind.BAD_RESPONSE, message)
-            if piece.rstrip().endswith(_LAST_WORDS):
-                _drain(scissors, response, pieces)
             yield piece
 
-    # read() and the streams of the SDKs all come by here, after decompression
+    # read() and the event streams both come by here, after decompression
     response.iter_bytes = bounded  # type: ignore[method-assign]
-
-
-def _drain(scissors: Scissors, response: httpx2.Response, pieces: Iterator[bytes]) -> None:
-    """
-    Read what follows the last words, which is nothing but the end of the body.
-
-    The openai SDK closes a stream at its last words, and with it the connection: each call would open one of its
-    own, and its time to the first token would hold a TLS handshake.
-    """
-    from httpx2 import HTTPError
-
-    cut = scissors.cut(response, after=_GRACE)
-    try:
-        next(pieces, None)
-    except HTTPError:
-        # the answer itself is whole
-        pass
-    finally:
-        scissors.forget(cut)

@@ -109,11 +109,18 @@ def _first(*values: float | None) -> float | None:
     return next((value for value in values if value is not None), None)
 
 
+#: lists and objects around an error; the deepest known is Gemini's, an object in an object in a list
+_DEEPEST_ERROR = 10
+
+
 def _innermost(body: object) -> object:
-    if isinstance(body, list) and body:
-        return _innermost(body[0])
-    if isinstance(body, Mapping) and isinstance(body.get("error"), Mapping | list):
-        return _innermost(body["error"])
+    for _ in range(_DEEPEST_ERROR):
+        if isinstance(body, list) and body:
+            body = body[0]
+        elif isinstance(body, Mapping) and isinstance(body.get("error"), Mapping | list):
+            body = body["error"]
+        else:
+            break
     return body
 
 
@@ -131,12 +138,19 @@ def _message(error: Mapping[str, object], status: int | None) -> str:
     # `error` as text is Ollama's and TGI's, `detail` FastAPI's
     for field in ("message", "error", "detail"):
         if value := error.get(field):
-            said = value if isinstance(value, str) else str(value)
+            said = _shown(value)
             metadata = error.get("metadata")
             # OpenRouter's own message is only "Provider returned error"
             raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
-            return f"{said}: {raw}" if raw else said
-    return str(dict(error)) if error else _plain(None, status)
+            return f"{said}: {_shown(raw)}" if raw else said
+    return _shown(error) if error else _plain(None, status)
+
+
+def _shown(value: object) -> str:
+    try:
+        return value if isinstance(value, str) else str(value)
+    except RecursionError:
+        return "an error that is nested too deeply to be shown"
 
 
 def _plain(body: object, status: int | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import CallError, Declined, Failed, FaultKind, ResponseFormat, Sent
 from pytest_jsbench.core.secrets import one_line
@@ -15,7 +15,6 @@ from pytest_jsbench.engines.batch_api import (
     BatchState,
     SDKBatches,
     read_id,
-    to_body,
     to_line,
 )
 from pytest_jsbench.engines.http.answer_builder import count, enclosed
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.core.generations import Completion, Request
     from pytest_jsbench.engines.batch_api import Result
-    from pytest_jsbench.engines.openai.settings import OpenAISettings
+    from pytest_jsbench.engines.openai.settings import OpenAIAPI, OpenAISettings
     from pytest_jsbench.engines.requirements import Key
 
 #: as documented; a little less than the 200 MB of a file
@@ -55,6 +54,7 @@ class OpenAIBatches(SDKBatches):
         import openai
 
         self._settings: OpenAISettings = replace(settings, streaming=False)
+        self._api: OpenAIAPI = chat if settings.api is Api.CHAT else responses
         self._client = openai.OpenAI(
             api_key=key.value,
             base_url=settings.base_url,
@@ -75,14 +75,8 @@ class OpenAIBatches(SDKBatches):
 
     def line(self, name: str, request: Request) -> bytes:
         """The request as the input file holds it."""
-        match self._settings.api:
-            case Api.CHAT:
-                arguments = chat.to_arguments(self._settings, request)
-            case Api.RESPONSES:
-                arguments = responses.to_arguments(self._settings, request)
-            case never:
-                assert_never(never)
-        return to_line({"custom_id": name, "method": "POST", "url": self._endpoint, "body": to_body(arguments)})
+        body = self._api.to_body(self._settings, request)
+        return to_line({"custom_id": name, "method": "POST", "url": self._endpoint, "body": body})
 
     def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
         """Upload the input file; what is returned makes the batch."""
@@ -115,7 +109,7 @@ class OpenAIBatches(SDKBatches):
 
     @property
     def _endpoint(self) -> Any:
-        return "/v1/responses" if self._settings.api is Api.RESPONSES else "/v1/chat/completions"
+        return f"/v1{self._api.PATH}"
 
     def _create(self, file: str) -> str:
         # never twice by the SDK's own doing: it is paid for
@@ -136,8 +130,7 @@ class OpenAIBatches(SDKBatches):
         if status is not None and status >= 400:
             return self.classify(ProviderError.parse(body, status=status), sent)
         with reading():
-            read = chat.read_whole if self._settings.api is Api.CHAT else responses.read_whole
-            return read(enclosed(body), Stopwatch()).to_generation(sent)
+            return self._api.read_whole(enclosed(body), Stopwatch()).to_generation(sent)
 
     def _unanswered(self, batch: Batch) -> Failed:
         kind, message = _ENDED[batch.status]

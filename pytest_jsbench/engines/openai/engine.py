@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import Declined, EngineInfo, ResponseFormat, Sent
 from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import UnsharedFactory
-from pytest_jsbench.engines.http.calls import Deadline, reading, response_hooks, settle
+from pytest_jsbench.engines.http.answer_builder import read_answer
+from pytest_jsbench.engines.http.calls import Deadline, post, reading, response_hooks, settle
 from pytest_jsbench.engines.http.faults import explain_error
 from pytest_jsbench.engines.openai import chat, responses
 from pytest_jsbench.engines.openai.settings import Api, OpenAISettings, http_client, is_openai
-from pytest_jsbench.engines.openai.warm_up import rehearse
 from pytest_jsbench.engines.requirements import Key, find_key, package_version, require_package
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.batch_api import Batches
+    from pytest_jsbench.engines.openai.settings import OpenAIAPI
 
 
 class OpenAIEngine:
@@ -30,7 +32,6 @@ class OpenAIEngine:
     def __init__(self, settings: OpenAISettings, info: EngineInfo, *, key: Key) -> None:
         import openai
 
-        rehearse(settings.api)
         self._settings = settings
         self._info = info
         self._key = key
@@ -97,19 +98,13 @@ class OpenAIEngine:
     def _call(
         self, settings: OpenAISettings, request: Request, sent: Sent, deadline: Deadline
     ) -> Completion | Declined:
-        create: Any
-        match settings.api:
-            case Api.CHAT:
-                arguments, read = chat.to_arguments(settings, request), chat.read
-                create = self._client.chat.completions.with_streaming_response.create
-            case Api.RESPONSES:
-                arguments, read = responses.to_arguments(settings, request), responses.read
-                create = self._client.responses.with_streaming_response.create
-            case never:
-                assert_never(never)
+        api: OpenAIAPI = chat if settings.api is Api.CHAT else responses
+        body = api.to_body(settings, request)
         watch = Stopwatch()
-        with create(**arguments, timeout=deadline.to_timeout()) as response, reading():
-            return read(response, watch, streaming=settings.streaming).to_generation(sent)
+        response = post(self._client, api.PATH, body, headers=settings.extra_headers, deadline=deadline)
+        with closing(response), reading():
+            answer = read_answer(api, response, watch, deadline=deadline, streaming=settings.streaming)
+            return answer.to_generation(sent)
 
 
 class OpenAIFactory(UnsharedFactory):

@@ -1,28 +1,28 @@
-"""What the Responses API is asked."""
+"""The Responses API: what is asked, and how its answers are read."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.core.generations import CallError, FaultKind, FinishReason, ResponseFormat, Usage
-from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, count, is_one_piece, items, read_object
+from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, count, get, items
 from pytest_jsbench.engines.http.faults import EnclosedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import httpx2
-    from openai import APIResponse
-
     from pytest_jsbench.core.cases import Message, Schema
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.core.timing import Stopwatch
+    from pytest_jsbench.engines.http.event_stream import EventStream
     from pytest_jsbench.engines.openai.settings import OpenAISettings
 
+PATH = "/responses"
 
-def to_arguments(settings: OpenAISettings, request: Request) -> dict[str, Any]:
-    """The arguments of the SDK's `create`; the API has no seed, and nothing is left with the provider."""
-    arguments: dict[str, Any] = {
+
+def to_body(settings: OpenAISettings, request: Request) -> dict[str, Any]:
+    """The body of one call; the API has no seed, and nothing is left with the provider."""
+    body: dict[str, Any] = {
         "model": settings.model,
         "input": [_item(message) for message in request.prompt.messages],
         # as chat does it: otherwise OpenAI keeps every answer for a month
@@ -30,10 +30,10 @@ def to_arguments(settings: OpenAISettings, request: Request) -> dict[str, Any]:
         **_format(settings, request.schema),
     }
     if request.params.temperature is not None:
-        arguments["temperature"] = request.params.temperature
+        body["temperature"] = request.params.temperature
     if settings.streaming:
-        arguments["stream"] = True
-    return settings.limited(arguments, request.params.max_tokens, known=("max_output_tokens",))
+        body["stream"] = True
+    return settings.completed(body, request.params.max_tokens)
 
 
 def _item(message: Message) -> dict[str, Any]:
@@ -67,52 +67,44 @@ _INCOMPLETE = {
 }
 
 
-def read(response: APIResponse[Any], watch: Stopwatch, *, streaming: bool) -> AnswerBuilder:
-    """Read the body to its end; a server that was asked for a stream may still answer in one piece."""
-    if streaming and not is_one_piece(response.http_response):
-        return _read_stream(response.parse(), watch, response.http_response)
-    return read_whole(read_object(response.http_response), watch)
-
-
-def _read_stream(events: Any, watch: Stopwatch, body: httpx2.Response) -> AnswerBuilder:
-    answer = AnswerBuilder(watch, streaming=True, body=body)
-    for event in events:
-        match getattr(event, "type", None):
+def read_stream(stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
+    """Read the events of a stream."""
+    answer = AnswerBuilder(watch, stream=stream)
+    for event in stream:
+        match get(event, "type"):
             # reasoning has deltas of its own, which are no content
             case "response.output_text.delta" | "response.function_call_arguments.delta":
-                answer.add(getattr(event, "delta", None))
+                answer.add(get(event, "delta"))
             case "response.refusal.delta":
-                answer.refuse(getattr(event, "delta", None))
+                answer.refuse(get(event, "delta"))
             case "response.completed" | "response.incomplete" | "response.failed":
-                _finish(answer, getattr(event, "response", None))
-            case "error":
-                raise EnclosedError(event.to_dict())
+                _finish(answer, get(event, "response"))
+            case kind if kind == "error" or get(event, "error"):
+                raise EnclosedError(event)
     return answer
 
 
 def read_whole(body: Mapping[str, Any], watch: Stopwatch) -> AnswerBuilder:
     """Read an answer that came in one piece."""
-    from openai.types.responses import Response
-
-    answer = AnswerBuilder(watch, streaming=False)
-    _finish(answer, Response.construct(**body))
+    answer = AnswerBuilder(watch)
+    _finish(answer, body)
     return answer
 
 
-def _finish(answer: AnswerBuilder, response: Any) -> None:
+def _finish(answer: AnswerBuilder, response: object) -> None:
     """Take the response as a whole: why it ended, what it cost, and its text, unless that has come in deltas."""
-    status = getattr(response, "status", None)
-    answer.usage = _usage(getattr(response, "usage", None))
+    status = get(response, "status")
+    answer.usage = _usage(get(response, "usage"))
     if answer.empty:
         for item in items(response, "output"):
             _take(answer, item)
     match status:
-        case "completed" if answer.empty and not isinstance(getattr(response, "output", None), list):
+        case "completed" if answer.empty and not isinstance(get(response, "output"), list):
             raise CallError(FaultKind.BAD_RESPONSE, "the server answered without any output")
         case "completed":
             answer.end(FinishReason.STOP)
         case "incomplete":
-            reason = getattr(getattr(response, "incomplete_details", None), "reason", None)
+            reason = get(response, "incomplete_details", "reason")
             answer.end(_INCOMPLETE.get(str(reason), FinishReason.UNKNOWN))
         case "failed":
             raise EnclosedError(_failure(response))
@@ -123,28 +115,26 @@ def _finish(answer: AnswerBuilder, response: Any) -> None:
             raise CallError(FaultKind.BAD_RESPONSE, message)
 
 
-def _take(answer: AnswerBuilder, item: Any) -> None:
+def _take(answer: AnswerBuilder, item: object) -> None:
     """Take one item of the output: a message's text and refusals, or a call's arguments."""
-    match getattr(item, "type", None):
+    match get(item, "type"):
         case "message":
             for part in items(item, "content"):
-                answer.add(getattr(part, "text", None))
-                answer.refuse(getattr(part, "refusal", None))
+                answer.add(get(part, "text"))
+                answer.refuse(get(part, "refusal"))
         case "function_call":
-            answer.add(getattr(item, "arguments", None))
+            answer.add(get(item, "arguments"))
 
 
-def _failure(response: Any) -> object:
-    error = getattr(response, "error", None)
-    if error is None:
-        return {"message": "the response failed, and the server did not say why", "type": "server_error"}
-    return error.to_dict() if hasattr(error, "to_dict") else error
+def _failure(response: object) -> object:
+    unexplained = {"message": "the response failed, and the server did not say why", "type": "server_error"}
+    return get(response, "error") or unexplained
 
 
-def _usage(usage: Any) -> Usage:
+def _usage(usage: object) -> Usage:
     return Usage(
-        input_tokens=count(getattr(usage, "input_tokens", None)),
-        output_tokens=count(getattr(usage, "output_tokens", None)),
-        cached_tokens=count(getattr(getattr(usage, "input_tokens_details", None), "cached_tokens", None)),
-        reasoning_tokens=count(getattr(getattr(usage, "output_tokens_details", None), "reasoning_tokens", None)),
+        input_tokens=count(get(usage, "input_tokens")),
+        output_tokens=count(get(usage, "output_tokens")),
+        cached_tokens=count(get(usage, "input_tokens_details", "cached_tokens")),
+        reasoning_tokens=count(get(usage, "output_tokens_details", "reasoning_tokens")),
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.engines.addresses import Address, client_options
+from pytest_jsbench.engines.http.answer_builder import API
 from pytest_jsbench.engines.options import PROVIDER_OPTIONS, Options, ProviderSettings, read_provider_settings
 from pytest_jsbench.engines.requirements import (
     find_address,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
+    from pytest_jsbench.core.generations import Request
     from pytest_jsbench.engines.base import EngineConfig
 
 #: small, with structured outputs, and without a shutdown date in the list of models of openai 3.52
@@ -65,14 +67,20 @@ class OpenAISettings(ProviderSettings):
             api=api,
         )
 
-    def limited(self, arguments: dict[str, Any], max_tokens: int, *, known: tuple[str, ...]) -> dict[str, Any]:
-        """The arguments with the limit, the extra body and the extra headers, as the SDK's `create` takes them."""
-        body = dict(self.extra_body)
-        # the SDK takes no name that OpenAI does not have
-        limit = arguments if self.max_tokens_field in known else body
-        limit.setdefault(self.max_tokens_field, max_tokens)
-        optional = {"extra_body": body, "extra_headers": dict(self.extra_headers)}
-        return arguments | {name: value for name, value in optional.items() if value}
+    def completed(self, body: dict[str, Any], max_tokens: int) -> dict[str, Any]:
+        """The body with the limit, and with the extra body, which stands for fields of the same names."""
+        return {**body, self.max_tokens_field: max_tokens, **self.extra_body}
+
+
+class OpenAIAPI(API, Protocol):
+    """One of the two interfaces: what it is asked, and how its answers are read; each is a module."""
+
+    @property
+    def PATH(self) -> str:  # noqa: N802  a constant of the module
+        """Where it is, below the server's address."""
+
+    def to_body(self, settings: OpenAISettings, request: Request) -> dict[str, Any]:
+        """The body of one call."""
 
 
 def _tokens_field(api: Api, *, at_home: bool) -> str:

@@ -10,7 +10,7 @@ from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
 from tests.engines.anthropic_wire import SECRET, TEXT, configured, delta, error_body, start, stop, typed, whole
 from tests.engines.asking import complete, decline, fault, request
-from tests.engines.provider import Provider, unreachable_url
+from tests.engines.provider import Provider, event, unreachable_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,6 +94,34 @@ def test_a_refusal_is_declined(provider: Provider, engine: Engine, details: Any,
     refused = decline(engine)
     assert (refused.reason, refused.message) == (DeclineReason.REFUSAL, message)
     assert refused.usage.output_tokens == 9
+
+
+@pytest.mark.parametrize("explanation", [5, ["no"], ""])
+def test_a_refusal_whose_explanation_is_no_text_is_declined_too(
+    provider: Provider, engine: Engine, explanation: Any
+) -> None:
+    provider.stream(start(), delta('{"a'), stop("refusal", stop_details={"explanation": explanation}))
+    assert decline(engine).message == "the model's provider refused to answer"
+
+
+def test_a_reason_that_is_no_word_is_unknown(provider: Provider, engine: Engine) -> None:
+    provider.stream(start(), delta("{}"), typed("message_delta", delta={"stop_reason": ["end_turn"]}))
+    assert complete(engine).finish_reason is FinishReason.UNKNOWN
+
+
+def test_text_with_which_a_block_begins_is_not_lost(provider: Provider, engine: Engine) -> None:
+    block = typed("content_block_start", index=0, content_block={"type": "text", "text": '{"a"'})
+    provider.stream(start(), block, delta(": 1}"), stop())
+    assert complete(engine).text == '{"a": 1}'
+
+
+def test_events_without_names_are_read_by_their_types(provider: Provider, engine: Engine) -> None:
+    provider.stream(*[piece.split("\n", 1)[1] for piece in (start(), delta("{}"), stop())])
+    assert complete(engine).text == "{}"
+    provider.replies.clear()
+    provider.stream(event({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}))
+    error = fault(engine)
+    assert (error.kind, error.message) == (FaultKind.SERVER, "Overloaded")
 
 
 def test_a_stream_that_just_ends_is_no_answer(provider: Provider, engine: Engine) -> None:

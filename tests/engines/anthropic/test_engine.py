@@ -125,7 +125,7 @@ def test_free_text_is_asked_for_without_a_schema(provider: Provider) -> None:
     engine = find("anthropic").build(config)
     complete(engine)
     (asked,) = provider.asked
-    assert set(asked.body) == {"model", "messages", "max_tokens", "stream", "thinking"}
+    assert set(asked.body) == {"model", "messages", "max_tokens", "thinking"}
     assert asked.headers["x-a"] == "b"
     engine.close()
 

@@ -130,6 +130,16 @@ def test_gemini_says_how_long_to_wait_in_the_body() -> None:
     assert error.retry_after == 34.0
 
 
+@pytest.mark.parametrize("deep", [["x"], {"error": "x"}, {"message": "x"}])
+def test_an_error_that_is_nested_deeper_than_any_is_one_all_the_same(deep: Any) -> None:
+    body = deep
+    for _ in range(100_000):
+        body = [body] if isinstance(deep, list) else {next(iter(deep)): body}
+    decided = classify_error(ProviderError.parse(body, status=500), sent=WITH_SCHEMA, secret=None)
+    assert isinstance(decided, CallError)
+    assert decided.kind is FaultKind.SERVER
+
+
 class ReadTimeout(Exception):
     """Named as the HTTP library names its own."""
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gzip
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +12,7 @@ from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
 from tests.engines.asking import complete, decline, fault, request
 from tests.engines.openai_wire import SECRET, USAGE, chunk, configured, error_body, usage_chunk, whole
-from tests.engines.provider import DONE, Provider, event, unreachable_url
+from tests.engines.provider import DONE, Provider, Reply, event, stream_reply, unreachable_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -204,6 +206,50 @@ def test_an_error_inside_a_stream_is_a_fault(provider: Provider, engine: Engine)
     error = fault(engine)
     assert error.kind is FaultKind.SERVER
     assert error.message == "provider died"
+
+
+def test_an_event_that_is_named_an_error_is_a_fault_in_the_servers_words(provider: Provider, engine: Engine) -> None:
+    provider.stream(chunk('{"a'), event({"message": "slow down", "code": 429}, name="error"))
+    error = fault(engine)
+    assert (error.kind, error.message) == (FaultKind.RATE_LIMITED, "slow down")
+
+
+@pytest.mark.parametrize(
+    "said", [[{"error": {"code": 503, "message": "busy"}}], {"object": "error", "message": "busy", "code": 503}]
+)
+def test_errors_of_gemini_and_vllm_inside_a_stream_are_faults(provider: Provider, engine: Engine, said: Any) -> None:
+    provider.stream(event(said))
+    error = fault(engine)
+    assert (error.kind, error.message) == (FaultKind.SERVER, "busy")
+
+
+def test_a_character_may_be_cut_in_the_middle(provider: Provider, engine: Engine) -> None:
+    whole_stream = event('{"choices": [{"delta": {"content": "Åre 😀"}, "finish_reason": "stop"}]}') + DONE
+    data = whole_stream.replace("\n", "\r\n").encode()
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+    provider.replies.append(Reply(pieces=(head, *(data[place : place + 1] for place in range(len(data))))))
+    assert complete(engine).text == "Åre 😀"
+
+
+def test_a_compressed_stream_is_unpacked(provider: Provider, engine: Engine) -> None:
+    body = gzip.compress((chunk('{"a": 1}') + chunk(finish="stop") + DONE).encode())
+    provider.raw(body, kind="text/event-stream", headers={"content-encoding": "gzip"})
+    assert complete(engine).text == '{"a": 1}'
+
+
+def test_a_reason_that_is_no_word_is_unknown(provider: Provider, unstreamed: Engine) -> None:
+    provider.json(whole(finish=["stop"]))  # type: ignore[arg-type]
+    assert complete(unstreamed).finish_reason is FinishReason.UNKNOWN
+
+
+def test_a_server_that_says_nothing_more_after_the_last_words_is_not_waited_for(
+    provider: Provider, engine: Engine
+) -> None:
+    reply = stream_reply(chunk("{}", finish="stop"), DONE, cut=True)
+    provider.replies.append(replace(reply, hang=True))
+    started = time.perf_counter()
+    assert complete(engine, request(timeout=30)).text == "{}"
+    assert time.perf_counter() - started < 5
 
 
 def test_a_stream_that_just_ends_is_no_answer(provider: Provider, engine: Engine) -> None:

@@ -1,0 +1,144 @@
+"""
+Server-sent events, read out of the pieces of a body as the HTML standard says (section 9.2.6).
+
+One rule is stricter: bytes that are no UTF-8 are a fault. The standard puts U+FFFD in their place, which would change
+an answer.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.core.generations import CallError, FaultKind
+from pytest_jsbench.engines.http.calls import parse_json
+from pytest_jsbench.engines.http.faults import EnclosedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import httpx2
+
+    from pytest_jsbench.engines.http.calls import Deadline
+
+#: bytes of one event; the longest is the one at the end of Responses, which holds the whole answer once more
+LONGEST_EVENT = 16 * 1024 * 1024
+
+_BOM = b"\xef\xbb\xbf"
+_DONE = "[DONE]"
+
+
+class EventStream:
+    """The events of one response, read once by the thread that made the call."""
+
+    __slots__ = ("_deadline", "_response", "pieces")
+
+    def __init__(self, response: httpx2.Response, deadline: Deadline) -> None:
+        self._response = response
+        self._deadline = deadline
+        #: how many pieces of the body have been read so far
+        self.pieces = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        """The JSON value of each event up to `[DONE]` or the body's end; EnclosedError for an event named `error`."""
+        pieces = self._counted()
+        for name, data in read_events(pieces):
+            if name == "error":
+                raise EnclosedError(_json_or_text(data))
+            if data.startswith(_DONE):
+                self._read_end(pieces)
+                return
+            # some servers keep the connection alive with events of these kinds
+            if data and name != "ping":
+                yield parse_json(data)
+
+    def _counted(self) -> Iterator[bytes]:
+        for piece in self._response.iter_bytes():
+            self.pieces += 1
+            yield piece
+
+    def _read_end(self, pieces: Iterator[bytes]) -> None:
+        """
+        Read what follows `[DONE]`: nothing but the end of the body.
+
+        Only a connection whose body was read to its end serves the next call. Otherwise each call would open one of
+        its own, and its time to the first token would hold a TLS handshake.
+        """
+        from httpx2 import HTTPError
+
+        self._deadline.shorten()
+        # the answer itself is whole
+        with suppress(HTTPError):
+            for _ in pieces:
+                pass
+
+
+def read_events(pieces: Iterable[bytes]) -> Iterator[tuple[str, str]]:
+    """Name and data of each event that ends with an empty line; UnicodeDecodeError for bytes that are no UTF-8."""
+    name = b""
+    data: list[bytes] = []
+    size = 0
+    for line in _lines(pieces):
+        if not line:
+            if data:
+                yield name.decode(), b"\n".join(data).decode()
+            name, data, size = b"", [], 0
+            continue
+        size += len(line)
+        if size > LONGEST_EVENT:
+            raise _too_long()
+        # a comment is a field without a name
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            data.append(value.removeprefix(b" "))
+        elif field == b"event":
+            name = value.removeprefix(b" ")
+
+
+def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines that end with CR LF, LF or CR, which may stand in two pieces."""
+    held: list[bytes] = []
+    size = 0
+    after_cr = False
+    for piece in _without_bom(pieces):
+        rest = piece[1:] if after_cr and piece.startswith(b"\n") else piece
+        if not rest:
+            after_cr = after_cr and not piece
+            continue
+        after_cr = rest.endswith(b"\r")
+        *lines, rest = (rest + b"x").splitlines()
+        rest = rest[:-1]
+        if lines and held:
+            lines[0] = b"".join([*held, lines[0]])
+            held, size = [], 0
+        yield from lines
+        if rest:
+            held.append(rest)
+            size += len(rest)
+            if size > LONGEST_EVENT:
+                raise _too_long()
+
+
+def _without_bom(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The pieces without the byte order mark with which the first may begin."""
+    start = b""
+    begun = False
+    for piece in pieces:
+        if begun:
+            yield piece
+            continue
+        start += piece
+        if len(start) >= len(_BOM) or not _BOM.startswith(start):
+            begun = True
+            yield start.removeprefix(_BOM)
+
+
+def _json_or_text(data: str) -> object:
+    try:
+        return parse_json(data)
+    except (ValueError, RecursionError):
+        return data
+
+
+def _too_long() -> CallError:
+    return CallError(FaultKind.BAD_RESPONSE, f"an event of the stream is longer than {LONGEST_EVENT:,} bytes")

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_jsbench.core.generations import CallError, FaultKind
+from pytest_jsbench.engines.http import event_stream
+from pytest_jsbench.engines.http.calls import Deadline
+from pytest_jsbench.engines.http.event_stream import EventStream, read_events
+from pytest_jsbench.engines.http.faults import EnclosedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: of every kind of line, line end and character
+EVERYTHING = (
+    "\ufeff: a comment\r\n"
+    "\r\n"
+    'event: first\ndata: {"a": "Åre 😀"}\n\n'
+    "data:no space\rdata:  two spaces\r\r"
+    "id: 7\r\nretry: 10\r\nevent:second\r\ndata\r\nunknown: x\r\ndata: end\r\n\r\n"
+    "event: without data\n\n"
+    "data: not ended\n"
+).encode()
+EVENTS = [("first", '{"a": "Åre 😀"}'), ("", "no space\n two spaces"), ("second", "\nend")]
+
+
+def test_events_are_read_as_the_html_standard_says() -> None:
+    assert list(read_events([EVERYTHING])) == EVENTS
+
+
+@pytest.mark.parametrize("size", range(1, 8))
+def test_it_does_not_matter_where_the_body_is_cut(size: int) -> None:
+    pieces = [EVERYTHING[start : start + size] for start in range(0, len(EVERYTHING), size)]
+    assert list(read_events(pieces)) == EVENTS
+    with_empty_ones = [part for piece in pieces for part in (b"", piece, b"")]
+    assert list(read_events(with_empty_ones)) == EVENTS
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\x0b", "\x0c", "\x1c", "\x85"])
+def test_only_cr_and_lf_end_a_line(separator: str) -> None:
+    assert list(read_events([f"data: a{separator}b\n\n".encode()])) == [("", f"a{separator}b")]
+
+
+def test_an_event_is_there_as_soon_as_its_empty_line_is() -> None:
+    read = []
+
+    def pieces() -> Iterator[bytes]:
+        for piece in (b"data: 1\n", b"\n", b"data: 2\r\n\r", b"\n"):
+            read.append(piece)
+            yield piece
+
+    events = read_events(pieces())
+    assert next(events) == ("", "1")
+    assert len(read) == 2
+    assert next(events) == ("", "2")
+    assert len(read) == 3
+
+
+def test_bytes_that_are_no_utf8_are_not_replaced() -> None:
+    with pytest.raises(UnicodeDecodeError):
+        list(read_events([b"data: \xff\n\n"]))
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [[b"x" * 10] * 20, [b"data: x\n"] * 20, [b":\n" * 99]],
+    ids=["a line without an end", "lines without an end", "comments without an end"],
+)
+def test_an_event_that_is_too_long_is_a_fault(monkeypatch: pytest.MonkeyPatch, pieces: list[bytes]) -> None:
+    monkeypatch.setattr(event_stream, "LONGEST_EVENT", 90)
+    with pytest.raises(CallError, match="an event of the stream is longer than 90 bytes") as caught:
+        list(read_events(pieces))
+    assert caught.value.kind is FaultKind.BAD_RESPONSE
+
+
+def test_many_events_together_may_be_longer_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_stream, "LONGEST_EVENT", 90)
+    assert len(list(read_events([b"data: x\n\n"] * 100))) == 100
+
+
+class Body:
+    """A response, as far as it matters here."""
+
+    def __init__(self, *pieces: str) -> None:
+        self.unread = [piece.encode() for piece in pieces]
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        while self.unread:
+            yield self.unread.pop(0)
+
+
+def values(*pieces: str) -> list[Any]:
+    body: Any = Body(*pieces)
+    return list(EventStream(body, Deadline(60)))
+
+
+def test_what_keeps_the_connection_alive_is_no_value() -> None:
+    alive = ": OPENROUTER PROCESSING\n\n", "event: ping\ndata: 2026-11-22\n\n", "data:\n\n", "data\n\n"
+    assert values("data: 1\n\n", *alive, "data: 2\n\n") == [1, 2]
+
+
+def test_nothing_after_the_last_words_is_a_value_and_the_body_is_read_to_its_end() -> None:
+    body: Any = Body('data: {"a": 1}\n\ndata: [DONE]\n\n', "data: 2\n\n", "rest")
+    assert list(EventStream(body, Deadline(60))) == [{"a": 1}]
+    assert not body.unread
+
+
+def test_the_values_know_in_which_piece_they_came() -> None:
+    body: Any = Body("data: 1\n\ndata: 2\n\n", "data:", " 3\n\n")
+    stream = EventStream(body, Deadline(60))
+    assert [(value, stream.pieces) for value in stream] == [(1, 1), (2, 1), (3, 3)]
+
+
+@pytest.mark.parametrize(("data", "body"), [('{"message": "no"}', {"message": "no"}), ("busy", "busy"), ("", "")])
+def test_an_event_that_is_named_an_error_is_one(data: str, body: Any) -> None:
+    with pytest.raises(EnclosedError) as caught:
+        values(f"event: error\ndata: {data}\n\n")
+    assert caught.value.body == body
+
+
+def test_a_value_that_nests_deeper_than_any_answer_is_not_read() -> None:
+    with pytest.raises(RecursionError):
+        values(f"data: {'[' * 600}{']' * 600}\n\n")
