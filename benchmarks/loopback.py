@@ -210,8 +210,8 @@ def _chunks(name: str, count: int) -> list[bytes]:
     cuts = [len(text) * number // (count - 1) for number in range(count)]
     parts = [text[start:end] for start, end in itertools.pairwise(cuts)]
     head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "loopback"}
-    choices = [{"index": 0, "delta": {"content": part}, "logprobs": None, "finish_reason": None} for part in parts]
-    choices.append({"index": 0, "delta": {}, "logprobs": None, "finish_reason": "stop"})
+    ends: list[tuple[dict[str, str], str | None]] = [*(({"content": part}, None) for part in parts), ({}, "stop")]
+    choices = [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": end} for delta, end in ends]
     chunks: list[dict[str, Any]] = [{**head, "choices": [choice], "usage": None} for choice in choices]
     chunks[-1]["usage"] = whole["usage"]
     return [json.dumps(chunk).encode() for chunk in chunks]
