@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema
 from jsonschema import validators
+from jsonschema.exceptions import FormatError
 from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.schemas.keywords import FORMATS
 from pytest_jsbench.schemas.locations import json_path, json_pointer
 from pytest_jsbench.schemas.walking import children, last_keyword
+from pytest_jsbench.verdicts.format_grammars import conforms
 from pytest_jsbench.verdicts.schema_text import ReadSchema, SchemaReason, invalid
-from pytest_jsbench.verdicts.validation import MOST_VIOLATIONS, RustValidator, compile_schema
+from pytest_jsbench.verdicts.validation import MOST_VIOLATIONS, compile_schema
 from pytest_jsbench.verdicts.verdicts import SchemaProblem, SecondOpinion, Violation
 
 if TYPE_CHECKING:
@@ -25,19 +26,43 @@ if TYPE_CHECKING:
 
     from jsonschema.protocols import Validator
 
+    from pytest_jsbench.schemas.dialects import Dialect
+
 #: the set by which the published labels were made, whatever the schema's own draft
 _FORMAT_CHECKER = jsonschema.Draft202012Validator.FORMAT_CHECKER
+#: where validity can change either way when one string more is of its format
+_MAY_TURN = re.compile(r'"(?:not|oneOf|if|maxContains)"')
 
 
-def unchecked_formats() -> tuple[str, ...]:
-    """The formats that jsonschema lets pass because the packages that would check them are not installed."""
-    return tuple(name for name in FORMATS if name not in _FORMAT_CHECKER.checkers)
+class GrammarChecker(jsonschema.FormatChecker):
+    """
+    Formats by their grammars, in one dialect: a seeker makes it once, and sets what it assumes before each look.
+
+    Where nobody can tell whether a string is of its format, it takes that for `assumed`, and remembers the string.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        super().__init__(())
+        self._dialect = dialect
+        self.assumed = True
+        self.undecided: set[tuple[str, str]] = set()
+
+    def check(self, instance: object, format: str) -> None:  # noqa: A002  the name of jsonschema's own parameter
+        """Nothing, or FormatError for a string that is not of the format."""
+        if not isinstance(instance, str):
+            return
+        conforming = conforms(format, instance, self._dialect)
+        if conforming is None:
+            self.undecided.add((format, instance))
+            conforming = self.assumed
+        if not conforming:
+            message = f"{instance!r} is not a {format!r}"
+            raise FormatError(message)
 
 
-def _validator(read: ReadSchema, *, formats: bool, exact: bool) -> Validator:
-    cls = _exact(read.dialect.validator) if exact else getattr(jsonschema, read.dialect.validator)
+def _validator(read: ReadSchema, cls: Any, checker: jsonschema.FormatChecker | None) -> Validator:
     # a registry of its own keeps jsonschema from fetching references over the network or from disk
-    compiled: Validator = cls(read.schema, registry=REGISTRY, format_checker=_FORMAT_CHECKER if formats else None)
+    compiled: Validator = cls(read.schema, registry=REGISTRY, format_checker=checker)
     return compiled
 
 
@@ -59,30 +84,32 @@ class SecondOpinionSeeker:
     """Asks jsonschema about instances that jsonschema-rs has judged."""
 
     def __init__(self, read: ReadSchema, *, formats: bool) -> None:
-        self._read = read
-        self._formats = formats
-        self._validator = _validator(read, formats=formats, exact=True)
+        self._checker = GrammarChecker(read.dialect)
+        self._validator = _validator(read, _exact(read.dialect.validator), self._checker if formats else None)
+        self._may_turn = _MAY_TURN.search(read.text) is not None
 
     def opinion(self, instance: Any, *, valid: bool) -> SecondOpinion:
-        """What jsonschema says of a verdict."""
+        """What jsonschema says of a verdict; undecided where that hangs on a string that nobody could look at."""
         try:
-            other = self._validator.is_valid(instance)
+            others = self._answers(instance)
         except BaseException as error:
             # rpds panics where Python's stack ends inside it, and the panics of Rust are no Exceptions
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
             return SecondOpinion.UNDECIDED
-        if other == valid or self._blind_to(instance, other):
-            return SecondOpinion.AGREES
-        return SecondOpinion.DISAGREES
+        if len(others) > 1 or (self._may_turn and len(self._checker.undecided) > 1):
+            return SecondOpinion.UNDECIDED
+        return SecondOpinion.AGREES if others == {valid} else SecondOpinion.DISAGREES
 
-    def _blind_to(self, instance: Any, other: bool) -> bool:
-        """Whether the verdict would be the same but for the formats that jsonschema cannot check here."""
-        unchecked = unchecked_formats()
-        if not (self._formats and unchecked and '"format"' in self._read.text):
-            return False
-        lenient = compile_schema(self._read, formats=True, unchecked=unchecked)
-        return isinstance(lenient, RustValidator) and lenient.is_valid(instance) == other
+    def _answers(self, instance: Any) -> set[bool]:
+        """Whether the instance is valid if each string beyond the checker is of its format, and if none is."""
+        self._checker.undecided.clear()
+        self._checker.assumed = True
+        answers = {self._validator.is_valid(instance)}
+        if self._checker.undecided:
+            self._checker.assumed = False
+            answers.add(self._validator.is_valid(instance))
+        return answers
 
 
 class PythonValidator:
@@ -129,7 +156,7 @@ def compile_with_jsonschema(read: ReadSchema, *, formats: bool) -> PythonValidat
     tried = compile_schema(read, formats=False)
     if isinstance(tried, SchemaProblem) and tried.reason == SchemaReason.UNRESOLVABLE_REFERENCE:
         return tried
-    return PythonValidator(_validator(read, formats=formats, exact=False))
+    return PythonValidator(_validator(read, cls, _FORMAT_CHECKER if formats else None))
 
 
 def _bad_pattern(schema: dict[str, Any]) -> SchemaProblem | None:

@@ -5,27 +5,20 @@ from __future__ import annotations
 import functools
 import re
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import jsonschema_rs
 
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.schemas.dialects import DRAFT_2020_12
-from pytest_jsbench.schemas.keywords import FORMATS
 from pytest_jsbench.schemas.locations import json_path, json_pointer
 from pytest_jsbench.schemas.walking import last_keyword
+from pytest_jsbench.verdicts.formats import checks
 from pytest_jsbench.verdicts.patterns import misread, rewrite_misread, rewrite_schema
 from pytest_jsbench.verdicts.schema_text import ReadSchema, SchemaReason, invalid
 from pytest_jsbench.verdicts.verdicts import SchemaProblem, Violation
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
 #: violations that a verdict lists
 MOST_VIOLATIONS = 20
-
-#: strings of which each of those formats refuses at least one
-_FORMAT_PROBES = ("\x00 {{[(<\\", "%", "/~a")
 
 #: look-around and references back, the only patterns that jsonschema-rs matches by backtracking
 _MAY_BACKTRACK = re.compile(r"\(\?[=!<>]|\\[1-9k]")
@@ -81,37 +74,32 @@ class RustValidator:
         return tuple(map(_violation, islice(self._compiled.iter_errors(instance), MOST_VIOLATIONS)))
 
 
-def compile_schema(
-    read: ReadSchema, *, formats: bool, unchecked: Collection[str] = ()
-) -> RustValidator | SchemaProblem:
-    """The schema in its own dialect, offline; `unchecked` formats hold for every string."""
+def compile_schema(read: ReadSchema, *, formats: bool) -> RustValidator | SchemaProblem:
+    """The schema in its own dialect, offline."""
     # `pattern` or `patternProperties`, perhaps written with an escape; no other schema is worth the search
     text = read.text.replace("\\\\", "\\") if "pattern" in read.text or "\\u" in read.text else ""
     schema = rewrite_schema(read.schema, rewrite_misread) if misread(text) else read.schema
     try:
-        compiled = _compile(read, schema, formats=formats, unchecked=unchecked)
+        compiled = _compile(read, schema, formats=formats)
     except (ValueError, jsonschema_rs.ReferencingError) as refused:
         rewritten = rewrite_schema(read.schema)
         if rewritten == schema:
             return _problem(refused)
         try:
-            compiled = _compile(read, rewritten, formats=formats, unchecked=unchecked)
+            compiled = _compile(read, rewritten, formats=formats)
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             return _problem(error)
     return RustValidator(compiled, may_backtrack=_MAY_BACKTRACK.search(text) is not None)
 
 
-def _compile(
-    read: ReadSchema, schema: bool | dict[str, Any], *, formats: bool, unchecked: Collection[str]
-) -> jsonschema_rs.Validator:
-    checks: dict[str, Callable[..., bool]] | None = None
+def _compile(read: ReadSchema, schema: bool | dict[str, Any], *, formats: bool) -> jsonschema_rs.Validator:
     # handing over checks costs time in every build, so only schemas that speak of formats get them
-    if formats and '"format"' in read.text:
-        checks = {**_added_formats(read.dialect.validator), **dict.fromkeys(unchecked, _holds)}
+    speaks = '"format"' in read.text or "\\u" in read.text
+    handed = dict(checks(read.dialect)) if formats and speaks else None
     validator: type[jsonschema_rs.Validator] = getattr(jsonschema_rs, read.dialect.validator)
     refers = _REFERENCE in read.text and _METASCHEMA_REFERENCE.search(read.text)
     registry = _metaschemas() if refers else None
-    return validator(schema, formats=checks or None, validate_formats=formats, offline=True, registry=registry)
+    return validator(schema, formats=handed, validate_formats=formats, offline=True, registry=registry)
 
 
 @functools.cache
@@ -120,27 +108,6 @@ def _metaschemas() -> jsonschema_rs.Registry:
     from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
     return jsonschema_rs.Registry([(uri, REGISTRY.contents(uri)) for uri in REGISTRY])
-
-
-def _holds(_text: str) -> bool:
-    return True
-
-
-@functools.cache
-def _added_formats(validator: str) -> Mapping[str, Callable[..., bool]]:
-    """Checks for the formats of 2020-12 that the library does not assert under an older draft by itself."""
-    return {
-        name: _format_validator(DRAFT_2020_12.validator, name).is_valid
-        for name in FORMATS
-        if all(map(_format_validator(validator, name).is_valid, _FORMAT_PROBES))
-    }
-
-
-def _format_validator(validator: str, name: str) -> jsonschema_rs.Validator:
-    compiled: jsonschema_rs.Validator = getattr(jsonschema_rs, validator)(
-        {"format": name}, validate_formats=True, offline=True
-    )
-    return compiled
 
 
 def _problem(error: Exception) -> SchemaProblem:

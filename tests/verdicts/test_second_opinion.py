@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
 
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, SecondOpinion
 from pytest_jsbench.verdicts.schema_text import ReadSchema, read_schema
-from pytest_jsbench.verdicts.second_opinion import SecondOpinionSeeker, unchecked_formats
+from pytest_jsbench.verdicts.second_opinion import SecondOpinionSeeker
 
 
 def seeker(schema: Any, *, formats: bool = True) -> SecondOpinionSeeker:
@@ -23,15 +24,60 @@ def test_a_false_verdict_is_disputed(valid: bool) -> None:
     assert opinion is SecondOpinion.DISAGREES
 
 
-def test_a_format_that_is_not_checked_here_is_no_dispute_and_hides_none() -> None:
-    if "duration" not in unchecked_formats():
-        pytest.skip("the packages behind jsonschema's formats are all installed")
-    nested = {"anyOf": [{"format": "duration", "type": "string"}, {"type": "null"}]}
-    assert seeker(nested).opinion("one day", valid=False) is SecondOpinion.AGREES
-    assert seeker({"not": {"format": "duration"}}).opinion("one day", valid=True) is SecondOpinion.AGREES
-    disputed = {"allOf": [{"format": "duration"}, {"pattern": "^GET$"}]}
-    assert seeker(disputed).opinion("GET\n", valid=False) is SecondOpinion.DISAGREES
-    assert seeker({"format": "duration"}, formats=False).opinion("one day", valid=False) is SecondOpinion.DISAGREES
+#: a pattern that only one of two engines knows, so that this grammar of patterns does not decide
+BEYOND = "(?<year>[0-9]+)"
+
+
+def test_formats_are_looked_at_whatever_is_installed() -> None:
+    for valid, text in ((True, "P1D"), (False, "one day")):
+        nested = {"anyOf": [{"format": "duration", "type": "string"}, {"type": "null"}]}
+        assert seeker(nested).opinion(text, valid=valid) is SecondOpinion.AGREES
+        assert seeker(nested).opinion(text, valid=not valid) is SecondOpinion.DISAGREES
+    assert seeker({"format": "duration"}, formats=False).opinion("one day", valid=True) is SecondOpinion.AGREES
+    assert seeker({"format": "phone"}).opinion("one day", valid=True) is SecondOpinion.AGREES
+    assert seeker({"format": "date"}).opinion(1, valid=True) is SecondOpinion.AGREES
+
+
+def test_an_opinion_that_hangs_on_a_string_beyond_the_grammars_is_undecided() -> None:
+    pattern = {"format": "regex"}
+    for valid in (True, False):
+        assert seeker(pattern).opinion(BEYOND, valid=valid) is SecondOpinion.UNDECIDED
+        assert seeker({"not": pattern}).opinion(BEYOND, valid=valid) is SecondOpinion.UNDECIDED
+        assert seeker({"items": pattern}).opinion(["a", BEYOND], valid=valid) is SecondOpinion.UNDECIDED
+
+
+def test_an_opinion_that_does_not_hang_on_such_a_string_is_given() -> None:
+    either = {"anyOf": [{"format": "regex"}, {"type": "string"}]}
+    assert seeker(either).opinion(BEYOND, valid=True) is SecondOpinion.AGREES
+    assert seeker(either).opinion(BEYOND, valid=False) is SecondOpinion.DISAGREES
+    listed = {"items": {"format": "regex"}, "maxItems": 2}
+    assert seeker(listed).opinion([BEYOND] * 3, valid=False) is SecondOpinion.AGREES
+    assert seeker({"items": {"format": "regex"}}).opinion([BEYOND, "("], valid=False) is SecondOpinion.AGREES
+
+
+def test_two_such_strings_that_may_outweigh_each_other_leave_it_undecided() -> None:
+    one_of = {"oneOf": [{"properties": {name: {"format": "regex"}}} for name in ("a", "b")]}
+    instance = {"a": BEYOND, "b": BEYOND + "$"}
+    assert seeker(one_of).opinion(instance, valid=False) is SecondOpinion.UNDECIDED
+    assert seeker({**one_of, "type": "array"}).opinion(instance, valid=False) is SecondOpinion.UNDECIDED
+
+
+def test_one_answer_leaves_nothing_behind_for_the_next() -> None:
+    seeking = seeker({"items": {"format": "regex"}})
+    assert seeking.opinion([BEYOND], valid=True) is SecondOpinion.UNDECIDED
+    assert seeking.opinion(["a"], valid=True) is SecondOpinion.AGREES
+
+
+def test_without_the_package_idna_names_beyond_ascii_are_undecided_and_others_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "idna", None)
+    for text in ("b\u00fccher.example", "xn--bcher-kva.example"):
+        assert seeker({"format": "idn-hostname"}).opinion(text, valid=True) is SecondOpinion.UNDECIDED
+    assert seeker({"format": "idn-email"}).opinion("a@b\u00fccher.example", valid=True) is SecondOpinion.UNDECIDED
+    assert seeker({"format": "idn-email"}).opinion("a@b\u00fccher.-example", valid=False) is SecondOpinion.AGREES
+    assert seeker({"format": "idn-email"}).opinion("\u00e4@example.org", valid=True) is SecondOpinion.AGREES
+    assert seeker({"format": "hostname"}).opinion("example.org", valid=True) is SecondOpinion.AGREES
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,225 @@
+"""
+The formats of 2020-12 as their RFCs say: jsonschema-rs's own checks, and what must hold as well where those err.
+
+`docs/judging.md` names the faults, and when each guard can go. The second opinion has grammars of its own
+(`format_grammars`).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from unicodedata import category, normalize
+
+import jsonschema_rs
+
+from pytest_jsbench.schemas.dialects import DRAFT_4, DRAFT_6, DRAFT_2020_12, Dialect
+from pytest_jsbench.schemas.keywords import FORMATS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Check = Callable[[str], bool]
+
+#: strings of which each format refuses at least one
+_PROBES = ("\x00 {{[(<\\", "%", "/~a")
+#: the drafts whose `hostname` is that of RFC 1034 and 1123 alone, without the A-labels of RFC 5890
+_WITHOUT_A_LABELS = (DRAFT_4, DRAFT_6)
+
+
+@functools.cache
+def checks(dialect: Dialect) -> Mapping[str, Check]:
+    """The formats that jsonschema-rs does not check in that dialect as their RFCs say, each with its check."""
+    left_out = {name for name in FORMATS if all(map(_builtin(name, dialect), _PROBES))}
+    found = {name: _GUARDED.get(name) or _builtin(name) for name in FORMATS if name in _GUARDED or name in left_out}
+    if dialect in _WITHOUT_A_LABELS:
+        del found["hostname"]
+    return found
+
+
+@functools.cache
+def _builtin(name: str, dialect: Dialect = DRAFT_2020_12) -> Check:
+    validator: type[jsonschema_rs.Validator] = getattr(jsonschema_rs, dialect.validator)
+    compiled: Any = validator({"format": name}, validate_formats=True, offline=True)
+    check: Check = compiled.is_valid
+    return check
+
+
+# RFC 3339: the library takes some other characters for digits, and lower case only where section 5.6 says it again
+
+_FULL_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII).fullmatch
+_FULL_TIME = re.compile(r"\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII).fullmatch
+_DURATION = re.compile(r"[PYMWDTHS\d]+", re.ASCII | re.IGNORECASE).fullmatch
+
+
+def is_date(text: str) -> bool:
+    """RFC 3339, section 5.6: full-date."""
+    return _FULL_DATE(text) is not None and _builtin("date")(text)
+
+
+def is_time(text: str) -> bool:
+    """RFC 3339, section 5.6: full-time."""
+    return _FULL_TIME(text) is not None and _builtin("time")(text)
+
+
+def is_date_time(text: str) -> bool:
+    """RFC 3339, section 5.6: date-time; section 5.7: a leap second can only end a month in UTC."""
+    date, time = text[:10], text[11:]
+    if not (text[10:11] in {"T", "t"} and is_date(date) and is_time(time)):
+        return False
+    return time[6:8] != "60" or _ends_a_month(date, time)
+
+
+def _ends_a_month(date: str, time: str) -> bool:
+    # the calendar is the same every 400 years, and datetime has neither year 0 nor a year after 9999
+    year = 2000 + int(date[:4]) % 400
+    offset = "+00:00" if time[-1] in "Zz" else time[-6:]
+    last = datetime.fromisoformat(f"{year}{date[4:]}T{time[:5]}:59{offset}").astimezone(UTC)
+    return (last + timedelta(seconds=1)).day == 1
+
+
+def is_duration(text: str) -> bool:
+    """RFC 3339, appendix A: duration; RFC 2234, section 2.3: ABNF's letters are of either case."""
+    return _DURATION(text) is not None and _builtin("duration")(text.upper())
+
+
+# RFC 5321 and 6531: the library reads a header's mailbox (RFC 5322), with a name beside the address
+
+_ATEXT = r"A-Za-z0-9!#$%&'*+/=?^_`{|}~\-"
+_SNUM = r"(?:25[0-5]|2[0-4]\d|[01]?\d{1,2})"
+_IPV4_LITERAL = rf"{_SNUM}(?:\.{_SNUM}){{3}}"
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9\-]{0,61}[A-Za-z0-9])?"
+_U_LABEL = r"[A-Za-z0-9\-\u0080-\U0010ffff]+"
+
+
+def _mailbox(label: str, beyond_ascii: str) -> re.Pattern[str]:
+    atom = f"[{_ATEXT}{beyond_ascii}]++"
+    quoted = rf'"(?:[ !#-\[\]-~{beyond_ascii}]|\\[ -~])*+"'
+    literal = rf"\[(?:{_IPV4_LITERAL}|[Ii][Pp][Vv]6:(?P<ipv6>[0-9A-Fa-f:]*?)(?P<ipv4>(?<=:){_IPV4_LITERAL})?)\]"
+    return re.compile(
+        rf"(?P<local>{atom}(?:\.{atom})*+|{quoted})@(?:(?P<domain>{label}(?:\.{label})*)|{literal})", re.ASCII
+    )
+
+
+_MAILBOX = _mailbox(_LABEL, "")
+_IDN_MAILBOX = _mailbox(_U_LABEL, "\u0080-\U0010ffff")
+#: RFC 5321, section 4.5.3.1: of a local part; RFC 1035, section 2.3.4: of a domain, without its length octets
+_LONGEST_LOCAL_PART, _LONGEST_DOMAIN = 64, 253
+
+
+def is_email(text: str) -> bool:
+    """RFC 5321, section 4.1.2: Mailbox."""
+    return len(text) <= _LONGEST_LOCAL_PART + 1 + _LONGEST_DOMAIN and _fits(_MAILBOX.fullmatch(text))
+
+
+def is_idn_email(text: str) -> bool:
+    """RFC 6531, section 3.3: the same Mailbox, with characters beyond ASCII in local parts, and U-labels."""
+    if len(text) > _LONGEST_LOCAL_PART + 1 + _LONGEST_DOMAIN:
+        return False
+    found = _IDN_MAILBOX.fullmatch(text)
+    if not (found and _fits(found)):
+        return False
+    # the domain may be in another form than NFC; whoever looks it up brings it there
+    return all(_is_domain_label(label) for label in normalize("NFC", found["domain"] or "a").split("."))
+
+
+def _is_domain_label(label: str) -> bool:
+    if label.isascii():
+        return re.fullmatch(_LABEL, label) is not None
+    return not _FULL_STOPS.search(label) and is_idn_hostname(label)
+
+
+def _fits(found: re.Match[str] | None) -> bool:
+    if not found or len(found["local"].encode()) > _LONGEST_LOCAL_PART:
+        return False
+    if found["domain"] is not None:
+        return len(found["domain"].encode()) <= _LONGEST_DOMAIN
+    if found["ipv6"] is None:
+        return True
+    # `::` stands for two groups at least, where RFC 4291 lets it stand for one
+    groups = [group for group in found["ipv6"].split(":") if group]
+    shortened = len(groups) <= (4 if found["ipv4"] else 6) or "::" not in found["ipv6"]
+    return shortened and _builtin("ipv6")(found["ipv6"] + ("0.0.0.0" if found["ipv4"] else ""))  # noqa: S104
+
+
+# RFC 5890 to 5893: the library knows bidi and context rules, but maps to U-labels what is none (UTS 46)
+
+_LDH = re.compile(r"[A-Za-z0-9.\-]+").fullmatch
+_FULL_STOPS = re.compile("[.\u3002\uff0e\uff61]")
+#: RFC 5892, section 2.6, and those that appendix A allows in some contexts, which the library looks at
+_EXCEPTIONS = frozenset("-\u00df\u03c2\u06fd\u06fe\u0f0b\u3007\u00b7\u0375\u05f3\u05f4\u30fb\u200c\u200d")
+#: RFC 5892, section 2.1; and what Python's own Unicode does not know yet, while the library's may
+_LETTER_DIGITS = frozenset({"Ll", "Lu", "Lo", "Nd", "Lm", "Mn", "Mc", "Cn"})
+#: RFC 5892, sections 2.3, 2.4 and 2.9: what is ignored, marks for symbols and for music, and old Hangul's jamo
+_DISALLOWED = re.compile(
+    "[\u034f\u17b4\u17b5\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"
+    "\u20d0-\u20ff\U0001d100-\U0001d24f\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]"
+)
+
+
+def is_hostname(text: str) -> bool:
+    """RFC 1123, section 2.1, and RFC 5891, section 4.4: labels of letters, digits and hyphens, among them A-labels."""
+    return _LDH(text) is not None and is_idn_hostname(text)
+
+
+def is_idn_hostname(text: str) -> bool:
+    """RFC 5890, section 2.3.2.3: a hostname, or one with U-labels."""
+    if not _builtin("idn-hostname")(text):
+        return False
+    if text.isascii() and "--" not in text:
+        return True
+    return all(map(_holds_valid_characters, _FULL_STOPS.split(text)))
+
+
+def _holds_valid_characters(label: str) -> bool:
+    """RFC 5892, section 3: a label whose U-label has characters of the category PVALID alone."""
+    if label.isascii():
+        if label[:4].lower() != "xn--":
+            return True
+        label = label[4:].lower().encode().decode("punycode")
+    return (
+        normalize("NFC", label) == label
+        and _DISALLOWED.search(label) is None
+        and all(character in _EXCEPTIONS or _is_valid_character(character) for character in label)
+    )
+
+
+def _is_valid_character(character: str) -> bool:
+    # section 2.2: nothing changes when its case is folded
+    return category(character) in _LETTER_DIGITS and normalize("NFKC", character.casefold()) == character
+
+
+# the rest
+
+_UCSCHAR = "\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef" + "".join(
+    f"{chr(0x10000 * plane + (0x1000 if plane == 14 else 0))}-{chr(0x10000 * plane + 0xFFFD)}" for plane in range(1, 15)
+)
+_IPRIVATE = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
+_LITERALS = re.compile(f"[\x00-\x7f{_UCSCHAR}{_IPRIVATE}]*").fullmatch
+_INDEX_MANIPULATION = re.compile(r"\A(0|[1-9]\d*)[+-](?:0|[1-9]\d*)(?=[/#]|\Z)", re.ASCII)
+
+
+def is_uri_template(text: str) -> bool:
+    """RFC 6570, section 2.1: of the characters beyond ASCII, literals hold ucschar and iprivate alone."""
+    return _LITERALS(text) is not None and _builtin("uri-template")(text)
+
+
+def is_relative_json_pointer(text: str) -> bool:
+    """draft-bhutton-relative-json-pointer-00, sections 3 and 5.1: the index may be moved forward or backward."""
+    return _builtin("relative-json-pointer")(_INDEX_MANIPULATION.sub(r"\1", text))
+
+
+_GUARDED: Mapping[str, Check] = {
+    "date": is_date,
+    "time": is_time,
+    "date-time": is_date_time,
+    "duration": is_duration,
+    "email": is_email,
+    "idn-email": is_idn_email,
+    "hostname": is_hostname,
+    "idn-hostname": is_idn_hostname,
+    "uri-template": is_uri_template,
+    "relative-json-pointer": is_relative_json_pointer,
+}
