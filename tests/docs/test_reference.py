@@ -15,6 +15,7 @@ from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.plugin.options.declared import OPTIONS
 from pytest_jsbench.verdicts import FailureType, Note
 from pytest_jsbench.verdicts.answer_text import SyntaxReason
+from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason
 from pytest_jsbench.verdicts.schema_text import SchemaReason
 from tests.docs.reference import GROUPS, PARTS, ROOT, format_of, parts_of, renewed
 from tests.examples import run as run_of
@@ -142,5 +143,5 @@ def test_the_page_on_judging_names_all_that_a_verdict_can_say() -> None:
     page = text("judging")
     named = set(re.findall(r"`([a-z_]+)`", page))
 
-    for words in (FailureType, Note, SyntaxReason, SchemaReason):
+    for words in (FailureType, Note, SyntaxReason, SchemaReason, ExtraFieldReason):
         assert {word.value for word in words} <= named
