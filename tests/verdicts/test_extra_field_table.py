@@ -58,7 +58,7 @@ def extra_fields(keyword: str, schema: dict[str, Any], dialect: Dialect) -> list
     return [json_path(path).removeprefix("$[1]." if in_array else "$.") for path in extra]
 
 
-@pytest.mark.parametrize(("keyword", "dialects", "schema", "paths"), cases())
+@pytest.mark.parametrize(("keyword", "dialects", "schema", "paths"), list(cases()))
 def test_each_keyword_says_what_the_page_says(
     keyword: str, dialects: tuple[Dialect, ...], schema: str, paths: list[str]
 ) -> None:
