@@ -124,6 +124,11 @@ def get(part: object, *names: str) -> Any:
     return part
 
 
+def as_object(part: object) -> Mapping[str, Any]:
+    """The value itself; an empty object in the place of anything else that a server puts there."""
+    return part if isinstance(part, dict) else {}
+
+
 def items(part: object, name: str) -> list[Any]:
     """The list of that name; empty for anything else that a server puts there."""
     value = get(part, name)

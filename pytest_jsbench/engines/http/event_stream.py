@@ -97,40 +97,28 @@ def read_events(pieces: Iterable[bytes]) -> Iterator[tuple[str, str]]:
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """The lines that end with CR LF, LF or CR, which may stand in two pieces."""
+    #: the beginning of a line that goes on in the next piece
     held: list[bytes] = []
     size = 0
     after_cr = False
-    for piece in _without_bom(pieces):
+    mark = _BOM
+    for piece in pieces:
         rest = piece[1:] if after_cr and piece.startswith(b"\n") else piece
-        if not rest:
-            after_cr = after_cr and not piece
-            continue
-        after_cr = rest.endswith(b"\r")
-        *lines, rest = (rest + b"x").splitlines()
-        rest = rest[:-1]
-        if lines and held:
-            lines[0] = b"".join([*held, lines[0]])
-            held, size = [], 0
-        yield from lines
-        if rest:
-            held.append(rest)
-            size += len(rest)
+        after_cr = rest.endswith(b"\r") or (after_cr and not piece)
+        lines = rest.splitlines()
+        unended = b"" if not lines or rest.endswith((b"\n", b"\r")) else lines.pop()
+        if lines:
+            if held:
+                lines[0] = b"".join([*held, lines[0]])
+                held, size = [], 0
+            lines[0] = lines[0].removeprefix(mark)
+            mark = b""
+            yield from lines
+        if unended:
+            held.append(unended)
+            size += len(unended)
             if size > LONGEST_EVENT:
                 raise _too_long()
-
-
-def _without_bom(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The pieces without the byte order mark with which the first may begin."""
-    start = b""
-    begun = False
-    for piece in pieces:
-        if begun:
-            yield piece
-            continue
-        start += piece
-        if len(start) >= len(_BOM) or not _BOM.startswith(start):
-            begun = True
-            yield start.removeprefix(_BOM)
 
 
 def _json_or_text(data: str) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.core.generations import CallError, FaultKind, FinishReason, ResponseFormat, Usage
-from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, count, get, items
+from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, as_object, count, get, items
 from pytest_jsbench.engines.http.faults import EnclosedError
 
 if TYPE_CHECKING:
@@ -66,17 +66,17 @@ _FINISH = {
 def read_stream(stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
     """Read the chunks of a stream."""
     answer = AnswerBuilder(watch, stream=stream)
-    for chunk in stream:
-        # Gemini's error
-        if isinstance(chunk, list):
-            raise EnclosedError(chunk)
-        if get(chunk, "error") or get(chunk, "object") == "error":
-            raise EnclosedError(chunk)
+    for value in stream:
+        chunk = as_object(value)
+        # the first is Gemini's, the last vLLM's
+        if isinstance(value, list) or chunk.get("error") or chunk.get("object") == "error":
+            raise EnclosedError(value)
         # the usage comes with the last choice, or after it with no choice at all
         _use(answer, chunk)
-        for choice in items(chunk, "choices"):
-            if not get(choice, "index"):
-                _take(answer, choice, get(choice, "delta"))
+        for each in items(chunk, "choices"):
+            choice = as_object(each)
+            if not choice.get("index"):
+                _take(answer, choice, choice.get("delta"))
     return answer
 
 
@@ -87,29 +87,31 @@ def read_whole(body: Mapping[str, Any], watch: Stopwatch) -> AnswerBuilder:
         raise CallError(FaultKind.BAD_RESPONSE, "the server answered without any choices")
     answer = AnswerBuilder(watch)
     _use(answer, body)
-    message = get(choices[0], "message")
-    _take(answer, choices[0], message)
+    choice = as_object(choices[0])
+    message = choice.get("message")
+    _take(answer, choice, message)
     if message is None:
         raise CallError(FaultKind.BAD_RESPONSE, "the server answered with a choice that holds no message")
-    if get(choices[0], "finish_reason") is None:
+    if choice.get("finish_reason") is None:
         answer.end(FinishReason.UNKNOWN)
     return answer
 
 
-def _take(answer: AnswerBuilder, choice: Any, part: Any) -> None:
+def _take(answer: AnswerBuilder, choice: Mapping[str, Any], message: object) -> None:
     """Take what a choice brings: all of it, or one delta."""
-    if error := get(choice, "error"):
+    if error := choice.get("error"):
         raise EnclosedError(error)
-    answer.add(get(part, "content"))
+    part = as_object(message)
+    answer.add(part.get("content"))
     for call in items(part, "tool_calls"):
         answer.add(get(call, "function", "arguments"))
-    answer.refuse(get(part, "refusal"))
-    if reason := get(choice, "finish_reason"):
+    answer.refuse(part.get("refusal"))
+    if reason := choice.get("finish_reason"):
         answer.end(_FINISH.get(str(reason), FinishReason.UNKNOWN))
 
 
-def _use(answer: AnswerBuilder, part: object) -> None:
-    usage = get(part, "usage")
+def _use(answer: AnswerBuilder, part: Mapping[str, Any]) -> None:
+    usage = part.get("usage")
     if usage is None:
         return
     answer.usage = Usage(
