@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.locations import json_path
-from pytest_jsbench.verdicts.answer_text import AnswerDocument, NotJson, read_answer
+from pytest_jsbench.verdicts.answer_text import AnswerDocument, read_answer
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason, FieldNames, without
 from pytest_jsbench.verdicts.schema_text import ReadSchema, read_schema
+from pytest_jsbench.verdicts.syntax_reasons import NotJson
 from pytest_jsbench.verdicts.validation import BacktrackingLimitError, Validator, compile_schema
 from pytest_jsbench.verdicts.verdicts import FailureType, SchemaProblem, SecondOpinion, Verdict, Violation
 

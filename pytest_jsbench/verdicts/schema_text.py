@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2020_12, Dialect, dialect_of, find_dialect
-from pytest_jsbench.verdicts.answer_text import encodable, too_deep
+from pytest_jsbench.verdicts.json_text import encodable, too_deep
 from pytest_jsbench.verdicts.verdicts import FailureType, SchemaProblem
 
 #: levels of arrays and objects in a schema; jsonschema-rs stops at 255

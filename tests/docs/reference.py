@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import html
 import json
 import re
 import tomllib
@@ -14,6 +15,7 @@ from typing import Any
 import pytest_jsbench
 from pytest_jsbench.cli.main import _parser
 from pytest_jsbench.plugin.options.declared import OPTIONS
+from tests.verdicts.syntax_examples import REASONS, ReasonExamples
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(pytest_jsbench.__file__).parent
@@ -222,6 +224,25 @@ def _type(field: dict[str, Any]) -> str:
     return " or ".join(shown)
 
 
+def syntax_reasons() -> str:
+    """Why a text is not one JSON document, in the order in which it is decided."""
+    lines = ["| reason of `syntax_error` | the text | such as |", "|---|---|---|"]
+    return "\n".join([*lines, *(f"| `{reason}` | {row.meaning} | {_texts(row)} |" for reason, row in REASONS.items())])
+
+
+def _texts(row: ReasonExamples) -> str:
+    """The examples of a reason; what does not show stands as an escape of Python's."""
+    if row.shown is not None:
+        return row.shown
+    shown = ["".join(one if one.isprintable() else repr(one)[1:-1] for one in text) for text in row.texts]
+    return ", ".join(f"<code>{_verbatim(text)}</code>" if text else "no text" for text in shown)
+
+
+def _verbatim(text: str) -> str:
+    """The text as a cell of a table shows it, without Markdown of its own."""
+    return html.escape(text, quote=False).replace("|", "&#124;").replace("`", "&#96;")
+
+
 PARTS: Mapping[str, Callable[[], str]] = {
     "options": options,
     "commands": commands,
@@ -230,6 +251,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "records": fields_of_records,
     "run": fields_of_runs,
     "evaluation": fields_of_evaluations,
+    "syntax_reasons": syntax_reasons,
 }
 _PART = re.compile(r"(<!-- from the code: (\w+) -->\n).*?(<!-- /from the code -->)", re.DOTALL)
 

@@ -1,23 +1,20 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_jsbench.verdicts.answer_text import (
-    DEEPEST,
-    LONGEST_TEXT,
-    AnswerDocument,
-    NotJson,
-    SyntaxReason,
-    read_answer,
-    too_deep,
-)
+from pytest_jsbench.verdicts.answer_text import AnswerDocument, read_answer
+from pytest_jsbench.verdicts.json_text import DEEPEST, STRING, too_deep
+from pytest_jsbench.verdicts.syntax_reasons import NotJson, SyntaxReason
 from pytest_jsbench.verdicts.verdicts import JudgePolicy, Note
+from tests.verdicts.syntax_examples import REASONS
 
 DEFAULT = JudgePolicy()
+STRIP = JudgePolicy(reasoning="strip")
 
 json_values = st.recursive(
     st.none()
@@ -61,65 +58,66 @@ def test_any_json_value_alone_is_a_document(text: str) -> None:
     assert document(text) == AnswerDocument(instance=json.loads(text))
 
 
+def test_every_reason_has_examples_in_the_order_in_which_it_is_decided() -> None:
+    assert list(REASONS) == list(SyntaxReason)
+
+
+@pytest.mark.parametrize("reason", SyntaxReason)
+def test_each_way_not_to_be_one_document_has_its_reason(reason: SyntaxReason) -> None:
+    row = REASONS[reason]
+    assert {text[:80]: fault(text, row.policy).reason for text in row.texts} == {
+        text[:80]: reason for text in row.texts
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "empty"),
-        (" \r\n\t ", "empty"),
-        ('{"a": NaN}', "nan_or_infinity"),
-        ('{"a": -Infinity}', "nan_or_infinity"),
-        ("Infinity", "nan_or_infinity"),
-        ('{"a": 1e999}', "number_out_of_range"),
-        ("-1e400", "number_out_of_range"),
+        # the first fault from the left decides
+        ("{\"a\": NaN, 'b'}", "nan_or_infinity"),
+        ("{'b': 1, \"a\": NaN}", "malformed"),
         ("1" * 5000, "number_out_of_range"),
-        ("-" + "1" * 4301, "number_out_of_range"),
         ("0." + "1" * 5000, "number_out_of_range"),
-        ('{"a": "\\ud800"}', "lone_surrogate"),
-        ('{"\\udc00": 1}', "lone_surrogate"),
         ('{"a": "\ud800"}', "lone_surrogate"),
-        ("\ufeff{}", "bom"),
-        ("\u00a0{}", "white_space"),
-        ('{"a": 1}\u00a0', "trailing_text"),
-        ("\f{}\f", "white_space"),
-        ('{"a": 1} {"b": 2}', "several_documents"),
-        ('{"a": 1}\n[2]', "several_documents"),
-        ('{"a": 1} I hope this helps!', "trailing_text"),
-        ('{"a": 1}<|eot|>', "trailing_text"),
-        ('{"a": 1}{', "trailing_text"),
-        ('{"a": 1}\n```', "trailing_text"),
-        ('so {"a": 1}', "prose"),
-        ("I cannot answer that.", "prose"),
-        ("null hypothesis", "prose"),
-        ("True", "prose"),
-        ("undefined", "prose"),
-        ('"a": 1}', "trailing_text"),
-        ('json{"a": 1}', "prose"),
-        ("`{}`", "prose"),
-        ('<think>hm</think>{"a": 1}', "reasoning_preamble"),
-        ('hm</think>\n{"a": 1}', "reasoning_preamble"),
-        ("<think>{}", "reasoning_preamble"),
-        ("{'a': 1}", "malformed"),
+        ('{"\\udc00": 1}', "lone_surrogate"),
+        # what does not show hides no other fault
+        ("\u00a0Sure.", "prose"),
+        ('\u200b{"a":', "incomplete"),
+        ('{"a": 1}\u00a0{"b": 2}', "several_documents"),
+        ('{"a": "x\ny"}', "malformed"),
+        ("{\x00}", "white_space"),
+        # a tag in a string is data; elsewhere it ends reasoning, whatever that looks like
+        ('{"a": "</think>", }', "malformed"),
+        ('[draft] </think> {"a": 1}', "reasoning_preamble"),
+        ('{"a": 1}</think>{"a": 2}', "reasoning_preamble"),
+        ("Sure <think> so", "prose"),
+        # no beginning of JSON where none may stand
+        ('["a"t', "malformed"),
+        ("[u12", "malformed"),
+        ("[1.5.", "malformed"),
+        ("[1,,", "malformed"),
         ("{a: 1}", "malformed"),
-        ('{"a": 1} // one'[:8] + "// one\n}", "trailing_text"),
+        ('{"a": "\\x"}', "malformed"),
         ('{"a": 1, // one\n"b": 2}', "malformed"),
-        ('{"a": 1,}', "malformed"),
-        ("[1,]", "malformed"),
-        ("01", "malformed"),
         ("+1", "malformed"),
         (".5", "malformed"),
-        ("5.", "malformed"),
         ("0x10", "malformed"),
-        ('{"a": "x\ny"}', "malformed"),
-        ('{"a": "\\x"}', "malformed"),
-        ("{\u2028}", "malformed"),
-        ("{\x00}", "malformed"),
-        ("[" * (DEEPEST + 1), "too_deep"),
+        ("1,000", "malformed"),
+        ("[1,]", "malformed"),
+        ("undefined", "malformed"),
+        # a sentence is no JSON because of its first word
+        ("1. First, second", "prose"),
+        ("true story", "prose"),
+        ("Infinity is large", "prose"),
+        ('json{"a": 1}', "prose"),
+        ('so {"a": 1}', "prose"),
+        ('{"a": 1} [a note]', "trailing_text"),
+        ('{"a": 1}{', "several_documents"),
         ("[" * 100_000 + "]" * 100_000, "too_deep"),
         ('{"a":' * 100_000, "too_deep"),
-        ('"' + "x" * LONGEST_TEXT + '"', "too_large"),
     ],
 )
-def test_each_way_not_to_be_one_document_has_its_reason(text: str, reason: str) -> None:
+def test_a_text_with_two_faults_has_one_reason(text: str, reason: str) -> None:
     assert fault(text).reason == reason
 
 
@@ -171,6 +169,9 @@ def test_the_last_of_duplicate_keys_wins_and_is_noted() -> None:
         '```json  \n\n{"a":\n1}\n\n```  \n',
         '\n```json\n{"a": 1}\n   ```',
         '````json\n{"a": 1}\n````',
+        '```json\n{"a": 1}```',
+        '~~~json\n{"a":\n1} ~~~~\n',
+        '    ```json\n    {"a": 1}\n    ```',
     ],
 )
 def test_a_fence_around_the_whole_answer_is_opened_and_noted(text: str) -> None:
@@ -197,7 +198,9 @@ def test_an_unclosed_fence_runs_to_the_end_and_is_noted() -> None:
         ("```", "empty"),
         ('```json\n{"a": 1\n```', "incomplete"),
         ('```json\nSure: {"a": 1}\n```', "prose"),
-        ('~~~json\n{"a": 1}\n```', "trailing_text"),
+        ('~~~json\n{"a": 1}\n```', "fence_not_alone"),
+        ('````json\n{"a": 1}\n```', "fence_not_alone"),
+        ('```json\n{"a": "```', "incomplete"),
     ],
 )
 def test_no_other_fence_is_opened(text: str, reason: str) -> None:
@@ -210,11 +213,97 @@ def test_a_fence_inside_a_string_is_data() -> None:
     assert document(f"```json\n{json.dumps(value)}\n```").instance == value
 
 
-def test_reasoning_before_the_answer_is_dropped_only_when_asked() -> None:
-    strip = JudgePolicy(reasoning="strip")
-    text = '<think>\nwhat about {}?\n</think>\n\n```json\n{"a": 1}\n```'
-    assert document(text, strip).instance == {"a": 1}
-    assert document(text, strip).notes == (Note.REASONING_STRIPPED, Note.FENCED)
-    assert fault("<think>a</think><think>b</think>{}", strip).reason is SyntaxReason.REASONING_PREAMBLE
-    assert fault("<think>never ends {}", strip).reason is SyntaxReason.REASONING_PREAMBLE
-    assert document('{"a": "<think>x</think>"}').instance == {"a": "<think>x</think>"}
+@pytest.mark.parametrize(
+    "reasoning",
+    [
+        "<think>\nwhat about {}?\n</think>",
+        "what about {}?</think>",
+        '{"a": 2}? No.\n</think>\n',
+        "<think>a</think>\n<think>b</think>",
+        "<think>a <think>b</think> c</think>",
+        "<think>not <think>, but</think>",
+        "<thinking>a</thinking>",
+        "<THINK>a</THINK>",
+        "[THINK]a[/THINK]",
+        "<seed:think>a</seed:think>",
+    ],
+)
+@pytest.mark.parametrize("answer", ['{"a": 1}', '```json\n{"a": 1}```', '["</think>"]', "5"])
+def test_reasoning_before_the_answer_is_dropped_only_when_asked(reasoning: str, answer: str) -> None:
+    text = f"{reasoning}\n\n{answer}"
+    bare = document(answer)
+    assert document(text, STRIP) == AnswerDocument(instance=bare.instance, notes=(Note.REASONING_STRIPPED, *bare.notes))
+    assert fault(text).reason is SyntaxReason.REASONING_PREAMBLE
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("<think>never ends {}", "unclosed_reasoning"),
+        ("<think>hm</think>", "empty"),
+        ('<think>hm</think>{"a":', "incomplete"),
+        ('<think>hm</think>Sure: {"a": 1}', "prose"),
+        ('<think>{"a": 1}</think>{"a": 1,}', "malformed"),
+    ],
+)
+def test_what_follows_the_reasoning_is_read_like_any_answer(text: str, reason: str) -> None:
+    assert fault(text, STRIP).reason == reason
+
+
+@pytest.mark.parametrize("text", ['{"a": "<think>x</think>"}', '```json\n["</think>5"]\n```', '"</think>5"'])
+def test_a_document_that_quotes_the_tags_has_no_reasoning(text: str) -> None:
+    assert document(text, STRIP) == document(text)
+
+
+words = st.text("aZé .!?'", min_size=1).filter(lambda text: not text.isspace())
+blanks = st.sampled_from(["\u00a0", "\u2028", "\u200b", "\f", "\u3000", "\ufeff"])
+containers = st.builds(json.dumps, st.lists(json_values) | st.dictionaries(st.just("é\\"), json_values))
+#: what can end any text that is the beginning of a document, but for brackets
+_ENDINGS = [
+    in_string + value
+    for in_string in ("", '"', 'n"', '0"', '00"', '000"', '0000"', "x", '\\udc00"', '\\"', "\\n")
+    for value in ("", "0", ":0", '"":0', '"', '":0', "true", "rue", "ue", "e", "alse", "lse", "se", "ull", "ll", "l")
+]
+
+
+def can_be_ended(text: str) -> bool:
+    """Whether some text after this one makes a document of it, found by trying."""
+    brackets = "".join({"{": "}", "[": "]"}.get(one, "") or "<" * (one in "]}") for one in STRING.sub("", text))
+    while (closed := re.sub(r"[\]}]<", "", brackets)) != brackets:
+        brackets = closed
+    return any(is_document(text + ending + brackets[::-1]) for ending in _ENDINGS)
+
+
+def is_document(text: str) -> bool:
+    try:
+        json.loads(text)
+    except json.JSONDecodeError:
+        return False
+    return True
+
+
+@given(containers, st.data())
+def test_a_mutated_document_has_the_reason_of_its_mutation(text: str, data: st.DataObject) -> None:
+    other, word, blank = data.draw(containers), data.draw(words), data.draw(blanks)
+    cut = data.draw(st.integers(1, len(text) - 1))
+    mutations = {
+        f"{text} {word}": SyntaxReason.TRAILING_TEXT,
+        f"word {word} {text}": SyntaxReason.PROSE,
+        f"{text}\n{other}": SyntaxReason.SEVERAL_DOCUMENTS,
+        f"{text}{blank}": SyntaxReason.WHITE_SPACE,
+        f"[{blank}{text}]": SyntaxReason.WHITE_SPACE,
+        f"[{text},]": SyntaxReason.MALFORMED,
+        f"{text}]": SyntaxReason.MALFORMED,
+        f"<think>{word}</think>{text}": SyntaxReason.REASONING_PREAMBLE,
+        f"<think>{text}": SyntaxReason.UNCLOSED_REASONING,
+        f"{word}:\n```json\n{text}\n```": SyntaxReason.FENCE_NOT_ALONE,
+        text[:cut]: SyntaxReason.INCOMPLETE,
+    }
+    assert {mutated: fault(mutated).reason for mutated in mutations} == mutations
+
+
+@given(st.text(alphabet='{}[]",:\\ 0.-eutrnlfas1', max_size=14).map(lambda text: "[" + text))
+def test_a_text_is_incomplete_exactly_when_it_can_be_ended(text: str) -> None:
+    read = read_answer(text, DEFAULT)
+    if isinstance(read, NotJson) and read.reason in {SyntaxReason.INCOMPLETE, SyntaxReason.MALFORMED}:
+        assert can_be_ended(text.strip(" ")) is (read.reason is SyntaxReason.INCOMPLETE)

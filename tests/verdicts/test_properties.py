@@ -243,8 +243,8 @@ def beyond(text: str) -> str | None:
 
 
 def inside_of_fence(text: str) -> str:
-    lines = text.strip(" \t\r\n").splitlines(keepends=True)
-    return "".join(lines[1:-1])
+    text = text.strip(" \t\r\n")
+    return text.rstrip(text[0]).split("\n", 1)[1]
 
 
 @examples(300)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.http.faults import EnclosedError
-from pytest_jsbench.verdicts.answer_text import too_deep
+from pytest_jsbench.verdicts.json_text import too_deep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -359,7 +359,7 @@ OPTIONS = (
         name="reasoning",
         metavar="keep|strip",
         choices=("keep", "strip"),
-        help="Whether a leading <think>…</think> is taken off (default: keep, which is a syntax error).",
+        help="Whether reasoning before the answer, up to `</think>`, is taken off (default: keep: a syntax error).",
     ),
     Option(
         name="formats",

@@ -1,0 +1,103 @@
+"""One JSON document of RFC 8259, decoded within limits."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from itertools import accumulate
+from typing import NoReturn
+
+from pytest_jsbench.verdicts.syntax_reasons import SyntaxReason
+
+#: arrays and objects within each other; labelled answers reach 34
+DEEPEST = 128
+#: digits of a number
+LONGEST_NUMBER = 4_300
+#: the only white space that RFC 8259 allows between tokens
+SPACE = " \t\r\n"
+#: a string, or the rest of the text where it has no end
+STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+
+_BRACKET = re.compile(r"[\[\]{}]")
+_DEPTH_CHANGE = {"[": 1, "{": 1, "]": -1, "}": -1}
+
+
+class RefusedError(Exception):
+    """JSON by its grammar that is not read: of Python's own dialect, or beyond a limit."""
+
+    def __init__(self, reason: SyntaxReason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+class Decoder:
+    """The standard library's decoder with hooks that refuse what RFC 8259 or the limits do not allow."""
+
+    def __init__(self) -> None:
+        #: whether an object had a key twice
+        self.duplicate_keys = False
+        self._json = json.JSONDecoder(
+            object_pairs_hook=self._object,
+            parse_constant=_refuse_constant,
+            parse_float=_float,
+            parse_int=_int,
+        )
+
+    def decode(self, text: str) -> object:
+        """The document that the text is; JSONDecodeError or RefusedError where it is none."""
+        instance = self._json.decode(text)
+        # in an instance made of plain text a surrogate can only come of an escape
+        if (not text.isascii() or "\\u" in text) and not encodable(instance):
+            message = "a lone surrogate, which no UTF-8 text can hold"
+            raise RefusedError(SyntaxReason.LONE_SURROGATE, message)
+        return instance
+
+    def end_of_first(self, text: str, start: int = 0) -> int | None:
+        """Where the value that begins there ends; None where none begins, or it does not end."""
+        try:
+            return self._json.raw_decode(text, start)[1]
+        except (json.JSONDecodeError, RefusedError):
+            return None
+
+    def _object(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
+        value = dict(pairs)
+        if len(value) != len(pairs):
+            self.duplicate_keys = True
+        return value
+
+
+def too_deep(text: str, deepest: int) -> bool:
+    """Whether the text nests arrays and objects deeper than that, seen without parsing it."""
+    if text.count("[") + text.count("{") <= deepest:
+        return False
+    changes = map(_DEPTH_CHANGE.__getitem__, _BRACKET.findall(STRING.sub("", text)))
+    return any(depth > deepest for depth in accumulate(changes))
+
+
+def encodable(value: object) -> bool:
+    """Whether all strings in a JSON value can be written as UTF-8: a lone surrogate cannot."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise RefusedError(SyntaxReason.NAN_OR_INFINITY, f"{name} is not JSON")
+
+
+def _float(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number) or len(digits) > LONGEST_NUMBER:
+        raise RefusedError(SyntaxReason.NUMBER_OUT_OF_RANGE, f"the number {digits[:20]}… is beyond double precision")
+    return number
+
+
+def _int(digits: str) -> int:
+    if len(digits.lstrip("-")) > LONGEST_NUMBER:
+        message = f"a number of {len(digits):,} digits; at most {LONGEST_NUMBER:,} are read"
+        raise RefusedError(SyntaxReason.NUMBER_OUT_OF_RANGE, message)
+    return int(digits)
