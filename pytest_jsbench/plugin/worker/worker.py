@@ -174,8 +174,7 @@ class Worker:
         with self._lock:
             if who not in self._admissions:
                 price = None if limits.max_cost is None else price_of(self._context.handover.metadata, who)
-                path = self._context.handover.shared / "limits.db"
-                self._admissions[who] = Admission(path, limits, price=price)
+                self._admissions[who] = Admission(self._context.handover.shared_limits(), price=price)
                 if self._refusal is not None:
                     self._admissions[who].stop(self._refusal)
             return self._admissions[who]
