@@ -50,7 +50,7 @@ class Compiled:
         """The other validator."""
         from pytest_jsbench.verdicts.second_opinion import SecondOpinionSeeker
 
-        return SecondOpinionSeeker(self._read, formats=self._policy.formats == "assert")
+        return SecondOpinionSeeker(self._read, formats=self._read.asserts_formats(self._policy))
 
 
 class InProcessJudge:
@@ -70,7 +70,7 @@ class InProcessJudge:
         return Compiled(read, validator, self._policy)
 
     def _validator(self, read: ReadSchema) -> Validator | SchemaProblem:
-        formats = self._policy.formats == "assert"
+        formats = read.asserts_formats(self._policy)
         if self._policy.validator == "jsonschema":
             from pytest_jsbench.verdicts.second_opinion import compile_with_jsonschema
 

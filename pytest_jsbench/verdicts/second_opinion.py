@@ -62,7 +62,7 @@ class GrammarChecker(jsonschema.FormatChecker):
 
 def _validator(read: ReadSchema, cls: Any, checker: jsonschema.FormatChecker | None) -> Validator:
     # a registry of its own keeps jsonschema from fetching references over the network or from disk
-    compiled: Validator = cls(read.schema, registry=REGISTRY, format_checker=checker)
+    compiled: Validator = cls(read.in_its_draft(), registry=REGISTRY, format_checker=checker)
     return compiled
 
 
