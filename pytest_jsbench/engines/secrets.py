@@ -65,7 +65,7 @@ def resolve(value: Any, *, option: str, engine: str) -> Any:
             message = (
                 f"option '{option}' of engine '{engine}' is to be read from the variable {variable}, which is not set"
             )
-            raise EngineError(message)
+            raise EngineError(message, expected=variable, where=option)
         case dict():
             return {name: resolve(each, option=option, engine=engine) for name, each in value.items()}
         case list():

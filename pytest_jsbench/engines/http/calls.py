@@ -110,7 +110,13 @@ class Cut:
 
 
 class Scissors:
-    """Shuts the connections of one client when their time is over, all in one thread: a timer would be one for each."""
+    """
+    Shuts the connections of one client at the deadlines of their calls.
+
+    Each engine that calls over HTTP has one, made with its client. The threads of the calls enter `cut` when a response
+    begins and `forget` when the call has ended. One thread shuts what is late; it starts with the first call and ends
+    when no call is left, so that there is nothing to close.
+    """
 
     def __init__(self) -> None:
         self._cuts: list[Cut] = []

@@ -140,7 +140,7 @@ class Recording:
     #: as the engine was asked for it
     schema: Schema
     answer: Completion | Declined
-    #: what was said of engine and sampling, by the `test` and by the `run`; None: 0.1.0 did not keep it
+    #: what was said of engine and sampling, by the `test` and by the `run`; None: the recording does not hold it
     said: Mapping[str, Mapping[str, Any]] | None = None
 
     @classmethod
@@ -296,7 +296,7 @@ def _joined(lines: object, name: str) -> str:
 
 
 def _same_settings(before: Recording, now: Recording) -> bool:
-    """Whether the same was said of engine and sampling; what 0.1.0 wrote stands as long as the answer does."""
+    """Whether the same was said of engine and sampling; a recording that does not hold it stands for any."""
     return before.said is None or before.said == now.said
 
 
