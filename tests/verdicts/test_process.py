@@ -34,6 +34,11 @@ ENDLESS = {
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX signals and sessions")
 
 
+@pytest.fixture(autouse=True)
+def _starts_fast() -> None:
+    """How the judge's process starts and ends is what is tested here: each is a new interpreter."""
+
+
 @pytest.fixture
 def judge() -> Iterator[Judge]:
     with Judge(RS_ONLY) as judge:
