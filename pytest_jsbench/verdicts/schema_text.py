@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2020_12, Dialect, dialect_of, find_dialect
 from pytest_jsbench.schemas.metaschemas import UnknownVocabulary, custom_dialect, reduced
-from pytest_jsbench.verdicts.json_text import encodable, too_deep
+from pytest_jsbench.verdicts.json_text import RefusedError, encodable, exact_number, too_deep
 from pytest_jsbench.verdicts.verdicts import FailureType, SchemaProblem
 
 if TYPE_CHECKING:
@@ -81,7 +81,10 @@ def read_schema(text: str, default_dialect: str) -> ReadSchema | SchemaProblem:
     """The schema that a JSON text holds, with its dialect."""
     if too_deep(text, DEEPEST_SCHEMA):
         return invalid(SchemaReason.TOO_DEEP, f"the schema nests more than {DEEPEST_SCHEMA} levels deep")
-    schema = json.loads(text)
+    try:
+        schema = json.loads(text, parse_float=exact_number)
+    except RefusedError as error:
+        return invalid(SchemaReason.NOT_JSON, error.message)
     # in ASCII a surrogate can only come of an escape
     if (not text.isascii() or "\\ud" in text or "\\uD" in text) and not encodable(schema):
         return invalid(SchemaReason.NOT_JSON, "the schema holds a lone surrogate, which no JSON text can")
