@@ -130,7 +130,7 @@ class ProviderSettings:
 
     @property
     def base_url(self) -> str:
-        """The server's address, without what lets somebody in."""
+        """The server's address, without user, password and query."""
         return self.address.url
 
     def sampled(self, params: GenerationParams, *, limit: str) -> GenerationParams:

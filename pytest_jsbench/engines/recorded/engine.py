@@ -91,7 +91,7 @@ class RecordedEngine:
         return self._recordings.read(request.key, request.repeat)
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing is open."""
 
 
 def _changed(recording: Recording, request: Request) -> str:

@@ -291,7 +291,7 @@ def _message(data: object) -> Message:
 
 
 def _joined(lines: object, name: str) -> str:
-    """The text of which a recording holds the lines."""
+    """The text that a recording holds as a list of lines."""
     return "\n".join(expect(line, f"a line of {name}", str) for line in expect(lines, name, list))
 
 
