@@ -7,8 +7,9 @@ folder that is laid out in any other way is left to that library (`hub`), once i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -18,6 +19,7 @@ from pytest_jsbench.core.files import FileReader, Unreadable, inside
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import Row, Selection, free_key
 from pytest_jsbench.datasets.documents.json_text import broken
+from pytest_jsbench.datasets.row_file import RowFile, RowPlace
 from pytest_jsbench.datasets.sources.hub import WHOLE, choose_parts, choose_splits
 from pytest_jsbench.datasets.sources.parquet import open_table, reading
 from pytest_jsbench.datasets.sources.rows import case_of
@@ -118,13 +120,12 @@ def find_layout(folder: Path) -> Layout | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetFolder:
-    """Cases that are rows of Parquet files; a file's schemas are read when the first of them is asked for."""
+    """Cases that are rows of Parquet files."""
 
     source: str
     reader: FileReader
     rows: Mapping[CaseKey, tuple[Path, int]]
-    #: the texts of the files that were read so far, as pyarrow holds them
-    texts: dict[Path, Any] = field(default_factory=dict)
+    unpacked: UnpackedRows
 
     @classmethod
     def open(cls, selection: Selection, layout: Layout) -> ParquetFolder:
@@ -133,7 +134,7 @@ class ParquetFolder:
         rows: _Rows = {}
         for task in choose_parts(selection, [*layout, WHOLE]):
             rows |= _task_rows(reader, selection, task, layout[task])
-        return cls(source=selection.source, reader=reader, rows=rows)
+        return cls(source=selection.source, reader=reader, rows=rows, unpacked=UnpackedRows())
 
     def keys(self) -> Sequence[CaseKey]:
         """The selected cases."""
@@ -142,27 +143,55 @@ class ParquetFolder:
     def case(self, key: CaseKey) -> Case | BrokenCase:
         """One of them; broken where its row holds no JSON Schema."""
         path, number = self.rows[key]
-        if path not in self.texts:
-            self.texts[path] = _read(self.reader, path, _SCHEMA)
+        row = self.unpacked.row(key, path, self._rows_of)
+        if row is not None:
+            return case_of(key, {_SCHEMA: row.text}, where=row.where)
         where = self._where(key, number)
         try:
-            row = {_SCHEMA: self.texts[path][number].as_py(), _ID: key.id}
+            text = _read(self.reader, path, _SCHEMA)[number].as_py()
         except UnicodeDecodeError:
             return broken(key, where, Unreadable("cannot be read: not UTF-8"))
-        return case_of(key, row, where=where)
+        return case_of(key, {_SCHEMA: text}, where=where)
 
     def all_rows(self) -> Iterator[tuple[CaseKey, Row]]:
         """Each case as text, some at a time, of which none are kept."""
-        by_file: dict[Path, dict[int, CaseKey]] = {}
-        for key, (path, number) in self.rows.items():
-            by_file.setdefault(path, {})[number] = key
-        for path, keys in by_file.items():
-            for number, text in enumerate(_texts(self.reader, path)):
-                if number in keys and text is not None:
-                    yield keys[number], Row(text=text, where=self._where(keys[number], number))
+        for path in dict.fromkeys(path for path, _ in self.rows.values()):
+            yield from self._rows_of(path)
+
+    def _rows_of(self, path: Path) -> Iterator[tuple[CaseKey, Row]]:
+        """The cases of a file that are nothing but text."""
+        keys = {number: key for key, (file, number) in self.rows.items() if file == path}
+        for number, text in enumerate(_texts(self.reader, path)):
+            if number in keys and text is not None:
+                yield keys[number], Row(text=text, where=self._where(keys[number], number))
 
     def _where(self, key: CaseKey, number: int) -> str:
         return f"{self.source} {key.task} row {number}"
+
+
+class UnpackedRows:
+    """
+    The rows of Parquet files, in a file of their own from when the first of each is asked for.
+
+    A dataset makes one and keeps it. The threads of all calls in flight ask for rows; each file is unpacked once, by
+    the first that comes, and what it unpacks is let go of.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._unpacked: set[Path] = set()
+        self._places: dict[CaseKey, RowPlace] = {}
+        self._file: RowFile | None = None
+
+    def row(self, key: CaseKey, path: Path, rows_of: Callable[[Path], Iterable[tuple[CaseKey, Row]]]) -> Row | None:
+        """The row of a case in this file; None where it is no text."""
+        with self._lock:
+            self._file = file = self._file or RowFile.unnamed()
+            if path not in self._unpacked:
+                self._places.update((found, file.append(row)) for found, row in rows_of(path))
+                self._unpacked.add(path)
+        place = self._places.get(key)
+        return None if place is None else file.read(place)
 
 
 def _task_rows(reader: FileReader, selection: Selection, task: str, files: Mapping[str, Sequence[Path]]) -> _Rows:
@@ -191,10 +220,19 @@ def _read(reader: FileReader, path: Path, column: str) -> Any:
         return file.read(columns=[column], use_threads=False)[column]
 
 
+def _text(value: Any) -> str | None:
+    """What a row holds; None for what is no text."""
+    try:
+        text: str | None = value.as_py()
+    except UnicodeDecodeError:
+        return None
+    return text
+
+
 def _texts(reader: FileReader, path: Path) -> Iterator[str | None]:
     import pyarrow
 
     with reading(path), open_table(reader, path) as file:
         for batch in file.iter_batches(batch_size=64, columns=[_SCHEMA], use_threads=False):
-            yield from (text.as_py() for text in batch.column(0))
+            yield from map(_text, batch.column(0))
     pyarrow.default_memory_pool().release_unused()  # it would keep what the largest file took

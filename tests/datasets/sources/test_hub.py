@@ -4,14 +4,19 @@ import json
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_jsbench.core.cases import BrokenCase, Case, Message
 from pytest_jsbench.core.errors import DatasetError
+from pytest_jsbench.core.files import FileReader
 from pytest_jsbench.datasets.base import Row, RowDataset, Selection
 from pytest_jsbench.datasets.registry import open_dataset, revision_of
+from pytest_jsbench.datasets.sources import hub_folder, parquet
 from pytest_jsbench.datasets.sources.hub import HubDataset
 from pytest_jsbench.datasets.sources.hub_folder import ParquetFolder, find_layout
 
@@ -143,6 +148,27 @@ def test_a_row_that_is_more_or_less_than_a_schema_is_not_given_as_text(tmp_path:
 
     assert isinstance(dataset, RowDataset)
     assert [str(key) for key, _ in dataset.all_rows()] == ["empty::y"]
+
+
+def test_a_parquet_file_is_unpacked_once_however_many_calls_come_for_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = {name: {"test": [row(f"{name}{number}") for number in range(20)]} for name in ("a", "b")}
+    dataset = open_dataset(Selection(source=str(write_hub(tmp_path / "hub", tables))))
+    opened: list[Path] = []
+    unpack = parquet.open_table
+
+    def counted(reader: FileReader, path: Path) -> AbstractContextManager[Any]:
+        opened.append(path)
+        return unpack(reader, path)
+
+    monkeypatch.setattr(hub_folder, "open_table", counted)
+
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(dataset.case, dataset.keys()))
+
+    assert [case.key for case in found] == list(dataset.keys())
+    assert sorted(path.parent.name for path in opened) == ["a", "b"]
 
 
 def test_only_another_layout_needs_the_library(hub: Path, files: str) -> None:
