@@ -68,20 +68,20 @@ def peak_memory(folder: Path, arguments: Sequence[str]) -> float:
     process = _run(folder, arguments)
     peak = 0
     while process.poll() is None:
-        peak = max(peak, sum(map(_proportional_kb, _tree(process.pid))))
+        peak = max(peak, sum(map(proportional_kb, tree(process.pid))))
         time.sleep(0.05)
     return peak / 1024
 
 
-def _tree(root: int) -> Iterator[int]:
+def tree(root: int) -> Iterator[int]:
     yield root
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{root}/task").iterdir():
             for child in (task / "children").read_text().split():
-                yield from _tree(int(child))
+                yield from tree(int(child))
 
 
-def _proportional_kb(pid: int) -> int:
+def proportional_kb(pid: int) -> int:
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):

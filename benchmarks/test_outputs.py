@@ -19,7 +19,8 @@ from pytest_jsbench.reports import every_eval_ever
 from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.markdown import summary_markdown
-from pytest_jsbench.runs.records import Record, Run
+from pytest_jsbench.runs.outcomes import Run
+from pytest_jsbench.runs.records import Record
 from tests import examples
 
 CASES = 10_000
