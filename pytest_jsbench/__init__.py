@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.fixture.conformance import assert_conforms, judge
     from pytest_jsbench.fixture.jsbench import Answer, JSBench
     from pytest_jsbench.metrics.summary import Summary, summarize
-    from pytest_jsbench.runs.records import Record, Run, RunMetadata
+    from pytest_jsbench.runs.outcomes import Run
+    from pytest_jsbench.runs.records import Record, RunMetadata
     from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Verdict, Violation
 
 
@@ -58,7 +59,8 @@ _HOMES = {
         *("FaultKind", "FinishReason", "Request", "ResponseFormat", "Sent", "Usage"),
     ),
     "core.prompts": ("Prompt",),
-    "runs.records": ("Record", "Run", "RunMetadata"),
+    "runs.outcomes": ("Run",),
+    "runs.records": ("Record", "RunMetadata"),
     "metrics.summary": ("Summary", "summarize"),
     "core.timing": ("Stopwatch", "Timing"),
     "core.version": ("__version__",),

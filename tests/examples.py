@@ -19,7 +19,8 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.core.timing import Timing
-from pytest_jsbench.runs.records import Record, Run, RunMetadata
+from pytest_jsbench.runs.outcomes import Run
+from pytest_jsbench.runs.records import Record, RunMetadata
 from pytest_jsbench.verdicts import FailureType, Note, SecondOpinion, Verdict, Violation
 
 PASSED = Verdict(failure_type=None, valid=True, second_opinion=SecondOpinion.AGREES)
@@ -121,4 +122,4 @@ def metadata(**changes: object) -> RunMetadata:
 
 def run(*records: Record, planned: tuple[CaseKey, ...] | None = None) -> Run:
     keys = tuple(one.key for one in records) if planned is None else planned
-    return Run(metadata=metadata(), planned=keys, records=records)
+    return Run.of(metadata(), keys, records)

@@ -17,7 +17,8 @@ from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports.evaluations import run_of
 from pytest_jsbench.reports.summary_table import details, keyword_table, tables
 from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.records import Record
+from pytest_jsbench.runs.outcomes import AttemptOutcome
+from pytest_jsbench.runs.records import LONGEST_LINE
 from pytest_jsbench.runs.rejudging import judge_again
 from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.verdicts import Judge, JudgePolicy, Verdict
@@ -49,17 +50,19 @@ def judge_records(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_jso
         message = f"{path} was written with --jsbench-redact: it holds digests of the answers, which cannot be judged"
         raise RecordError(message + " again; its verdicts stand, and jsbench report shows them", where=path)
     with Judge(policy_of(run.metadata.policy, changes)) as judge:
-        records = tuple(judge_again(record, judge) for record in content.records)
-        if as_json:
-            for record in records:
+        again = []
+        for outcome, record in zip(run.outcomes, run.records, strict=True):
+            judged = judge_again(record, judge)
+            again.append(AttemptOutcome.of(judged, outcome.source))
+            if as_json:
                 _write_json(
-                    out, {"task": record.key.task, "id": record.key.id, "repeat": record.repeat}, record.verdict
+                    out, {"task": record.key.task, "id": record.key.id, "repeat": record.repeat}, judged.verdict
                 )
-    run = dataclasses.replace(run, records=records)
+    before, run = run, dataclasses.replace(run, outcomes=tuple(again))
     summary = summarize(run)
     if not as_json:
         lines = [f"warning: {printable(warning)}" for warning in content.warnings]
-        lines += _changed(content.records, records)
+        lines += _changed(before.outcomes, run.outcomes)
         if verbose and summary.keywords:
             lines += [*keyword_table(summary), ""]
         lines += [*tables(run, summary), "", *details(run, summary)]
@@ -87,10 +90,10 @@ def judge_plain(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_json:
     return passed == judged
 
 
-def _changed(before: tuple[Record, ...], after: tuple[Record, ...]) -> Iterator[str]:
+def _changed(before: tuple[AttemptOutcome, ...], after: tuple[AttemptOutcome, ...]) -> Iterator[str]:
     for old, new in zip(before, after, strict=True):
-        if old.verdict.failure_type != new.verdict.failure_type:
-            was, now = (record.verdict.failure_type or "passed" for record in (old, new))
+        if old.failure_type != new.failure_type:
+            was, now = (outcome.failure_type or "passed" for outcome in (old, new))
             yield f"{printable(str(new.key))}: was {was}, now {now}"
 
 
@@ -125,7 +128,7 @@ def _plain_lines(path: Path) -> Iterator[Plain]:
 
 def _objects(path: Path, *, lenient: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects of a JSONL file with their line numbers; with `lenient` it ends at a line that holds none."""
-    lines = FileReader(longest_line=journal.LONGEST_LINE, error=RecordError).read_json_lines(path)
+    lines = FileReader(longest_line=LONGEST_LINE, error=RecordError).read_json_lines(path)
     while True:
         try:
             line, data = next(lines)

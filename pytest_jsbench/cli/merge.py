@@ -57,7 +57,7 @@ def merge_runs(paths: Sequence[Path], output: Path, out: TextIO, *, gate: Gate |
     except OSError as error:
         message = f"cannot write to {output}: {error.strerror or error}; name a folder that can be written"
         raise MergeError(message, where=output) from error
-    journal.write(output / "records.jsonl", run.metadata, run.records)
+    journal.write(output / "records.jsonl", run.metadata, (outcome.source for outcome in run.outcomes))
     write_run(output / "run.json", run_to_dict(run, summary, config_path="unknown", gates=gates))
     lines = [printable(note) for note in merged.notes]
     lines += ["", *tables(run, summary), "", *details(run, summary), f"records    {output}"]

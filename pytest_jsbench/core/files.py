@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, BinaryIO, Generic, NoReturn, TypeVar
+from typing import Any, BinaryIO, Generic, NoReturn, Self, TypeVar
 
 from pytest_jsbench.core.errors import JournalError, JSBenchError
 from pytest_jsbench.core.text import printable
@@ -195,6 +195,38 @@ class FileReader:
         return named if self.error is Unreadable else self.error(str(named), where=place, **values)
 
 
+class LinesByPlace:
+    """
+    Lines of files, each by its file and the bytes before it.
+
+    Whoever reads many lines makes one, calls it from one thread, and closes it; until then each file stays open.
+    """
+
+    def __init__(self, reader: FileReader) -> None:
+        self._reader = reader
+        self._files: dict[Path, BinaryIO | gzip.GzipFile] = {}
+        self._resources = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._resources.close()
+
+    def read(self, path: Path, start: int) -> bytes:
+        """The line that begins there, with its end."""
+        with self._reader._naming(path):  # noqa: SLF001  of the same module
+            if path not in self._files:
+                self._files[path] = self._resources.enter_context(self._reader._open(path))  # noqa: SLF001
+                if path.suffix == ".gz":
+                    packed = gzip.GzipFile(fileobj=self._files[path], mode="rb")
+                    self._files[path] = self._resources.enter_context(packed)
+            self._files[path].seek(start)
+            line = self._files[path].readline(self._reader.longest_line + 2)
+            check_size(len(line), self._reader.longest_line + 1)
+            return line
+
+
 class IndexedLines(Generic[K]):
     """
     The JSON objects of one of our own files, a line each, by a key; of two lines of one key the later counts.
@@ -217,6 +249,10 @@ class IndexedLines(Generic[K]):
 
     def __iter__(self) -> Iterator[K]:
         return iter(self._places)
+
+    def place(self, key: K) -> int | None:
+        """The bytes before the line of that key; None where there is none."""
+        return self._places.get(key)
 
     def get(self, key: K) -> dict[str, Any] | None:
         """The object of that key; None where there is none."""

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import EngineError, nearest
-from pytest_jsbench.core.extensions import import_object, is_reference
 from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
 from pytest_jsbench.core.generations import (
     CallError,
@@ -42,6 +41,7 @@ from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import UnsharedFactory
 from pytest_jsbench.engines.http.answer_builder import count
 from pytest_jsbench.engines.options import Options, choose_format
+from pytest_jsbench.engines.registry import import_object, is_reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -263,7 +263,7 @@ class ScriptedEngine:
         )
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to let go of."""
 
     def _find(self, request: Request) -> Script | Completion | Declined:
         if isinstance(self._source, ScriptFile):
@@ -334,10 +334,10 @@ def _source(config: EngineConfig) -> ScriptFile | Callable[[Request], Any]:
         raise EngineError(message)
     answers = options.text("answers", default="")
     if is_reference(answers) and not Path(answers).exists():
-        function = import_object(answers, purpose=f"the answers of engine '{config.name}'", error=EngineError)
+        function = import_object(answers, purpose=f"the answers of engine '{config.name}'")
         if not callable(function):
             message = f"{answers} is no function, but a {type(function).__name__}"
-            raise EngineError(message, found=type(function).__name__, expected="a function", where=answers)
+            raise EngineError(message)
         return function
     return ScriptFile.from_file(Path(answers))
 

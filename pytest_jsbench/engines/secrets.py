@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 FROM_ENVIRONMENT = "env:"
 HIDDEN = "…"
 
-#: options that hold no secret: they only say how the engine works
+#: options whose values say nothing but how the engine works
 _OPEN = frozenset(
     {"api", "stream", "strict", "schema_name", "max_tokens_field", "bounded", "slots", "context", "threads"}
     | {"start_timeout", "compile_timeout", "mask_timeout", "memory", "records", "folder", "answers"}
 )
-#: names of fields that hold keys, passwords or tokens
+#: a name that says that its value lets somebody in
 _TELLING = re.compile(
     r"key(?!word)|token(?!s)|secret|passw|credential|cookie|\bsig|\bcode\b|auth(?!or)|license", re.IGNORECASE
 )
@@ -65,7 +65,7 @@ def resolve(value: Any, *, option: str, engine: str) -> Any:
             message = (
                 f"option '{option}' of engine '{engine}' is to be read from the variable {variable}, which is not set"
             )
-            raise EngineError(message, expected=variable, where=option)
+            raise EngineError(message)
         case dict():
             return {name: resolve(each, option=option, engine=engine) for name, each in value.items()}
         case list():
@@ -93,10 +93,10 @@ def outline(value: Any, name: str = "") -> Any:
 
 def mark(value: Any) -> str:
     """
-    Two digits that mostly differ for two values with the same outline; empty where the value has no hidden text.
+    Two digits by which two values with one outline are told apart, mostly; empty where they hold no other texts.
 
-    Keys and passwords are left out, so a renewed key changes nothing. The digits are eight bits of a hash of all the
-    other texts together: too few to find a text by guessing.
+    What stands behind a telling name has no part in it: a renewed key asks the same. Of the other texts together it
+    gives away eight bits, so that nobody finds out by guessing what they are.
     """
     texts = [text for name, text in _texts(value, "") if outline(text) == HIDDEN and not _TELLING.search(name)]
     return f"#{hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:2]}" if texts else ""
@@ -123,7 +123,7 @@ def public_extras(config: EngineConfig) -> dict[str, Any]:
 
 
 def public(config: EngineConfig) -> dict[str, Any]:
-    """What may be shown of a configuration; equal for two configurations that ask the same."""
+    """All that may be known of a configuration; equal for two that ask the same."""
     return {
         "name": config.name,
         "model": config.model,
@@ -136,7 +136,7 @@ def public(config: EngineConfig) -> dict[str, Any]:
 
 
 def find_secrets(*configs: EngineConfig) -> Secrets:
-    """Every secret that this process knows and that an engine with one of these configurations may send or quote."""
+    """Every secret that this process knows and an engine of these configurations may send or say."""
     texts = list(_of_environment(frozenset(config.api_key_env for config in configs)))
     urls = [value for name, value in os.environ.items() if _URLS.fullmatch(name)]
     for config in configs:
@@ -202,12 +202,7 @@ def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
 
 
 class DiscreetEngine:
-    """
-    Asks an engine, and replaces each secret of the run in what it answers or raises.
-
-    `build` puts one around every engine of a run. It sees an answer when it is whole, so that a secret which a stream
-    cuts in two is found too. The threads of the calls in flight enter `generate`; it keeps no state.
-    """
+    """Asks an engine, and passes on what it says with the secrets replaced."""
 
     def __init__(self, engine: Engine, secrets: Secrets) -> None:
         self._engine = engine
@@ -240,7 +235,7 @@ class DiscreetEngine:
 
 
 class DiscreetBatches:
-    """Submits batches, and replaces each secret of the run in what the provider says of them."""
+    """Hands batches in, and passes on what came of them with the secrets replaced."""
 
     def __init__(self, batches: Batches, secrets: Secrets) -> None:
         self._batches = batches
@@ -256,7 +251,7 @@ class DiscreetBatches:
         return self._batches.line(name, request)
 
     def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
-        """Upload the requests; the function that is returned creates the batch and gives its id, to be written down."""
+        """Upload; what is returned makes the batch, whose id is to be written down."""
         with self._freed():
             make = self._batches.upload(lines)
 
@@ -298,13 +293,13 @@ class DiscreetBatches:
 
 
 def build(factory: EngineFactory, config: EngineConfig, *others: EngineConfig) -> Engine:
-    """The factory's engine, with the secrets of all engines of the run replaced in what it says."""
+    """The factory's engine, which lets no secret out, nor one of the other engines of the run."""
     with _errors_freed(config, *others) as secrets:
         return DiscreetEngine(factory.build(config), secrets)
 
 
 def build_batches(factory: BatchFactory, config: EngineConfig) -> Batches:
-    """The factory's batches, with the secrets of the run replaced in what they say."""
+    """The factory's batches, which let no secret out."""
     with _errors_freed(config) as secrets:
         return DiscreetBatches(factory.build_batches(config), secrets)
 
@@ -316,7 +311,7 @@ def describe(factory: EngineFactory, config: EngineConfig) -> EngineInfo:
 
 
 def check(factory: EngineFactory, config: EngineConfig) -> None:
-    """Check that the engine can be built; the error shows no secret."""
+    """See that the engine can be built; what is wrong is said without a secret."""
     with _errors_freed(config):
         factory.check(config)
 

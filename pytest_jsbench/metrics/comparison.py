@@ -14,7 +14,7 @@ from pytest_jsbench.verdicts import FailureType
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
-    from pytest_jsbench.runs.records import Record
+    from pytest_jsbench.runs.outcomes import AttemptOutcome
 
 PASSED = "passed"
 MISSING = "missing"
@@ -75,22 +75,22 @@ class CaseOutcome:
         return cls(schema=schema, attempts=tuple(attempts))
 
 
-def outcomes(planned: Iterable[CaseKey], records: Iterable[Record]) -> dict[CaseKey, CaseOutcome]:
+def outcomes(planned: Iterable[CaseKey], attempts: Iterable[AttemptOutcome]) -> dict[CaseKey, CaseOutcome]:
     """The outcome of each case, in the order of the plan, without the cases with a broken schema."""
     plan = Counter(planned)
-    by_case: dict[CaseKey, list[Record]] = {key: [] for key in plan}
-    for record in records:
-        by_case.setdefault(record.key, []).append(record)
+    by_case: dict[CaseKey, list[AttemptOutcome]] = {key: [] for key in plan}
+    for attempt in attempts:
+        by_case.setdefault(attempt.key, []).append(attempt)
     return {
-        key: _outcome(attempts, planned=plan[key])
-        for key, attempts in by_case.items()
-        if not any(record.excluded for record in attempts)
+        key: _outcome(made, planned=plan[key])
+        for key, made in by_case.items()
+        if not any(attempt.excluded for attempt in made)
     }
 
 
-def _outcome(records: list[Record], *, planned: int) -> CaseOutcome:
-    ordered = sorted(records, key=lambda record: record.repeat)
-    ends = [record.verdict.failure_type.value if record.verdict.failure_type else PASSED for record in ordered]
+def _outcome(attempts: list[AttemptOutcome], *, planned: int) -> CaseOutcome:
+    ordered = sorted(attempts, key=lambda attempt: attempt.repeat)
+    ends = [PASSED if attempt.failure_type is None else attempt.failure_type.value for attempt in ordered]
     schema = (ordered[0].schema_digest or "").removeprefix("sha256:")[:_DIGEST] if ordered else ""
     return CaseOutcome(schema=schema, attempts=(*ends, *[MISSING] * (planned - len(ends))))
 

@@ -9,11 +9,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import PriceError
-from pytest_jsbench.core.generations import Completion, Declined, Usage
+from pytest_jsbench.core.generations import Usage
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
-    from pytest_jsbench.runs.records import AnsweredBy, Run, RunMetadata
+    from pytest_jsbench.runs.outcomes import Run
+    from pytest_jsbench.runs.records import AnsweredBy, RunMetadata
 
 #: gives the cost of a usage in US dollars; None where it is not known
 Price = Callable[[Usage], float | None]
@@ -32,24 +33,24 @@ class Costs:
 def costs(run: Run) -> Costs:
     """The costs of a run's answers; none where no provider with published prices was called."""
     ours = run.metadata.engine_asked
-    by_whom = ((record, record.answered_by or ours) for record in run.records)
-    paid = [(record, who) for record, who in by_whom if who.provider is not None]
+    by_whom = ((outcome, outcome.answered_by or ours) for outcome in run.outcomes)
+    paid = [(outcome, who) for outcome, who in by_whom if who.provider is not None]
     if not paid:
         return Costs()
     if importlib.util.find_spec("genai_prices") is None:
         return Costs(problem="needs the package genai-prices: pip install genai-prices")
     known: dict[tuple[CaseKey, int], float] = {}
     unpriced: dict[AnsweredBy, str] = {}
-    for record, who in paid:
-        if who in unpriced or not isinstance(record.generation, Completion | Declined):
+    for outcome, who in paid:
+        if who in unpriced or outcome.usage is None:
             continue
         try:
-            cost = _cost(record.generation.usage, who, run.metadata.started_at, batch=record.batch is not None)
+            cost = _cost(outcome.usage, who, run.metadata.started_at, batch=outcome.batch)
         except LookupError:
             unpriced[who] = f"no published price of {who.provider} {who.model}"
             continue
         if cost is not None:
-            known[record.attempt] = cost
+            known[outcome.attempt] = cost
     return Costs(attempts=known, problem="" if known else "; ".join(unpriced.values()))
 
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, FaultKind
+from pytest_jsbench.core.generations import FaultKind
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.metrics.comparison import CaseOutcome, outcomes
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, Metrics, Tokens
 from pytest_jsbench.metrics.prices import Costs
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, clustered, proportion
-from pytest_jsbench.runs.records import MissingReason, Record, Run
-from pytest_jsbench.schemas.keywords import used_keywords
+from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
+from pytest_jsbench.runs.records import MissingReason
 from pytest_jsbench.verdicts import FailureType, Note
 
 
@@ -50,27 +50,24 @@ class KeywordMetrics:
         }
 
 
-def by_keyword(records: Iterable[Record]) -> dict[str, KeywordMetrics]:
+def by_keyword(attempts: Iterable[AttemptOutcome]) -> dict[str, KeywordMetrics]:
     """The metrics of each keyword, most failures first, without the cases with a broken schema."""
-    used: dict[CaseKey, frozenset[str]] = {}
-    attempts: Counter[CaseKey] = Counter()
+    used: dict[CaseKey, tuple[str, ...]] = {}
+    asked: Counter[CaseKey] = Counter()
     passed: Counter[CaseKey] = Counter()
     failures: Counter[str] = Counter()
     wrong: Counter[CaseKey] = Counter()
     decisions: Counter[CaseKey] = Counter()
-    for record in records:
-        if record.excluded:
+    for attempt in attempts:
+        if attempt.excluded:
             continue
-        if record.key not in used:
-            kept = record.redacted
-            used[record.key] = used_keywords(record.schema) if kept is None else frozenset(kept.keywords)
-        attempts[record.key] += 1
-        passed[record.key] += record.verdict.passed
-        if isinstance(record.generation, Decided):
-            made = [decision for decision in record.generation.decisions if decision.accepted is not None]
-            wrong[record.key] += sum(decision.wrong for decision in made)
-            decisions[record.key] += len(made)
-        failures.update({violation.keyword for violation in record.verdict.violations})
+        used.setdefault(attempt.key, attempt.keywords)
+        asked[attempt.key] += 1
+        passed[attempt.key] += attempt.passed
+        if attempt.decisions is not None:
+            wrong[attempt.key] += attempt.decisions.wrong
+            decisions[attempt.key] += attempt.decisions.made
+        failures.update(attempt.broken)
     users: dict[str, list[CaseKey]] = {name: [] for name in failures}
     for key, names in used.items():
         for name in names:
@@ -79,7 +76,7 @@ def by_keyword(records: Iterable[Record]) -> dict[str, KeywordMetrics]:
         name: KeywordMetrics(
             failures=None if decisions else failures[name],
             wrong_decisions=proportion(sum(wrong[key] for key in keys), sum(decisions[key] for key in keys)),
-            pass_rate=clustered((passed[key], attempts[key]) for key in keys),
+            pass_rate=clustered((passed[key], asked[key]) for key in keys),
         )
         for name, keys in users.items()
     }
@@ -108,53 +105,58 @@ def summarize(run: Run) -> Summary:
     planned: dict[str, list[CaseKey]] = {}
     for key in run.planned:
         planned.setdefault(key.task, []).append(key)
-    by_task: dict[str, list[Record]] = {task: [] for task in planned}
-    for record in run.records:
-        by_task.setdefault(record.key.task, []).append(record)
+    by_task: dict[str, list[AttemptOutcome]] = {task: [] for task in planned}
+    for attempt in run.outcomes:
+        by_task.setdefault(attempt.key.task, []).append(attempt)
     costs = prices.costs(run)
     missing = Counter((entry.key.task, entry.reason) for entry in run.missing)
     reasons = {task: {reason: missing[task, reason] for reason in MissingReason} for task in by_task}
     return Summary(
         tasks={
-            task: metrics(records, planned=planned.get(task, ()), costs=costs, reasons=reasons[task])
-            for task, records in by_task.items()
+            task: metrics(attempts, planned=planned.get(task, ()), costs=costs, reasons=reasons[task])
+            for task, attempts in by_task.items()
         },
         total=metrics(
-            run.records, planned=run.planned, costs=costs, reasons=Counter(entry.reason for entry in run.missing)
+            run.outcomes, planned=run.planned, costs=costs, reasons=Counter(entry.reason for entry in run.missing)
         ),
-        keywords=by_keyword(run.records),
-        outcomes=outcomes(run.planned, run.records),
-        disputed=tuple(record.key for record in run.records if record.verdict.disputed),
+        keywords=by_keyword(run.outcomes),
+        outcomes=outcomes(run.planned, run.outcomes),
+        disputed=tuple(attempt.key for attempt in run.outcomes if attempt.disputed),
         cost_problem=costs.problem,
     )
 
 
 def metrics(
-    records: Sequence[Record], *, planned: Sequence[CaseKey], costs: Costs, reasons: Mapping[MissingReason, int]
+    attempts: Sequence[AttemptOutcome],
+    *,
+    planned: Sequence[CaseKey],
+    costs: Costs,
+    reasons: Mapping[MissingReason, int],
 ) -> Metrics:
-    """The metrics of these records; `planned` names the case of each attempt that was to be made."""
-    counted = [record for record in records if not record.excluded]
-    completions = [record for record in counted if isinstance(record.generation, Completion)]
-    answered = [record for record in counted if isinstance(record.generation, Completion | Decided)]
-    broken = [record for record in counted if isinstance(record.generation, Failed)]
-    plan, made = _plan(planned, records), _by_case(counted)
+    """The metrics of these attempts; `planned` names the case of each attempt that was to be made."""
+    counted = [attempt for attempt in attempts if not attempt.excluded]
+    completions = [attempt for attempt in counted if attempt.generation == "completion"]
+    answered = [attempt for attempt in counted if attempt.answered]
+    plan, made = _plan(planned, attempts), _by_case(counted)
     missing = plan.total() - len(counted)
-    replied, completed, failed = _by_case(answered), _by_case(completions), _by_case(broken)
-    valid = _by_case(record for record in completions if record.verdict.valid is True)
-    passed = _by_case(record for record in counted if record.verdict.passed)
+    replied, completed = _by_case(answered), _by_case(completions)
+    failed = _by_case(attempt for attempt in counted if attempt.failed)
+    valid = _by_case(attempt for attempt in completions if attempt.valid is True)
+    passed = _by_case(attempt for attempt in counted if attempt.passed)
     heard = made - failed
-    kinds = Counter(record.verdict.failure_type for record in counted)
-    faults = Counter(record.generation.kind for record in counted if isinstance(record.generation, Failed))
+    kinds = Counter(attempt.failure_type for attempt in counted)
+    faults = Counter(attempt.fault for attempt in counted)
+    decisions = [attempt.decisions for attempt in answered if attempt.decisions is not None]
     return Metrics(
         planned=plan.total(),
-        excluded=sum(record.excluded for record in records),
+        excluded=len(attempts) - len(counted),
         completions=len(answered),
-        declined=sum(isinstance(record.generation, Declined) for record in counted),
-        failed=len(broken),
+        declined=sum(attempt.generation == "declined" for attempt in counted),
+        failed=failed.total(),
         missing=missing,
         missing_reasons={reason: reasons.get(reason, 0) for reason in MissingReason},
         unjudged=kinds[FailureType.UNJUDGED],
-        disputed=sum(record.verdict.disputed for record in counted),
+        disputed=sum(attempt.disputed for attempt in counted),
         declared_coverage=clustered((replied[key], n) for key, n in plan.items()),
         declared_coverage_excluding_errors=clustered((replied[key], n) for key, n in heard.items()),
         empirical_coverage=clustered((valid[key], n) for key, n in completed.items()),
@@ -162,71 +164,57 @@ def metrics(
         pass_at_k=proportion(sum(passed[key] > 0 for key in plan), len(plan)),
         pass_hat_k=proportion(sum(passed[key] == n for key, n in plan.items()), len(plan)),
         failure_counts={kind: kinds[kind] for kind in COUNTED_FAILURES},
-        code_counts=dict(Counter(code for record in counted for code in record.codes).most_common()),
+        code_counts=dict(Counter(code for attempt in counted for code in attempt.codes).most_common()),
         note_counts=_notes(counted),
-        retries=sum(record.retries for record in counted),
+        retries=sum(attempt.retries for attempt in counted),
         fault_counts={kind: faults[kind] for kind in FaultKind},
-        over_constraint=_wrong(answered, valid=True),
-        under_constraint=_wrong(answered, valid=False),
+        over_constraint=proportion(sum(one.valid_rejected for one in decisions), sum(one.valid for one in decisions)),
+        under_constraint=proportion(
+            sum(one.invalid_accepted for one in decisions), sum(one.invalid for one in decisions)
+        ),
         ttft=_spread(completions, "ttft"),
         tpot=Distribution.of(
             value
-            for generation in _generations(completions)
-            if generation.timing is not None
-            and (value := generation.timing.tpot_ms(generation.usage.output_tokens)) is not None
+            for attempt in completions
+            if attempt.timing is not None
+            and attempt.usage is not None
+            and (value := attempt.timing.tpot_ms(attempt.usage.output_tokens)) is not None
         ),
         tgt=_spread(completions, "tgt"),
         gct=_spread(completions, "gct"),
         grammar_compilation=_spread(answered, "grammar_compilation"),
-        queue=Distribution.of(record.queue_s for record in counted if record.queue_s is not None),
+        queue=Distribution.of(attempt.queue_s for attempt in counted if attempt.queue_s is not None),
         tokens=_tokens(counted),
         cost=_cost(counted, costs),
-        priced=sum((record.key, record.repeat) in costs.attempts for record in counted),
+        priced=sum(attempt.attempt in costs.attempts for attempt in counted),
     )
 
 
-def _notes(records: Iterable[Record]) -> dict[Note, int]:
-    found = Counter(note for record in records for note in record.verdict.notes)
+def _notes(attempts: Iterable[AttemptOutcome]) -> dict[Note, int]:
+    found = Counter(note for attempt in attempts for note in attempt.notes)
     return {note: found[note] for note in Note}
 
 
-def _by_case(records: Iterable[Record]) -> Counter[CaseKey]:
-    return Counter(record.key for record in records)
+def _by_case(attempts: Iterable[AttemptOutcome]) -> Counter[CaseKey]:
+    return Counter(attempt.key for attempt in attempts)
 
 
-def _plan(planned: Sequence[CaseKey], records: Iterable[Record]) -> Counter[CaseKey]:
+def _plan(planned: Sequence[CaseKey], attempts: Iterable[AttemptOutcome]) -> Counter[CaseKey]:
     """The number of attempts planned for each case, at least those it had; none for a case with a broken schema."""
-    plan = Counter(planned) | _by_case(records)
-    for record in records:
-        if record.excluded:
-            plan.pop(record.key, None)
+    plan = Counter(planned) | _by_case(attempts)
+    for attempt in attempts:
+        if attempt.excluded:
+            plan.pop(attempt.key, None)
     return plan
 
 
-def _generations(records: Iterable[Record]) -> list[Completion]:
-    return [record.generation for record in records if isinstance(record.generation, Completion)]
-
-
-def _wrong(records: Iterable[Record], *, valid: bool) -> Proportion:
-    """The wrong decisions about answers with this label / all decisions about them."""
-    decisions = [
-        decision
-        for record in records
-        if isinstance(record.generation, Decided)
-        for decision in record.generation.decisions
-        if decision.valid is valid and decision.accepted is not None
-    ]
-    return proportion(sum(decision.wrong for decision in decisions), len(decisions))
-
-
-def _spread(records: Iterable[Record], name: str) -> Distribution:
-    timings = (record.generation.timing for record in records if isinstance(record.generation, Completion | Decided))
-    values = (getattr(timing, name) for timing in timings if timing is not None)
+def _spread(attempts: Iterable[AttemptOutcome], name: str) -> Distribution:
+    values = (getattr(attempt.timing, name) for attempt in attempts if attempt.timing is not None)
     return Distribution.of(value for value in values if value is not None)
 
 
-def _tokens(records: Iterable[Record]) -> Tokens:
-    usages = [record.generation.usage for record in records if isinstance(record.generation, Completion | Declined)]
+def _tokens(attempts: Iterable[AttemptOutcome]) -> Tokens:
+    usages = [attempt.usage for attempt in attempts if attempt.usage is not None]
 
     def total(name: str) -> int | None:
         known = [value for usage in usages if (value := getattr(usage, name)) is not None]
@@ -240,7 +228,6 @@ def _tokens(records: Iterable[Record]) -> Tokens:
     )
 
 
-def _cost(records: Iterable[Record], costs: Costs) -> float | None:
-    attempts = ((record.key, record.repeat) for record in records)
-    known = [costs.attempts[attempt] for attempt in attempts if attempt in costs.attempts]
+def _cost(attempts: Iterable[AttemptOutcome], costs: Costs) -> float | None:
+    known = [costs.attempts[attempt.attempt] for attempt in attempts if attempt.attempt in costs.attempts]
     return sum(known) if known else None

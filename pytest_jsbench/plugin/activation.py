@@ -91,12 +91,15 @@ def _register_controller(
     """Register what the only process, or xdist's controller, has: the run's state, its files, the terminal."""
     from pytest_jsbench.plugin.controller.controller import Controller
     from pytest_jsbench.plugin.controller.progress import Progress
+    from pytest_jsbench.plugin.controller.run_state import RunState
     from pytest_jsbench.plugin.controller.terminal import Terminal
 
-    controller = Controller(config, context, worker, resumption)
+    state = RunState(context.plan.keys)
+    progress = Progress(config, context, state)
+    controller = Controller(config, context, worker, resumption, state=state, progress=progress)
     config.pluginmanager.register(controller, "jsbench-controller")
     config.pluginmanager.register(Terminal(config, context, controller), "jsbench-terminal")
-    config.pluginmanager.register(Progress(config, context, controller), "jsbench-progress")
+    config.pluginmanager.register(progress, "jsbench-progress")
     if context.settings.batch is not None:
         from pytest_jsbench.plugin.controller.batch import Batch
 

@@ -8,7 +8,8 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
-    from pytest_jsbench.runs.records import Record, Run
+    from pytest_jsbench.runs.outcomes import Run
+    from pytest_jsbench.runs.records import Record
 
 
 @pytest.hookspec(firstresult=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from pytest_jsbench.metrics.metrics import RATES
 from pytest_jsbench.metrics.statistics import proportion
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.records import Run
+from pytest_jsbench.runs.outcomes import Run
 from pytest_jsbench.runs.run_verdict import RunVerdict
 
 #: the version of `run.json`; raised when a field is added
@@ -63,11 +64,13 @@ def run_to_dict(
 
 def write_run(path: Path, data: Mapping[str, Any]) -> None:
     """Write it in one step; JournalError where that fails."""
-    write_atomically(path, json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
+    encoder = json.JSONEncoder(indent=2, ensure_ascii=True, allow_nan=False)
+    # in parts, for there is one for each case
+    write_atomically(path, itertools.chain(encoder.iterencode(data), "\n"))
 
 
 def _dataset_digest(run: Run) -> str:
-    return digest(sorted([str(record.key), record.schema_digest] for record in run.records))
+    return digest(sorted([str(outcome.key), outcome.schema_digest] for outcome in run.outcomes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,8 +227,8 @@ def run_of(path: Path, content: journal.JournalContent) -> Run:
         raise RecordError(message, where=path)
     planned = content.metadata.planned()
     if planned is None:  # a run of an old version has no plan: its records stand for it
-        planned = tuple(record.key for record in content.records)
-    return Run(metadata=content.metadata, planned=planned, records=content.records)
+        planned = tuple(outcome.key for outcome in content.outcomes)
+    return Run(metadata=content.metadata, planned=planned, outcomes=content.outcomes)
 
 
 def _verdict(path: Path, run_id: str) -> RunVerdict | None:

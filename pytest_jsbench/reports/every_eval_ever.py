@@ -22,11 +22,13 @@ from pytest_jsbench.core.generations import Completion, Decided, Declined, Faile
 from pytest_jsbench.metrics.metrics import RATES, Metrics
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.runs.identity import settings
+from pytest_jsbench.runs.outcomes import Records
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Usage
     from pytest_jsbench.metrics.statistics import Proportion
-    from pytest_jsbench.runs.records import Record, Run
+    from pytest_jsbench.runs.outcomes import Run
+    from pytest_jsbench.runs.records import Record
 
 VERSIONS = ("0.3.0", "0.2.0")
 Version = Literal["0.3.0", "0.2.0"]
@@ -86,7 +88,7 @@ def write(
 ) -> Path:
     """Write both files below `folder`, and return the aggregate's path; JSBenchError where that fails."""
     identity = identify(run, developer=developer)
-    if not any(map(was_made, run.records)):
+    if not any(outcome.made for outcome in run.outcomes):
         raise ExportError("no attempt was made, so there is nothing to export as every_eval_ever")
     aggregate = folder / f"{identity.path}.json"
     try:
@@ -122,15 +124,14 @@ class _Samples:
 
 
 def _rows(run: Run, identity: Identity, version: Version) -> Iterator[dict[str, Any]]:
-    for record in run.records:
-        if was_made(record):
-            yield row(
-                record,
-                evaluation_id=identity.evaluation_id,
-                model_id=identity.model_id,
-                result_id=_result_id(identity, record.key.task, "pass_rate"),
-                version=version,
-            )
+    for record in Records([outcome for outcome in run.outcomes if outcome.made]):
+        yield row(
+            record,
+            evaluation_id=identity.evaluation_id,
+            model_id=identity.model_id,
+            result_id=_result_id(identity, record.key.task, "pass_rate"),
+            version=version,
+        )
 
 
 def _result_id(identity: Identity, task: str | None, metric: str) -> str:
@@ -279,11 +280,6 @@ def _generation(run: Run) -> dict[str, Any]:
     }
     arguments = {name: params[name] for name in ("temperature", "max_tokens") if params.get(name) is not None}
     return {"generation_args": arguments, "additional_details": details}
-
-
-def was_made(record: Record) -> bool:
-    """Whether the attempt was made: a model was called, or a grammar decided on labelled answers."""
-    return record.prompt is not None or isinstance(record.generation, Decided | Declined)
 
 
 def row(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.metrics.gates import GateResult
     from pytest_jsbench.metrics.summary import Summary
-    from pytest_jsbench.runs.records import Run
+    from pytest_jsbench.runs.outcomes import Run
 
 _FAILURE_TYPE = "jsbench.failure_type"
 #: characters of one property

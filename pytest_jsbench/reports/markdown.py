@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, facts
-from pytest_jsbench.runs.records import Record, Run
+from pytest_jsbench.runs.outcomes import Records
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.metrics import Metrics
     from pytest_jsbench.metrics.statistics import Proportion
     from pytest_jsbench.metrics.summary import Summary
+    from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
+    from pytest_jsbench.runs.records import Record
     from pytest_jsbench.runs.run_verdict import RunVerdict
 
 _MOST_FAILURES = 50
@@ -37,7 +39,7 @@ def summary_markdown(
     lines += [f"- gate {'met' if gate.met else '**NOT MET**'}: {_code(gate.message)}" for gate in gates]
     if summary.keywords:
         lines += ["", *_keywords(summary)]
-    failing = [record for record in run.records if not record.verdict.passed and not record.excluded]
+    failing = [outcome for outcome in run.outcomes if outcome.failing]
     if failing:
         lines += ["", *_failures(failing)]
     return "\n".join(lines) + "\n"
@@ -102,12 +104,12 @@ def _facts(run: Run, summary: Summary, comparison: Comparison | None) -> Iterato
                 yield f"{word}: {', '.join(_code(str(key)) for key in keys[:_MOST_ANNOTATIONS])}{more}"
 
 
-def _failures(failing: Sequence[Record]) -> Iterator[str]:
+def _failures(failing: Sequence[AttemptOutcome]) -> Iterator[str]:
     yield f"<details><summary>{_attempts(len(failing))} that did not pass</summary>"
     yield ""
     yield "| Case | Failure | |"
     yield "|---|---|---|"
-    for record in failing[:_MOST_FAILURES]:
+    for record in Records(failing[:_MOST_FAILURES]):
         yield f"| {_cell(_name(record))} | {record.verdict.failure_type} | {_cell(record.verdict.message)} |"
     if len(failing) > _MOST_FAILURES:
         yield f"| … and {len(failing) - _MOST_FAILURES} more | | |"
@@ -144,11 +146,11 @@ def workflow_commands(run: Run, *, folder: str = "") -> list[str]:
     passed = run.verdict is None or run.verdict.passed
     said = [] if run.verdict is None else [_said(run.verdict)]
     level, room = ("warning", _MOST_ANNOTATIONS) if passed else ("error", _MOST_ANNOTATIONS - len(said))
-    failing = [record for record in run.records if not record.verdict.passed and not record.excluded]
+    failing = [outcome for outcome in run.outcomes if outcome.failing]
     return said + [
         f"::{level} {_place(record, folder)}title={_property(f'jsbench {_name(record)}')}::"
         f"{_data(f'{record.verdict.failure_type}: {printable(record.verdict.message)}')}"
-        for record in failing[:room]
+        for record in Records(failing[:room])
     ]
 
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
-from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.text import distinct, printable
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, Metrics
 from pytest_jsbench.metrics.statistics import Proportion
 from pytest_jsbench.metrics.summary import Summary
-from pytest_jsbench.runs.records import MissingReason, Run
+from pytest_jsbench.runs.outcomes import Run
+from pytest_jsbench.runs.records import MissingReason
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
@@ -125,11 +125,7 @@ def detail(name: str, text: str) -> list[str]:
 
 def _asked_otherwise(run: Run) -> Iterator[tuple[str, str]]:
     """The settings of recorded answers that differ from this run's, one line for each difference."""
-    changes = Counter(
-        sent.asked_otherwise
-        for record in run.records
-        if (sent := getattr(record.generation, "sent", None)) is not None and sent.asked_otherwise
-    )
+    changes = Counter(attempt.asked_otherwise for attempt in run.outcomes if attempt.asked_otherwise)
     for change, count in changes.most_common():
         answers = "1 answer was" if count == 1 else f"{count:,} answers were"
         said = f"{answers} recorded with other settings ({printable(change, 500)}); record again with --jsbench-record"
@@ -296,7 +292,7 @@ def _missing(total: Metrics) -> list[str]:
 
 
 def _errors(run: Run, total: Metrics) -> str:
-    kinds = Counter(record.generation.kind.value for record in run.records if isinstance(record.generation, Failed))
+    kinds = Counter(attempt.fault.value for attempt in run.outcomes if attempt.fault is not None)
     parts = [f"{kind} {count}" for kind, count in kinds.most_common()]
     if total.missing:
         parts += _missing(total)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import os
 import threading
@@ -15,9 +14,9 @@ from typing import Any
 
 from pytest_jsbench.core.errors import JournalError, RecordError
 from pytest_jsbench.core.files import FileReader, Line, Unreadable, check_size, parse_json, private, write_atomically
-from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.formats import HEADER, RECORD
-from pytest_jsbench.runs.records import RECORDS_VERSION, Record, RunMetadata
+from pytest_jsbench.runs.outcomes import AttemptOutcome, Place, Records, line_at, open_lines
+from pytest_jsbench.runs.records import LONGEST_LINE, RECORDS_VERSION, Record, RunMetadata
 
 #: the file of a run's folder that holds what was taken over from an earlier run
 RESUMED = "records.resumed.jsonl"
@@ -25,9 +24,7 @@ RESUMED = "records.resumed.jsonl"
 LATE = "records.late.jsonl"
 #: the file of a run's folder that names the batches it handed in
 BATCHES = "batch.json"
-#: bytes of a line: a record holds the schema, the prompt and the answer, and that may not be lost by being long
-LONGEST_LINE = 100_000_000
-#: bytes of a records file, which is read whole
+#: bytes of a records file
 LARGEST = 4_000_000_000
 
 
@@ -46,8 +43,8 @@ class Journal:
         self._lock = threading.Lock()
         self._file: FileIO | None = None
 
-    def append(self, record: Record) -> None:
-        """Write the record; JournalError when the disk will not take it, and then nothing of it is in the file."""
+    def append(self, record: Record) -> Place:
+        """Write the record, and say where; JournalError when the disk will not, and then nothing of it is there."""
         line = _line(record.to_dict())
         try:
             with self._lock:
@@ -56,6 +53,7 @@ class Journal:
                 size = self._file.seek(0, os.SEEK_END)
                 text = line if size else _line(_header(self._metadata)) + line
                 _write_whole(self._file, text.encode("ascii"), size)
+                return Place(path=self.path, start=size + len(text) - len(line))
         except (OSError, ValueError) as error:
             message = f"cannot write {self.path}: {error}; the record of {record.key} is not on disk"
             raise JournalError(message, found=record.key, where=self.path) from error
@@ -94,15 +92,20 @@ class JournalContent:
     """What a records file holds."""
 
     metadata: RunMetadata | None
-    records: tuple[Record, ...]
+    outcomes: tuple[AttemptOutcome, ...]
     #: one line for each line that could not be read
     warnings: tuple[str, ...]
+
+    @property
+    def records(self) -> Records:
+        """The records, read again from the file."""
+        return Records(self.outcomes)
 
 
 def read(path: Path) -> JournalContent:
     """Read a records file; a torn last line is skipped with a warning, any other broken line is a RecordError."""
     metadata: RunMetadata | None = None
-    records: list[Record] = []
+    outcomes: list[AttemptOutcome] = []
     torn: tuple[str, RecordError] | None = None
     for line in _lines(path):
         if line.data is not None and not line.data.strip():
@@ -115,15 +118,15 @@ def read(path: Path) -> JournalContent:
             torn = f"{path}:{line.number}: {error}", error
             continue
         if isinstance(found, Record):
-            records.append(found)
+            outcomes.append(AttemptOutcome.of(found, Place(path=path, start=line.start)))
         else:
             metadata = found
     warnings = () if torn is None else (f"{torn[0]}; the line was torn and is skipped",)
-    return JournalContent(metadata=metadata, records=tuple(records), warnings=warnings)
+    return JournalContent(metadata=metadata, outcomes=tuple(outcomes), warnings=warnings)
 
 
 def _lines(path: Path) -> Iterator[Line]:
-    """The lines of a file that is not too large for its records to be held at once."""
+    """The lines of a file that is not too large to be gone through."""
     with contextlib.suppress(OSError):  # the reader says it
         if (size := path.stat().st_size) > LARGEST:
             message = f"{path}: cannot be read: {size:,} bytes; expected at most {LARGEST:,}"
@@ -156,17 +159,17 @@ def read_run(path: Path) -> JournalContent:
     call never hides an answer.
     """
     metadata: RunMetadata | None = None
-    records: dict[tuple[object, ...], Record] = {}
+    outcomes: dict[tuple[object, ...], AttemptOutcome] = {}
     warnings: list[str] = []
     for file in find_files(path):
         content = read(file)
         metadata = content.metadata or metadata
         warnings += content.warnings
-        for record in content.records:
-            known = records.get(identity := record.identity)
-            if known is None or not isinstance(record.generation, Failed) or isinstance(known.generation, Failed):
-                records[identity] = record
-    return JournalContent(metadata=metadata, records=tuple(records.values()), warnings=tuple(warnings))
+        for outcome in content.outcomes:
+            known = outcomes.get(identity := outcome.identity)
+            if known is None or known.failed or not outcome.failed:
+                outcomes[identity] = outcome
+    return JournalContent(metadata=metadata, outcomes=tuple(outcomes.values()), warnings=tuple(warnings))
 
 
 def find_files(path: Path) -> list[Path]:
@@ -221,10 +224,26 @@ def read_metadata(path: Path) -> RunMetadata:
     raise RecordError(message, found=problem, where=path)
 
 
-def write(path: Path, metadata: RunMetadata, records: Iterable[Record]) -> None:
-    """Write a whole records file at once: the old one stands until the new one is complete."""
-    lines = (_line(record.to_dict()) for record in records)
-    write_atomically(path, itertools.chain([_line(_header(metadata))], lines))
+def write(path: Path, metadata: RunMetadata, sources: Iterable[Place | Record]) -> Iterator[Place]:
+    """
+    Write a whole records file at once: the old one stands until the new one is complete.
+
+    What is on disk is copied, line by line. It gives the place of each record in the new file, once that is there.
+    """
+    starts: list[int] = []
+    write_atomically(path, _all_lines(_line(_header(metadata)), sources, starts))
+    return (Place(path=path, start=start) for start in starts)
+
+
+def _all_lines(header: str, sources: Iterable[Place | Record], starts: list[int]) -> Iterator[str]:
+    yield header
+    written = len(header)
+    with open_lines() as lines:
+        for source in sources:
+            text = _line(source.to_dict()) if isinstance(source, Record) else line_at(source, lines)
+            starts.append(written)
+            written += len(text) if text.isascii() else len(text.encode())
+            yield text
 
 
 def _header(metadata: RunMetadata) -> dict[str, Any]:

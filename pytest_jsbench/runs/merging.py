@@ -12,10 +12,10 @@ from uuid import NAMESPACE_OID, uuid5
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import MergeError
-from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.identity import difference
-from pytest_jsbench.runs.records import Attempt, Record, Run, RunMetadata
+from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
+from pytest_jsbench.runs.records import Attempt, RunMetadata
 
 #: what else the parts of one run have in common, besides what they ask of whom
 _ALIKE: dict[str, Callable[[RunMetadata], object]] = {
@@ -49,7 +49,7 @@ class Merged:
 class _Part:
     path: Path
     metadata: RunMetadata
-    records: tuple[Record, ...]
+    outcomes: tuple[AttemptOutcome, ...]
     warnings: tuple[str, ...]
 
 
@@ -57,23 +57,23 @@ def merge(paths: Sequence[Path]) -> Merged:
     """The runs as one; MergeError where they are not parts of the same one."""
     parts = [_read(path) for path in paths]
     _refuse_strangers(parts)
-    records: dict[Attempt, Record] = {}
+    made: dict[Attempt, AttemptOutcome] = {}
     twice = 0
-    for record in itertools.chain.from_iterable(part.records for part in parts):
-        twice += record.attempt in records
-        records[record.attempt] = _choose(records.get(record.attempt), record)
+    for outcome in itertools.chain.from_iterable(part.outcomes for part in parts):
+        twice += outcome.attempt in made
+        made[outcome.attempt] = _choose(made.get(outcome.attempt), outcome)
     metadata = parts[0].metadata
     absent = _absent_shards(parts)
     notes = [warning for part in parts for warning in part.warnings]
-    notes.append(f"merged {len(parts)} runs: {len(records)} attempts, of which {twice} were in more than one")
+    notes.append(f"merged {len(parts)} runs: {len(made)} attempts, of which {twice} were in more than one")
     notes += [f"shard {shard} is not among them: the figures are incomplete" for shard in absent]
     whole_dataset = {**metadata.dataset, "shard": None}
-    attempts = _attempts(parts, records)
+    attempts = _attempts(parts, made)
     every = tuple(key for key, _ in attempts)
     run = Run(
         metadata=replace(metadata, uuid=_uuid(parts), dataset=whole_dataset, resumed_from=None).with_plan(every),
         planned=every,
-        records=tuple(records[attempt] for attempt in attempts if attempt in records),
+        outcomes=tuple(made[attempt] for attempt in attempts if attempt in made),
     )
     return Merged(run=run, notes=tuple(notes), absent=tuple(absent))
 
@@ -89,7 +89,7 @@ def _read(path: Path) -> _Part:
     if content.metadata is None:
         message = f"{path} has no header line; expected the records.jsonl of a run, or the folder it is in"
         raise MergeError(message)
-    return _Part(path=path, metadata=content.metadata, records=content.records, warnings=content.warnings)
+    return _Part(path=path, metadata=content.metadata, outcomes=content.outcomes, warnings=content.warnings)
 
 
 def _refuse_strangers(parts: Sequence[_Part]) -> None:
@@ -107,20 +107,21 @@ def _otherwise(theirs: RunMetadata, ours: RunMetadata) -> str:
     return ""
 
 
-def _choose(one: Record | None, other: Record) -> Record:
+def _choose(one: AttemptOutcome | None, other: AttemptOutcome) -> AttemptOutcome:
     """The record to keep of two of one attempt: an answer rather than a broken call, else the first."""
     if one is None:
         return other
     # redacted prompts have a salt of their own in each run
-    if one.schema_digest != other.schema_digest or (one.redacted is None and one.prompt != other.prompt):
+    asked = not one.redacted and one.prompt_digest != other.prompt_digest
+    if one.schema_digest != other.schema_digest or asked:
         message = f"{other.key} was asked in two ways: the runs are not of one dataset"
         raise MergeError(message)
-    return other if isinstance(one.generation, Failed) else one
+    return other if one.failed else one
 
 
-def _attempts(parts: Sequence[_Part], records: Mapping[Attempt, Record]) -> tuple[Attempt, ...]:
+def _attempts(parts: Sequence[_Part], made: Mapping[Attempt, AttemptOutcome]) -> tuple[Attempt, ...]:
     """All that was to be attempted; a project's own tests are in each shard whole, and say themselves how often."""
-    own = {attempt for attempt, record in records.items() if record.asked_by is not None}
+    own = {attempt for attempt, outcome in made.items() if outcome.asked_by is not None}
     asked = {key for key, _ in own}
     for part in parts:
         often = Counter(key for key in part.metadata.planned() or () if key in asked)
@@ -143,7 +144,7 @@ def _plan(parts: Iterable[_Part]) -> tuple[CaseKey, ...]:
 def _keys(part: _Part) -> list[CaseKey]:
     planned = part.metadata.planned()
     # one that was written before plans were: what was recorded is what is known
-    return list(dict.fromkeys(tuple(record.key for record in part.records) if planned is None else planned))
+    return list(dict.fromkeys(tuple(outcome.key for outcome in part.outcomes) if planned is None else planned))
 
 
 def _shard(metadata: RunMetadata) -> tuple[int, int]:

@@ -15,7 +15,6 @@ from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.generations import Generation, GenerationParams, generation_from_dict, generation_to_dict
 from pytest_jsbench.core.json_values import digest, expect, known
 from pytest_jsbench.core.prompts import Prompt, PromptLength
-from pytest_jsbench.runs.run_verdict import RunVerdict
 from pytest_jsbench.verdicts import FailureType, Verdict
 from pytest_jsbench.verdicts.verdict_json import verdict_from_dict, verdict_to_dict
 
@@ -50,6 +49,8 @@ class Missing:
 
 #: the version of a line of `records.jsonl`; raised when a field is added
 RECORDS_VERSION = "1.3"
+#: bytes of a line: a record holds the schema, the prompt and the answer, and that may not be lost by being long
+LONGEST_LINE = 100_000_000
 
 #: what a run's header holds as such
 _TEXTS = ("run_id", "started_at", "engine", "model", "response_format")
@@ -313,19 +314,3 @@ class RunMetadata:
         except (TypeError, ValueError) as error:
             message = f"not the header of a run of pytest-jsbench: {error}"
             raise RecordError(message) from error
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """The records of one session, and what was planned."""
-
-    metadata: RunMetadata
-    #: the case of each attempt that was to be made, in order: a case that is asked three times stands there thrice
-    planned: tuple[CaseKey, ...]
-    records: tuple[Record, ...]
-    #: planned attempts without a record, as far as it is known why
-    missing: tuple[Missing, ...] = ()
-    #: how many of the records were taken over from an earlier run
-    resumed: int = 0
-    #: what was decided of it; None where nobody has yet
-    verdict: RunVerdict | None = None

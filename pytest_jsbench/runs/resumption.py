@@ -11,13 +11,13 @@ from typing import Any
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import ResumeError
 from pytest_jsbench.core.files import IndexedLines
-from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.prompts import PromptTemplate, prompt_of
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.identity import difference
+from pytest_jsbench.runs.outcomes import AttemptOutcome, Place, Records
 from pytest_jsbench.runs.records import Attempt, Record, RunMetadata
-from pytest_jsbench.runs.redaction import Redaction, asked_the_same
+from pytest_jsbench.runs.redaction import asked_the_same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +29,10 @@ class Resumption:
     folder: Path
     #: the earlier run; None where it was killed before it had anything to write
     metadata: RunMetadata | None
-    records: tuple[Record, ...]
+    #: its answers to this run's questions, as they stand in the earlier run
+    answers: tuple[AttemptOutcome, ...]
     #: answers to a project's own tests, each taken over if its test asks the same
-    project_records: tuple[Record, ...] = ()
+    project_answers: tuple[AttemptOutcome, ...] = ()
     #: records that are of no attempt of this run: another schema, another prompt, or no case of it
     left_out: int
     #: calls that broke, and are made again
@@ -43,6 +44,7 @@ class Recorded:
     """The attempts in a records file of ours, by case and repeat; in none where there is no file."""
 
     def __init__(self, path: Path | None = None) -> None:
+        self._path = path
         self._lines = None if path is None else IndexedLines(path, _attempt)
         self._of_task: dict[tuple[str, int], list[CaseKey]] = {}
         for key, repeat in self._lines or ():
@@ -56,6 +58,11 @@ class Recorded:
 
     def __contains__(self, attempt: Attempt) -> bool:
         return self._lines is not None and attempt in self._lines
+
+    def place(self, attempt: Attempt) -> Place | None:
+        """Where the record of an attempt is; None where there is none."""
+        start = None if self._lines is None else self._lines.place(attempt)
+        return None if self._path is None or start is None else Place(path=self._path, start=start)
 
     def get(self, attempt: Attempt) -> Record | None:
         """The record of an attempt; None where there is none."""
@@ -79,7 +86,6 @@ def resume(
     *,
     load: Callable[[CaseKey], Case | BrokenCase],
     template: PromptTemplate,
-    redaction: Redaction | None = None,
 ) -> Resumption:
     """
     What a run of this metadata and plan can take over from the run at `path`.
@@ -95,7 +101,7 @@ def resume(
         message = f"{path}: its run asked {other}; nothing of it can be taken over"
         raise ResumeError(message, found=other, where=path)
     redacted = content.metadata is not None and _redacted(path, content.metadata, metadata)
-    answered = [record for record in content.records if not (record.excluded or isinstance(record.generation, Failed))]
+    answered = [outcome for outcome in content.outcomes if not (outcome.excluded or outcome.failed)]
     expected = _Expected(
         planned=frozenset(planned),
         repeats=metadata.repeats,
@@ -103,9 +109,12 @@ def resume(
         template=template,
         seed=metadata.params.get("seed"),
     )
-    asked_by_tests = tuple(record for record in answered if record.asked_by is not None)
-    records = tuple(record for record in answered if record.asked_by is None and expected.asks(record))
-    left_out, warnings = len(answered) - len(asked_by_tests) - len(records), content.warnings
+    asked_by_tests = tuple(outcome for outcome in answered if outcome.asked_by is not None)
+    of_cases = [outcome for outcome in answered if outcome.asked_by is None]
+    answers = tuple(
+        outcome for outcome, record in zip(of_cases, Records(of_cases), strict=True) if expected.asks(record)
+    )
+    left_out, warnings = len(of_cases) - len(answers), content.warnings
     if asked_by_tests and redacted:  # such a test needs the answer itself
         warnings = (*warnings, f"{len(asked_by_tests)} answers to own tests are redacted: their tests ask again")
         asked_by_tests = ()
@@ -113,10 +122,10 @@ def resume(
         source=path,
         folder=journal.find_files(path)[0].parent,
         metadata=content.metadata,
-        records=records if redaction is None else tuple(map(redaction.record, records)),
-        project_records=asked_by_tests,
+        answers=answers,
+        project_answers=asked_by_tests,
         left_out=left_out,
-        broken=sum(isinstance(record.generation, Failed) for record in content.records),
+        broken=sum(outcome.failed for outcome in content.outcomes),
         warnings=warnings,
     )
 

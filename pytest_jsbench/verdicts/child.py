@@ -88,8 +88,7 @@ class Clerk:
         sent = False
         try:
             for reply in self._work(request):
-                # a Decimal leaves as the double that everyone else reads
-                yield encode(reply, float)
+                yield encode(reply)
                 sent = True
         except GeneratorExit:
             raise  # the parent is gone

@@ -29,12 +29,6 @@ MOST_EXTRA_FIELDS = 100
 _MOST_SHOWN = 5
 _LONGEST_PATH = 120
 _COMPILED_SCHEMAS = 256
-#: characters of an answer of which all violations are asked for: jsonschema-rs makes each before it gives the first,
-#: of more than a kilobyte, and an answer can have one for every second character
-_LONGEST_LISTED = 150_000
-#: characters of an answer of which one violation, or a second opinion, is asked for: a violation holds a copy of what
-#: is wrong, a hundred times the size of its text, and jsonschema needs seconds
-_LONGEST_DETAILED = 1_000_000
 
 
 class Compiled:
@@ -56,7 +50,7 @@ class Compiled:
         """The other validator."""
         from pytest_jsbench.verdicts.second_opinion import SecondOpinionSeeker
 
-        return SecondOpinionSeeker(self._read, formats=self._read.asserts_formats(self._policy))
+        return SecondOpinionSeeker(self._read, formats=self._policy.formats == "assert")
 
 
 class InProcessJudge:
@@ -76,7 +70,7 @@ class InProcessJudge:
         return Compiled(read, validator, self._policy)
 
     def _validator(self, read: ReadSchema) -> Validator | SchemaProblem:
-        formats = read.asserts_formats(self._policy)
+        formats = self._policy.formats == "assert"
         if self._policy.validator == "jsonschema":
             from pytest_jsbench.verdicts.second_opinion import compile_with_jsonschema
 
@@ -99,12 +93,12 @@ class InProcessJudge:
             yield _not_json(read, truncated, compiled.dialect)
             return
         try:
-            for verdict in _with_violations(self._decide(compiled, read), compiled.validator, len(text)):
+            for verdict in _with_violations(self._decide(compiled, read), compiled.validator):
                 yield verdict
         except BacktrackingLimitError as limit:
             yield unjudged("backtracking", str(limit), dialect=compiled.dialect)
             return
-        if self._policy.validator == "both" and len(text) <= _LONGEST_DETAILED:
+        if self._policy.validator == "both":
             opinion = compiled.second.opinion(read.instance, valid=verdict.valid is True)
             yield replace(verdict, second_opinion=opinion)
 
@@ -182,15 +176,13 @@ def _shown(path: Path, meant: str | None) -> str:
     return shown if str(path[-1]).strip() else f"{shown} (white space)"
 
 
-def _with_violations(verdict: Verdict, validator: Validator, length: int) -> Iterator[Verdict]:
+def _with_violations(verdict: Verdict, validator: Validator) -> Iterator[Verdict]:
     """The verdict, then with one violation, then with more, since listing them all can go out of bounds."""
     yield verdict
-    if verdict.valid or length > _LONGEST_DETAILED:
+    if verdict.valid:
         return
     first = validator.first_violation(verdict.instance)
     yield _describe(verdict, (first,))
-    if length > _LONGEST_LISTED:
-        return
     yield _describe(verdict, validator.violations(verdict.instance))
 
 

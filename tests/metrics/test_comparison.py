@@ -18,9 +18,9 @@ def ended(*attempts: str, schema: str = "aa") -> CaseOutcome:
 
 
 def test_a_case_ends_as_its_attempts_did_and_what_never_came_is_missing() -> None:
-    one = record("a", verdict=examples.VIOLATED)
+    made = examples.run(record("a", verdict=examples.VIOLATED), record("x", verdict=examples.EXCLUDED)).outcomes
 
-    found = outcomes([key("a"), key("a"), key("b"), key("x")], [one, record("x", verdict=examples.EXCLUDED)])
+    found = outcomes([key("a"), key("a"), key("b"), key("x")], made)
 
     assert {str(name): outcome.attempts for name, outcome in found.items()} == {
         "simple::a": ("schema_violation", "missing"),

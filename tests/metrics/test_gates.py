@@ -26,7 +26,8 @@ from pytest_jsbench.reports.evaluations import run_to_dict
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.junit import suite_properties
 from pytest_jsbench.reports.markdown import summary_markdown, workflow_commands
-from pytest_jsbench.runs.records import Record, Run
+from pytest_jsbench.runs.outcomes import Run
+from pytest_jsbench.runs.records import Record
 from pytest_jsbench.runs.run_verdict import RunStatus, RunVerdict
 from tests import examples
 from tests.examples import record
@@ -328,7 +329,7 @@ def test_every_output_says_the_same_verdict(tmp_path: Path, found: tuple[Run, li
     SCHEMA.validate(data)
     assert RunVerdict.from_run_json(json.loads(json.dumps(data))) == verdict
     reasons = list(verdict.because)
-    assert _of_page(report.render(run, summary, gates)) == (verdict.status.upper(), reasons)
+    assert _of_page("".join(report.render(run, summary, gates))) == (verdict.status.upper(), reasons)
     assert _of_markdown(summary_markdown(run, summary, gates)) == (verdict.status.upper(), reasons)
     properties = suite_properties(run, summary, tuple(gates))
     said = [value for name, value in properties.items() if name.startswith("jsbench.because.")]

@@ -7,6 +7,7 @@ import pytest
 from pytest_jsbench.core.cases import CaseKey, Schema
 from pytest_jsbench.core.generations import FaultKind
 from pytest_jsbench.metrics.summary import by_keyword, summarize
+from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Missing, MissingReason
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
@@ -213,7 +214,8 @@ def test_a_schema_uses_what_can_make_an_instance_invalid(schema: Schema | None, 
 
 def test_an_answer_counts_once_for_each_keyword_that_it_breaks() -> None:
     found = by_keyword(
-        [
+        AttemptOutcome.of(one)
+        for one in [
             record("a", schema={"type": "object", "minProperties": 1}, verdict=broken("type", "type", "minProperties")),
             record("b", schema={"type": "string"}, verdict=broken("type")),
             record("c", schema={"type": "string"}),
@@ -227,10 +229,10 @@ def test_an_answer_counts_once_for_each_keyword_that_it_breaks() -> None:
 
 
 def test_what_is_broken_and_not_used_has_no_pass_rate() -> None:
-    figures = by_keyword([record(schema=False, verdict=broken("false"))])["false"].to_dict()
+    figures = by_keyword([AttemptOutcome.of(record(schema=False, verdict=broken("false")))])["false"].to_dict()
 
     assert (figures["failures"], figures["attempts"], figures["pass_rate"]) == (1, 0, None)
 
 
 def test_a_broken_schema_is_in_no_row() -> None:
-    assert by_keyword([record(schema={"type": "strin"}, verdict=examples.EXCLUDED)]) == {}
+    assert by_keyword([AttemptOutcome.of(record(schema={"type": "strin"}, verdict=examples.EXCLUDED))]) == {}

@@ -16,7 +16,8 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports.every_eval_ever import Version, write
-from pytest_jsbench.runs.records import Record, Run
+from pytest_jsbench.runs.outcomes import Run
+from pytest_jsbench.runs.records import Record
 from tests import examples
 from tests.examples import record
 from tests.verdicts.data import DATA
@@ -39,7 +40,7 @@ def exported(
     folder: Path, *records: Record, version: Version = "0.3.0", **changes: object
 ) -> tuple[Path, dict[str, Any], list[dict[str, Any]]]:
     run = examples.run(*(records or RECORDS))
-    run = Run(metadata=examples.metadata(**changes), planned=run.planned, records=run.records)
+    run = Run(metadata=examples.metadata(**changes), planned=run.planned, outcomes=run.outcomes)
     path = write(folder, run, summarize(run), version=version)
     data = json.loads(path.read_text())
     rows = (folder / data["detailed_evaluation_results"]["file_path"]).read_text()

@@ -23,7 +23,8 @@ from pytest_jsbench.reports.evaluations import run_to_dict
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.markdown import summary_markdown
 from pytest_jsbench.reports.summary_table import details, facts, keyword_table, tables
-from pytest_jsbench.runs.records import Missing, MissingReason, Record, Run
+from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
+from pytest_jsbench.runs.records import Missing, MissingReason, Record
 from pytest_jsbench.verdicts import Note
 from tests import examples
 
@@ -58,7 +59,7 @@ def ordinary() -> Run:
     return Run(
         metadata=examples.metadata(classifiers=["own:classify"], redacted=True, resumed_from="earlier"),
         planned=(*(record.key for record in records), gone),
-        records=tuple(records),
+        outcomes=tuple(map(AttemptOutcome.of, records)),
         missing=(Missing(key=gone, repeat=0, reason=MissingReason.LIMIT),),
         resumed=1,
     )
@@ -69,9 +70,8 @@ def labelled() -> Run:
         "a", verdict=examples.DECIDED_WRONGLY, generation=examples.decided("v0", "i1"), schema=SCHEMA
     )
     right = examples.record("b", verdict=examples.DECIDED_RIGHTLY, generation=examples.decided("i1"), schema=SCHEMA)
-    records = tuple(replace(record, prompt=None) for record in (wrong, right))
     metadata = examples.metadata(dataset={"source": "labels", "labelled": True})
-    return Run(metadata=metadata, planned=tuple(record.key for record in records), records=records)
+    return Run.of(metadata, [wrong.key, right.key], [replace(record, prompt=None) for record in (wrong, right)])
 
 
 def outputs(run: Run, summary: Summary, folder: Path) -> dict[str, str]:
@@ -79,7 +79,7 @@ def outputs(run: Run, summary: Summary, folder: Path) -> dict[str, str]:
     path = every_eval_ever.write(folder, run, summary)
     data = run_to_dict(run, summary, config_path="pytest.ini")
     (folder / "run.json").write_text(json.dumps(data))
-    page = report.render(run, summary)
+    page = "".join(report.render(run, summary))
     packed = re.findall(r'<script type="text/plain"[^>]*>([^<]*)', page)
     cases = "".join(gzip.decompress(base64.b64decode(part)).decode() for part in packed)
     shown = re.sub(r"<[^>]*>", " ", re.sub(r"(?s)<(script|style).*?</\1>", "", page))

@@ -26,7 +26,7 @@ from pytest_jsbench.reports.junit import complete, suite_properties
 from pytest_jsbench.reports.markdown import summary_markdown, workflow_commands
 from pytest_jsbench.reports.summary_table import details, keyword_table, table
 from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.records import Run
+from pytest_jsbench.runs.outcomes import Run
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 from tests import examples
 from tests.examples import record
@@ -76,9 +76,9 @@ def hostile(text: str) -> Run:
         record("declined", task=task, verdict=refused, generation=declined),
         record("passed", task=task),
     ]
-    records = tuple(replace(one, prompt=prompt, reference={text: text}, tags=(text,)) for one in said)
+    records = [replace(one, prompt=prompt, reference={text: text}, tags=(text,)) for one in said]
     metadata = examples.metadata(model=text, provider=text, dataset={"source": text, "cases": 3})
-    return Run(metadata=metadata, planned=tuple(one.key for one in records), records=records)
+    return Run.of(metadata, [one.key for one in records], records)
 
 
 def saved(folder: Path, run: Run) -> Path:
@@ -117,7 +117,7 @@ def _plot(folder: Path, run: Run) -> str:
 
 def _page(folder: Path, run: Run) -> str:
     pytest.importorskip("jinja2", reason="needs the extra report")
-    text = render(run, summarize(run))
+    text = "".join(render(run, summarize(run)))
     assert "<img" not in text
     assert "<script>alert" not in text
     packed = re.findall(r'id="(?:index|chunk\d+)">([A-Za-z0-9+/=]*)</script>', text)

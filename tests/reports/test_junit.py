@@ -91,7 +91,7 @@ def test_what_xml_cannot_hold_is_named(tmp_path: Path) -> None:
     hostile = examples.metadata(model="\x00\x1b\ud800<m>")
 
     properties = suite_properties(
-        type(run)(metadata=hostile, planned=run.planned, records=run.records), summarize(run), ()
+        type(run)(metadata=hostile, planned=run.planned, outcomes=run.outcomes), summarize(run), ()
     )
     complete(path, properties, {})
 

@@ -9,7 +9,8 @@ from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports.markdown import summary_markdown, workflow_commands
-from pytest_jsbench.runs.records import AskedBy, Run
+from pytest_jsbench.runs.outcomes import Run
+from pytest_jsbench.runs.records import AskedBy
 from pytest_jsbench.runs.run_verdict import RunStatus, RunVerdict
 from pytest_jsbench.verdicts import FailureType, Verdict
 from tests import examples
@@ -46,7 +47,7 @@ def test_a_rate_over_nothing_is_not_applicable() -> None:
 
 def test_hostile_text_stays_in_its_code_span() -> None:
     run = examples.run(record("a", verdict=hostile()))
-    run = Run(metadata=examples.metadata(model=HOSTILE), planned=run.planned, records=run.records)
+    run = Run(metadata=examples.metadata(model=HOSTILE), planned=run.planned, outcomes=run.outcomes)
 
     lines = summary_markdown(run, summarize(run)).splitlines()
 

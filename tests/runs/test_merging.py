@@ -132,7 +132,7 @@ def test_the_merged_run_is_a_run_like_any_other(shards: list[Path], tmp_path: Pa
     data = json.loads((tmp_path / "out" / "run.json").read_text())
     assert (data["metrics"]["planned"], data["metrics"]["missing"]) == (7, 1)
     assert "pass_rate 5/7 = 0.7143, gate >= 0.7: met" in out.getvalue()
-    assert merge([tmp_path / "out"]).run.records == content.records
+    assert merge([tmp_path / "out"]).run.outcomes == content.outcomes
 
 
 def test_without_a_gate_a_merged_run_passes_when_all_did(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from pytest_jsbench.core.generations import Completion
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.metrics.summary import by_keyword
+from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Record
 from pytest_jsbench.runs.redaction import Redaction, asked_the_same
 from tests import examples
@@ -47,7 +48,7 @@ def test_nothing_but_digests_keywords_and_figures_is_left() -> None:
     said = json.dumps(record.to_dict())
     assert "secret" not in said
     assert record.schema_digest == digest(SCHEMA)
-    assert by_keyword([record]) == by_keyword([answered()])
+    assert by_keyword([AttemptOutcome.of(record)]) == by_keyword([AttemptOutcome.of(answered())])
     assert (record.verdict.failure_type, record.changes[0].keyword) == (examples.VIOLATED.failure_type, "minimum")
     assert Record.from_dict(json.loads(said)) == record
 

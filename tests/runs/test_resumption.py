@@ -38,7 +38,7 @@ def resumed(path: Path, cases: Mapping[str, Any], *, repeats: int = 1, **metadat
 
 
 def ids(resumption: Resumption) -> list[str]:
-    return [record.key.id for record in resumption.records]
+    return [answer.key.id for answer in resumption.answers]
 
 
 def test_what_was_answered_is_taken_over_and_broken_calls_are_not(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_an_answer_to_another_question_is_left_out(tmp_path: Path) -> None:
 
     assert ids(found) == ["same"]
     assert found.left_out == 4
-    assert len(resumed(tmp_path, {"repeated": SCHEMA}, repeats=2).records) == 1
+    assert len(resumed(tmp_path, {"repeated": SCHEMA}, repeats=2).answers) == 1
 
 
 def test_a_case_that_brings_its_own_words_is_asked_the_same_by_them(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_all_that_a_killed_run_has_left_is_read(tmp_path: Path) -> None:
 
     found = resumed(tmp_path / "runs", dict.fromkeys("abc", SCHEMA))
 
-    assert [(record.key.id, record.started_at) for record in found.records] == [
+    assert [(record.key.id, record.started_at) for record in found.answers] == [
         ("a", "2026-11-21T10:00:00.000+00:00"),
         ("b", "later"),
     ]
@@ -152,7 +152,7 @@ def test_a_run_that_was_killed_before_its_first_answer_is_gone_on_with(tmp_path:
 
     found = resumed(tmp_path, {"a": SCHEMA})
 
-    assert (found.metadata, found.records) == (None, ())
+    assert (found.metadata, found.answers) == (None, ())
 
 
 def test_a_run_without_answers_does_not_hide_an_earlier_one(tmp_path: Path) -> None:
@@ -184,7 +184,8 @@ def test_answers_to_own_tests_are_kept_apart_until_their_tests_ask(tmp_path: Pat
 
     found = resumed(tmp_path, {"a": SCHEMA})
 
-    assert (ids(found), found.project_records, found.left_out, found.broken) == (["a"], (own,), 0, 1)
+    assert (ids(found), found.left_out, found.broken) == (["a"], 0, 1)
+    assert [answer.read() for answer in found.project_answers] == [own]
 
 
 def test_repeats_that_were_all_asked_with_one_seed_are_asked_again(tmp_path: Path) -> None:
@@ -195,7 +196,7 @@ def test_repeats_that_were_all_asked_with_one_seed_are_asked_again(tmp_path: Pat
 
     found = resumed(tmp_path, {"a": SCHEMA}, repeats=3, params=seeded.params)
 
-    assert [record.repeat for record in found.records] == [0, 2]
+    assert [answer.repeat for answer in found.answers] == [0, 2]
 
 
 def test_what_an_engine_adds_by_itself_does_not_keep_an_older_run_from_being_gone_on_with(tmp_path: Path) -> None:

@@ -29,12 +29,12 @@ from pytest_jsbench.engines.recorded.recordings import settings_change
 from pytest_jsbench.runs import journal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
-    from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.engines.base import EngineConfig
-    from pytest_jsbench.runs.records import Record, RunMetadata
+    from pytest_jsbench.runs.outcomes import AttemptOutcome
+    from pytest_jsbench.runs.records import RunMetadata
 
 OPTIONS = frozenset({"records", "strict"})
 #: the same would come again, so that another try is not worth its wait
@@ -44,15 +44,13 @@ _NEVER = float("inf")
 class ReplayEngine:
     """Says what was recorded."""
 
-    def __init__(
-        self, records: Mapping[tuple[CaseKey, int], Record], info: EngineInfo, source: Path, *, strict: bool
-    ) -> None:
+    def __init__(self, outcomes: Iterable[AttemptOutcome], info: EngineInfo, source: Path, *, strict: bool) -> None:
         #: whether an answer that was asked for with other settings is none
         self._strict = strict
-        self._records = records
-        self._of_task: dict[tuple[str, int], list[Record]] = {}
-        for record in records.values():
-            self._of_task.setdefault((record.key.task, record.repeat), []).append(record)
+        self._outcomes = {outcome.attempt: outcome for outcome in outcomes}
+        self._of_task: dict[tuple[str, int], list[AttemptOutcome]] = {}
+        for outcome in self._outcomes.values():
+            self._of_task.setdefault((outcome.key.task, outcome.repeat), []).append(outcome)
         self._info = info
         self._source = source
 
@@ -63,7 +61,8 @@ class ReplayEngine:
 
     def generate(self, request: Request) -> Completion | Declined:
         """The recorded answer; CallError where the recorded call broke, or nothing fits the request."""
-        record = self._find(request)
+        found = self._find(request)
+        record = None if found is None else found.read()
         generation = None if record is None else record.generation
         if record is None or generation is None:
             raise CallError(FaultKind.ENGINE, f"no answer for {request.key} in {self._source}")
@@ -86,21 +85,21 @@ class ReplayEngine:
         sent = generation.sent or Sent(response_format=self._info.response_format)
         return replace(generation, sent=replace(sent, params=record.params, asked_otherwise=settings or None))
 
-    def _find(self, request: Request) -> Record | None:
-        """The record of the same question of the same test, of equal ones the n-th; or else of the same place."""
-        first, place = request.origin.first, self._records.get((request.key, request.repeat))
+    def _find(self, request: Request) -> AttemptOutcome | None:
+        """The attempt of the same question of the same test, of equal ones the n-th; or else of the same place."""
+        first, place = request.origin.first, self._outcomes.get((request.key, request.repeat))
         if first is None:
             return place
         of_test = [one for one in self._of_task.get((first.task, request.repeat), ()) if one.key.is_of_test(first)]
         equal = [
             one
             for one in sorted(of_test, key=lambda one: one.key.number)
-            if one.prompt == request.prompt and one.schema_digest == digest(request.schema)
+            if one.prompt_digest == request.prompt.digest and one.schema_digest == digest(request.schema)
         ]
         return equal[request.origin.equal_before] if request.origin.equal_before < len(equal) else place
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to let go of."""
 
 
 class ReplayFactory(UnsharedFactory):
@@ -125,9 +124,7 @@ class ReplayFactory(UnsharedFactory):
             content = journal.read_run(path)
         except JSBenchError as error:
             raise _unreadable(config, error) from error
-        return ReplayEngine(
-            {(record.key, record.repeat): record for record in content.records}, info, path, strict=strict
-        )
+        return ReplayEngine(content.outcomes, info, path, strict=strict)
 
 
 def _path(config: EngineConfig) -> Path:

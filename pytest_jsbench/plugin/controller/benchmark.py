@@ -9,8 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.core.generations import Completion
-from pytest_jsbench.runs.records import Run
+from pytest_jsbench.runs.outcomes import Run
 
 #: the metrics that are times; pytest-benchmark knows seconds only
 _METRICS = ("ttft", "tgt", "gct")
@@ -56,22 +55,22 @@ def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, li
     values: dict[tuple[str, str], list[float]] = {}
     extra: dict[str, dict[str, Any]] = {}
     who = {"engine": run.metadata.engine, "model": run.metadata.model}
-    for record in run.records:
-        if not isinstance(record.generation, Completion):
+    for attempt in run.outcomes:
+        if attempt.generation != "completion":
             continue
-        name = record.key.task if rows == "task" else str(record.key)
+        name = attempt.key.task if rows == "task" else str(attempt.key)
         counts = extra.setdefault(name, {**who, "completions": 0, "passed": 0, "failures": {}, **_NO_TOKENS})
         counts["completions"] += 1
-        counts["passed"] += record.verdict.passed
-        if (failure := record.verdict.failure_type) is not None:
+        counts["passed"] += attempt.passed
+        if (failure := attempt.failure_type) is not None:
             counts["failures"][failure.value] = counts["failures"].get(failure.value, 0) + 1
         if rows == "case":
             counts["verdict"] = _verdict(counts["failures"])
         for count in _NO_TOKENS:
-            if (tokens := getattr(record.generation.usage, count)) is not None:
+            if (tokens := getattr(attempt.usage, count, None)) is not None:
                 counts[count] = tokens + (counts[count] or 0)
         for metric in _METRICS:
-            value = getattr(record.generation.timing, metric, None)
+            value = getattr(attempt.timing, metric, None)
             if value is not None:
                 values.setdefault((metric, name), []).append(value)
     for metric, name in sorted(values, key=lambda pair: _METRICS.index(pair[0])):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.files import make_private_folder
 from pytest_jsbench.core.text import described
 from pytest_jsbench.engines.base import EngineConfig
@@ -18,7 +19,7 @@ from pytest_jsbench.plugin.controller import outputs
 from pytest_jsbench.plugin.controller.benchmark import add_rows
 from pytest_jsbench.plugin.controller.expectations import Expectations, GateDecision
 from pytest_jsbench.plugin.controller.outputs import RunFolder
-from pytest_jsbench.plugin.controller.run_state import RunState, SessionEnding, attempt_of
+from pytest_jsbench.plugin.controller.run_state import SessionEnding, attempt_of
 from pytest_jsbench.plugin.controller.xdist_scheduling import scheduler
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.context import RunContext, prepare
@@ -28,14 +29,17 @@ from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase
 from pytest_jsbench.plugin.worker.project_tests import key_of
 from pytest_jsbench.plugin.worker.worker import note_death
 from pytest_jsbench.reports import registry
-from pytest_jsbench.runs.records import MissingReason, Run
+from pytest_jsbench.runs.records import MissingReason, Record
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
+    from pytest_jsbench.plugin.controller.progress import Progress
+    from pytest_jsbench.plugin.controller.run_state import RunState
     from pytest_jsbench.plugin.session.transport import AttemptResult
     from pytest_jsbench.plugin.worker.worker import Worker
-    from pytest_jsbench.runner.limits_address import LimitsAddress, LimitsServer
+    from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
+    from pytest_jsbench.runs.records import RunMetadata
     from pytest_jsbench.runs.resumption import Resumption
     from pytest_jsbench.runs.run_verdict import RunVerdict
 
@@ -51,7 +55,14 @@ class Controller:
     """
 
     def __init__(
-        self, config: pytest.Config, context: RunContext, worker: Worker, resumption: Resumption | None
+        self,
+        config: pytest.Config,
+        context: RunContext,
+        worker: Worker,
+        resumption: Resumption | None,
+        *,
+        state: RunState,
+        progress: Progress,
     ) -> None:
         self._config = config
         self._context = context
@@ -60,8 +71,9 @@ class Controller:
         self.resumption = resumption
         #: found before anything is paid for
         self._exporters = tuple((registry.find(name), path) for name, path in context.settings.exports)
-        self.state = RunState(context.plan.keys)
-        self._folder = None if context.handover.folder is None else RunFolder(context.handover.folder)
+        self.state = state
+        self._progress = progress
+        self._folder = RunFolder(context.handover.records)
         #: None until the verdict is decided
         self._session: pytest.Session | None = None
         self._ending = SessionEnding()
@@ -69,7 +81,6 @@ class Controller:
         self._collected: Collected | None = None
         self._prepared: EngineConfig | None = None
         self._handed: Mapping[str, Any] = {}
-        self._limits_server: LimitsServer | None = None
         self._resources: ExitStack = contextlib.ExitStack()
         config.add_cleanup(self._resources.close)
         self.run: Run | None = None
@@ -101,20 +112,7 @@ class Controller:
                 folder = self._context.handover.shared / "selected"
                 make_private_folder(folder)
                 self._handed = self._context.plan.selected.hand_over(folder)
-        serve = None if self._context.settings.limits_address is None else self._serve_limits
-        self._context.handover.hand_to(node, self._prepared, self._handed, serve)
-
-    def _serve_limits(self) -> LimitsAddress:
-        """Serve the limits to workers on other machines, from the first of them on."""
-        if self._limits_server is None:
-            from pytest_jsbench.runner.limits_address import LimitsServer
-
-            address = self._context.settings.limits_address
-            assert address is not None
-            with usage_errors(self._config):
-                self._limits_server = LimitsServer(*address, self._context.handover.shared_limits)
-            self._resources.callback(self._limits_server.close)
-        return self._limits_server.address
+        self._context.handover.hand_to(node, self._prepared, self._handed)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
@@ -130,30 +128,44 @@ class Controller:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the record off the report, which pytest keeps for the whole session."""
-        node = getattr(report, "node", None)
         outcome = transport.take(report)
         if outcome is not None:
-            self._take(outcome, node=node)
+            self._take(outcome)
         for result in transport.take_all(report):
-            self._take(result, node=node, of_project=True)
+            self._take(result, of_project=True)
         self._ending.add(report)
         if report.failed and not transport.failure_type_of(report):
             died = report.nodeid in self._ending.crashed
             self.state.miss(report.nodeid, MissingReason.WORKER_DIED if died else MissingReason.ERROR)
 
-    def _take(self, outcome: AttemptResult, *, node: Any, of_project: bool = False) -> None:
-        record = self.state.take(outcome, of_project=of_project)
-        if record is None:
+    def _take(self, outcome: AttemptResult, *, of_project: bool = False) -> None:
+        attempt = self.state.take(outcome, of_project=of_project)
+        if attempt is None:
             return
         self._warn(outcome.journal_error)
         for error in outcome.classifier_errors:
             if error not in self.warnings:
                 self._ending.fail(error)
             self._warn(error)
-        if self._folder is not None and node is not None and not outcome.resumed and is_remote(node):
-            metadata = self._context.handover.metadata.with_plan(self.state.keys)
-            self._warn(self._folder.append_remote(record, metadata))
-        self._config.hook.pytest_jsbench_record(config=self._config, record=record)
+        if isinstance(attempt.source, Record) and not outcome.journal_error:
+            attempt = self._write_down(attempt, attempt.source)
+        self._progress.count(attempt, resumed=outcome.resumed)
+        if (hook := self._config.hook.pytest_jsbench_record).get_hookimpls():
+            hook(config=self._config, record=attempt.read())
+
+    def _write_down(self, attempt: AttemptOutcome, record: Record) -> AttemptOutcome:
+        """Keep the record that a worker on another machine has sent on disk, and not in memory."""
+        try:
+            place = self._folder.append_remote(record, self._planned_metadata)
+        except JSBenchError as error:
+            self._warn(str(error))
+            return attempt
+        attempt = replace(attempt, source=place)
+        self.state.keep(attempt)
+        return attempt
+
+    def _planned_metadata(self) -> RunMetadata:
+        return self._context.handover.metadata.with_plan(self.state.keys)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note an error of the collection, which fails the run whatever its gates say."""
@@ -189,9 +201,8 @@ class Controller:
         reason = f"another plugin has set the exit status to {int(status)}"
         overruled = verdict.overruled(int(status), reason if raised is None else f"another plugin: {described(raised)}")
         before, self.run = self.run, replace(self.run, verdict=overruled)
-        if self._folder is not None:
-            for problem in self._write_files(self._folder, self.run, self.summary):
-                self._warn(problem)
+        for problem in self._write_files(self.run, self.summary):
+            self._warn(problem)
         self._warn(
             outputs.append_step_summary(self.run, self.summary, self.decision or GateDecision(), instead_of=before)
         )
@@ -214,9 +225,8 @@ class Controller:
         self._worker.leave_records()
         if self._may_lack_records(session):
             self._end_workers()
-            if self._folder is not None:
-                for problem in self._folder.add_to(self.state):
-                    self._warn(problem)
+            for problem in self._folder.add_to(self.state):
+                self._warn(problem)
         self._miss_project_tests(session)
         run = self.state.to_run(self._context.handover.metadata)
         self.summary = summarize(run)
@@ -224,9 +234,8 @@ class Controller:
         self.decision = self._expectations.decide(self.summary)
         ending = self._ending.to_ending(session, self._known)
         verdict = decide(ending, self.summary.total, self.decision.gates)
-        self.run = run = replace(run, verdict=verdict)
         self._session, session.exitstatus = session, verdict.exit_status
-        self._write(run, self.summary)
+        self.run = run = self._write(replace(run, verdict=verdict), self.summary)
         for problem in outputs.export(self._exporters, run, self.summary):
             self._warn(problem)
         self._warn(outputs.append_step_summary(run, self.summary, self.decision))
@@ -255,22 +264,29 @@ class Controller:
             elif nodeid not in self._ending.ended and session.exitstatus != pytest.ExitCode.OK:
                 self.state.miss_project_test(key_of(nodeid), MissingReason.STOPPED)
 
-    def _write(self, run: Run, summary: Summary) -> None:
-        if self._folder is None:
-            return
+    def _write(self, run: Run, summary: Summary) -> Run:
+        """Write the run's files, where it is kept; the run, its records at their last places."""
+        if self._context.handover.folder is None:
+            return run
+        try:
+            run = self._folder.write(run)
+        except JSBenchError as error:
+            self._warn(str(error))
+            return run
         resumption = self.resumption
-        resumed = () if resumption is None else (*resumption.records, *resumption.project_records)
+        resumed = () if resumption is None else (*resumption.answers, *resumption.project_answers)
         # what was taken over need not be kept apart
-        if problem := self._folder.write(run, resumed_all=self.state.has_all(resumed)):
+        self._warn(self._folder.remove_parts(resumed_all=self.state.has_all(resumed)))
+        for problem in self._write_files(run, summary):
             self._warn(problem)
-            return
-        for problem in self._write_files(self._folder, run, summary):
-            self._warn(problem)
+        return run
 
-    def _write_files(self, folder: RunFolder, run: Run, summary: Summary) -> list[str]:
+    def _write_files(self, run: Run, summary: Summary) -> list[str]:
+        if self._context.handover.folder is None:
+            return []
         path, everything = self._config.inipath, self._context.settings.output is not None
         return outputs.write(
-            folder.path,
+            self._folder.path,
             run,
             summary,
             self.decision or GateDecision(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from xml.etree.ElementTree import ParseError
 
 import pytest
 
-from pytest_jsbench.core.errors import JournalError, JSBenchError
+from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.metrics.summary import Summary
@@ -19,13 +20,14 @@ from pytest_jsbench.plugin.controller.expectations import GateDecision
 from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.journal import Journal
-from pytest_jsbench.runs.records import Run
+from pytest_jsbench.runs.outcomes import Run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_jsbench.plugin.controller.run_state import RunState
     from pytest_jsbench.reports.registry import Exporter
+    from pytest_jsbench.runs.outcomes import Place
     from pytest_jsbench.runs.records import Record, RunMetadata
 
 
@@ -39,7 +41,6 @@ def write(
     writers: list[Callable[[], object]] = [partial(write_run, folder / "run.json", data)]
     if everything:
         from pytest_jsbench.reports import every_eval_ever
-        from pytest_jsbench.reports.every_eval_ever import was_made
         from pytest_jsbench.reports.html import report
         from pytest_jsbench.reports.markdown import summary_markdown
 
@@ -47,7 +48,7 @@ def write(
         writers.append(partial(write_atomically, folder / "summary.md", text))
         page = folder / "report.html"
         writers.append(partial(report.write, page, run, summary, decision.gates, decision.comparison))
-        if any(map(was_made, run.records)):
+        if any(outcome.made for outcome in run.outcomes):
             writers.append(partial(every_eval_ever.write, folder / "every_eval_ever", run, summary))
     return [problem for writer in writers if (problem := _problem(writer))]
 
@@ -109,10 +110,10 @@ def complete_junit(config: pytest.Config, run: Run, summary: Summary, decision: 
 
 class RunFolder:
     """
-    The folder of one run, and its records.
+    The folder of one run, and its records; a folder that goes with the session where nothing is kept.
 
-    The controller makes one where the run has a folder, and calls it in the main thread: for each record of a worker on
-    another machine, and when the session ends, to add what was not reported and to write all records as one file.
+    The controller makes one, and calls it in the main thread: for each record of a worker on another machine, and when
+    the session ends, to add what was not reported and to write all records as one file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -120,15 +121,11 @@ class RunFolder:
         #: the records that workers on other machines send, because they cannot write here
         self._remote: Journal | None = None
 
-    def append_remote(self, record: Record, metadata: RunMetadata) -> str:
-        """Write down what another machine has sent; what went wrong, or nothing."""
+    def append_remote(self, record: Record, metadata: Callable[[], RunMetadata]) -> Place:
+        """Write down what another machine has sent; JournalError where that fails."""
         if self._remote is None:
-            self._remote = Journal(self.path / "records.remote.jsonl", metadata)
-        try:
-            self._remote.append(record)
-        except JournalError as error:
-            return str(error)
-        return ""
+            self._remote = Journal(self.path / "records.remote.jsonl", metadata())
+        return self._remote.append(record)
 
     def add_to(self, reported: RunState) -> Iterator[str]:
         """Add records on disk that were not reported; one line for each file that cannot be read, which is kept."""
@@ -141,16 +138,22 @@ class RunFolder:
                 yield f"{error}; {_put_aside(path)}"
                 continue
             yield from content.warnings
-            reported.add(content.records)
+            reported.add(content.outcomes)
 
-    def write(self, run: Run, *, resumed_all: bool) -> str:
-        """Write the records of all processes as one file; what went wrong, or nothing."""
+    def write(self, run: Run) -> Run:
+        """Write the records of all processes as one file, and give the run with its records there; or JSBenchError."""
+        sources = (outcome.source for outcome in run.outcomes)
+        places = journal.write(self.path / "records.jsonl", run.metadata, sources)
+        moved = (replace(outcome, source=place) for outcome, place in zip(run.outcomes, places, strict=True))
+        return replace(run, outcomes=tuple(moved))
+
+    def remove_parts(self, *, resumed_all: bool) -> str:
+        """Remove the files of single processes, which are one file now; what went wrong, or nothing."""
         try:
-            journal.write(self.path / "records.jsonl", run.metadata, run.records)
             for path in self.path.glob("records.*.jsonl"):
                 if path.name != journal.LATE and (path.name != journal.RESUMED or resumed_all):
                     path.unlink()
-        except (JSBenchError, OSError) as error:
+        except OSError as error:
             return str(error)
         return ""
 

@@ -11,13 +11,13 @@ import pytest
 from pytest_jsbench.core.errors import PriceError
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.prices import price_of
-from pytest_jsbench.plugin.worker.project_tests import key_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.prices import Price
-    from pytest_jsbench.plugin.controller.controller import Controller
+    from pytest_jsbench.plugin.controller.run_state import RunState
     from pytest_jsbench.plugin.session.context import RunContext
-    from pytest_jsbench.runs.records import AnsweredBy, Record
+    from pytest_jsbench.runs.outcomes import AttemptOutcome
+    from pytest_jsbench.runs.records import AnsweredBy
 
 #: seconds to the first line, and between two of them at least and at most
 _SOONEST = 10.0
@@ -28,14 +28,14 @@ class Progress:
     """
     Writes a line now and then on how far the run is: on a terminal, not under CI, not with -q.
 
-    The activation makes one beside the controller. pytest calls its hooks in the main thread: the clock starts with the
-    test loop, each record is counted, and a line may follow each test. It needs no end.
+    The activation makes one for the controller, which counts each attempt with it. pytest calls its hooks in the main
+    thread: the clock starts with the test loop, and a line may follow each test. It needs no end.
     """
 
-    def __init__(self, config: pytest.Config, context: RunContext, controller: Controller) -> None:
+    def __init__(self, config: pytest.Config, context: RunContext, state: RunState) -> None:
         self._config = config
         self._context = context
-        self._controller = controller
+        self._state = state
         self._watched = False
         #: by who answers, and whether in a batch; None where no price is published
         self._prices: dict[tuple[AnsweredBy, bool], Price | None] = {}
@@ -52,27 +52,17 @@ class Progress:
             return
         self._price(self._context.handover.metadata.engine_asked, batch=False)
 
-    def pytest_jsbench_record(self, record: Record) -> None:
-        """Count an attempt."""
+    def count(self, attempt: AttemptOutcome, *, resumed: bool) -> None:
+        """Count an attempt; an earlier run has paid for a resumed one."""
         self._done += 1
-        self._failing += not (record.verdict.passed or record.excluded)
-        if self._is_taken_over(record):
+        self._failing += attempt.failing
+        if resumed:
             return
         self._called += 1
-        usage = getattr(record.generation, "usage", None)
-        who = record.answered_by or self._context.handover.metadata.engine_asked
-        price = self._price(who, batch=record.batch is not None)
-        if price is not None and usage is not None:
-            self._cost += price(usage) or 0.0
-
-    def _is_taken_over(self, record: Record) -> bool:
-        """Whether an earlier run has paid for it; a test of the project may ask something else now."""
-        recorded = self._context.recorded
-        if record.asked_by is None:
-            return record.attempt in recorded
-        # a question is known by what it asks, and not by its place in the test
-        first = key_of(record.asked_by.test)
-        return any(one.started_at == record.started_at for one in recorded.of_test(first, record.repeat))
+        who = attempt.answered_by or self._context.handover.metadata.engine_asked
+        price = self._price(who, batch=attempt.batch)
+        if price is not None and attempt.usage is not None:
+            self._cost += price(attempt.usage) or 0.0
 
     def _price(self, who: AnsweredBy, *, batch: bool) -> Price | None:
         if (who, batch) not in self._prices:
@@ -86,7 +76,7 @@ class Progress:
     def pytest_runtest_logfinish(self) -> None:
         """Write a line, if it is time."""
         now = time.perf_counter()
-        if not self._watched or self._done == self._controller.state.count:
+        if not self._watched or self._done == self._state.count:
             return
         if now - self._said < min(_LATEST, max(_SOONEST, (now - self._started) / 10)):
             return
@@ -95,7 +85,7 @@ class Progress:
 
     def line(self, seconds: float) -> str:
         """How far it is after so many seconds."""
-        planned = self._controller.state.count
+        planned = self._state.count
         parts = [f"{self._done:,} of {planned:,} done", f"{self._failing:,} failing"]
         if self._called:
             rate = self._called / seconds

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.metrics.comparison import UNDECIDED
 from pytest_jsbench.metrics.gates import Ending
 from pytest_jsbench.plugin.options.reading import ROOT
 from pytest_jsbench.plugin.session import transport
-from pytest_jsbench.runs.records import Attempt, Missing, MissingReason, Record, Run, RunMetadata
+from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
+from pytest_jsbench.runs.records import Attempt, Missing, MissingReason, RunMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 class RunState:
     """
-    The attempts of the run, and the records that have been reported.
+    The attempts of the run, and the outcomes that have been reported; the records stay on disk.
 
     The controller makes one, in the only process or in xdist's controller, and fills it in the main thread: with the
     plan when the tests are collected, then with each report. When the session ends, `to_run` makes the run of it.
@@ -38,7 +38,7 @@ class RunState:
         self.planned: tuple[Attempt, ...] = ()
         #: attempts of the project's tests, which are known only when they are made
         self._of_project: set[Attempt] = set()
-        self._records: dict[Attempt, Record] = {}
+        self._outcomes: dict[Attempt, AttemptOutcome] = {}
         self._missing: dict[Attempt, Missing] = {}
         self._resumed: set[Attempt] = set()
 
@@ -65,10 +65,10 @@ class RunState:
     @property
     def complete(self) -> bool:
         """Whether each of the suite's attempts has its record."""
-        return all(attempt in self._records for attempt in self.planned)
+        return all(attempt in self._outcomes for attempt in self.planned)
 
-    def take(self, outcome: AttemptResult, *, of_project: bool = False) -> Record | None:
-        """Note the result of an attempt; its record, or None if the attempt has a record already or is missing."""
+    def take(self, outcome: AttemptResult, *, of_project: bool = False) -> AttemptOutcome | None:
+        """Note the result of an attempt; its outcome, or None if the attempt has one already or is missing."""
         result = outcome.result
         attempt = result.key, result.repeat
         if of_project:
@@ -76,10 +76,10 @@ class RunState:
         if isinstance(result, Missing):
             self._missing[attempt] = result
             return None
-        known = self._records.get(attempt)
-        if known is not None and (known == result or not isinstance(known.generation, Failed)):
+        known = self._outcomes.get(attempt)
+        if known is not None and (known == result or not known.failed):
             return None  # a test was run again: the first answer stands, and only a broken call does not
-        self._records[attempt] = result
+        self._outcomes[attempt] = result
         (self._resumed.add if outcome.resumed else self._resumed.discard)(attempt)
         return result
 
@@ -94,25 +94,29 @@ class RunState:
         if (attempt := attempt_of(nodeid)) is not None:
             self._missing[attempt] = Missing(key=attempt[0], repeat=attempt[1], reason=reason)
 
-    def add(self, records: Iterable[Record]) -> None:
-        """Add records found on disk, where they have not been reported."""
-        planned = frozenset(self.planned)
-        for record in records:
-            if record.asked_by is not None:
-                self._of_project.add(record.attempt)
-            if record.asked_by is not None or record.attempt in planned:
-                self._records.setdefault(record.attempt, record)
+    def keep(self, outcome: AttemptOutcome) -> None:
+        """Put an outcome in the place of the one that stands, because its record is elsewhere now."""
+        self._outcomes[outcome.attempt] = outcome
 
-    def has_all(self, records: Iterable[Record]) -> bool:
+    def add(self, outcomes: Iterable[AttemptOutcome]) -> None:
+        """Add attempts whose records were found on disk, where they have not been reported."""
+        planned = frozenset(self.planned)
+        for outcome in outcomes:
+            if outcome.asked_by is not None:
+                self._of_project.add(outcome.attempt)
+            if outcome.asked_by is not None or outcome.attempt in planned:
+                self._outcomes.setdefault(outcome.attempt, outcome)
+
+    def has_all(self, outcomes: Iterable[AttemptOutcome]) -> bool:
         """Whether all these attempts have records."""
-        return all(record.attempt in self._records for record in records)
+        return all(outcome.attempt in self._outcomes for outcome in outcomes)
 
     def to_run(self, metadata: RunMetadata) -> Run:
         """The run as it is known."""
         return Run(
             metadata=metadata.with_plan(self.keys),
             planned=self.keys,
-            records=tuple(sorted(self._records.values(), key=self._order())),
+            outcomes=tuple(sorted(self._outcomes.values(), key=self._order())),
             missing=tuple(self._find_missing()),
             resumed=len(self._resumed),
         )
@@ -120,13 +124,13 @@ class RunState:
     def _find_missing(self) -> Iterator[Missing]:
         """Each attempt without a record, with its reason; without a reported reason, the session ended first."""
         for attempt in self.attempts:
-            if attempt not in self._records:
+            if attempt not in self._outcomes:
                 stopped = Missing(key=attempt[0], repeat=attempt[1], reason=MissingReason.STOPPED)
                 yield self._missing.get(attempt, stopped)
 
-    def _order(self) -> Callable[[Record], tuple[int, CaseKey, int]]:
+    def _order(self) -> Callable[[AttemptOutcome], tuple[int, CaseKey, int]]:
         position = {key: number for number, key in enumerate(self.keys)}
-        return lambda record: (position.get(record.key, len(position)), record.key, record.repeat)
+        return lambda outcome: (position.get(outcome.key, len(position)), outcome.key, outcome.repeat)
 
 
 def attempt_of(nodeid: str) -> Attempt | None:

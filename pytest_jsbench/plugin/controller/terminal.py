@@ -210,10 +210,10 @@ def _limited(context: RunContext) -> str:
 def _resuming(resumption: Resumption) -> str:
     if resumption.metadata is None:
         return f"no answer to go on with in {resumption.source}: it was broken off before the first"
-    parts = [f"{_count(len(resumption.records), 'answer')} taken over"]
-    if resumption.project_records:
+    parts = [f"{_count(len(resumption.answers), 'answer')} taken over"]
+    if resumption.project_answers:
         parts.append(
-            f"{_count(len(resumption.project_records), 'answer')} to own tests, taken over where they ask the same"
+            f"{_count(len(resumption.project_answers), 'answer')} to own tests, taken over where they ask the same"
         )
     if resumption.broken:
         parts.append(f"{_count(resumption.broken, 'broken call')} made again")

@@ -15,7 +15,7 @@ import pytest
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.datasets.base import Dataset, Selection
 from pytest_jsbench.datasets.selection import CaseFacts
-from pytest_jsbench.runs.records import Record
+from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.schemas.features import DIALECTS, FEATURES
 
 if TYPE_CHECKING:
@@ -119,11 +119,11 @@ def code_mark(code: str) -> str:
     return f"jsbench_code_{code}"
 
 
-def add_markers(item: pytest.Item, record: Record) -> None:
+def add_markers(item: pytest.Item, attempt: AttemptOutcome) -> None:
     """Mark an item by how its attempt failed."""
-    if record.verdict.failure_type is not None:
-        item.add_marker(failure_mark(record.verdict.failure_type))
-    for code in record.codes:
+    if attempt.failure_type is not None:
+        item.add_marker(failure_mark(attempt.failure_type))
+    for code in attempt.codes:
         line = f"{code_mark(code)}: set by pytest-jsbench, while it runs, on a case that a classifier calls so"
         if line not in item.config.getini("markers"):  # for --strict-markers, which cannot know it before
             item.config.addinivalue_line("markers", line)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,6 +24,7 @@ from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.plugin.session.folders import run_folder, shared_folder
 from pytest_jsbench.plugin.session.handover import Handover
 from pytest_jsbench.runs import journal
+from pytest_jsbench.runs.outcomes import Records
 from pytest_jsbench.runs.records import RunMetadata
 from pytest_jsbench.runs.redaction import Redaction
 from pytest_jsbench.runs.resumption import Resumption, resume
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.plugin.options.settings import Settings
     from pytest_jsbench.plugin.session.plan import Plan
     from pytest_jsbench.runner.batches.ledger import BatchPart
+    from pytest_jsbench.runs.outcomes import Place
+    from pytest_jsbench.runs.records import Record
 
 #: the source of the cases of a run without the suite
 _PROJECT_SOURCE = "own tests"
@@ -49,7 +52,7 @@ def start(config: pytest.Config, settings: Settings, plan: Plan) -> tuple[Handov
     if settings.limits.max_cost is not None:
         price_of(metadata)
     redaction = Redaction.new() if settings.redact else None
-    resumption = _resume(settings, plan, metadata, redaction)
+    resumption = _resume(settings, plan, metadata)
     batches = _find_batches(resumption, metadata, batch=settings.batch is not None)
     folder = run_folder(config, settings.output, metadata.run_id)
     if folder is not None:
@@ -58,7 +61,7 @@ def start(config: pytest.Config, settings: Settings, plan: Plan) -> tuple[Handov
     recorded = None
     if resumption is not None and resumption.metadata is not None:
         metadata = dataclasses.replace(metadata, resumed_from=resumption.metadata.run_id)
-        recorded = _keep_records(folder or shared, resumption, redacted=settings.redact)
+        recorded = _keep_records(folder or shared, resumption, redaction)
     return (
         Handover(
             metadata=metadata,
@@ -72,12 +75,12 @@ def start(config: pytest.Config, settings: Settings, plan: Plan) -> tuple[Handov
     )
 
 
-def _resume(settings: Settings, plan: Plan, metadata: RunMetadata, redaction: Redaction | None) -> Resumption | None:
+def _resume(settings: Settings, plan: Plan, metadata: RunMetadata) -> Resumption | None:
     if settings.resume is None:
         return None
     keys = plan.keys if settings.targets.suite else ()
     load, template = plan.selected.dataset.case, plan.template.render
-    return resume(settings.resume, metadata, keys, load=load, template=template, redaction=redaction)
+    return resume(settings.resume, metadata, keys, load=load, template=template)
 
 
 def _find_batches(resumption: Resumption | None, metadata: RunMetadata, *, batch: bool) -> tuple[BatchPart, ...]:
@@ -97,11 +100,15 @@ def _keep_batches(folder: Path, metadata: RunMetadata, batches: tuple[BatchPart,
         BatchFile(folder / journal.BATCHES, metadata, batches)
 
 
-def _keep_records(folder: Path, resumption: Resumption, *, redacted: bool) -> Path:
+def _keep_records(folder: Path, resumption: Resumption, redaction: Redaction | None) -> Path:
     """Write the earlier run's records beside the new ones, so that this run can be resumed in its turn."""
     assert resumption.metadata is not None
-    earlier = dataclasses.replace(resumption.metadata, redacted=redacted)
-    journal.write(folder / journal.RESUMED, earlier, (*resumption.records, *resumption.project_records))
+    earlier = dataclasses.replace(resumption.metadata, redacted=redaction is not None)
+    answers = (*resumption.answers, *resumption.project_answers)
+    kept: Iterable[Place | Record] = (outcome.source for outcome in answers)
+    if redaction is not None:
+        kept = map(redaction.record, Records(answers))
+    journal.write(folder / journal.RESUMED, earlier, kept)
     return folder / journal.RESUMED
 
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Self, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Missing, MissingReason, Record
 
 if TYPE_CHECKING:
     from pytest_jsbench.runner.rate_limits import Refused
+    from pytest_jsbench.verdicts import FailureType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptResult:
-    """One attempt's record, or why there is none, and what went wrong beside it."""
+    """One attempt's outcome, or why there is none, and what went wrong beside it."""
 
-    result: Record | Missing
+    result: AttemptOutcome | Missing
     #: whether it was taken over from an earlier run
     resumed: bool = False
     #: why the record could not be written; empty if it was
@@ -28,10 +30,10 @@ class AttemptResult:
     #: one line for each classifier that broke
     classifier_errors: tuple[str, ...] = ()
 
-    @classmethod
-    def of_refused(cls, key: CaseKey, repeat: int, refused: Refused) -> Self:
-        """The result of an attempt that was refused, and so not made."""
-        return cls(result=Missing(key=key, repeat=repeat, reason=refused.reason, message=refused.message))
+
+def missed(key: CaseKey, repeat: int, refused: Refused) -> Missing:
+    """An attempt that was refused, and so not made."""
+    return Missing(key=key, repeat=repeat, reason=refused.reason, message=refused.message)
 
 
 #: itself where reports land in the same process, and else one ASCII text: execnet carries builtins only, and no lone
@@ -54,8 +56,8 @@ def is_marked(report: object) -> bool:
 
 def attach(report: pytest.TestReport, outcome: AttemptResult) -> None:
     """Put the result of a case's attempt on the report of its call."""
-    if isinstance(outcome.result, Record):
-        report.__dict__[_FAILURE_TYPE] = _failure_type(outcome.result)
+    if isinstance(outcome.result, AttemptOutcome):
+        report.__dict__[_FAILURE_TYPE] = _text(outcome.result.failure_type)
     report.__dict__[_OUTCOME] = outcome
 
 
@@ -77,7 +79,7 @@ def attach_all(report: pytest.TestReport, outcomes: Iterable[AttemptResult]) -> 
 
 def blame(report: pytest.TestReport, record: Record) -> None:
     """Say that a project's test failed because of this answer."""
-    report.__dict__[_FAILURE_TYPE] = _failure_type(record)
+    report.__dict__[_FAILURE_TYPE] = _text(record.verdict.failure_type)
 
 
 def take_all(report: pytest.TestReport) -> list[AttemptResult]:
@@ -85,30 +87,34 @@ def take_all(report: pytest.TestReport) -> list[AttemptResult]:
     return [_read(carried) for carried in report.__dict__.pop(_OUTCOMES, ())]
 
 
-def write_out(data: dict[str, Any]) -> None:
-    """Write each result as text in a report that will be sent or stored."""
+def write_out(data: dict[str, Any], *, whole: bool) -> None:
+    """Write each result as text in a report that will be sent or stored; with its whole record to another machine."""
     if _OUTCOME in data:
-        data[_OUTCOME] = _write(data[_OUTCOME])
+        data[_OUTCOME] = _write(data[_OUTCOME], whole=whole)
     if _OUTCOMES in data:
-        data[_OUTCOMES] = [_write(outcome) for outcome in data[_OUTCOMES]]
+        data[_OUTCOMES] = [_write(outcome, whole=whole) for outcome in data[_OUTCOMES]]
 
 
-def _failure_type(record: Record) -> str:
-    return record.verdict.failure_type.value if record.verdict.failure_type else ""
+def _text(failure_type: FailureType | None) -> str:
+    return "" if failure_type is None else failure_type.value
 
 
-def _write(outcome: AttemptResult | str) -> str:
+def _write(outcome: AttemptResult | str, *, whole: bool) -> str:
     if isinstance(outcome, str):
         return outcome
-    result, record, missing = outcome.result, None, None
+    result, made, record, missing = outcome.result, None, None, None
     match result:
-        case Record():
-            record = result.to_dict()
+        case AttemptOutcome():
+            if whole or isinstance(result.source, Record):
+                record = result.read().to_dict()
+            else:
+                made = result.to_dict()
         case Missing():
             missing = asdict(result)
         case _:
             assert_never(result)
     data = {
+        "outcome": made,
         "record": record,
         "missing": missing,
         "resumed": outcome.resumed,
@@ -123,11 +129,19 @@ def _read(carried: AttemptResult | str) -> AttemptResult:
         return carried
     data: dict[str, Any] = json.loads(carried)
     return AttemptResult(
-        result=Record.from_dict(data["record"]) if data["missing"] is None else _missing(**data["missing"]),
+        result=_result(data),
         resumed=data["resumed"],
         journal_error=data["journal_error"],
         classifier_errors=tuple(data["classifier_errors"]),
     )
+
+
+def _result(data: Mapping[str, Any]) -> AttemptOutcome | Missing:
+    if data["missing"] is not None:
+        return _missing(**data["missing"])
+    if data["outcome"] is not None:
+        return AttemptOutcome.from_dict(data["outcome"])
+    return AttemptOutcome.of(Record.from_dict(data["record"]))
 
 
 def _missing(*, key: dict[str, str], repeat: int, reason: str, message: str) -> Missing:

@@ -23,7 +23,7 @@ from pytest_jsbench.runs.records import Missing
 
 if TYPE_CHECKING:
     from pytest_jsbench.plugin.session.transport import AttemptResult
-    from pytest_jsbench.runs.records import Record
+    from pytest_jsbench.runs.outcomes import AttemptOutcome
 
 
 class JSBenchSuite(pytest.Collector):
@@ -90,18 +90,17 @@ class JSBenchCase(pytest.Item):
         if isinstance(outcome.result, Missing):
             message = f"{self.nodeid}: not run: {outcome.result.message}"
             raise pytest.skip.Exception(message, _use_item_location=True)
-        record = outcome.result
-        say(self, [*properties(record), *([("jsbench.resumed", True)] if outcome.resumed else [])])
-        failure_type = record.verdict.failure_type
-        if failure_type is None:
+        attempt = outcome.result
+        say(self, [*properties(attempt), *([("jsbench.resumed", True)] if outcome.resumed else [])])
+        if attempt.passed:
             self.has_passed = True
             return
-        add_markers(self, record)
-        if record.excluded:
-            message = f"{self.nodeid}: {failure_text(record, rerun=None)}"
+        add_markers(self, attempt)
+        if attempt.excluded:
+            message = f"{self.nodeid}: {failure_text(attempt.read(), rerun=None)}"
             raise pytest.skip.Exception(message, _use_item_location=True)
         context = self.config.stash[RUN_CONTEXT]
-        raise CaseFailed(record, rerun=f"{context.settings.rerun} {shlex.quote(self.nodeid)}")
+        raise CaseFailed(attempt.read(), rerun=f"{context.settings.rerun} {shlex.quote(self.nodeid)}")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """A few lines for a case that failed, or that pytest-timeout ended; a traceback for any other error."""
@@ -205,8 +204,7 @@ class Suite:
                 report.sections.clear()
             if report.when == "call" and item.outcome is not None:
                 transport.attach(report, item.outcome)
-                timing = getattr(getattr(item.outcome.result, "generation", None), "timing", None)
-                if timing is not None:
+                if (timing := getattr(item.outcome.result, "timing", None)) is not None:
                     report.duration = timing.tgt
                 item.outcome = None  # pytest keeps the item, and where reports land the record is kept anyway
         return report
@@ -216,7 +214,7 @@ class Suite:
         """Write the results on a report as text, before it leaves the process."""
         data = yield
         if data is not None:
-            transport.write_out(data)
+            transport.write_out(data, whole=self._context.handover.apart)
         return data
 
 
@@ -226,23 +224,21 @@ def say(item: pytest.Item, said: Iterable[tuple[str, object]]) -> None:
     item.user_properties[:] = [*kept, *said]
 
 
-def properties(record: Record) -> list[tuple[str, object]]:
+def properties(attempt: AttemptOutcome) -> list[tuple[str, object]]:
     """The properties of a case in JUnit's file; those without a value are left out."""
-    verdict, generation = record.verdict, record.generation
-    timing, usage = getattr(generation, "timing", None), getattr(generation, "usage", None)
-    decisions = getattr(generation, "decisions", None)
+    timing, usage, decisions = attempt.timing, attempt.usage, attempt.decisions
     values = {
-        "task": record.key.task,
-        "attempt": f"{record.key}[{record.repeat + 1}]",
-        "failure_type": verdict.failure_type and verdict.failure_type.value,
-        "reason": verdict.reason,
-        "codes": ", ".join(record.codes) or None,
-        "keyword": verdict.keyword,
-        "notes": ", ".join(note.value for note in verdict.notes) or None,
-        "retries": record.retries or None,
-        "queue_s": record.queue_s,
-        "decisions": decisions and len(decisions),
-        "wrong_decisions": decisions and sum(decision.wrong for decision in decisions),
+        "task": attempt.key.task,
+        "attempt": f"{attempt.key}[{attempt.repeat + 1}]",
+        "failure_type": attempt.failure_type and attempt.failure_type.value,
+        "reason": attempt.reason,
+        "codes": ", ".join(attempt.codes) or None,
+        "keyword": attempt.broken[0] if attempt.broken else None,
+        "notes": ", ".join(note.value for note in attempt.notes) or None,
+        "retries": attempt.retries or None,
+        "queue_s": attempt.queue_s,
+        "decisions": decisions and decisions.asked,
+        "wrong_decisions": decisions and decisions.wrong,
         "grammar_compilation_s": timing and timing.grammar_compilation,
         "ttft_s": timing and timing.ttft,
         "tgt_s": timing and timing.tgt,

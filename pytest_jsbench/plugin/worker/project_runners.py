@@ -17,10 +17,9 @@ from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.engines.registry import find, sampled
 from pytest_jsbench.engines.secrets import build, check, public
-from pytest_jsbench.plugin.session.transport import AttemptResult
+from pytest_jsbench.plugin.session.transport import AttemptResult, missed
 from pytest_jsbench.runner.rate_limits import Refused
 from pytest_jsbench.runs.records import AnsweredBy, AskedBy, Record
-from pytest_jsbench.runs.rejudging import judge_again
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -48,17 +47,12 @@ class AskedFrom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """The result of one attempt, twice where --jsbench-redact is on."""
+    """The result of one attempt."""
 
     #: as it is written and shown
     outcome: AttemptResult
     #: as only its test sees it, with the answer's text
     result: Record | Missing
-
-    @classmethod
-    def of(cls, outcome: AttemptResult) -> Heard:
-        """The same result for the test and for what is written."""
-        return cls(outcome=outcome, result=outcome.result)
 
 
 class StandingAnswers:
@@ -150,21 +144,23 @@ class ProjectRunners:
         attempt = question.case.key, question.repeat
         equal = [one for one in self._context.recorded.of_test(question.first, question.repeat) if same(one)]
         if question.equal_before < len(equal):
-            recorded = dataclasses.replace(equal[question.equal_before], key=question.case.key)
-            return Heard.of(self._worker.resumed(judge_again(recorded, runner.judge)))
+            recorded = equal[question.equal_before]
+            outcome, record = self._worker.resumed(recorded, runner.judge, key=question.case.key)
+            return Heard(outcome=outcome, result=record)
         redacted = self._context.handover.redaction is not None
         # a redacted record has no text for the test
-        left = None if redacted else self._worker.left_behind.record(attempt)
-        if left is not None and same(left) and not isinstance(left.generation, Failed):
-            return Heard.of(AttemptResult(result=left))
+        left = None if redacted else self._worker.left_behind.outcome(attempt)
+        if left is not None and not left.failed and same(record := left.read()):
+            return Heard(outcome=AttemptResult(result=left), result=record)
         try:
             with self._window:
                 record = runner.attempt(question.case, repeat=question.repeat)
         except Refused as refused:
-            return Heard.of(AttemptResult.of_refused(question.case.key, question.repeat, refused))
+            missing = missed(question.case.key, question.repeat, refused)
+            return Heard(outcome=AttemptResult(result=missing), result=missing)
         record = dataclasses.replace(record, asked_by=asked_by, answered_by=self._other(runner))
-        outcome = self._worker.write(record)
-        return Heard(outcome=outcome, result=record) if redacted else Heard.of(outcome)
+        outcome, record = self._worker.write(record)
+        return Heard(outcome=outcome, result=record)
 
     def close(self) -> None:
         """Close the engines that only tests named."""

@@ -20,6 +20,7 @@ from pytest_jsbench.plugin.session.redaction import withhold
 from pytest_jsbench.plugin.session.transport import AttemptResult
 from pytest_jsbench.plugin.worker.items import properties, say
 from pytest_jsbench.plugin.worker.project_runners import AskedFrom, ProjectRunners, StandingAnswers
+from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Missing, MissingReason, Record
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class ProjectTests:
         say(item, _properties(test.outcomes))
         failed = call.excinfo.value if call.excinfo is not None else None
         if isinstance(failed, CaseFailed) and failed.record.verdict.failure_type is not None:
-            add_markers(item, failed.record)
+            add_markers(item, AttemptOutcome.of(failed.record))
         report = yield
         transport.attach_all(report, outcomes)
         redaction = self._context.handover.redaction
@@ -236,11 +237,10 @@ def _cut_off(question: Question, error: BaseException) -> AttemptResult:
 
 def _properties(outcomes: Sequence[AttemptResult]) -> list[tuple[str, object]]:
     """The properties of a test in JUnit's file: of its only attempt, or how many it made and how many passed."""
-    records = [outcome.result for outcome in outcomes if isinstance(outcome.result, Record)]
-    passed = sum(record.verdict.passed for record in records)
-    several = [("jsbench.attempts", len(records)), ("jsbench.passed", passed)] if records else []
+    made = [outcome.result for outcome in outcomes if isinstance(outcome.result, AttemptOutcome)]
+    several = [("jsbench.attempts", len(made)), ("jsbench.passed", sum(one.passed for one in made))] if made else []
     resumed = [("jsbench.resumed", True)] if any(outcome.resumed for outcome in outcomes) else []
-    return [*(properties(records[0]) if len(records) == 1 else several), *resumed]
+    return [*(properties(made[0]) if len(made) == 1 else several), *resumed]
 
 
 def _say_it_first(longrepr: Any, failed: CaseFailed) -> None:

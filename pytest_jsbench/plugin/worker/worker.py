@@ -24,7 +24,7 @@ from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.plugin.session.context import RunContext, asks, prepare
 from pytest_jsbench.plugin.session.redaction import CLASSIFIER_BROKE
 from pytest_jsbench.plugin.session.secrecy import usage_errors
-from pytest_jsbench.plugin.session.transport import AttemptResult
+from pytest_jsbench.plugin.session.transport import AttemptResult, missed
 from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase, would_ask
 from pytest_jsbench.plugin.worker.lookahead import LookAhead
 from pytest_jsbench.runner.attempts import Runner
@@ -33,12 +33,15 @@ from pytest_jsbench.runner.labelled import AcceptanceRunner
 from pytest_jsbench.runner.rate_limits import Admission, Refused
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.journal import LATE, Journal
+from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import AnsweredBy, Attempt, MissingReason, Record
 from pytest_jsbench.runs.rejudging import judge_again
 from pytest_jsbench.verdicts import Judge
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
+
+    from pytest_jsbench.core.cases import CaseKey
 
 T = TypeVar("T", Engine, Acceptor)
 
@@ -66,7 +69,7 @@ class Worker:
         self._lookahead: LookAhead[AttemptResult] | None = None
         #: answers that did not pass; where a plugin runs their test again, the model is not asked again
         self._answered: dict[Attempt, AttemptResult] = {}
-        self.left_behind = LeftBehind(context.handover.shared, context.handover.folder)
+        self.left_behind = LeftBehind(context.handover.shared, context.handover.records)
         #: None before the collection, and where xdist's workers collect
         self.collected: Collected | None = None
         self._lock = threading.RLock()
@@ -93,11 +96,9 @@ class Worker:
         cases = [item for item in session.items if isinstance(item, JSBenchCase)]
         asking = any(asks(item) for item in session.items)
         context = self._context
-        if context.handover.folder is not None:
-            name = "records.jsonl" if context.worker is None else f"records.{context.worker}.jsonl"
-            self._journal = Journal(
-                context.handover.folder / name, context.handover.metadata.with_plan([item.key for item in cases])
-            )
+        name = "records.jsonl" if context.worker is None else f"records.{context.worker}.jsonl"
+        plan = context.handover.metadata.with_plan([item.key for item in cases])
+        self._journal = Journal(context.handover.records / name, plan)
         if context.settings.only_looks or not (cases or asking):
             return
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
@@ -164,7 +165,7 @@ class Worker:
 
                 info = describe(self._context.plan.factory, self._context.settings.engine)
                 engine = BatchedEngine(self._context.handover.answers, replace(info, streaming=False))
-                runner = self._new_runner(self.recorded(engine), self._new_judge())
+                runner = self._new_runner(self.recorded(engine))
                 self._batch_runner = replace(runner, retries=0, admission=None)
             return self._batch_runner
 
@@ -174,7 +175,8 @@ class Worker:
         with self._lock:
             if who not in self._admissions:
                 price = None if limits.max_cost is None else price_of(self._context.handover.metadata, who)
-                self._admissions[who] = Admission(self._context.handover.shared_limits(), price=price)
+                path = self._context.handover.shared / "limits.db"
+                self._admissions[who] = Admission(path, limits, price=price)
                 if self._refusal is not None:
                     self._admissions[who].stop(self._refusal)
             return self._admissions[who]
@@ -184,21 +186,32 @@ class Worker:
         folder = self._context.settings.record
         return engine if folder is None else RecordingEngine(engine, folder)
 
-    def write(self, record: Record) -> AttemptResult:
-        """Classify and write a record; the result says what went wrong with either."""
+    def write(self, record: Record) -> tuple[AttemptResult, Record]:
+        """Classify and write a record; the result says what went wrong with either, the record is as classified."""
         classified = classify(record, self._context.plan.classifiers)
         errors = classified.errors
         if errors and self._context.handover.redaction is not None:
             errors = (CLASSIFIER_BROKE,)
         outcome = self._write(self._redacted(classified.record))
-        return replace(outcome, classifier_errors=errors)
+        return replace(outcome, classifier_errors=errors), classified.record
 
-    def resumed(self, record: Record) -> AttemptResult:
-        """The result of an attempt that an earlier run made, with the codes of this run's classifiers."""
-        if record.redacted is not None:
-            return AttemptResult(result=record, resumed=True)
-        classified = classify(record, self._context.plan.classifiers)
-        return AttemptResult(result=classified.record, resumed=True, classifier_errors=classified.errors)
+    def resumed(self, recorded: Record, judge: Judge, *, key: CaseKey | None = None) -> tuple[AttemptResult, Record]:
+        """
+        The result of an attempt that an earlier run made, and its record, judged and classified by this run.
+
+        One whose verdict, codes or key are others than the earlier run's is written down anew.
+        """
+        place = self._context.recorded.place(recorded.attempt)
+        errors: tuple[str, ...] = ()
+        record = judge_again(replace(recorded, key=key or recorded.key), judge)
+        if record.redacted is None:
+            classified = classify(record, self._context.plan.classifiers)
+            record, errors = classified.record, classified.errors
+        if place is not None and record == recorded:
+            outcome = AttemptResult(result=AttemptOutcome.of(record, place))
+        else:
+            outcome = self._write(record)
+        return replace(outcome, resumed=True, classifier_errors=errors), record
 
     def _redacted(self, record: Record) -> Record:
         """The record as it may be written and shown; with --jsbench-redact digests stand for its texts."""
@@ -206,15 +219,14 @@ class Worker:
         return record if redaction is None else redaction.record(record)
 
     def _write(self, record: Record) -> AttemptResult:
-        if self._journal is None:
-            return AttemptResult(result=record)
+        assert self._journal is not None
         try:
-            self._journal.append(record)
+            place = self._journal.append(record)
         except JournalError as error:
             if self._context.settings.output is not None:  # what cannot be kept is not paid for
                 self._refuse(Refused(MissingReason.DISK, str(error)))
-            return AttemptResult(result=record, journal_error=str(error))
-        return AttemptResult(result=record)
+            return AttemptResult(result=AttemptOutcome.of(record), journal_error=str(error))
+        return AttemptResult(result=AttemptOutcome.of(record, place))
 
     def _refuse(self, refusal: Refused) -> None:
         """Make no more calls, for this reason."""
@@ -224,19 +236,13 @@ class Worker:
                 admission.stop(refusal)
 
     def _build_runner(self) -> Runner:
-        judge = self._new_judge()
-        # it takes as long to start as an engine takes to import its SDK
-        judge.start()
-        return self._new_runner(self.recorded(self._build(partial(build, self._context.plan.factory))), judge)
+        return self._new_runner(self.recorded(self._build(partial(build, self._context.plan.factory))))
 
-    def _new_judge(self) -> Judge:
-        return self._resources.enter_context(Judge(self._context.settings.policy))
-
-    def _new_runner(self, engine: Engine, judge: Judge) -> Runner:
+    def _new_runner(self, engine: Engine) -> Runner:
         context = self._context
         return Runner(
             engine=engine,
-            judge=judge,
+            judge=self._resources.enter_context(Judge(context.settings.policy)),
             template=context.plan.template.render,
             params=sampled(context.plan.factory, context.settings.engine, context.plan.params),
             retries=context.settings.retries,
@@ -257,7 +263,7 @@ class Worker:
         """What asks the engine's grammar which of a case's labelled answers it accepts."""
         labelled = self._context.plan.selected.labelled
         assert labelled is not None
-        judge = self._new_judge()
+        judge = self._resources.enter_context(Judge(self._context.settings.policy))
         factory = require_acceptor(self._context.plan.factory, self._context.settings.engine.name)
         acceptor: Acceptor = self._build(factory.build_acceptor)
         runner = AcceptanceRunner(acceptor=acceptor, judge=judge)
@@ -279,18 +285,18 @@ class Worker:
         if (answered := self._answered.get((item.key, item.repeat))) is not None:
             return answered
         if (recorded := self._context.recorded.get((item.key, item.repeat))) is not None:
-            return self.resumed(judge_again(recorded, self.suite_runner().judge))
-        left = self.left_behind.record((item.key, item.repeat))
+            return self.resumed(recorded, self.suite_runner().judge)[0]
+        left = self.left_behind.outcome((item.key, item.repeat))
         if left is not None and left.asked_by is None:
             return AttemptResult(result=left)
         try:
             record = self._make(item, planned_at)
         except Refused as refused:
-            return AttemptResult.of_refused(item.key, item.repeat, refused)
+            return AttemptResult(result=missed(item.key, item.repeat, refused))
         broken = isinstance(record.generation, Failed)
         if broken and self._lookahead.stopped:  # by us
-            return AttemptResult(result=self._redacted(record))
-        outcome = self.write(record)
+            return AttemptResult(result=AttemptOutcome.of(self._redacted(record)))
+        outcome, _ = self.write(record)
         if not (broken or record.verdict.passed):
             self._answered[record.attempt] = outcome
         return outcome
@@ -309,27 +315,27 @@ def note_death(shared: Path, worker: str) -> None:
 class LeftBehind:
     """The records that dead workers have written: their tests are run by others, which need not pay again."""
 
-    def __init__(self, shared: Path, folder: Path | None) -> None:
+    def __init__(self, shared: Path, folder: Path) -> None:
         self._dead = shared / _DEAD
         self._folder = folder
         self._lock = threading.Lock()
         self._read: set[str] = set()
-        self._records: dict[Attempt, Record] = {}
+        self._outcomes: dict[Attempt, AttemptOutcome] = {}
 
-    def record(self, attempt: Attempt) -> Record | None:
-        """The record of the attempt that a dead worker wrote; None where there is none. Any thread may call it."""
-        if self._folder is None or not self._dead.exists():
+    def outcome(self, attempt: Attempt) -> AttemptOutcome | None:
+        """The attempt, if a dead worker wrote its record; None where none has. Any thread may call it."""
+        if not self._dead.exists():
             return None
         with self._lock:
             for worker in self._dead.read_text(encoding="utf-8").split():
                 if worker not in self._read:
                     self._read.add(worker)
                     self._take_in(self._folder / f"records.{worker}.jsonl")
-            return self._records.get(attempt)
+            return self._outcomes.get(attempt)
 
     def _take_in(self, path: Path) -> None:
         try:
             content = journal.read(path)
         except JSBenchError:  # nothing was written, or nothing readable: the controller says so at the end
             return
-        self._records.update((record.attempt, record) for record in content.records)
+        self._outcomes.update((outcome.attempt, outcome) for outcome in content.outcomes)

@@ -6,9 +6,10 @@ import base64
 import gzip
 import hashlib
 import importlib.util
+import io
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.metrics import Metrics
     from pytest_jsbench.metrics.statistics import Distribution
     from pytest_jsbench.metrics.summary import Summary
-    from pytest_jsbench.runs.records import Record, Run
+    from pytest_jsbench.runs.outcomes import Run
+    from pytest_jsbench.runs.records import Record
 
 
 def write(
@@ -39,12 +41,14 @@ def write(
     gates: Sequence[GateResult] = (),
     comparison: Comparison | None = None,
 ) -> None:
-    """Write the page in one step; JSBenchError where that fails."""
+    """Write the page in one step, and as it is made; JSBenchError where that fails."""
     write_atomically(path, render(run, summary, gates, comparison))
 
 
-def render(run: Run, summary: Summary, gates: Sequence[GateResult] = (), comparison: Comparison | None = None) -> str:
-    """The page; text of a model, a schema or a file is never markup in it."""
+def render(
+    run: Run, summary: Summary, gates: Sequence[GateResult] = (), comparison: Comparison | None = None
+) -> Iterator[str]:
+    """The page, in parts; text of a model, a schema or a file is never markup in it."""
     if importlib.util.find_spec("jinja2") is None:
         raise MissingRequirement("report.html needs jinja2: pip install 'pytest-jsbench[report]'")
     from jinja2 import Environment, StrictUndefined
@@ -54,7 +58,8 @@ def render(run: Run, summary: Summary, gates: Sequence[GateResult] = (), compari
     environment.filters["visible"] = _visible
     style, script = _page("report.css"), _page("report.js")
     failures = [(kind.value, summary.total.failure_counts[kind]) for kind in COUNTED_FAILURES]
-    return environment.from_string(_page("report.html")).render(
+    cases = CaseList(run, comparison)
+    return environment.from_string(_page("report.html")).generate(
         policy=_policy(style, script),
         style=Markup(style),  # noqa: S704  our own file
         script=Markup(script),  # noqa: S704  our own file
@@ -72,8 +77,7 @@ def render(run: Run, summary: Summary, gates: Sequence[GateResult] = (), compari
         broken_keywords=[pair for pair in summary.keywords.items() if pair[1].faults],
         kept_keywords=[pair for pair in summary.keywords.items() if not pair[1].faults],
         charts=charts(summary.total),
-        index=index(run, comparison),
-        chunks=chunks(run),
+        cases=cases,
     )
 
 
@@ -103,38 +107,59 @@ _LONGEST_TEXT = 10_000
 _LONGEST_MESSAGE = 200
 
 
-def index(run: Run, comparison: Comparison | None) -> str:
-    """The list of all attempts, compressed: what it shows and searches of each."""
-    broke = set(comparison.newly_failing) if comparison else set()
-    mended = set(comparison.newly_passing) if comparison else set()
-    planned = Counter(run.planned)
-    cases = [
-        {
-            "task": printable(record.key.task),
-            "name": printable(_name(record, repeats=planned[record.key])),
-            "outcome": record.verdict.failure_type.value if record.verdict.failure_type else "passed",
-            "message": printable(record.verdict.message, _LONGEST_MESSAGE),
-            "keywords": sorted({printable(violation.keyword, 60) for violation in record.verdict.violations}),
-            "change": "broke" if record.key in broke else "mended" if record.key in mended else "",
+class CaseList:
+    """
+    All attempts, compressed: what the list shows and searches of each, and in chunks their details.
+
+    `render` makes one for the page's template, which takes the chunks and then the index. Each record is read once, for
+    both, and none is kept.
+    """
+
+    def __init__(self, run: Run, comparison: Comparison | None) -> None:
+        self._run = run
+        self._broke = frozenset(comparison.newly_failing if comparison else ())
+        self._mended = frozenset(comparison.newly_passing if comparison else ())
+        self._planned = Counter(run.planned)
+        self._index = io.BytesIO()
+
+    def chunks(self) -> Iterator[str]:
+        """The details of all attempts; what the list shows of them is noted on the way."""
+        with gzip.GzipFile(fileobj=self._index, mode="wb", compresslevel=6, mtime=0) as index:
+            index.write(f'{{"size":{CHUNK},"cases":['.encode("ascii"))
+            details: list[dict[str, Any]] = []
+            for number, record in enumerate(self._run.records):
+                index.write((b"," if number else b"") + _json_bytes(self._entry(record)))
+                details.append(_details(record))
+                if len(details) == CHUNK:
+                    yield _packed(details)
+                    details = []
+            index.write(b"]}")
+        if details:
+            yield _packed(details)
+
+    def index(self) -> str:
+        """The list, once the chunks are made."""
+        return base64.b64encode(self._index.getvalue()).decode("ascii")
+
+    def _entry(self, record: Record) -> dict[str, Any]:
+        key, verdict = record.key, record.verdict
+        return {
+            "task": printable(key.task),
+            "name": printable(_name(record, repeats=self._planned[key])),
+            "outcome": verdict.failure_type.value if verdict.failure_type else "passed",
+            "message": printable(verdict.message, _LONGEST_MESSAGE),
+            "keywords": sorted({printable(violation.keyword, 60) for violation in verdict.violations}),
+            "change": "broke" if key in self._broke else "mended" if key in self._mended else "",
         }
-        for record in run.records
-    ]
-    return _packed({"size": CHUNK, "cases": cases})
 
 
-def chunks(run: Run) -> list[str]:
-    """The details of all attempts, in compressed chunks."""
-    records: Sequence[Record] = run.records
-    return [
-        _packed([_details(record) for record in records[start : start + CHUNK]])
-        for start in range(0, len(records), CHUNK)
-    ]
+def _json_bytes(data: object) -> bytes:
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=True).encode("ascii")
 
 
 def _packed(data: object) -> str:
     """The data as compressed JSON in base64, which needs no escaping in a page."""
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
-    return base64.b64encode(gzip.compress(text.encode("ascii"), 6, mtime=0)).decode("ascii")
+    return base64.b64encode(gzip.compress(_json_bytes(data), 6, mtime=0)).decode("ascii")
 
 
 def _name(record: Record, *, repeats: int) -> str:

@@ -5,13 +5,14 @@ import pytest
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.plugin.controller.run_state import RunState, attempt_of
 from pytest_jsbench.plugin.session.transport import AttemptResult
+from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import MissingReason
 from tests import examples
 from tests.examples import record
 
 
 def test_what_was_taken_over_is_counted_once_however_often_its_test_runs() -> None:
-    known = record("a", verdict=examples.VIOLATED)
+    known = AttemptOutcome.of(record("a", verdict=examples.VIOLATED))
     reported = RunState([known.key])
     reported.plan([known.attempt])
 
@@ -29,10 +30,10 @@ def test_a_test_that_broke_is_why_its_attempt_is_missing_and_a_record_on_disk_sp
         reported.miss(f"jsbench::{one.key}", MissingReason.ERROR)
     reported.miss("tests/test_other.py::test_it", MissingReason.ERROR)
 
-    reported.add([second, record("unplanned")])
+    reported.add(map(AttemptOutcome.of, [second, record("unplanned")]))
 
     run = reported.to_run(examples.metadata())
-    assert run.records == (second,)
+    assert list(run.records) == [second]
     assert [(missing.key, missing.reason) for missing in run.missing] == [(first.key, MissingReason.ERROR)]
     assert run.planned == (first.key, second.key)
 

@@ -21,7 +21,8 @@ from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports.html.report import render
-from pytest_jsbench.runs.records import Record, Run
+from pytest_jsbench.runs.outcomes import Run
+from pytest_jsbench.runs.records import Record
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 from tests import examples
 from tests.examples import record
@@ -34,8 +35,8 @@ HOSTILE = (
 
 def page(*records: Record, **metadata: object) -> str:
     run = examples.run(*records)
-    run = Run(metadata=examples.metadata(**metadata), planned=run.planned, records=run.records)
-    return render(run, summarize(run))
+    run = Run(metadata=examples.metadata(**metadata), planned=run.planned, outcomes=run.outcomes)
+    return "".join(render(run, summarize(run)))
 
 
 def unpacked(text: str, name: str) -> Any:
@@ -63,7 +64,9 @@ def test_the_page_holds_the_figures_and_every_case() -> None:
     summary = summarize(run)
     before = summarize(examples.run(record("a", verdict=examples.VIOLATED), record("b"))).outcomes
 
-    text = render(run, summary, [check(Gate.parse("pass_rate>=0.9"), summary)], compare(before, summary.outcomes))
+    gates = [check(Gate.parse("pass_rate>=0.9"), summary)]
+
+    text = "".join(render(run, summary, gates, compare(before, summary.outcomes)))
 
     assert "<dd>1 of 2</dd>" in text
     assert 'aria-label="pass rate 0.500, 95 % interval 0.095 to 0.905"' in text

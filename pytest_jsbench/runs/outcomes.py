@@ -1,0 +1,318 @@
+"""Outcomes: what figures need of each attempt, held in memory; the records stay on disk, and are read there."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.errors import JournalError, RecordError
+from pytest_jsbench.core.files import FileReader, LinesByPlace
+from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, FaultKind, Usage
+from pytest_jsbench.core.json_values import known
+from pytest_jsbench.core.timing import Timing
+from pytest_jsbench.runs.records import LONGEST_LINE, AnsweredBy, AskedBy, Record
+from pytest_jsbench.schemas.keywords import used_keywords
+from pytest_jsbench.verdicts import FailureType, Note
+
+if TYPE_CHECKING:
+    from pytest_jsbench.core.generations import GrammarDecision
+    from pytest_jsbench.runs.records import Attempt, Missing, RunMetadata
+    from pytest_jsbench.runs.run_verdict import RunVerdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the line of a record is: its file, and the bytes before it."""
+
+    path: Path
+    start: int
+
+    def read(self) -> Record:
+        """The record; any thread may ask."""
+        with open_lines() as lines:
+            return _record_at(self, lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionCounts:
+    """Decisions of a grammar about the labelled answers of one case."""
+
+    #: answers about which it was asked
+    asked: int
+    #: of those that it decided on
+    valid: int
+    valid_rejected: int
+    invalid: int
+    invalid_accepted: int
+
+    @property
+    def made(self) -> int:
+        """Answers that it decided on."""
+        return self.valid + self.invalid
+
+    @property
+    def wrong(self) -> int:
+        """Answers that it decided on wrongly."""
+        return self.valid_rejected + self.invalid_accepted
+
+    @classmethod
+    def of(cls, decisions: Iterable[GrammarDecision]) -> DecisionCounts:
+        """The counts of those that were made."""
+        asked = list(decisions)
+        made = [(decision.valid, decision.wrong) for decision in asked if decision.accepted is not None]
+        return cls(
+            asked=len(asked),
+            valid=sum(valid for valid, _ in made),
+            valid_rejected=made.count((True, True)),
+            invalid=sum(not valid for valid, _ in made),
+            invalid_accepted=made.count((False, True)),
+        )
+
+
+#: what a generation is called in a record
+_KINDS: dict[type, Literal["completion", "declined", "failed", "decided"]] = {
+    Completion: "completion",
+    Declined: "declined",
+    Failed: "failed",
+    Decided: "decided",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptOutcome:
+    """One attempt without its schema, prompt and answer."""
+
+    key: CaseKey
+    repeat: int
+    #: where its record is; the record itself where no disk has it
+    source: Place | Record
+    #: None for an excluded case, for which nothing was asked
+    generation: Literal["completion", "declined", "failed", "decided"] | None
+    failure_type: FailureType | None
+    reason: str | None
+    valid: bool | None
+    disputed: bool
+    #: keywords that the answer broke, those of the first violation first
+    broken: tuple[str, ...]
+    notes: tuple[Note, ...]
+    codes: tuple[str, ...]
+    fault: FaultKind | None
+    timing: Timing | None
+    usage: Usage | None
+    #: None where a model was asked
+    decisions: DecisionCounts | None
+    queue_s: float | None
+    retries: int
+    #: keywords of JSON Schema that its schema uses
+    keywords: tuple[str, ...]
+    #: of schema and prompt; None where there is none
+    schema_digest: str | None
+    prompt_digest: str | None
+    started_at: str | None
+    asked_by: AskedBy | None
+    answered_by: AnsweredBy | None
+    #: of a recorded answer: with which other settings it was asked for then
+    asked_otherwise: str | None
+    #: whether it was answered in a provider's batch
+    batch: bool
+    redacted: bool
+
+    @property
+    def attempt(self) -> Attempt:
+        """Which attempt of the run it is of."""
+        return self.key, self.repeat
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Which attempt it is of, and what was asked; equal for two records of the very same question."""
+        return self.key, self.repeat, self.schema_digest, self.prompt_digest
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing at all was wrong."""
+        return self.failure_type is None
+
+    @property
+    def excluded(self) -> bool:
+        """Whether the case's own schema is broken, so that no engine is to blame."""
+        return self.failure_type is FailureType.INVALID_SCHEMA
+
+    @property
+    def failing(self) -> bool:
+        """Whether it counts as one that did not pass."""
+        return not (self.passed or self.excluded)
+
+    @property
+    def answered(self) -> bool:
+        """Whether the engine did what it was asked for."""
+        return self.generation in {"completion", "decided"}
+
+    @property
+    def failed(self) -> bool:
+        """Whether the call broke."""
+        return self.generation == "failed"
+
+    @property
+    def made(self) -> bool:
+        """Whether a model was called, or a grammar decided on labelled answers."""
+        return self.prompt_digest is not None or self.generation in {"decided", "declined"}
+
+    def read(self) -> Record:
+        """The record; from disk, so that whoever reads many asks `Records` for them."""
+        return self.source if isinstance(self.source, Record) else self.source.read()
+
+    @classmethod
+    def of(cls, record: Record, source: Place | Record | None = None) -> AttemptOutcome:
+        """The outcome of a record that is at this place; with it where it is at none."""
+        verdict, generation, prompt = record.verdict, record.generation, record.prompt
+        sent = getattr(generation, "sent", None)
+        used = used_keywords(record.schema) if record.redacted is None else frozenset(record.redacted.keywords)
+        decided = generation.decisions if isinstance(generation, Decided) else None
+        return cls(
+            key=record.key,
+            repeat=record.repeat,
+            source=record if source is None else source,
+            generation=None if generation is None else _KINDS[type(generation)],
+            failure_type=verdict.failure_type,
+            reason=verdict.reason,
+            valid=verdict.valid,
+            disputed=verdict.disputed,
+            broken=_interned(dict.fromkeys(violation.keyword for violation in verdict.violations)),
+            notes=verdict.notes,
+            codes=_interned(record.codes),
+            fault=generation.kind if isinstance(generation, Failed) else None,
+            timing=getattr(generation, "timing", None),
+            usage=getattr(generation, "usage", None),
+            decisions=None if decided is None else DecisionCounts.of(decided),
+            queue_s=record.queue_s,
+            retries=record.retries,
+            keywords=_interned(sorted(used)),
+            schema_digest=record.schema_digest,
+            prompt_digest=None if prompt is None else prompt.digest,
+            started_at=record.started_at,
+            asked_by=record.asked_by,
+            answered_by=record.answered_by,
+            asked_otherwise=None if sent is None else sent.asked_otherwise,
+            batch=record.batch is not None,
+            redacted=record.redacted is not None,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The outcome as JSON values, for another process of the run; RecordError where no disk has its record."""
+        if isinstance(self.source, Record):
+            message = f"the record of {self.key} is not on disk"
+            raise RecordError(message)
+        data = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        for name in ("key", "timing", "usage", "decisions", "asked_by", "answered_by"):
+            data[name] = None if data[name] is None else asdict(data[name])
+        return {**data, "source": [str(self.source.path), self.source.start]}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> AttemptOutcome:
+        """The inverse of `to_dict`."""
+        path, start = data["source"]
+        values = {
+            "key": CaseKey(**data["key"]),
+            "source": Place(path=Path(path), start=start),
+            "failure_type": data["failure_type"] and FailureType(data["failure_type"]),
+            "fault": data["fault"] and FaultKind(data["fault"]),
+            "notes": tuple(map(Note, data["notes"])),
+            **{name: _interned(data[name]) for name in ("broken", "codes", "keywords")},
+            **{name: data[name] and known(kind, data[name]) for name, kind in _PARTS.items()},
+        }
+        return cls(**{**data, **values})
+
+
+_PARTS: dict[str, type] = {
+    "timing": Timing,
+    "usage": Usage,
+    "decisions": DecisionCounts,
+    "asked_by": AskedBy,
+    "answered_by": AnsweredBy,
+}
+
+
+def _interned(names: Iterable[str]) -> tuple[str, ...]:
+    """The names, each of which is held once however many outcomes have it."""
+    return tuple(map(sys.intern, names))
+
+
+def open_lines() -> LinesByPlace:
+    """What reads the lines of records files."""
+    return LinesByPlace(FileReader(longest_line=LONGEST_LINE, error=JournalError))
+
+
+def line_at(place: Place, lines: LinesByPlace) -> str:
+    """The line of a record as it stands there, with an end."""
+    return lines.read(place.path, place.start).decode("utf-8-sig").rstrip("\r\n") + "\n"
+
+
+def _record_at(place: Place, lines: LinesByPlace) -> Record:
+    """The record; RecordError where somebody has written over it since its line was found."""
+    try:
+        return Record.from_dict(json.loads(lines.read(place.path, place.start)))
+    except (RecordError, ValueError, RecursionError) as error:
+        message = f"{place.path}: no record at byte {place.start:,}: the file was changed while it was read"
+        raise RecordError(message, where=place.path) from error
+
+
+class Records(Sequence[Record]):
+    """
+    The records of a run, in order, each read from disk when it is asked for.
+
+    To go through all of them opens each file once, and holds no more than one record.
+    """
+
+    def __init__(self, outcomes: Sequence[AttemptOutcome]) -> None:
+        self._outcomes = outcomes
+
+    def __len__(self) -> int:
+        return len(self._outcomes)
+
+    def __iter__(self) -> Iterator[Record]:
+        with open_lines() as lines:
+            for outcome in self._outcomes:
+                source = outcome.source
+                yield source if isinstance(source, Record) else _record_at(source, lines)
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Records: ...
+
+    def __getitem__(self, index: int | slice) -> Record | Records:
+        if isinstance(index, slice):
+            return Records(self._outcomes[index])
+        return self._outcomes[index].read()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """The outcomes of one session's attempts, and what was planned."""
+
+    metadata: RunMetadata
+    #: the case of each attempt that was to be made, in order: a case that is asked three times stands there thrice
+    planned: tuple[CaseKey, ...]
+    outcomes: tuple[AttemptOutcome, ...]
+    #: planned attempts without a record, as far as it is known why
+    missing: tuple[Missing, ...] = ()
+    #: how many of the records were taken over from an earlier run
+    resumed: int = 0
+    #: what was decided of it; None where nobody has yet
+    verdict: RunVerdict | None = None
+
+    @property
+    def records(self) -> Records:
+        """The record of each outcome, read from disk."""
+        return Records(self.outcomes)
+
+    @classmethod
+    def of(cls, metadata: RunMetadata, planned: Iterable[CaseKey], records: Iterable[Record]) -> Run:
+        """The run of records that are held in memory."""
+        return cls(metadata=metadata, planned=tuple(planned), outcomes=tuple(map(AttemptOutcome.of, records)))
