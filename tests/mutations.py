@@ -8,7 +8,6 @@ Hostile variants of good input, each by its seed: what whoever reads a foreign f
 from __future__ import annotations
 
 import json
-import os
 import random
 import sys
 import time
@@ -18,10 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_jsbench.core.errors import JSBenchError
+from tests.fuzzing import TIMES
 
-#: how many times as many mutations as the suite tries; 20 for a long run
-TIMES = float(os.environ.get("JSBENCH_EXAMPLES", "1"))
-#: mutations of a reader that the suite tries
+#: mutations of a reader that are tried
 TRIED = max(1, int(100 * TIMES))
 
 STRINGS = (

@@ -24,9 +24,9 @@ _COLLECT_EVERY = 50_000
 Message = dict[str, Any]
 
 
-def encode(message: Message) -> bytes:
-    """The message as one line."""
-    return json.dumps(message).encode("ascii") + b"\n"
+def encode(message: Message, default: Callable[[Any], object] | None = None) -> bytes:
+    """The message as one line; `default` is called with what JSON does not know."""
+    return json.dumps(message, default=default).encode("ascii") + b"\n"
 
 
 class Service:

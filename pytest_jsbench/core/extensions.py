@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 from pytest_jsbench.core.errors import ImportFailed, JSBenchError, nearest
+from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.text import described, printable
 
 _NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
@@ -21,11 +22,11 @@ def is_reference(text: str) -> bool:
     return _REFERENCE.fullmatch(text) is not None
 
 
-def import_object(reference: str, *, purpose: str) -> object:
-    """The object, or the module itself for `*`; ImportFailed, in one line, when it cannot be had."""
+def import_object(reference: str, *, purpose: str, error: type[JSBenchError] = ImportFailed) -> object:
+    """The object, or the module itself for `*`; an error in one line, without a key, when it cannot be had."""
     if not is_reference(reference):
         message = f"{purpose}: {reference!r} is not of the form package.module:name"
-        raise ImportFailed(message)
+        raise error(message, found=reference, expected="package.module:name")
     module_name, _, path = reference.partition(":")
     # last, so that no file of the user's folder stands in for another module; for good, since modules import late
     here = str(Path.cwd())
@@ -33,14 +34,15 @@ def import_object(reference: str, *, purpose: str) -> object:
         sys.path.append(here)
     try:
         found: object = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:
-        message = f"{purpose}: cannot import {module_name}: {described(error)}"
-        raise ImportFailed(message, found=module_name) from error
+    except (Exception, SystemExit) as reason:
+        # an SDK may have quoted a key
+        message = f"{purpose}: cannot import {module_name}: {one_line(described(reason))}"
+        raise error(message, found=module_name) from reason
     for name in path.split(".") if path != "*" else ():
         if not hasattr(found, name):
             names = [public for public in dir(found) if not public.startswith("_")]
             message = f"{purpose}: {module_name} has no '{name}': {nearest(name, names)}"
-            raise ImportFailed(message, found=name, expected=tuple(names), where=module_name)
+            raise error(message, found=name, expected=tuple(names), where=module_name)
         found = getattr(found, name)
     return found
 
@@ -68,9 +70,9 @@ def load(point: metadata.EntryPoint, *, kind: str, error: type[JSBenchError]) ->
     try:
         return point.load()
     except (Exception, SystemExit) as reason:
-        said = described(reason, _LONGEST)
+        said = one_line(described(reason, _LONGEST))
         message = f"{kind} '{point.name}': cannot import {origin(point)}: {said}; {_MEND}"
-        raise error(message) from reason
+        raise error(message, found=point.value) from reason
 
 
 def find_function(
@@ -81,10 +83,7 @@ def find_function(
         return origin(points[name]), load(points[name], kind=kind, error=error)
     if not is_reference(name) or name.endswith("*"):
         return None
-    try:
-        return "a function of your own", import_object(name, purpose=kind)
-    except ImportFailed as reason:
-        raise error(str(reason)) from reason
+    return "a function of your own", import_object(name, purpose=kind, error=error)
 
 
 def origin(point: metadata.EntryPoint) -> str:

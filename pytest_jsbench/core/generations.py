@@ -311,7 +311,7 @@ def generation_from_dict(data: Mapping[str, Any]) -> Generation:
 def _timing_from_dict(data: Mapping[str, Any]) -> Timing:
     expect(data["tgt"], "tgt", float, int)
     timing = known(Timing, data, float, int, NoneType)
-    return replace(timing, gct=timing.gct or None)  # 0.1.0 wrote 0 where nothing was measured
+    return replace(timing, gct=timing.gct or None)  # 0 measures nothing
 
 
 def _timing_to_dict(timing: Timing) -> dict[str, float | None]:

@@ -1,4 +1,4 @@
-"""A server's address, apart from what lets somebody in, and a client whose calls stay at that server."""
+"""A server's address, apart from its credentials, and the options of a client that calls no other server."""
 
 from __future__ import annotations
 

@@ -25,10 +25,10 @@ class Engine(Protocol):
         """Who it is, for reports."""
 
     def generate(self, request: Request) -> Completion | Declined:
-        """Make one call, without retries; CallError says whose fault a broken one was."""
+        """Make one call, without retries; CallError where it fails, with the kind of fault."""
 
     def close(self) -> None:
-        """Let go of connections; called once, in the process that built it."""
+        """Close the connections; called once, in the process that built the engine."""
 
 
 @runtime_checkable
@@ -56,12 +56,12 @@ class Acceptor(Protocol):
         """Ask the schema's grammar for each text; CallError where the library hangs or crashes."""
 
     def close(self) -> None:
-        """Let go of the library."""
+        """End the library's processes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
-    """What a user said of the engine; JSON values only, since xdist carries it to the workers."""
+    """The user's options for the engine; JSON values only, because xdist sends them to the workers."""
 
     name: str
     model: str | None = None
@@ -87,7 +87,7 @@ class EngineConfig:
         }
 
     def said(self) -> dict[str, Any]:
-        """What was said that may change answers, and is fit to be kept: of options that may hold a secret the name."""
+        """The options that may change answers, as they may be kept: without the values that may hold a secret."""
         said = {
             "engine": self.name,
             "model": self.model and PurePath(self.model).name,
@@ -138,7 +138,7 @@ class EngineFactory(Protocol):
 
 
 class UnsharedFactory:
-    """What the factories have in common whose processes share nothing: each calls on its own, with up to 16 calls."""
+    """The base of factories whose processes share nothing: each makes up to 16 calls at once."""
 
     shared = False
     max_tokens = 2048
@@ -171,7 +171,7 @@ class Sampler(Protocol):
 
 @runtime_checkable
 class AcceptorFactory(Protocol):
-    """A factory of an engine whose grammar can be asked."""
+    """A factory of an engine that can also say which answers its grammar takes."""
 
     def build_acceptor(self, config: EngineConfig) -> Acceptor:
         """What says which answers the grammar takes."""

@@ -82,7 +82,7 @@ class Batches(Protocol):
         """How its requests ended, in any order; there may be no result of one that was never made."""
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
 
 
 @runtime_checkable

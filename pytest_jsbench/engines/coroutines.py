@@ -30,11 +30,16 @@ class CoroutineEngine(Protocol):
         """Make one call, without retries."""
 
     def close(self) -> Any:
-        """Let go of connections."""
+        """Close the connections."""
 
 
 class AsyncEngine:
-    """Runs a coroutine engine's calls side by side on its loop; a call that takes too long is cancelled."""
+    """
+    Runs the calls of an engine that is written with `async def`.
+
+    The registry puts one around such an engine when it builds it. Its event loop runs in one daemon thread until
+    `close`. The threads of the calls in flight enter `generate` and wait there; a call past its deadline is cancelled.
+    """
 
     def __init__(self, inner: CoroutineEngine) -> None:
         self._inner = inner

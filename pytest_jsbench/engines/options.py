@@ -38,7 +38,7 @@ class Options:
         for name in self._values:
             if name not in known:
                 message = f"engine '{self._engine}' has no option '{name}': {nearest(name, known)}"
-                raise EngineError(message)
+                raise EngineError(message, found=name, expected=sorted(known), where=self._engine)
 
     def flag(self, name: str, *, default: bool) -> bool:
         """True or false."""
@@ -56,7 +56,7 @@ class Options:
         found = next((word for word in of if word == value), None)
         if found is None:
             message = f"option '{name}' of engine '{self._engine}' is {' or '.join(of)}, not {one_line(repr(value))}"
-            raise EngineError(message)
+            raise EngineError(message, found=value, expected=[word.value for word in of], where=name)
         return found
 
     def count(self, name: str, *, default: int) -> int:
@@ -89,7 +89,7 @@ class Options:
         # the value itself is not shown: a header may hold a secret
         found = type(self._values[name]).__name__
         message = f"option '{name}' of engine '{self._engine}' is {expected}, not this {found}"
-        raise EngineError(message)
+        raise EngineError(message, found=found, expected=expected, where=name)
 
 
 def choose_format(config: EngineConfig, offered: tuple[ResponseFormat, ...]) -> ResponseFormat:
@@ -102,7 +102,8 @@ def choose_format(config: EngineConfig, offered: tuple[ResponseFormat, ...]) -> 
         f"engine '{config.name}' has no response format '{config.response_format}'"
         f" (one of {', '.join(sorted(offered))})"
     )
-    raise EngineError(message)
+    expected = [each.value for each in offered]
+    raise EngineError(message, found=config.response_format.value, expected=expected, where="--jsbench-response-format")
 
 
 #: the options of every provider's engine
@@ -129,7 +130,7 @@ class ProviderSettings:
 
     @property
     def base_url(self) -> str:
-        """The server's address, without what lets somebody in."""
+        """The server's address, without user, password and query."""
         return self.address.url
 
     def sampled(self, params: GenerationParams, *, limit: str) -> GenerationParams:

@@ -7,9 +7,8 @@ import inspect
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from pytest_jsbench.core import extensions
-from pytest_jsbench.core.errors import EngineError, ImportFailed, JSBenchError, UnknownEngine, nearest
-from pytest_jsbench.core.extensions import installed, load
+from pytest_jsbench.core.errors import EngineError, JSBenchError, UnknownEngine, nearest
+from pytest_jsbench.core.extensions import import_object, installed, load
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.base import AcceptorFactory, Sampler, UnsharedFactory
 
@@ -20,22 +19,6 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo, GenerationParams
     from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
     from pytest_jsbench.engines.batch_api import BatchFactory
-
-
-def is_reference(text: str) -> bool:
-    """Whether the text is of the form `package.module:name`."""
-    return extensions.is_reference(text) and not text.endswith("*")
-
-
-def import_object(reference: str, *, purpose: str) -> object:
-    """The object; EngineError, in one line without a key, when the module cannot be imported or has no such name."""
-    if not is_reference(reference):
-        message = f"{purpose}: {reference!r} is not of the form package.module:name"
-        raise EngineError(message)
-    try:
-        return extensions.import_object(reference, purpose=purpose)
-    except ImportFailed as error:
-        raise EngineError(one_line(str(error))) from error
 
 
 ENTRY_POINTS = "pytest_jsbench.engines"
@@ -66,11 +49,11 @@ def find(name: str) -> EngineFactory:
         factory: EngineFactory = getattr(importlib.import_module(module), attribute)
         return factory
     if (point := _installed().get(name)) is not None:
-        return _as_factory(_load(point), name)
+        return _as_factory(load(point, kind="engine", error=EngineError), name)
     if ":" in name:
-        return _as_factory(import_object(name, purpose=f"engine '{name}'"), name)
+        return _as_factory(import_object(name, purpose=f"engine '{name}'", error=EngineError), name)
     message = f"unknown engine '{name}': {nearest(name, names())}; one of your own is package.module:Factory"
-    raise UnknownEngine(message)
+    raise UnknownEngine(message, found=name, expected=names(), where="--jsbench-engine")
 
 
 def require_acceptor(factory: EngineFactory, name: str) -> AcceptorFactory:
@@ -79,7 +62,7 @@ def require_acceptor(factory: EngineFactory, name: str) -> AcceptorFactory:
         return factory
     able = [known for known in _BUILT_IN if isinstance(find(known), AcceptorFactory)]
     message = f"engine '{name}' has no grammar that could be asked about labelled answers: expected {', '.join(able)}"
-    raise EngineError(message)
+    raise EngineError(message, found=name, expected=tuple(able))
 
 
 def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
@@ -90,7 +73,7 @@ def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
         return factory
     able = [known for known in _BUILT_IN if isinstance(find(known), BatchFactory)]
     message = f"--jsbench-batch: engine '{name}' has no batch API: expected {', '.join(able)}"
-    raise EngineError(message)
+    raise EngineError(message, found=name, expected=tuple(able), where="--jsbench-batch")
 
 
 def sampled(factory: EngineFactory, config: EngineConfig, params: GenerationParams) -> GenerationParams:
@@ -102,13 +85,6 @@ def _installed() -> dict[str, EntryPoint]:
     return installed(ENTRY_POINTS, kind="engine", error=EngineError)
 
 
-def _load(point: EntryPoint) -> object:
-    try:
-        return load(point, kind="engine", error=EngineError)
-    except EngineError as error:  # an SDK may have quoted a key
-        raise EngineError(one_line(str(error))) from error
-
-
 def _as_factory(found: object, name: str) -> EngineFactory:
     """The object itself where it is a factory; a plain callable is made one."""
     if _is_factory(found):
@@ -116,7 +92,7 @@ def _as_factory(found: object, name: str) -> EngineFactory:
     if callable(found):
         return PlainFactory(found, name)
     message = f"engine '{name}' is a {type(found).__name__}; expected a factory, or a callable that takes the config"
-    raise EngineError(message)
+    raise EngineError(message, found=type(found).__name__, where=name)
 
 
 def _is_factory(found: object) -> TypeGuard[EngineFactory]:
@@ -140,7 +116,7 @@ class PlainFactory(UnsharedFactory):
         if isinstance(given, int) and not isinstance(given, bool) and given > 0:
             return given
         message = f"engine '{self._name}': concurrency is a whole number above 0, not {given!r}"
-        raise EngineError(message)
+        raise EngineError(message, found=given, expected="a whole number above 0", where="concurrency")
 
     def check(self, config: EngineConfig) -> None:
         """A callable says what it lacks when it is called."""
@@ -162,7 +138,7 @@ class PlainFactory(UnsharedFactory):
         missing = [part for part in ("info", "generate", "close") if not hasattr(engine, part)]
         if missing:
             message = f"engine '{self._name}' built a {type(engine).__name__} without {' and '.join(missing)}"
-            raise EngineError(message)
+            raise EngineError(message, found=type(engine).__name__, expected=("info", "generate", "close"))
         if inspect.iscoroutinefunction(engine.generate):
             from pytest_jsbench.engines.coroutines import AsyncEngine
 

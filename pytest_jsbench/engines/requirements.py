@@ -34,12 +34,12 @@ def require_package(engine: str, package: str, *, extra: str, minimum: tuple[int
     install = f"pip install 'pytest-jsbench[{extra}]'"
     if importlib.util.find_spec(package) is None:
         message = f"engine '{engine}' needs the package {package}: {install}"
-        raise MissingRequirement(message)
+        raise MissingRequirement(message, expected=package, where=install)
     installed = package_version(package)
     if minimum and tuple(map(int, _NUMBER.findall(installed)[: len(minimum)])) < minimum:
         wanted = ".".join(map(str, minimum))
         message = f"engine '{engine}' needs {package}>={wanted}, found {installed}: {install}"
-        raise MissingRequirement(message)
+        raise MissingRequirement(message, found=installed, expected=f"{package}>={wanted}", where=install)
 
 
 def package_version(package: str) -> str:
@@ -63,13 +63,13 @@ def find_key(config: EngineConfig, variables: tuple[str, ...], *, optional: bool
             f"engine '{config.name}' finds no key: the variable {config.api_key_env}, named by"
             " --jsbench-api-key-env, is not set"
         )
-        raise MissingRequirement(message)
+        raise MissingRequirement(message, expected="a key", where=config.api_key_env)
     if optional:
         return Key(value=NO_KEY)
     message = (
         f"engine '{config.name}' needs a key: set {variables[0]}, or name another variable with --jsbench-api-key-env"
     )
-    raise MissingRequirement(message)
+    raise MissingRequirement(message, expected="a key", where=variables[0])
 
 
 def _sendable(engine: str, variable: str, value: str) -> str:
@@ -79,7 +79,7 @@ def _sendable(engine: str, variable: str, value: str) -> str:
         f"engine '{engine}' cannot send the key in {variable}: it holds characters that no HTTP header can"
         " carry; copy it again"
     )
-    raise MissingRequirement(message)
+    raise MissingRequirement(message, expected="printable ASCII characters", where=variable)
 
 
 def find_address(config: EngineConfig, variable: str) -> Address | None:
@@ -93,7 +93,7 @@ def find_address(config: EngineConfig, variable: str) -> Address | None:
     except ValueError:
         found = without_credentials(given)
         message = f"{source} is not an address: {found!r}; expected http://host:port/path or https://…"
-        raise EngineError(message) from None
+        raise EngineError(message, found=found, expected="http://host:port/path", where=source) from None
 
 
 def find_model(config: EngineConfig, *, url: str | None, default: str) -> str:
@@ -103,4 +103,4 @@ def find_model(config: EngineConfig, *, url: str | None, default: str) -> str:
     if url is None:
         return default
     message = f"--jsbench-model is needed with --jsbench-base-url ({url.rstrip('/')}/models lists them)"
-    raise EngineError(message)
+    raise EngineError(message, expected="the name of a model", where="--jsbench-model")

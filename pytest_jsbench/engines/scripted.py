@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import EngineError, nearest
+from pytest_jsbench.core.extensions import import_object, is_reference
 from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
 from pytest_jsbench.core.generations import (
     CallError,
@@ -41,7 +42,6 @@ from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import UnsharedFactory
 from pytest_jsbench.engines.http.answer_builder import count
 from pytest_jsbench.engines.options import Options, choose_format
-from pytest_jsbench.engines.registry import import_object, is_reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -263,7 +263,7 @@ class ScriptedEngine:
         )
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing is open."""
 
     def _find(self, request: Request) -> Script | Completion | Declined:
         if isinstance(self._source, ScriptFile):
@@ -334,10 +334,10 @@ def _source(config: EngineConfig) -> ScriptFile | Callable[[Request], Any]:
         raise EngineError(message)
     answers = options.text("answers", default="")
     if is_reference(answers) and not Path(answers).exists():
-        function = import_object(answers, purpose=f"the answers of engine '{config.name}'")
+        function = import_object(answers, purpose=f"the answers of engine '{config.name}'", error=EngineError)
         if not callable(function):
             message = f"{answers} is no function, but a {type(function).__name__}"
-            raise EngineError(message)
+            raise EngineError(message, found=type(function).__name__, expected="a function", where=answers)
         return function
     return ScriptFile.from_file(Path(answers))
 

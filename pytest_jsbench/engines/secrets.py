@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 FROM_ENVIRONMENT = "env:"
 HIDDEN = "…"
 
-#: options whose values say nothing but how the engine works
+#: options that hold no secret: they only say how the engine works
 _OPEN = frozenset(
     {"api", "stream", "strict", "schema_name", "max_tokens_field", "bounded", "slots", "context", "threads"}
     | {"start_timeout", "compile_timeout", "mask_timeout", "memory", "records", "folder", "answers"}
 )
-#: a name that says that its value lets somebody in
+#: names of fields that hold keys, passwords or tokens
 _TELLING = re.compile(
     r"key(?!word)|token(?!s)|secret|passw|credential|cookie|\bsig|\bcode\b|auth(?!or)|license", re.IGNORECASE
 )
@@ -65,7 +65,7 @@ def resolve(value: Any, *, option: str, engine: str) -> Any:
             message = (
                 f"option '{option}' of engine '{engine}' is to be read from the variable {variable}, which is not set"
             )
-            raise EngineError(message)
+            raise EngineError(message, expected=variable, where=option)
         case dict():
             return {name: resolve(each, option=option, engine=engine) for name, each in value.items()}
         case list():
@@ -93,10 +93,10 @@ def outline(value: Any, name: str = "") -> Any:
 
 def mark(value: Any) -> str:
     """
-    Two digits by which two values with one outline are told apart, mostly; empty where they hold no other texts.
+    Two digits that mostly differ for two values with the same outline; empty where the value has no hidden text.
 
-    What stands behind a telling name has no part in it: a renewed key asks the same. Of the other texts together it
-    gives away eight bits, so that nobody finds out by guessing what they are.
+    Keys and passwords are left out, so a renewed key changes nothing. The digits are eight bits of a hash of all the
+    other texts together: too few to find a text by guessing.
     """
     texts = [text for name, text in _texts(value, "") if outline(text) == HIDDEN and not _TELLING.search(name)]
     return f"#{hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:2]}" if texts else ""
@@ -123,7 +123,7 @@ def public_extras(config: EngineConfig) -> dict[str, Any]:
 
 
 def public(config: EngineConfig) -> dict[str, Any]:
-    """All that may be known of a configuration; equal for two that ask the same."""
+    """What may be shown of a configuration; equal for two configurations that ask the same."""
     return {
         "name": config.name,
         "model": config.model,
@@ -136,7 +136,7 @@ def public(config: EngineConfig) -> dict[str, Any]:
 
 
 def find_secrets(*configs: EngineConfig) -> Secrets:
-    """Every secret that this process knows and an engine of these configurations may send or say."""
+    """Every secret that this process knows and that an engine with one of these configurations may send or quote."""
     texts = list(_of_environment(frozenset(config.api_key_env for config in configs)))
     urls = [value for name, value in os.environ.items() if _URLS.fullmatch(name)]
     for config in configs:
@@ -202,7 +202,12 @@ def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
 
 
 class DiscreetEngine:
-    """Asks an engine, and passes on what it says with the secrets replaced."""
+    """
+    Asks an engine, and replaces each secret of the run in what it answers or raises.
+
+    `build` puts one around every engine of a run. It sees an answer when it is whole, so that a secret which a stream
+    cuts in two is found too. The threads of the calls in flight enter `generate`; it keeps no state.
+    """
 
     def __init__(self, engine: Engine, secrets: Secrets) -> None:
         self._engine = engine
@@ -235,7 +240,7 @@ class DiscreetEngine:
 
 
 class DiscreetBatches:
-    """Hands batches in, and passes on what came of them with the secrets replaced."""
+    """Submits batches, and replaces each secret of the run in what the provider says of them."""
 
     def __init__(self, batches: Batches, secrets: Secrets) -> None:
         self._batches = batches
@@ -251,7 +256,7 @@ class DiscreetBatches:
         return self._batches.line(name, request)
 
     def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
-        """Upload; what is returned makes the batch, whose id is to be written down."""
+        """Upload the requests; the function that is returned creates the batch and gives its id, to be written down."""
         with self._freed():
             make = self._batches.upload(lines)
 
@@ -293,13 +298,13 @@ class DiscreetBatches:
 
 
 def build(factory: EngineFactory, config: EngineConfig, *others: EngineConfig) -> Engine:
-    """The factory's engine, which lets no secret out, nor one of the other engines of the run."""
+    """The factory's engine, with the secrets of all engines of the run replaced in what it says."""
     with _errors_freed(config, *others) as secrets:
         return DiscreetEngine(factory.build(config), secrets)
 
 
 def build_batches(factory: BatchFactory, config: EngineConfig) -> Batches:
-    """The factory's batches, which let no secret out."""
+    """The factory's batches, with the secrets of the run replaced in what they say."""
     with _errors_freed(config) as secrets:
         return DiscreetBatches(factory.build_batches(config), secrets)
 
@@ -311,7 +316,7 @@ def describe(factory: EngineFactory, config: EngineConfig) -> EngineInfo:
 
 
 def check(factory: EngineFactory, config: EngineConfig) -> None:
-    """See that the engine can be built; what is wrong is said without a secret."""
+    """Check that the engine can be built; the error shows no secret."""
     with _errors_freed(config):
         factory.check(config)
 

@@ -24,7 +24,7 @@ _IN_2020_12 = (_IN_2019_09 - {"additionalItems", "$recursiveRef"}) | _NEW_IN_202
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """One published draft of JSON Schema."""
+    """One published draft of JSON Schema, or what a metaschema of one's own makes of it."""
 
     #: its `$schema`, as its specification writes it
     uri: str
@@ -36,6 +36,8 @@ class Dialect:
     keywords: frozenset[str]
     #: whether what stands beside `$ref` is not read
     lone_references: bool = False
+    #: whether `format` is asserted; None: as the policy says, since the published drafts leave it open
+    asserts_formats: bool | None = None
 
     def read(self, schema: dict[str, Any]) -> dict[str, Any]:
         """What the schema itself says in this dialect: its keywords that can make an instance invalid."""

@@ -71,14 +71,14 @@ def _open(text: str, policy: JudgePolicy) -> AnswerDocument | NotJson:
     text = text.strip(SPACE)
     opening = _FENCE.match(text)
     if opening is None:
-        return _read(text)
+        return _read(text, policy)
     if policy.fences == "forbid":
         message = "a Markdown fence around the answer; expected the bare JSON document"
         return NotJson(reason=SyntaxReason.FENCE_FORBIDDEN, message=message)
-    return _read_fenced(text, opening)
+    return _read_fenced(text, opening, policy)
 
 
-def _read_fenced(text: str, opening: re.Match[str]) -> AnswerDocument | NotJson:
+def _read_fenced(text: str, opening: re.Match[str], policy: JudgePolicy) -> AnswerDocument | NotJson:
     fence, info = opening["fence"], opening["info"].strip()
     if "`" in info:
         message = "a fence that does not stand on a line of its own"
@@ -97,15 +97,16 @@ def _read_fenced(text: str, opening: re.Match[str]) -> AnswerDocument | NotJson:
         end = max(len(text.rstrip(fence[0])), opening.end())
     closed = len(text) - end >= len(fence)
     inside = text[opening.end() : end if closed else len(text)]
-    return _read(inside.strip(SPACE), Note.FENCED if closed else Note.UNCLOSED_FENCE)
+    return _read(inside.strip(SPACE), policy, Note.FENCED if closed else Note.UNCLOSED_FENCE)
 
 
-def _read(text: str, *notes: Note) -> AnswerDocument | NotJson:
+def _read(text: str, policy: JudgePolicy, *notes: Note) -> AnswerDocument | NotJson:
     """Decode text that has no white space around it."""
     if too_deep(text, DEEPEST):
         message = f"arrays and objects more than {DEEPEST} levels deep"
         return NotJson(reason=SyntaxReason.TOO_DEEP, message=message, notes=notes)
-    decoder = Decoder()
+    # jsonschema alone reproduces figures that were made with doubles
+    decoder = Decoder(exact=policy.validator != "jsonschema")
     try:
         instance = decoder.decode(text)
     except (RefusedError, json.JSONDecodeError) as error:

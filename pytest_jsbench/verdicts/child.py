@@ -88,7 +88,8 @@ class Clerk:
         sent = False
         try:
             for reply in self._work(request):
-                yield encode(reply)
+                # a Decimal leaves as the double that everyone else reads
+                yield encode(reply, float)
                 sent = True
         except GeneratorExit:
             raise  # the parent is gone

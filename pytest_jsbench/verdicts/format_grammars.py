@@ -172,6 +172,8 @@ def _is_idn_hostname(text: str) -> bool | None:
     labels = _FULL_STOPS.split(text)
     if all(label.isascii() and label[2:4] != "--" for label in labels):
         return _is_ldh_name(".".join(labels))
+    if len(text) > _LONGEST_NAME:
+        return False  # and its A-labels are longer still
     try:
         import idna
     except ImportError:
@@ -255,10 +257,11 @@ def _is_snums(text: str) -> bool:
     return len(numbers) == 4 and all(re.fullmatch("[0-9]{1,3}", one) and int(one) <= 255 for one in numbers)
 
 
-# what ECMA-262 and Python's re read alike: no classes, no counted repetition, nothing that begins with `(?`
+# what ECMA-262 and Python's re read alike: no classes, no counted repetition, nothing that begins with `(?`;
+# and not too long, since re compiles it
 
 _PLAIN_PATTERN = _fullmatch(
-    r"""(?: [\w\ ^$.|)\-,:;=@/%&~'"<>!] | \((?!\?) | [*+?](?!\+) | \\[dDwWsSnrtfv.*+?^$()|/\\] )*+"""
+    r"""(?: [\w\ ^$.|)\-,:;=@/%&~'"<>!] | \((?!\?) | [*+?](?!\+) | \\[dDwWsSnrtfv.*+?^$()|/\\] ){0,1000}+"""
 )
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import functools
 import re
+import unicodedata
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
-from unicodedata import category, normalize
+from unicodedata import normalize
 
 import jsonschema_rs
 
@@ -157,6 +158,13 @@ _DISALLOWED = re.compile(
     "[\u034f\u17b4\u17b5\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"
     "\u20d0-\u20ff\U0001d100-\U0001d24f\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]"
 )
+#: RFC 5892, appendices A.4 and A.7: before a Greek character, and beside one of Hiragana, Katakana or Han
+_KERAIA, _MIDDLE_DOT = "\u0375", "\u30fb"
+_GREEK = ("GREEK ",)
+_JAPANESE = (
+    "HIRAGANA ", "HENTAIGANA ", "KATAKANA ", "CJK UNIFIED IDEOGRAPH", "CJK COMPATIBILITY IDEOGRAPH",
+    "IDEOGRAPHIC ITERATION MARK", "IDEOGRAPHIC NUMBER ZERO",
+)  # fmt: skip
 
 
 def is_hostname(text: str) -> bool:
@@ -166,29 +174,58 @@ def is_hostname(text: str) -> bool:
 
 def is_idn_hostname(text: str) -> bool:
     """RFC 5890, section 2.3.2.3: a hostname, or one with U-labels."""
-    if not _builtin("idn-hostname")(text):
-        return False
     if text.isascii() and "--" not in text:
-        return True
-    return all(map(_holds_valid_characters, _FULL_STOPS.split(text)))
+        return _builtin("idn-hostname")(text)
+    if len(text) > _LONGEST_DOMAIN:
+        return False
+    labels = [_u_label(label) for label in _FULL_STOPS.split(text)]
+    if not all(map(_holds_valid_characters, labels)):
+        return False
+    whole = ".".join(labels)
+    return _builtin("idn-hostname")(_in_known_blocks(whole) if _KERAIA in whole or _MIDDLE_DOT in whole else text)
+
+
+def _in_known_blocks(labels: str) -> str:
+    """The labels for two rules of context, which ask for scripts: the library knows one block of each."""
+    return "".join(
+        character if character in {_KERAIA, _MIDDLE_DOT}
+        else "\u03b1" if _is_of(_GREEK, character)
+        else "\u4e00" if _is_of(_JAPANESE, character)
+        else character
+        for character in labels
+    )  # fmt: skip
+
+
+def _u_label(label: str) -> str:
+    """The label, of an A-label the U-label; nothing of one that is not in its one right form."""
+    if label[:4].lower() != "xn--" or not label.isascii():
+        return label
+    encoded = label[4:].lower().encode()
+    try:
+        decoded = encoded.decode("punycode")
+        return decoded if not decoded.isascii() and decoded.encode("punycode") == encoded else ""
+    except UnicodeError:
+        return ""
 
 
 def _holds_valid_characters(label: str) -> bool:
-    """RFC 5892, section 3: a label whose U-label has characters of the category PVALID alone."""
-    if label.isascii():
-        if label[:4].lower() != "xn--":
-            return True
-        label = label[4:].lower().encode().decode("punycode")
-    return (
+    """RFC 5892, section 3: whether its characters are valid, by themselves and for two rules of appendix A."""
+    return label.isascii() or (
         normalize("NFC", label) == label
         and _DISALLOWED.search(label) is None
         and all(character in _EXCEPTIONS or _is_valid_character(character) for character in label)
+        and all(_is_of(_GREEK, label[at + 1 : at + 2]) for at, one in enumerate(label) if one == _KERAIA)
+        and (_MIDDLE_DOT not in label or _is_of(_JAPANESE, label.replace(_MIDDLE_DOT, "")))
     )
+
+
+def _is_of(names: tuple[str, ...], characters: str) -> bool:
+    return any(unicodedata.name(character, "").startswith(names) for character in characters)
 
 
 def _is_valid_character(character: str) -> bool:
     # section 2.2: nothing changes when its case is folded
-    return category(character) in _LETTER_DIGITS and normalize("NFKC", character.casefold()) == character
+    return unicodedata.category(character) in _LETTER_DIGITS and normalize("NFKC", character.casefold()) == character
 
 
 # the rest

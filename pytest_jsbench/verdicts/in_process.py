@@ -29,6 +29,12 @@ MOST_EXTRA_FIELDS = 100
 _MOST_SHOWN = 5
 _LONGEST_PATH = 120
 _COMPILED_SCHEMAS = 256
+#: characters of an answer of which all violations are asked for: jsonschema-rs makes each before it gives the first,
+#: of more than a kilobyte, and an answer can have one for every second character
+_LONGEST_LISTED = 150_000
+#: characters of an answer of which one violation, or a second opinion, is asked for: a violation holds a copy of what
+#: is wrong, a hundred times the size of its text, and jsonschema needs seconds
+_LONGEST_DETAILED = 1_000_000
 
 
 class Compiled:
@@ -50,7 +56,7 @@ class Compiled:
         """The other validator."""
         from pytest_jsbench.verdicts.second_opinion import SecondOpinionSeeker
 
-        return SecondOpinionSeeker(self._read, formats=self._policy.formats == "assert")
+        return SecondOpinionSeeker(self._read, formats=self._read.asserts_formats(self._policy))
 
 
 class InProcessJudge:
@@ -70,7 +76,7 @@ class InProcessJudge:
         return Compiled(read, validator, self._policy)
 
     def _validator(self, read: ReadSchema) -> Validator | SchemaProblem:
-        formats = self._policy.formats == "assert"
+        formats = read.asserts_formats(self._policy)
         if self._policy.validator == "jsonschema":
             from pytest_jsbench.verdicts.second_opinion import compile_with_jsonschema
 
@@ -93,12 +99,12 @@ class InProcessJudge:
             yield _not_json(read, truncated, compiled.dialect)
             return
         try:
-            for verdict in _with_violations(self._decide(compiled, read), compiled.validator):
+            for verdict in _with_violations(self._decide(compiled, read), compiled.validator, len(text)):
                 yield verdict
         except BacktrackingLimitError as limit:
             yield unjudged("backtracking", str(limit), dialect=compiled.dialect)
             return
-        if self._policy.validator == "both":
+        if self._policy.validator == "both" and len(text) <= _LONGEST_DETAILED:
             opinion = compiled.second.opinion(read.instance, valid=verdict.valid is True)
             yield replace(verdict, second_opinion=opinion)
 
@@ -176,13 +182,15 @@ def _shown(path: Path, meant: str | None) -> str:
     return shown if str(path[-1]).strip() else f"{shown} (white space)"
 
 
-def _with_violations(verdict: Verdict, validator: Validator) -> Iterator[Verdict]:
+def _with_violations(verdict: Verdict, validator: Validator, length: int) -> Iterator[Verdict]:
     """The verdict, then with one violation, then with more, since listing them all can go out of bounds."""
     yield verdict
-    if verdict.valid:
+    if verdict.valid or length > _LONGEST_DETAILED:
         return
     first = validator.first_violation(verdict.instance)
     yield _describe(verdict, (first,))
+    if length > _LONGEST_LISTED:
+        return
     yield _describe(verdict, validator.violations(verdict.instance))
 
 

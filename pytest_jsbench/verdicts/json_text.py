@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from decimal import Decimal, InvalidOperation
 from itertools import accumulate
 from typing import NoReturn
 
@@ -14,6 +15,12 @@ from pytest_jsbench.verdicts.syntax_reasons import SyntaxReason
 DEEPEST = 128
 #: digits of a number
 LONGEST_NUMBER = 4_300
+#: from here on, not every whole number is a double
+_WHOLE = 2**53
+#: where a double has all of its digits
+_NORMAL = 1e-290
+#: characters of a number with a point or an exponent and no more than 15 digits, which any double keeps
+_KEPT = 16
 #: the only white space that RFC 8259 allows between tokens
 SPACE = " \t\r\n"
 #: a string, or the rest of the text where it has no end
@@ -35,13 +42,13 @@ class RefusedError(Exception):
 class Decoder:
     """The standard library's decoder with hooks that refuse what RFC 8259 or the limits do not allow."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, exact: bool = True) -> None:
         #: whether an object had a key twice
         self.duplicate_keys = False
         self._json = json.JSONDecoder(
             object_pairs_hook=self._object,
             parse_constant=_refuse_constant,
-            parse_float=_float,
+            parse_float=exact_number if exact else _double,
             parse_int=_int,
         )
 
@@ -79,7 +86,7 @@ def too_deep(text: str, deepest: int) -> bool:
 def encodable(value: object) -> bool:
     """Whether all strings in a JSON value can be written as UTF-8: a lone surrogate cannot."""
     try:
-        json.dumps(value, ensure_ascii=False).encode()
+        json.dumps(value, ensure_ascii=False, default=float).encode()
     except UnicodeEncodeError:
         return False
     return True
@@ -89,11 +96,41 @@ def _refuse_constant(name: str) -> NoReturn:
     raise RefusedError(SyntaxReason.NAN_OR_INFINITY, f"{name} is not JSON")
 
 
-def _float(digits: str) -> float:
+def exact_number(digits: str) -> float | Decimal:
+    """
+    The number as it is written (JSON Schema core, 4.2.2 and 6.3); RefusedError beyond the limits.
+
+    It is a float where that means the same number to all who compare it; both validators take Decimals too.
+    """
     number = float(digits)
+    if len(digits) <= _KEPT and _NORMAL < abs(number) < _WHOLE:
+        return number
+    _refuse_beyond_limits(digits, number)
+    if number == 0 and not digits.lower().partition("e")[0].strip("-0."):
+        return number
+    try:
+        exact = Decimal(digits)
+    except InvalidOperation:
+        raise _too_small(digits) from None
+    if exact.adjusted() < -LONGEST_NUMBER:
+        raise _too_small(digits)
+    return number if abs(number) < _WHOLE and exact == Decimal(repr(number)) else exact
+
+
+def _double(digits: str) -> float:
+    number = float(digits)
+    _refuse_beyond_limits(digits, number)
+    return number
+
+
+def _refuse_beyond_limits(digits: str, number: float) -> None:
     if math.isinf(number) or len(digits) > LONGEST_NUMBER:
         raise RefusedError(SyntaxReason.NUMBER_OUT_OF_RANGE, f"the number {digits[:20]}… is beyond double precision")
-    return number
+
+
+def _too_small(digits: str) -> RefusedError:
+    message = f"the number {digits[:20]}… begins more than {LONGEST_NUMBER:,} digits after the point"
+    return RefusedError(SyntaxReason.NUMBER_OUT_OF_RANGE, message)
 
 
 def _int(digits: str) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import platform
+import threading
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Self, assert_never
 
 from pytest_jsbench.core.child_process import ChildReply
@@ -33,9 +35,10 @@ class Judge:
     Decides on answers under one policy, in a child process of its own; usable from any thread.
 
     A worker of the plugin, the fixture and each command that judges make one, and close it at the end. The child starts
-    with the first request. Requests take turns: each thread waits for the reply to its own. A child that hangs ends by
-    its own alarm, one that crashes or takes too much memory ends by itself; the answer is then `unjudged` and the next
-    request starts another child. `close` ends the child, and so does the end of the parent.
+    with the first request, or before it in a thread of its own (`start`). Requests take turns: each thread waits for
+    the reply to its own. A child that hangs ends by its own alarm, one that crashes or takes too much memory ends by
+    itself; the answer is then `unjudged` and the next request starts another child. `close` ends the child, and so does
+    the end of the parent.
     """
 
     def __init__(self, policy: JudgePolicy = _DEFAULT_POLICY) -> None:
@@ -46,7 +49,18 @@ class Judge:
             raise JudgeError(message, found=policy.default_dialect, expected=uris, where="default_dialect")
         self.policy = policy
         self._guard = Guard(dataclasses.asdict(policy))
+        self._starting: threading.Thread | None = None
         self._end = weakref.finalize(self, self._guard.close)
+
+    def start(self) -> None:
+        """Start the child now, while the caller does something else; where that fails, the first request says why."""
+        if self._starting is None:
+            self._starting = threading.Thread(target=self._start_child, name="jsbench-judge", daemon=True)
+            self._starting.start()
+
+    def _start_child(self) -> None:
+        with suppress(JudgeError):
+            self._guard.start()
 
     def inspect(self, schema: Schema) -> SchemaProblem | None:
         """Why nothing can be judged by the schema; None when all is well."""
@@ -92,6 +106,8 @@ class Judge:
 
     def close(self) -> None:
         """Let the child process go; it is started again when it is needed again."""
+        if self._starting is not None:
+            self._starting.join()
         self._guard.close()
 
     def __enter__(self) -> Self:

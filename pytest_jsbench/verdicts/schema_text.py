@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2020_12, Dialect, dialect_of, find_dialect
-from pytest_jsbench.verdicts.json_text import encodable, too_deep
+from pytest_jsbench.schemas.metaschemas import UnknownVocabulary, custom_dialect, reduced
+from pytest_jsbench.verdicts.json_text import RefusedError, encodable, exact_number, too_deep
 from pytest_jsbench.verdicts.verdicts import FailureType, SchemaProblem
+
+if TYPE_CHECKING:
+    from pytest_jsbench.verdicts.verdicts import JudgePolicy
 
 #: levels of arrays and objects in a schema; jsonschema-rs stops at 255
 DEEPEST_SCHEMA = 250
@@ -23,6 +27,8 @@ class SchemaReason(StrEnum):
     NOT_A_SCHEMA = "not_a_schema"
     TOO_DEEP = "too_deep"
     UNKNOWN_DIALECT = "unknown_dialect"
+    #: its metaschema requires a vocabulary that is not among the published ones
+    UNKNOWN_VOCABULARY = "unknown_vocabulary"
     #: breaks the metaschema of its own dialect
     METASCHEMA = "metaschema"
     UNRESOLVABLE_REFERENCE = "unresolvable_reference"
@@ -36,6 +42,15 @@ class ReadSchema:
     schema: bool | dict[str, Any]
     dialect: Dialect
     text: str
+
+    def asserts_formats(self, policy: JudgePolicy) -> bool:
+        """Whether `format` can make an instance invalid."""
+        said = self.dialect.asserts_formats
+        return policy.formats == "assert" if said is None else said
+
+    def in_its_draft(self) -> bool | dict[str, Any]:
+        """What a reader that knows the published drafts alone must be given to read the same."""
+        return self.schema if self.dialect in DIALECTS else reduced(self.schema, self.dialect)
 
 
 def invalid(reason: SchemaReason, message: str) -> SchemaProblem:
@@ -66,17 +81,31 @@ def read_schema(text: str, default_dialect: str) -> ReadSchema | SchemaProblem:
     """The schema that a JSON text holds, with its dialect."""
     if too_deep(text, DEEPEST_SCHEMA):
         return invalid(SchemaReason.TOO_DEEP, f"the schema nests more than {DEEPEST_SCHEMA} levels deep")
-    schema = json.loads(text)
+    try:
+        schema = json.loads(text, parse_float=exact_number)
+    except RefusedError as error:
+        return invalid(SchemaReason.NOT_JSON, error.message)
     # in ASCII a surrogate can only come of an escape
     if (not text.isascii() or "\\ud" in text or "\\uD" in text) and not encodable(schema):
         return invalid(SchemaReason.NOT_JSON, "the schema holds a lone surrogate, which no JSON text can")
     if not isinstance(schema, (bool, dict)):
         message = f"found {printable(text, 60)}; expected a JSON Schema: an object, true or false"
         return invalid(SchemaReason.NOT_A_SCHEMA, message)
-    dialect = dialect_of(schema, find_dialect(default_dialect) or DRAFT_2020_12)
-    if dialect is None:
-        assert isinstance(schema, dict)
+    dialect = _dialect(schema, find_dialect(default_dialect) or DRAFT_2020_12)
+    return dialect if isinstance(dialect, SchemaProblem) else ReadSchema(schema=schema, dialect=dialect, text=text)
+
+
+def _dialect(schema: bool | dict[str, Any], default: Dialect) -> Dialect | SchemaProblem:
+    """The dialect that the schema declares, a published one or that of a metaschema embedded in it."""
+    published = dialect_of(schema, default)
+    if published is not None or isinstance(schema, bool):
+        return published or default
+    custom = custom_dialect(schema)
+    if isinstance(custom, UnknownVocabulary):
+        message = f"the metaschema {custom.metaschema[:100]} requires the unknown vocabulary {custom.uri[:100]}"
+        return invalid(SchemaReason.UNKNOWN_VOCABULARY, message)
+    if custom is None:
         known = ", ".join(each.uri for each in DIALECTS)
-        message = f"unknown $schema {json.dumps(schema['$schema'])[:100]}; expected one of {known}"
+        message = f"unknown $schema {json.dumps(schema['$schema'])[:100]}; expected one of {known}, or its own"
         return invalid(SchemaReason.UNKNOWN_DIALECT, message)
-    return ReadSchema(schema=schema, dialect=dialect, text=text)
+    return custom

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import json
 import re
+from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -62,21 +65,32 @@ class GrammarChecker(jsonschema.FormatChecker):
 
 def _validator(read: ReadSchema, cls: Any, checker: jsonschema.FormatChecker | None) -> Validator:
     # a registry of its own keeps jsonschema from fetching references over the network or from disk
-    compiled: Validator = cls(read.schema, registry=REGISTRY, format_checker=checker)
+    compiled: Validator = cls(read.in_its_draft(), registry=REGISTRY, format_checker=checker)
     return compiled
 
 
 @functools.cache
 def _exact(validator: str) -> Any:
     cls = getattr(jsonschema, validator)
-    return validators.extend(cls, {"multipleOf": _multiple_of})  # type: ignore[no-untyped-call]
+    types = cls.TYPE_CHECKER
+    if types.is_type(1.0, "integer"):
+        types = types.redefine("integer", _is_integer)
+    return validators.extend(cls, {"multipleOf": _multiple_of}, type_checker=types)  # type: ignore[no-untyped-call]
+
+
+def _is_integer(_types: object, instance: object) -> bool:
+    if isinstance(instance, Decimal):
+        return instance == instance.to_integral_value()
+    return (isinstance(instance, int) and not isinstance(instance, bool)) or (
+        isinstance(instance, float) and instance.is_integer()
+    )
 
 
 def _multiple_of(
     validator: Any, factor: object, instance: Any, _schema: object
 ) -> Iterator[jsonschema.ValidationError]:
     """`multipleOf` by the decimals as written; by binary fractions 4.35 is no multiple of 0.01."""
-    if validator.is_type(instance, "number") and Fraction(repr(instance)) % Fraction(repr(factor)):
+    if validator.is_type(instance, "number") and Fraction(str(instance)) % Fraction(str(factor)):
         yield jsonschema.ValidationError(f"{instance!r} is not a multiple of {factor!r}")
 
 
@@ -145,6 +159,8 @@ class PythonValidator:
 def compile_with_jsonschema(read: ReadSchema, *, formats: bool) -> PythonValidator | SchemaProblem:
     """The schema as jsonschema reads it; jsonschema-rs tries the references out, which it leaves for later."""
     cls: Any = getattr(jsonschema, read.dialect.validator)
+    # as it is, it takes no Decimals for integers
+    read = replace(read, schema=json.loads(read.text))
     try:
         cls.check_schema(read.schema)
     except jsonschema.SchemaError as error:

@@ -1,135 +1,13 @@
 from __future__ import annotations
 
-import io
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.cli.main import main
-from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.reports.evaluations import run_to_dict, write_run
-from tests import examples
-from tests.examples import record
+from tests.cli.commands import failed, run, shown
 
 HOSTILE = "\x1b[31m$x$<b>\u202e../../x"
-
-
-def run(path: Path, model: str, passed: int, *, of: int = 20, cost: float | None = None) -> Path:
-    found = examples.run(
-        *(record(f"c{at}", verdict=examples.PASSED if at < passed else examples.VIOLATED) for at in range(of))
-    )
-    found = replace(found, metadata=examples.metadata(model=model))
-    summary = summarize(found)
-    summary = replace(summary, total=replace(summary.total, cost=cost, priced=of if cost else 0))
-    write_run(path, run_to_dict(found, summary, config_path="pytest.ini"))
-    return path
-
-
-def shown(*arguments: object) -> str:
-    out = io.StringIO()
-    assert main([str(argument) for argument in arguments], out=out) == 0
-    return out.getvalue()
-
-
-def failed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    assert main([str(argument) for argument in arguments], out=io.StringIO()) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("jsbench: ")
-    assert len(error.splitlines()) == 1
-    return error
-
-
-def test_models_are_compared_by_pass_rate_speed_and_cost_and_what_is_real_is_said(tmp_path: Path) -> None:
-    files = [
-        run(tmp_path / "a.json", "flash", 18, cost=0.008),
-        run(tmp_path / "b.json", "turbo", 8, cost=0.004),
-        run(tmp_path / "c.json", "mini", 17),
-    ]
-
-    lines = shown("compare", *files).splitlines()
-    text = " ".join(" ".join(lines).split())
-
-    assert "flash 0.900 (0.699 to 0.972) 1.00 s $0.0200 20" in text
-    assert "mini 0.850 (0.640 to 0.948) 1.00 s n/a 20" in text
-    assert "turbo against flash: 10 fewer of 20 cases pass" in text
-    assert "a real difference (exact test: p = 0.0059)" in text
-    assert "mini against flash: 1 fewer of 20 cases pass" in text
-    assert "not distinguishable from no change (exact test: p = 1)" in text
-    assert "adjusted for 3 comparisons (Holm)" in text
-    assert max(map(len, lines)) <= 80
-
-
-def test_a_comparison_as_json_has_every_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    files = [run(Path("a.json"), "m", 18), run(Path("b.json"), "m", 8)]
-
-    data = json.loads(shown("compare", *files, "--json"))
-
-    assert [one["label"] for one in data["evaluations"]] == [f"m ({path})" for path in files]
-    (pair,) = data["comparisons"]
-    assert (pair["real"], pair["difference"], len(pair["newly_failing"])) == (True, -0.5, 10)
-
-
-def test_files_of_others_are_compared_metric_by_metric_and_null_is_no_zero(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text('{"backend": "q", "config_path": "c", "metrics": {"acc": 0.5, "err": null}}')
-    (tmp_path / "b.json").write_text('{"acc": 0.25, "new": 3}')
-
-    lines = shown("compare", tmp_path / "a.json", tmp_path / "b.json", "--labels", "Base", HOSTILE).splitlines()
-
-    assert [line.split() for line in lines[2:5]] == [["acc", "0.5", "0.25"], ["err", "n/a", "n/a"], ["new", "n/a", "3"]]
-    assert "\x1b" not in "".join(lines)
-
-
-def test_runs_of_one_model_are_told_apart_by_number_where_their_places_are_too_long(tmp_path: Path) -> None:
-    places = [tmp_path / "runs" / f"20261121T10000{at}Z-scripted-m" for at in range(2)]
-    for at, place in enumerate(places):
-        place.mkdir(parents=True)
-        run(place / "run.json", "m", 18 - at)
-
-    lines = shown("compare", *places).splitlines()
-
-    assert [line[:5] for line in lines if line.startswith("[")] == ["[1] m", "[2] m"] * 2 + ["[2] m"]
-    assert f"[2] m ({places[1]})" in "\n".join(lines)
-
-
-def test_what_is_left_out_of_a_comparison_is_said(tmp_path: Path) -> None:
-    one, other = run(tmp_path / "one.json", "a", 2, of=3), tmp_path / "other.json"
-    data = json.loads(one.read_text())
-    data["run"]["model"] = "b"
-    data["cases"]["simple::c0"]["attempts"] = ["passed", "refusal"]
-    data["cases"]["simple::c1"]["attempts"] = ["api_error"]
-    data["cases"]["simple::new"] = data["cases"].pop("simple::c2")
-    other.write_text(json.dumps(data))
-
-    said = " ".join(shown("compare", one, other).split())
-
-    left_out = "1 undecided in one run, 1 only in the first, 1 only in the second"
-    assert f"not shared cases left out of the comparison: {left_out}" in said
-    assert (
-        "repeats 1 case was asked more often in one run: compared by the first attempts, as many as both made" in said
-    )
-
-
-def test_labels_may_be_one_list_with_commas(tmp_path: Path) -> None:
-    files = [run(tmp_path / f"{name}.json", "m", 1, of=1) for name in ("one", "two")]
-
-    assert "first" in (text := shown("compare", *files, "--labels", "first, second"))
-    assert "against first: the same verdict on each of 1 case" in text
-    assert "one,two" in shown("compare", files[0], "--labels", "one,two")
-
-
-def test_a_run_without_cases_is_shown_and_said_not_to_be_paired(tmp_path: Path) -> None:
-    first, second = run(tmp_path / "a.json", "m", 18), run(tmp_path / "b.json", "n", 8)
-    data = json.loads(second.read_text())
-    del data["cases"]
-    second.write_text(json.dumps(data))
-
-    text = shown("compare", first, second)
-
-    assert "not paired n: no word on how each case ended" in text
-    assert "against" not in text
 
 
 def test_a_baseline_is_written_from_a_run(tmp_path: Path) -> None:
@@ -155,11 +33,11 @@ def test_old_files_are_migrated_in_place_or_elsewhere_or_only_shown(tmp_path: Pa
     assert json.loads(old.read_text()) == migrated
 
 
-def test_what_cannot_be_shown_is_one_line_and_status_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_converted_is_one_line_and_status_two(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     first = run(tmp_path / "a.json", "m", 18)
 
-    assert "cannot be read" in failed(capsys, "compare", tmp_path / "none.json")
-    assert "--labels: found 2 for 1 files" in failed(capsys, "compare", first, "--labels", "a", "b")
     assert "cannot write" in failed(capsys, "baseline", first, "-o", tmp_path / "no" / "base.json")
     (tmp_path / "bad.json").write_text('{"metrics": 3}')
     assert "expected an object" in failed(capsys, "migrate", tmp_path / "bad.json")

@@ -40,3 +40,13 @@ def test_a_module_that_raises_cannot_write_to_the_terminal(tmp_path: Path, monke
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ImportFailed, match=r"ValueError: \\x1b\[31mred and two lines$"):
         import_object("raises_on_import:Name", purpose="x")
+
+
+def test_a_module_that_quotes_a_key_while_it_is_imported_does_not_show_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "quotes_a_key.py").write_text("raise ValueError('bad key sk-0123456789abcdef')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ImportFailed, match=r"bad key \[key\]") as caught:
+        import_object("quotes_a_key:Name", purpose="x")
+    assert "sk-0123" not in str(caught.value)

@@ -16,6 +16,11 @@ _PROVIDERS_OWN = ("OPENAI", "ANTHROPIC")
 
 
 @pytest.fixture(autouse=True)
+def _starts_fast() -> None:
+    """A model's server and a grammar's process import what nothing else does: each is a new interpreter."""
+
+
+@pytest.fixture(autouse=True)
 def _without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for provider in _PROVIDERS_OWN:
         for suffix in ("API_KEY", "AUTH_TOKEN", "BASE_URL"):

@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.errors import EngineError, MissingRequirement, UnknownEngine
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.options import Options, choose_format
+from pytest_jsbench.engines.registry import find, names
+from pytest_jsbench.engines.requirements import find_key
 
 KNOWN = frozenset({"stream", "slots", "name", "body"})
 
@@ -22,6 +24,22 @@ def test_an_unknown_option_is_refused_with_the_nearest() -> None:
     assert str(caught.value) == (
         "engine 'e' has no option 'streem': did you mean 'stream'? (one of body, name, slots, stream)"
     )
+
+
+def test_a_program_reads_from_an_error_what_was_found_where_and_what_is_expected() -> None:
+    with pytest.raises(EngineError) as unknown:
+        options(streem=True)
+    assert (unknown.value.found, unknown.value.expected, unknown.value.where) == ("streem", sorted(KNOWN), "e")
+    with pytest.raises(EngineError) as wrong:
+        options(slots="many").count("slots", default=1)
+    assert (wrong.value.found, wrong.value.expected, wrong.value.where) == ("str", "a whole number above 0", "slots")
+    with pytest.raises(UnknownEngine) as engine:
+        find("opnai")
+    assert engine.value.found == "opnai"
+    assert engine.value.expected == names()
+    with pytest.raises(MissingRequirement) as key:
+        find_key(EngineConfig(name="e"), ("NO_SUCH_KEY",), optional=False)
+    assert (key.value.expected, key.value.where) == ("a key", "NO_SUCH_KEY")
 
 
 def test_values_of_the_right_type_are_given_out() -> None:

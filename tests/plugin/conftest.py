@@ -21,6 +21,7 @@ import pytest_jsbench.plugin.controller.progress
 import pytest_jsbench.plugin.controller.terminal
 import pytest_jsbench.plugin.fixtures
 import pytest_jsbench.plugin.worker.worker  # noqa: F401
+from tests.warm_python import CHILD, WORKER, warm_python
 
 with contextlib.suppress(ImportError):
     import httpcore2  # noqa: F401  # httpx2 loads it late, and knows its exceptions by their classes
@@ -104,6 +105,12 @@ def not_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
     # what a process has compiled, the next one need not compile again, as for a user
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+
+
+@pytest.fixture(scope="session")
+def _warm_python() -> Iterator[str]:
+    with warm_python(WORKER, CHILD) as program:
+        yield program
 
 
 @pytest.fixture

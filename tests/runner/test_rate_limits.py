@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from pytest_jsbench.core.generations import Usage
-from pytest_jsbench.runner.rate_limits import Admission, Estimate, Permit, RateLimits, Refused
+from pytest_jsbench.runner.limits_address import LimitsServer, RemoteLimits
+from pytest_jsbench.runner.limits_file import LimitsFile
+from pytest_jsbench.runner.rate_limits import Admission, Estimate, Permit, RateLimits, Refused, SharedLimits
 from pytest_jsbench.runs.records import MissingReason
 
 #: 100 tokens in, at most 1,000 out, over after a minute
@@ -26,13 +28,34 @@ def path(tmp_path: Path) -> Path:
 
 
 class Two:
-    """Two processes' admissions on one file."""
+    """The admissions of two processes that share their limits."""
 
-    def __init__(self, path: Path, limits: RateLimits) -> None:
-        self.both = (Admission(path, limits, price=price), Admission(path, limits, price=price))
+    def __init__(self, first: SharedLimits, second: SharedLimits) -> None:
+        self.both = (Admission(first, price=price), Admission(second, price=price))
 
     def enter(self, number: int, estimate: Estimate = ESTIMATE) -> Permit:
         return self.both[number % 2].enter(lambda: estimate)
+
+
+@pytest.fixture(params=["one machine", "two machines"])
+def two_with(request: pytest.FixtureRequest, path: Path, close: list[Admission]) -> Iterator[Callable[..., Two]]:
+    """Two processes on one file; or one of them on another machine, which asks at an address."""
+    servers: list[LimitsServer] = []
+
+    def make(**said: float) -> Two:
+        limits = RateLimits(**said)
+        second: SharedLimits = LimitsFile(path, limits)
+        if request.param == "two machines":
+            servers.append(LimitsServer("127.0.0.1", 0, lambda: LimitsFile(path, limits)))
+            second = RemoteLimits(servers[0].address, limits)
+            second.spent()  # it is connected before anything is measured
+        two = Two(LimitsFile(path, limits), second)
+        close.extend(two.both)
+        return two
+
+    yield make
+    for server in servers:
+        server.close()
 
 
 @pytest.fixture
@@ -47,16 +70,15 @@ def test_without_limits_nothing_is_estimated_and_nothing_is_written(path: Path) 
     def never() -> Estimate:
         raise AssertionError
 
-    admission = Admission(path, RateLimits())
+    admission = Admission(LimitsFile(path, RateLimits()))
     admission.settle(admission.enter(never), Usage(input_tokens=1, output_tokens=1))
     admission.close()
 
     assert not path.exists()
 
 
-def test_requests_are_spaced_over_all_processes(path: Path, close: list[Admission]) -> None:
-    two = Two(path, RateLimits(requests_per_minute=600))
-    close += two.both
+def test_requests_are_spaced_over_all_processes(two_with: Callable[..., Two]) -> None:
+    two = two_with(requests_per_minute=600)
     start = time.monotonic()
 
     permits = [two.enter(number) for number in range(14)]
@@ -67,28 +89,25 @@ def test_requests_are_spaced_over_all_processes(path: Path, close: list[Admissio
     assert sum(permit.waited for permit in permits[11:]) > 0.2
 
 
-def test_tokens_that_were_not_used_are_given_back(path: Path, close: list[Admission]) -> None:
+def test_tokens_that_were_not_used_are_given_back(two_with: Callable[..., Two]) -> None:
     # a thousand a second: each call reserves 1,100, the first one gives 1,000 of them back
-    two = Two(path, RateLimits(tokens_per_minute=60_000))
-    close += two.both
+    two = two_with(tokens_per_minute=60_000)
     two.both[0].settle(two.enter(0), Usage(input_tokens=100, output_tokens=0))
 
     assert two.enter(1).waited < 0.05
     assert two.enter(0).waited > 0.05
 
 
-def test_after_some_calls_their_mean_is_reserved(path: Path, close: list[Admission]) -> None:
-    two = Two(path, RateLimits(tokens_per_minute=6_000_000))
-    close += two.both
+def test_after_some_calls_their_mean_is_reserved(two_with: Callable[..., Two]) -> None:
+    two = two_with(tokens_per_minute=6_000_000)
     for number in range(8):
         two.both[number % 2].settle(two.enter(number), Usage(input_tokens=100, output_tokens=50))
 
     assert two.enter(0).tokens == 150
 
 
-def test_no_call_is_made_that_could_pass_the_most_that_a_run_may_cost(path: Path, close: list[Admission]) -> None:
-    two = Two(path, RateLimits(max_cost=0.03))
-    close += two.both
+def test_no_call_is_made_that_could_pass_the_most_that_a_run_may_cost(two_with: Callable[..., Two]) -> None:
+    two = two_with(max_cost=0.03)
     two.both[0].settle(two.enter(0), Usage(input_tokens=500, output_tokens=500))
     two.both[1].settle(two.enter(1), Usage(input_tokens=500, output_tokens=500))
 
@@ -103,7 +122,7 @@ def test_no_call_is_made_that_could_pass_the_most_that_a_run_may_cost(path: Path
 
 
 def test_what_was_paid_beside_the_calls_leaves_less_for_them(path: Path, close: list[Admission]) -> None:
-    admission = Admission(path, RateLimits(max_cost=0.05), price=price)
+    admission = Admission(LimitsFile(path, RateLimits(max_cost=0.05)), price=price)
     close.append(admission)
     admission.spend(0.035)
 
@@ -115,9 +134,8 @@ def test_what_was_paid_beside_the_calls_leaves_less_for_them(path: Path, close: 
     assert admission.spent() == pytest.approx(0.045)
 
 
-def test_a_call_waits_for_those_in_flight_to_say_what_they_cost(path: Path, close: list[Admission]) -> None:
-    two = Two(path, RateLimits(max_cost=0.02))
-    close += two.both
+def test_a_call_waits_for_those_in_flight_to_say_what_they_cost(two_with: Callable[..., Two]) -> None:
+    two = two_with(max_cost=0.02)
     in_flight = two.enter(0)
     timer = threading.Timer(0.1, two.both[0].settle, [in_flight, Usage(input_tokens=50, output_tokens=50)])
     timer.start()
@@ -126,19 +144,15 @@ def test_a_call_waits_for_those_in_flight_to_say_what_they_cost(path: Path, clos
     timer.join()
 
 
-def test_usage_that_is_not_reported_costs_what_was_reserved(path: Path, close: list[Admission]) -> None:
-    two = Two(path, RateLimits(max_cost=1))
-    close += two.both
+def test_usage_that_is_not_reported_costs_what_was_reserved(two_with: Callable[..., Two]) -> None:
+    two = two_with(max_cost=1)
     two.both[0].settle(two.enter(0), Usage())
 
     assert two.both[1].spent() == pytest.approx(0.011)
 
 
-def test_what_a_dead_process_had_reserved_counts_as_spent_when_its_call_is_over(
-    path: Path, close: list[Admission]
-) -> None:
-    two = Two(path, RateLimits(max_cost=0.02))
-    close += two.both
+def test_what_a_dead_process_had_reserved_counts_as_spent_when_its_call_is_over(two_with: Callable[..., Two]) -> None:
+    two = two_with(max_cost=0.02)
     lost = two.enter(0, Estimate(input_tokens=100, output_tokens=1000, seconds=0))
 
     small = Estimate(input_tokens=100, output_tokens=100, seconds=60)
@@ -149,17 +163,16 @@ def test_what_a_dead_process_had_reserved_counts_as_spent_when_its_call_is_over(
     assert two.both[1].spent() == pytest.approx(0.002)
 
 
-def test_who_is_told_to_wait_makes_all_wait(path: Path, close: list[Admission]) -> None:
-    two = Two(path, RateLimits())
-    close += two.both
-    assert two.enter(1).waited == 0
+def test_who_is_told_to_wait_makes_all_wait(two_with: Callable[..., Two]) -> None:
+    two = two_with()
+    assert two.enter(1).waited < 0.1
     two.both[0].pause(0.15)
 
     assert two.enter(1).waited > 0.1
 
 
 def test_who_waits_is_woken_and_refused_when_the_session_ends(path: Path) -> None:
-    admission = Admission(path, RateLimits())
+    admission = Admission(LimitsFile(path, RateLimits()))
     admission.pause(60)
     timer = threading.Timer(0.05, admission.stop)
     timer.start()
@@ -175,7 +188,7 @@ def test_who_waits_is_woken_and_refused_when_the_session_ends(path: Path) -> Non
 
 
 def test_a_call_that_ends_after_the_session_is_nobodys_business(path: Path) -> None:
-    admission = Admission(path, RateLimits(max_cost=1), price=price)
+    admission = Admission(LimitsFile(path, RateLimits(max_cost=1)), price=price)
     permit = admission.enter(lambda: ESTIMATE)
     admission.close()
 

@@ -59,6 +59,8 @@ def _outside(document: dict[str, Any], dialect: Dialect, base: str) -> set[str]:
             defined.add(base)
         if isinstance(reference := schema.get("$ref"), str):
             referred.add(urldefrag(urljoin(base, reference)).url)
+        if isinstance(metaschema := schema.get("$schema"), str):
+            referred.add(urldefrag(metaschema).url)
         pending += [(child, base) for child in children(schema)]
     return referred - defined
 

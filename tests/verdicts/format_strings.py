@@ -208,7 +208,7 @@ class Strings:
 
     def json_pointer(self) -> str:
         return "".join(
-            "/" + self._some(ALPHA + DIGIT + " ~\u00e9/", 0, 4).replace("~", self._one("01").join("~ ").strip())
+            "/" + self._some(ALPHA + DIGIT + " ~\u00e9/", 0, 4).replace("~", "~" + self._one("01"))
             for _ in range(self._random.randint(0, 3))
         )
 

@@ -54,6 +54,8 @@ def unnamed(schema: Any, instance: object, *ignored: str, dialect: Dialect = DRA
         {**A, "additionalProperties": {"$ref": "#/$defs/no"}, "$defs": {"no": {"allOf": [{}, False]}}},
         {**A, "unevaluatedProperties": {"anyOf": [False, {"not": True}]}},
         {**A, "minProperties": 1},
+        {"patternProperties": {"^a": {}}, "minProperties": 2},
+        {"anyOf": [A, {"$ref": "#/$defs/x"}], "$defs": {"x": {"allOf": [{"$ref": "#/$defs/x"}, B]}}},
         {**A, "anyOf": [{"minProperties": 2}, {"required": ["a"]}]},
         {**A, "propertyNames": {"type": "string"}},
         {**A, "propertyNames": {"pattern": "^[a-y]"}},
@@ -225,8 +227,13 @@ def test_a_schema_inside_another_is_read_by_its_own_dialect(identifier: dict[str
 
 
 def test_an_id_beside_a_reference_is_no_base_where_siblings_are_not_read() -> None:
-    schema = {"properties": {"p": {"$id": "https://e.org/other", "$ref": "#/definitions/x"}}, "definitions": {"x": A}}
-    assert unnamed(schema, {"p": {"z": 1}}, dialect=DRAFT_7) == ["$.p.z"]
+    schema = {
+        "$id": "https://example.org/base/",
+        "allOf": [{"$id": "https://example.org/", "$ref": "x"}],
+        "definitions": {"other": {"$id": "https://example.org/x", **B}, "meant": {"$id": "x", **A}},
+    }
+    assert unnamed(schema, {"a": 1, "b": 1}, dialect=DRAFT_7) == ["$.b"]
+    assert unnamed(schema, {"a": 1, "b": 1}, dialect=DRAFT_2019_09) == ["$.a"]
 
 
 def test_a_dialect_without_a_keyword_does_not_hear_it() -> None:

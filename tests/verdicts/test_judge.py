@@ -2,9 +2,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from importlib.metadata import version
 
+import pytest
+
 from pytest_jsbench import verdicts
+from pytest_jsbench.core.errors import JudgeError
 from pytest_jsbench.fixture.conformance import judge
 from pytest_jsbench.verdicts import Judge, JudgePolicy
 
@@ -52,3 +56,21 @@ def test_a_text_of_any_length_is_taken(judge: Judge) -> None:
 
 def test_all_public_names_are_there() -> None:
     assert all(hasattr(verdicts, name) for name in verdicts.__all__)
+
+
+def test_a_judge_that_was_started_early_judges_and_leaves_no_process(judge: Judge) -> None:
+    with Judge(judge.policy) as early:
+        early.start()
+        early.start()
+        assert early.judge({"type": "integer"}, "1").passed
+    with Judge(judge.policy) as unasked:
+        unasked.start()
+    assert not [thread for thread in threading.enumerate() if thread.name == "jsbench-judge"]
+
+
+def test_a_child_that_cannot_be_started_early_is_told_of_by_the_first_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "/no/such/python")
+    with Judge() as judge:
+        judge.start()
+        with pytest.raises(JudgeError, match="did not start"):
+            judge.judge(True, "1")

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from pytest_jsbench.schemas.dialects import DIALECTS, Dialect
+from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2019_09, Dialect
 from pytest_jsbench.verdicts.in_process import InProcessJudge
-from pytest_jsbench.verdicts.verdicts import FailureType, JudgePolicy, Verdict
+from pytest_jsbench.verdicts.verdicts import JudgePolicy, SecondOpinion, Verdict
 from tests.verdicts.bundles import bundle
 from tests.verdicts.data import needs_suite, suite
 
@@ -20,43 +20,18 @@ FOLDERS = dict(zip(DIALECTS, ("draft4", "draft6", "draft7", "draft2019-09", "dra
 #: so that a suite that is there in part only is no suite that is passed
 TESTS = {"draft4": 937, "draft6": 1270, "draft7": 1721, "draft2019-09": 2174, "draft2020-12": 2225}
 
-VALIDATES_NOTHING = "its `$schema` is a metaschema of its own without the validation vocabulary"
-OTHER_VOCABULARY = "its `$schema` is a metaschema of its own with a vocabulary that nobody knows, and that is optional"
-FORMATS_BY_METASCHEMA = "its `$schema` is a metaschema of its own that says whether formats are asserted"
-#: a `$schema` that is no published draft is an unknown dialect, whatever documents are bundled
-UNKNOWN_DIALECTS = {
-    (
-        "draft2019-09",
-        "vocabulary.json",
-        "schema that uses custom metaschema with with no validation vocabulary",
-    ): VALIDATES_NOTHING,
-    ("draft2019-09", "vocabulary.json", "ignore unrecognized optional vocabulary"): OTHER_VOCABULARY,
-    (
-        "draft2020-12",
-        "vocabulary.json",
-        "schema that uses custom metaschema with with no validation vocabulary",
-    ): VALIDATES_NOTHING,
-    ("draft2020-12", "vocabulary.json", "ignore unrecognized optional vocabulary"): OTHER_VOCABULARY,
-    (
-        "draft2020-12",
-        "optional/format-assertion.json",
-        "schema that uses custom metaschema with format-assertion: false",
-    ): FORMATS_BY_METASCHEMA,
-    (
-        "draft2020-12",
-        "optional/format-assertion.json",
-        "schema that uses custom metaschema with format-assertion: true",
-    ): FORMATS_BY_METASCHEMA,
-}
 
-
-def judged(dialect: Dialect) -> Iterator[tuple[tuple[str, str, str], dict[str, Any], Verdict]]:
+def judged(
+    dialect: Dialect, validator: Literal["both", "jsonschema-rs"] = "jsonschema-rs", files: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, str, str], dict[str, Any], Verdict]]:
     """Each test of the suite for that dialect: its case, itself, its verdict."""
     judges = {
-        formats: InProcessJudge(JudgePolicy(default_dialect=dialect.uri, formats=formats, validator="jsonschema-rs"))
+        formats: InProcessJudge(JudgePolicy(default_dialect=dialect.uri, formats=formats, validator=validator))
         for formats in ("assert", "ignore")
     }
     for file, case in suite(FOLDERS[dialect]):
+        if files and file not in files:
+            continue
         # elsewhere the suite wants formats to be annotations only
         judge = judges["assert" if file.startswith("optional/format/") else "ignore"]
         schema = json.dumps(bundle(case["schema"], dialect))
@@ -66,14 +41,20 @@ def judged(dialect: Dialect) -> Iterator[tuple[tuple[str, str, str], dict[str, A
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=FOLDERS.__getitem__)
-def test_every_verdict_is_that_of_the_official_suite_unless_the_dialect_is_unknown(dialect: Dialect) -> None:
-    wrong, unknown, tests = [], set(), 0
+def test_every_verdict_is_that_of_the_official_suite(dialect: Dialect) -> None:
+    wrong, tests = [], 0
     for case, test, verdict in judged(dialect):
         tests += 1
-        if verdict.failure_type is FailureType.INVALID_SCHEMA and verdict.reason == "unknown_dialect":
-            unknown.add(case)
-        elif verdict.valid is not test["valid"]:
+        if verdict.valid is not test["valid"]:
             wrong.append((*case, test["description"], verdict.message))
     assert wrong == []
-    assert unknown == {case for case in UNKNOWN_DIALECTS if case[0] == FOLDERS[dialect]}
     assert tests >= TESTS[FOLDERS[dialect]]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS[3:], ids=FOLDERS.__getitem__)
+def test_the_second_opinion_reads_vocabularies_too(dialect: Dialect) -> None:
+    files = ("vocabulary.json", "optional/format-assertion.json")
+    opinions = [(test["valid"], verdict) for (_, file, _), test, verdict in judged(dialect, "both", files)]
+    assert len(opinions) == (5 if dialect is DRAFT_2019_09 else 9)
+    assert all(verdict.valid is valid for valid, verdict in opinions)
+    assert {verdict.second_opinion for _, verdict in opinions} == {SecondOpinion.AGREES}

@@ -34,6 +34,11 @@ ENDLESS = {
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX signals and sessions")
 
 
+@pytest.fixture(autouse=True)
+def _starts_fast() -> None:
+    """How the judge's process starts and ends is what is tested here: each is a new interpreter."""
+
+
 @pytest.fixture
 def judge() -> Iterator[Judge]:
     with Judge(RS_ONLY) as judge:
@@ -145,6 +150,30 @@ def test_an_answer_that_needs_too_much_memory_is_nobodys_failure() -> None:
         assert guard.ask({**request, "text": "1"}).replies[0]["verdict"]["failure_type"] is None
     finally:
         guard.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak of memory is in other units")
+def test_judging_takes_five_times_the_answers_size_and_200_megabytes_at_most(tmp_path: Path) -> None:
+    program = """
+        import json, resource
+        from pytest_jsbench.verdicts.in_process import InProcessJudge
+        from pytest_jsbench.verdicts.verdicts import JudgePolicy
+        judge = InProcessJudge(JudgePolicy())
+        for unit, times, schema in (
+            ("1", 70_000, {"items": {"type": "string"}}),
+            ('{"a":1}', 120_000, {"type": "string"}),
+            ("1", 600_000, {"items": {"type": "string"}}),
+        ):
+            text = f"[{','.join([unit] * times)}]"
+            for verdict in judge.judge(json.dumps(schema), text, truncated=False):
+                pass
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+            print(json.dumps([verdict.failure_type, len(verdict.violations), peak <= 5 * len(text) + 200e6, peak]))
+    """
+    output, errors = start(tmp_path, program).communicate(timeout=60)
+    found = [json.loads(line)[:3] for line in output.splitlines()]
+    wrong = "schema_violation"
+    assert found == [[wrong, 20, True], [wrong, 1, True], [wrong, 0, True]], output + errors
 
 
 @posix

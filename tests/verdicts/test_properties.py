@@ -1,4 +1,4 @@
-"""What holds for any answer and any schema; `JSBENCH_EXAMPLES=100` tries a hundred times as many of them."""
+"""What holds for any answer and any schema."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import dataclasses
 import functools
 import json
 import math
-import os
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import jsonschema
 import jsonschema_rs
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
@@ -22,13 +21,12 @@ from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, SecondOpini
 from pytest_jsbench.verdicts.in_process import InProcessJudge
 from pytest_jsbench.verdicts.schema_text import write_schema
 from pytest_jsbench.verdicts.verdicts import Note, SchemaProblem
+from tests import fuzzing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from hypothesis.strategies import SearchStrategy
-
-_TIMES = float(os.environ.get("JSBENCH_EXAMPLES", "1"))
 
 DEFAULT = JudgePolicy()
 #: what the judge itself can say of a completion
@@ -66,8 +64,7 @@ SCHEMAS: list[Any] = [
 
 
 def examples(number: int) -> Callable[[Any], Any]:
-    slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-    return settings(max_examples=max(1, int(number * _TIMES)), deadline=None, suppress_health_check=slow)
+    return fuzzing.examples(number, HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 
 
 @functools.cache

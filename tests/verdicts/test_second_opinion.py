@@ -62,6 +62,11 @@ def test_two_such_strings_that_may_outweigh_each_other_leave_it_undecided() -> N
     assert seeker({**one_of, "type": "array"}).opinion(instance, valid=False) is SecondOpinion.UNDECIDED
 
 
+def test_a_pattern_that_would_take_long_to_compile_is_left_alone() -> None:
+    assert seeker({"format": "regex"}).opinion("a" * 1000, valid=True) is SecondOpinion.AGREES
+    assert seeker({"format": "regex"}).opinion("a" * 1001, valid=True) is SecondOpinion.UNDECIDED
+
+
 def test_one_answer_leaves_nothing_behind_for_the_next() -> None:
     seeking = seeker({"items": {"format": "regex"}})
     assert seeking.opinion([BEYOND], valid=True) is SecondOpinion.UNDECIDED

@@ -21,9 +21,11 @@ MODULE = "pytest_jsbench.engines.decoding.child"
 
 class LibraryProcess:
     """
-    One library in one process; asked by one thread at a time.
+    One library in a process of its own, asked by one thread at a time.
 
-    After a hang or a crash, which is a CallError of that kind, the next question meets a fresh process.
+    `Grammars` makes as many as there are slots, and lends each to one call. The process starts with the first question.
+    When the library hangs or crashes, the process is ended and the question raises a CallError of that kind; the next
+    question starts another process. `close`, when the engine is closed, ends the process whatever it is doing.
     """
 
     def __init__(self, settings: LibrarySettings, *, start_timeout: float, module: str = MODULE) -> None:

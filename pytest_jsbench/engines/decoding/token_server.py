@@ -26,7 +26,12 @@ _SENT = Sent(response_format=ResponseFormat.TEXT)
 
 
 class TokenServer:
-    """llama.cpp's own endpoints, with one client for their whole life."""
+    """
+    The local server's own endpoints: the tokens of a prompt, and how likely each next token is.
+
+    An engine of a decoding library makes one when it is built and closes it when it is closed. All threads of the calls
+    in flight share its HTTP client. The server itself belongs to whoever started it.
+    """
 
     def __init__(self, address: str, *, key: Key) -> None:
         import httpx2

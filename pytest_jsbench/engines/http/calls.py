@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 #: the longest wait for a connection
 _CONNECT_SECONDS = 10.0
-#: seconds that a server has for the end of a body whose last words have come
+#: seconds that a server has to end the body after `[DONE]`
 _GRACE = 0.5
 #: bytes; a hundred thousand tokens, each in an event of its own, are less
 LONGEST_BODY = 64 * 1024 * 1024
@@ -71,12 +71,12 @@ class Deadline:
         return httpx2.Timeout(remaining, connect=min(_CONNECT_SECONDS, remaining))
 
     def fault(self) -> CallError:
-        """What a call is that did not end before it."""
+        """The fault of a call that did not end before the deadline."""
         return CallError(FaultKind.TIMEOUT, f"no complete answer within {self.seconds:g} s")
 
     @contextmanager
     def enforced(self) -> Iterator[None]:
-        """Inside, each response of a client whose hook is `Scissors.cut_at_deadline` ends at the deadline."""
+        """In the block, each response of a client with the hook `Scissors.cut_at_deadline` ends at the deadline."""
         token = _RUNNING.set(self)
         try:
             yield
@@ -90,7 +90,7 @@ class Deadline:
         self._cuts.append((scissors, scissors.cut(response, after=self.remaining)))
 
     def shorten(self) -> None:
-        """The answer is there: its connection has only a moment more for the body's end."""
+        """Leave the connection only a moment more: the answer is complete, and only the body's end is missing."""
         for scissors, cut in self._cuts[:]:
             if cut.response is not None:
                 self._cuts.append((scissors, scissors.cut(cut.response, after=min(_GRACE, self.remaining))))
@@ -101,16 +101,22 @@ _RUNNING: ContextVar[Deadline | None] = ContextVar("running", default=None)
 
 @dataclass(slots=True, kw_only=True, order=True)
 class Cut:
-    """When a connection is to be shut, by time.perf_counter."""
+    """The time at which a connection will be shut, by time.perf_counter."""
 
     at: float
     number: int
-    #: None: not any more
+    #: None: it will not be shut
     response: httpx2.Response | None = field(compare=False)
 
 
 class Scissors:
-    """Shuts the connections of one client when their time is over, all in one thread: a timer would be one for each."""
+    """
+    Shuts the connections of one client at the deadlines of their calls.
+
+    Each engine that calls over HTTP has one, made with its client. The threads of the calls enter `cut` when a response
+    begins and `forget` when the call has ended. One thread shuts what is late; it starts with the first call and ends
+    when no call is left, so that there is nothing to close.
+    """
 
     def __init__(self) -> None:
         self._cuts: list[Cut] = []
@@ -137,12 +143,12 @@ class Scissors:
         return cut
 
     def forget(self, cut: Cut) -> None:
-        """Do not; once this returns, the connection is safe."""
+        """Keep the connection open; it is not shut after this has returned."""
         with self._changed:
             cut.response = None
 
     def _work(self) -> None:
-        """Goes on until there is nothing to wait for."""
+        """Shut each connection at its time; end when no call is left."""
         with self._changed:
             while self._cuts:
                 first = self._cuts[0]

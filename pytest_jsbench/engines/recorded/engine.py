@@ -44,7 +44,7 @@ _AGAIN = "record it again with --jsbench-record"
 
 
 class RecordedEngine:
-    """Says what was recorded, to who asks the same."""
+    """Answers each request with the recording of the same request; built once in each worker, it keeps no file open."""
 
     def __init__(self, recordings: Recordings, info: EngineInfo, *, strict: bool) -> None:
         self._recordings = recordings
@@ -91,7 +91,7 @@ class RecordedEngine:
         return self._recordings.read(request.key, request.repeat)
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing is open."""
 
 
 def _changed(recording: Recording, request: Request) -> str:
@@ -128,13 +128,13 @@ def _recordings(config: EngineConfig) -> Recordings:
     folder = Path(options.text("folder", default=""))
     if not folder.is_dir():
         message = f"no recorded answers: {folder} is no folder; fill it with --jsbench-record and an engine"
-        raise EngineError(message)
+        raise EngineError(message, found=str(folder), expected="a folder", where="--jsbench-replay")
     if runs := journal.find_runs(folder):
         message = (
             f"no recorded answers in {folder}, which is {journal.what_is_in(folder)}: name what --jsbench-record "
             f"filled, or say the run again with --jsbench-engine=replay --jsbench-engine-option=records={runs[-1]}"
         )
-        raise EngineError(message)
+        raise EngineError(message, found=str(runs[-1]), expected="recorded answers", where=str(folder))
     return Recordings(folder)
 
 
@@ -164,7 +164,12 @@ FACTORY = RecordedFactory()
 
 
 class RecordingEngine:
-    """Asks the engine, and records every answer; a call that broke has none."""
+    """
+    Asks an engine and writes each answer into a folder, before the runner sees it. A call that broke leaves nothing.
+
+    With `--jsbench-record`, each worker puts one around the run's engine. The threads of the calls in flight enter
+    `generate`; each answer goes into a file of its own. `close`, at the end of the session, closes the engine.
+    """
 
     def __init__(self, engine: Engine, folder: Path) -> None:
         self._engine = engine

@@ -140,7 +140,7 @@ class Recording:
     #: as the engine was asked for it
     schema: Schema
     answer: Completion | Declined
-    #: what was said of engine and sampling, by the `test` and by the `run`; None: 0.1.0 did not keep it
+    #: what was said of engine and sampling, by the `test` and by the `run`; None: the recording does not hold it
     said: Mapping[str, Mapping[str, Any]] | None = None
 
     @classmethod
@@ -291,12 +291,12 @@ def _message(data: object) -> Message:
 
 
 def _joined(lines: object, name: str) -> str:
-    """The text of which a recording holds the lines."""
+    """The text that a recording holds as a list of lines."""
     return "\n".join(expect(line, f"a line of {name}", str) for line in expect(lines, name, list))
 
 
 def _same_settings(before: Recording, now: Recording) -> bool:
-    """Whether the same was said of engine and sampling; what 0.1.0 wrote stands as long as the answer does."""
+    """Whether the same was said of engine and sampling; a recording that does not hold it stands for any."""
     return before.said is None or before.said == now.said
 
 

@@ -99,7 +99,7 @@ class ReplayEngine:
         return equal[request.origin.equal_before] if request.origin.equal_before < len(equal) else place
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing is open."""
 
 
 class ReplayFactory(UnsharedFactory):

@@ -128,7 +128,7 @@ class Batch:
     def _spend(self, submission: Submission) -> None:
         """Count the cost of the batches against the limit that holds for the project's tests."""
         if submission.spent:
-            admission = Admission(self._context.handover.shared / "limits.db", self._context.handover.limits)
+            admission = Admission(self._context.handover.shared_limits())
             admission.spend(submission.spent)
             admission.close()
 

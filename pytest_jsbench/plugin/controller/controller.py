@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.plugin.controller.run_state import RunState
     from pytest_jsbench.plugin.session.transport import AttemptResult
     from pytest_jsbench.plugin.worker.worker import Worker
+    from pytest_jsbench.runner.limits_address import LimitsAddress, LimitsServer
     from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
     from pytest_jsbench.runs.records import RunMetadata
     from pytest_jsbench.runs.resumption import Resumption
@@ -81,6 +82,7 @@ class Controller:
         self._collected: Collected | None = None
         self._prepared: EngineConfig | None = None
         self._handed: Mapping[str, Any] = {}
+        self._limits_server: LimitsServer | None = None
         self._resources: ExitStack = contextlib.ExitStack()
         config.add_cleanup(self._resources.close)
         self.run: Run | None = None
@@ -112,7 +114,20 @@ class Controller:
                 folder = self._context.handover.shared / "selected"
                 make_private_folder(folder)
                 self._handed = self._context.plan.selected.hand_over(folder)
-        self._context.handover.hand_to(node, self._prepared, self._handed)
+        serve = None if self._context.settings.limits_address is None else self._serve_limits
+        self._context.handover.hand_to(node, self._prepared, self._handed, serve)
+
+    def _serve_limits(self) -> LimitsAddress:
+        """Serve the limits to workers on other machines, from the first of them on."""
+        if self._limits_server is None:
+            from pytest_jsbench.runner.limits_address import LimitsServer
+
+            address = self._context.settings.limits_address
+            assert address is not None
+            with usage_errors(self._config):
+                self._limits_server = LimitsServer(*address, self._context.handover.shared_limits)
+            self._resources.callback(self._limits_server.close)
+        return self._limits_server.address
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:

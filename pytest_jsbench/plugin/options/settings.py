@@ -87,6 +87,8 @@ class Settings:
     retries: int
     concurrency: int | None
     limits: RateLimits
+    #: host and port at which workers on other machines ask for the limits
+    limits_address: tuple[str, int] | None
     #: whether the cases are handed in as a provider's batch, and whether it is waited for
     batch: Literal["wait", "leave"] | None
     #: an earlier run to go on with
@@ -148,6 +150,7 @@ class Settings:
             concurrency=values["concurrency"],
             # recorded answers cost nothing, and keep nobody waiting
             limits=_limits(values) if replay is None else RateLimits(),
+            limits_address=values["limits"],
             batch=values["batch"] if replay is None else None,
             resume=path_of(config, "resume"),
             shard=values["shard"],

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,11 +15,15 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.files import private
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.plugin.session.folders import shared_folder
-from pytest_jsbench.runner.rate_limits import RateLimits
+from pytest_jsbench.runner.limits_file import LimitsFile
+from pytest_jsbench.runner.rate_limits import RateLimits, SharedLimits
 from pytest_jsbench.runs import redaction
 from pytest_jsbench.runs.journal import RESUMED
 from pytest_jsbench.runs.records import RunMetadata
 from pytest_jsbench.runs.redaction import Redaction
+
+if TYPE_CHECKING:
+    from pytest_jsbench.runner.limits_address import LimitsAddress
 
 _KEY = "jsbench"
 
@@ -40,6 +44,8 @@ class Handover:
     redaction: Redaction | None = None
     #: the cases, as the controller has written them down
     selected: Mapping[str, Any] = field(default_factory=dict)
+    #: where the limits are asked for; None: in the file that the processes of this machine share
+    limits_at: LimitsAddress | None = None
     #: whether xdist may give a worker's tests to another, so that it must not call ahead of them
     steals: bool = False
     #: how many workers make the run's calls; 1 in the only process
@@ -59,6 +65,14 @@ class Handover:
         """What a provider's batches have brought, where the cases are handed in as such."""
         return self.shared / "batch.jsonl"
 
+    def shared_limits(self) -> SharedLimits:
+        """The run's limits, as this process reaches them."""
+        if self.limits_at is not None:
+            from pytest_jsbench.runner.limits_address import RemoteLimits
+
+            return RemoteLimits(self.limits_at, self.limits)
+        return LimitsFile(self.shared / "limits.db", self.limits)
+
     @classmethod
     def from_worker_input(cls, config: pytest.Config) -> Handover | None:
         """What the controller has handed to this worker; None in any other process."""
@@ -75,6 +89,7 @@ class Handover:
             folder=None if data["folder"] is None else Path(data["folder"]),
             shared=shared,
             limits=RateLimits(**data["limits"]),
+            limits_at=_limits_at(data["limits_at"]),
             recorded=None if recorded is None else Path(recorded),
             redaction=redaction.from_dict(data["redaction"]),
             selected=data["selected"],
@@ -84,14 +99,22 @@ class Handover:
             prepared=EngineConfig.from_dict(data["engine"]),
         )
 
-    def hand_to(self, node: Any, prepared: EngineConfig, selected: Mapping[str, Any]) -> None:
+    def hand_to(
+        self,
+        node: Any,
+        prepared: EngineConfig,
+        selected: Mapping[str, Any],
+        serve_limits: Callable[[], LimitsAddress] | None = None,
+    ) -> None:
         """
         Give it to a worker, as one JSON text (xdist carries builtins only).
 
-        A worker on another machine sees no file of ours: it is sent the records, writes none (`is_remote`), and gets
-        its share of the limits for itself alone; and so do all then.
+        A worker on another machine sees no file of ours: it is sent the records, and writes none (`is_remote`). It asks
+        for the limits at the address that `serve_limits` names; without one each worker gets its share of the limits
+        for itself alone, those of this machine too.
         """
-        remote, apart = is_remote(node), any(map(_is_remote, node.nodemanager.specs))
+        remote = is_remote(node)
+        apart = serve_limits is None and any(map(_is_remote, node.nodemanager.specs))
         limits = self.limits.shared_by(len(node.nodemanager.specs)) if apart else self.limits
         node.workerinput[_KEY] = json.dumps(
             {
@@ -101,12 +124,21 @@ class Handover:
                 "steals": node.config.getoption("dist") == "worksteal",
                 "metadata": self.metadata.to_dict(),
                 "folder": None if self.folder is None or remote else str(self.folder),
-                "shared": None if apart else str(self.shared),
+                "shared": None if apart or remote else str(self.shared),
                 "limits": dataclasses.asdict(limits),
+                "limits_at": dataclasses.asdict(serve_limits()) if remote and serve_limits is not None else None,
                 "recorded": None if self.recorded is None or remote else str(self.recorded),
                 "records": _text(self.recorded) if self.recorded is not None and remote else None,
             }
         )
+
+
+def _limits_at(data: Mapping[str, Any] | None) -> LimitsAddress | None:
+    if data is None:
+        return None
+    from pytest_jsbench.runner.limits_address import LimitsAddress
+
+    return LimitsAddress(**data)
 
 
 def is_remote(node: Any) -> bool:

@@ -165,7 +165,7 @@ class Worker:
 
                 info = describe(self._context.plan.factory, self._context.settings.engine)
                 engine = BatchedEngine(self._context.handover.answers, replace(info, streaming=False))
-                runner = self._new_runner(self.recorded(engine))
+                runner = self._new_runner(self.recorded(engine), self._new_judge())
                 self._batch_runner = replace(runner, retries=0, admission=None)
             return self._batch_runner
 
@@ -175,8 +175,7 @@ class Worker:
         with self._lock:
             if who not in self._admissions:
                 price = None if limits.max_cost is None else price_of(self._context.handover.metadata, who)
-                path = self._context.handover.shared / "limits.db"
-                self._admissions[who] = Admission(path, limits, price=price)
+                self._admissions[who] = Admission(self._context.handover.shared_limits(), price=price)
                 if self._refusal is not None:
                     self._admissions[who].stop(self._refusal)
             return self._admissions[who]
@@ -236,13 +235,19 @@ class Worker:
                 admission.stop(refusal)
 
     def _build_runner(self) -> Runner:
-        return self._new_runner(self.recorded(self._build(partial(build, self._context.plan.factory))))
+        judge = self._new_judge()
+        # it takes as long to start as an engine takes to import its SDK
+        judge.start()
+        return self._new_runner(self.recorded(self._build(partial(build, self._context.plan.factory))), judge)
 
-    def _new_runner(self, engine: Engine) -> Runner:
+    def _new_judge(self) -> Judge:
+        return self._resources.enter_context(Judge(self._context.settings.policy))
+
+    def _new_runner(self, engine: Engine, judge: Judge) -> Runner:
         context = self._context
         return Runner(
             engine=engine,
-            judge=self._resources.enter_context(Judge(context.settings.policy)),
+            judge=judge,
             template=context.plan.template.render,
             params=sampled(context.plan.factory, context.settings.engine, context.plan.params),
             retries=context.settings.retries,
@@ -263,7 +268,7 @@ class Worker:
         """What asks the engine's grammar which of a case's labelled answers it accepts."""
         labelled = self._context.plan.selected.labelled
         assert labelled is not None
-        judge = self._resources.enter_context(Judge(self._context.settings.policy))
+        judge = self._new_judge()
         factory = require_acceptor(self._context.plan.factory, self._context.settings.engine.name)
         acceptor: Acceptor = self._build(factory.build_acceptor)
         runner = AcceptanceRunner(acceptor=acceptor, judge=judge)

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +12,7 @@ import pytest
 
 from pytest_jsbench import EngineConfig
 from pytest_jsbench.plugin.session.handover import Handover, is_remote
+from pytest_jsbench.runner.limits_address import LimitsAddress, LimitsServer
 from pytest_jsbench.runner.rate_limits import RateLimits
 from pytest_jsbench.runs import journal
 from tests import examples
@@ -36,9 +40,9 @@ def handover(tmp_path: Path) -> Handover:
 SELECTED = {"folder": "cases", "marks": {}}
 
 
-def taken(handover: Handover, worker: Any) -> Handover:
+def taken(handover: Handover, worker: Any, serve: Callable[[], LimitsAddress] | None = None) -> Handover:
     """What arrives at the worker."""
-    handover.hand_to(worker, PREPARED, SELECTED)
+    handover.hand_to(worker, PREPARED, SELECTED, serve)
     config: Any = SimpleNamespace(workerinput=worker.workerinput, add_cleanup=lambda _cleanup: None)
     found = Handover.from_worker_input(config)
     assert found is not None
@@ -71,6 +75,27 @@ def test_where_one_worker_is_elsewhere_each_keeps_to_its_share(handover: Handove
 
     assert found.limits == RateLimits(requests_per_minute=20)
     assert found.shared != handover.shared
+
+
+def test_where_the_limits_have_an_address_all_machines_keep_them_together(handover: Handover) -> None:
+    with closing(LimitsServer("127.0.0.1", 0, handover.shared_limits)) as server:
+        here = taken(handover, node(HERE, ELSEWHERE), lambda: server.address)
+        elsewhere = taken(handover, node(ELSEWHERE, HERE), lambda: server.address)
+
+        assert (here.limits, here.limits_at, here.shared) == (handover.limits, None, handover.shared)
+        assert (elsewhere.limits, elsewhere.limits_at) == (handover.limits, server.address)
+        with closing(elsewhere.shared_limits()) as over_there, closing(here.shared_limits()) as over_here:
+            over_there.spend(0.5)
+            assert over_here.spent() == 0.5
+
+
+def test_the_token_of_the_limits_is_in_nothing_that_is_shown_or_written(handover: Handover) -> None:
+    address = LimitsAddress(host="login1", port=7070, token="the token")
+
+    found = taken(handover, node(ELSEWHERE, HERE), lambda: address)
+
+    assert "the token" not in repr(found)
+    assert "the token" not in json.dumps(found.metadata.to_dict())
 
 
 def test_where_there_is_no_controller_nothing_was_handed_over() -> None:

@@ -21,7 +21,7 @@ def test_a_failed_case_says_what_where_and_how_to_run_it_again(ended: Ended) -> 
             "  again:  pytest --jsbench-engine=scripted * --jsbench-dataset=schemas jsbench::orders::violated",
         ]
     )
-    result.stdout.fnmatch_lines(["hallucination: *", "  not in the schema: $.color"])
+    result.stdout.fnmatch_lines(["hallucination (unnamed): *", "  not in the schema: $.color"])
     assert "Traceback" not in result.stdout.str()
 
 
@@ -34,7 +34,7 @@ def test_the_short_summary_begins_with_the_failure_type(ended: Ended) -> None:
 
     for line in (
         "FAILED jsbench::orders::violated - schema_violation: *",
-        "FAILED jsbench::orders::invented - hallucination: *",
+        "FAILED jsbench::orders::invented - hallucination (unnamed): *",
         "FAILED jsbench::talk::prose - syntax_error (*): *",
         "FAILED jsbench::talk::cut - truncated*",
         "FAILED jsbench::talk::unsupported - unsupported_schema: oneOf is not supported",

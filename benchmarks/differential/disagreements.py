@@ -1,0 +1,189 @@
+"""Where a validator says something else than the judge, and the classes of that which were decided for the judge."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.differential.opinions import Answered, Panel
+from benchmarks.differential.questions import PatternQuestion, Question, SchemaQuestion
+from benchmarks.differential.readings import READINGS, RESTATEMENTS
+
+#: what the letters of an opinion mean
+SAYING = {"v": "valid", "i": "invalid", "x": "no JSON", "r": "refused", "e": "error"}
+
+#: characters of a schema or text in an example
+_SHOWN = 700
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disagreement:
+    """One pair of which one validator says something else than the judge."""
+
+    #: with the one text
+    question: Question
+    validator: str
+    ours: str
+    theirs: str
+    #: why the judge, and why the validator refused, or broke
+    our_why: str
+    their_why: str
+    #: what everybody else says
+    others: Mapping[str, str]
+    flags: str = ""
+
+    @property
+    def text(self) -> str:
+        return self.question.texts[0]
+
+    @property
+    def asked(self) -> str:
+        """The pattern, or the schema."""
+        question = self.question
+        return question.pattern if isinstance(question, PatternQuestion) else json.dumps(question.schema)
+
+    def __str__(self) -> str:
+        told = f"judge {SAYING[self.ours]}, {self.validator} {SAYING[self.theirs]}"
+        why = " / ".join(filter(None, (self.our_why, self.their_why)))
+        return f"{self.question.name}: {told} {why}\n    {self.asked[:_SHOWN]}\n    {self.text[:_SHOWN]!r}"
+
+
+def disagreements(answered: Answered) -> Iterator[Disagreement]:
+    """Each pair of the question, once for each validator that says something else."""
+    for number in range(len(answered.question.texts)):
+        ours = answered.ours.verdicts[number]
+        said = {name: opinion.verdicts[number] for name, opinion in answered.others.items()}
+        for name, theirs in said.items():
+            if theirs != ours:
+                yield Disagreement(
+                    question=_one(answered.question, number),
+                    validator=name,
+                    ours=ours,
+                    theirs=theirs,
+                    our_why=answered.ours.whys.get(number, ""),
+                    their_why=answered.others[name].whys.get(number, ""),
+                    others={other: letter for other, letter in said.items() if other != name},
+                    flags=answered.flags,
+                )
+
+
+def _one(question: Question, number: int) -> Question:
+    text = question.texts[number : number + 1]
+    if isinstance(question, PatternQuestion):
+        return dataclasses.replace(question, texts=text)
+    labels = question.labels and question.labels[number : number + 1]
+    return dataclasses.replace(question, texts=text, labels=labels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecidedClass:
+    """A kind of disagreement that was decided, by `decided.toml`; every condition that is given must hold."""
+
+    name: str
+    validators: tuple[str, ...]
+    #: what the validator says, as words; any where empty
+    says: tuple[str, ...] = ()
+    #: searched in what the validator gives as its reason, or in the judge's
+    why: str = ""
+    our_why: str = ""
+    #: of a schema that is nothing but a format: its name, and a search in the string
+    formats: tuple[str, ...] = ()
+    text: str = ""
+    #: whether all others that were asked say what the judge says
+    alone: bool = False
+    #: whether the publisher of the pair says what the judge says
+    label: bool = False
+    #: whether V8 reads the pattern, or one of the schema's, without the flag `u` only
+    legacy: bool = False
+    #: the judge says the same as the validator when it is asked this way (`readings.READINGS`)
+    reading: str = ""
+    #: the validator says what the judge says when it is asked this way, which means the same (`readings.RESTATEMENTS`)
+    restated: str = ""
+    #: what was decided, and by what: a clause of a specification, or the validator's own words
+    decided: str
+    source: str
+    #: the thread where its own project knows of it
+    upstream: str = ""
+    example: Mapping[str, Any]
+
+    def holds(self, found: Disagreement) -> bool:
+        """Whether all conditions hold that need nobody to be asked again."""
+        question = found.question
+        if found.validator not in self.validators or (self.says and SAYING[found.theirs] not in self.says):
+            return False
+        if not re.search(self.why, found.their_why) or not re.search(self.our_why, found.our_why):
+            return False
+        if self.alone and set(found.others.values()) != {found.ours}:
+            return False
+        if self.label and found.others.get("label") != found.ours:
+            return False
+        if self.legacy and "u" in found.flags:
+            return False
+        return not self.formats or _holds_of_format(self, question)
+
+
+def _holds_of_format(decided: DecidedClass, question: Question) -> bool:
+    schema = question.schema if isinstance(question, SchemaQuestion) else None
+    if not isinstance(schema, dict) or schema.keys() - {"$schema"} != {"format"}:
+        return False
+    return schema["format"] in decided.formats and re.search(decided.text, json.loads(question.texts[0])) is not None
+
+
+def load(path: Path) -> Sequence[DecidedClass]:
+    """The classes of a file, in the order in which they are tried."""
+    tables: list[dict[str, Any]] = tomllib.loads(path.read_text("utf-8"))["class"]
+    return [DecidedClass(**{key: _frozen(held) for key, held in table.items()}) for table in tables]
+
+
+def _frozen(held: Any) -> Any:
+    return tuple(held) if isinstance(held, list) else held
+
+
+def decide(found: Sequence[Disagreement], classes: Sequence[DecidedClass], panel: Panel) -> list[DecidedClass | None]:
+    """The class of each disagreement, None where nobody has decided it yet."""
+    decisions: list[DecidedClass | None] = [None] * len(found)
+    for decided in classes:
+        open_ones = [number for number, one in enumerate(found) if decisions[number] is None and decided.holds(one)]
+        for number in _confirmed(decided, found, open_ones, panel):
+            decisions[number] = decided
+    return decisions
+
+
+def _confirmed(decided: DecidedClass, found: Sequence[Disagreement], numbers: list[int], panel: Panel) -> Iterable[int]:
+    if decided.reading:
+        return [number for number in numbers if _reads_so(found[number], decided.reading, panel)]
+    if decided.restated:
+        return _restated(decided, found, numbers, panel)
+    return numbers
+
+
+def _reads_so(found: Disagreement, name: str, panel: Panel) -> bool:
+    assert isinstance(found.question, SchemaQuestion)
+    return any(panel.judge(other).verdicts == found.theirs for other in READINGS[name](found.question))
+
+
+def _restated(decided: DecidedClass, found: Sequence[Disagreement], numbers: list[int], panel: Panel) -> Iterator[int]:
+    asked: list[tuple[int, Question]] = []
+    for number in numbers:
+        asked += [(number, other) for other in RESTATEMENTS[decided.restated](found[number].question)]
+    answers = panel.ask([question for _, question in asked])
+    for (number, _), answered in zip(asked, answers, strict=True):
+        theirs = answered.others[found[number].validator].verdicts
+        same_meaning = answered.ours.verdicts == found[number].ours
+        if same_meaning and theirs != found[number].theirs and _is_explained(answered, theirs, panel):
+            yield number
+
+
+def _is_explained(answered: Answered, theirs: str, panel: Panel) -> bool:
+    """Whether nothing is left, or nothing but what another reading explains."""
+    if theirs == answered.ours.verdicts or isinstance(answered.question, PatternQuestion):
+        return theirs == answered.ours.verdicts
+    others = itertools.chain.from_iterable(reading(answered.question) for reading in READINGS.values())
+    return any(panel.judge(other).verdicts == theirs for other in others)

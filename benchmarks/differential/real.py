@@ -1,0 +1,50 @@
+"""Real schemas: the answers that were labelled by others, and mutations of these."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+
+from benchmarks.differential.questions import SchemaQuestion
+from pytest_jsbench.schemas.dialects import DRAFT_2020_12, dialect_of
+from pytest_jsbench.verdicts.json_text import DEEPEST, too_deep
+from tests.mutations import mutated, text_of
+from tests.verdicts.data import labelled
+
+
+def _by_schema() -> Iterator[tuple[str, object, list[tuple[str, bool]]]]:
+    found: dict[str, tuple[str, object, list[tuple[str, bool]]]] = {}
+    for name, schema, text, valid in labelled():
+        found.setdefault(json.dumps(schema), (name, schema, []))[2].append((text, valid))
+    yield from found.values()
+
+
+def labelled_questions(seed: int, pairs: int) -> Iterator[SchemaQuestion]:
+    """Schemas in an order by the seed, until there are so many pairs."""
+    groups = list(_by_schema())
+    random.Random(f"{seed} labelled").shuffle(groups)
+    for name, schema, answers in groups:
+        dialect = isinstance(schema, bool | dict) and dialect_of(schema, DRAFT_2020_12)
+        if not dialect or pairs <= 0:
+            continue
+        pairs -= len(answers)
+        texts, labels = zip(*answers, strict=True)
+        yield SchemaQuestion(name=name, schema=schema, dialect=dialect, texts=texts, labels=labels)
+
+
+def mutated_questions(seed: int, pairs: int) -> Iterator[SchemaQuestion]:
+    """The same schemas with mutations of their answers; some are no JSON at all."""
+    groups = list(_by_schema())
+    chance = random.Random(f"{seed} mutated")
+    chance.shuffle(groups)
+    each = max(4, round(pairs / max(1, len(groups))))
+    for name, schema, answers in groups:
+        dialect = isinstance(schema, bool | dict) and dialect_of(schema, DRAFT_2020_12)
+        if not dialect or pairs <= 0:
+            continue
+        made = (text_of(mutated(json.loads(chance.choice(answers)[0]), chance)) for _ in range(each))
+        # texts beyond the judge's limits are no pairs
+        texts = tuple(dict.fromkeys(text for text in made if len(text) < 20_000 and not too_deep(text, DEEPEST)))
+        pairs -= len(texts)
+        yield SchemaQuestion(name=f"{name} mutated", schema=schema, dialect=dialect, texts=texts)

@@ -1,0 +1,183 @@
+"""
+The state of a run's limits, which all processes on one machine share: one SQLite file, which outlives a killed process.
+
+Requests and tokens are spread evenly over the minute, which is how providers refill. Before a call its tokens are
+reserved at the mean of the calls so far, and its cost at the most that it can be; after the call both are replaced by
+what it used, so that the cost keeps its limit.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.core.files import private
+from pytest_jsbench.runner.rate_limits import Estimate, Permit, RateLimits, Refused
+from pytest_jsbench.runs.records import MissingReason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: one row: when the next request may start and the next token may be asked for, until when all calls pause (monotonic
+#: seconds); US dollars spent, and whether a call was refused for them; settled calls and their output tokens
+_TABLES = (
+    "CREATE TABLE state (next_request, next_token, paused_until, spent, refused, settled, output_tokens)",
+    "INSERT INTO state VALUES (0, 0, 0, 0, 0, 0, 0)",
+    # what calls in flight may cost, and the latest time at which they end
+    "CREATE TABLE reserved (id INTEGER PRIMARY KEY, cost, until)",
+)
+#: settled calls after which their mean is used instead of the most that an answer may have
+_ENOUGH = 8
+#: seconds until a limit that waits for calls in flight is checked again
+_LOOK_AGAIN = 0.1
+#: seconds that a process waits for the file while others write
+_BUSY = 30.0
+
+
+class LimitsFile:
+    """
+    The limits of a run, as one process sees them in the file; a SharedLimits.
+
+    Each Admission has one, and the controller one more for the workers on other machines. Any thread may call any
+    method: a lock lets one at a time in, and the file's own lock one process. `close` comes last; what a call reports
+    after it is dropped.
+    """
+
+    def __init__(self, path: Path, limits: RateLimits) -> None:
+        self.limits = limits
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+        self._closed = False
+        self._lock = threading.Lock()
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is no limit, and no provider has asked to wait."""
+        return not self.limits.any and not self._path.exists()
+
+    def reserve(self, estimate: Estimate, cost: float) -> Permit | float:
+        """A permit, or the seconds to wait before the next try; Refused where the cost would pass its limit."""
+        now = time.monotonic()
+        with self._state() as state:
+            row = state.execute("SELECT * FROM state").fetchone()
+            next_request, next_token, paused_until, spent, refused, settled, output_tokens = row
+            wait = max(paused_until, next_request, next_token) - now
+            if wait > 0 and not refused:
+                return float(wait)
+            reservation = None
+            if (most := self.limits.max_cost) is not None:
+                open_cost = _open_cost(state, now)
+                if refused or spent + open_cost.lapsed + cost > most:
+                    state.execute("UPDATE state SET refused = 1")
+                    raise Refused(MissingReason.LIMIT, f"--jsbench-max-cost={most:g} would be passed")
+                if spent + open_cost.lapsed + open_cost.reserved + cost > most:
+                    return _LOOK_AGAIN
+                reservation = _reserve(state, cost, until=now + estimate.seconds)
+            output = estimate.output_tokens if settled < _ENOUGH else output_tokens // settled
+            permit = Permit(tokens=estimate.input_tokens + output, cost=cost, reservation=reservation)
+            state.execute(
+                "UPDATE state SET next_request = ?, next_token = ?",
+                [
+                    _next(next_request, now, 1, self.limits.requests_per_minute),
+                    _next(next_token, now, permit.tokens, self.limits.tokens_per_minute),
+                ],
+            )
+        return permit
+
+    def account(self, permit: Permit, *, tokens: int, cost: float, output: int | None = None) -> None:
+        """Replace what was reserved by what was used, and count the output tokens where they are known."""
+        limits = self.limits
+        if not limits.any or self._closed:
+            return
+        with self._state() as state:
+            if permit.reservation is not None:
+                found = state.execute("DELETE FROM reserved WHERE id = ?", [permit.reservation]).rowcount
+                # a reservation that has expired was counted as spent
+                state.execute("UPDATE state SET spent = spent + ?", [cost if found else cost - permit.cost])
+            if limits.tokens_per_minute is not None:
+                back = (permit.tokens - tokens) * 60 / limits.tokens_per_minute
+                state.execute("UPDATE state SET next_token = next_token - ?", [back])
+            if output is not None:
+                state.execute("UPDATE state SET output_tokens = output_tokens + ?, settled = settled + 1", [output])
+
+    def pause(self, seconds: float) -> None:
+        """Let no process call for so many seconds."""
+        with self._state() as state:
+            state.execute("UPDATE state SET paused_until = MAX(paused_until, ?)", [time.monotonic() + seconds])
+
+    def spent(self) -> float:
+        """US dollars that settled calls have cost so far."""
+        with self._state() as state:
+            (spent,) = state.execute("SELECT spent FROM state").fetchone()
+        return float(spent)
+
+    def spend(self, cost: float) -> None:
+        """Add US dollars that were not paid for calls, such as those of a batch."""
+        with self._state() as state:
+            state.execute("UPDATE state SET spent = spent + ?", [cost])
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._closed = True
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    @contextmanager
+    def _state(self) -> Iterator[sqlite3.Connection]:
+        """The file, locked for this thread of this process."""
+        with self._lock:
+            connection = self._connection = self._connection or _open(self._path)
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+            finally:
+                connection.execute("COMMIT")
+
+
+def _next(then: float, now: float, amount: float, per_minute: float | None) -> float:
+    """When the next may start; an allowance that is unused for more than a second is lost."""
+    if per_minute is None:
+        return then
+    return max(then, now - 1) + amount * 60 / per_minute
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OpenCost:
+    #: what calls in flight may still cost
+    reserved: float
+    #: what processes that died had reserved
+    lapsed: float
+
+
+def _open_cost(state: sqlite3.Connection, now: float) -> _OpenCost:
+    """What is reserved; reservations of a process that died expire, and count as spent from then on."""
+    (lapsed,) = state.execute("SELECT TOTAL(cost) FROM reserved WHERE until < ?", [now]).fetchone()
+    if lapsed:
+        state.execute("DELETE FROM reserved WHERE until < ?", [now])
+        state.execute("UPDATE state SET spent = spent + ?", [lapsed])
+    (reserved,) = state.execute("SELECT TOTAL(cost) FROM reserved").fetchone()
+    return _OpenCost(reserved=reserved, lapsed=lapsed)
+
+
+def _reserve(state: sqlite3.Connection, cost: float, *, until: float) -> int | None:
+    return state.execute("INSERT INTO reserved (cost, until) VALUES (?, ?)", [cost, until]).lastrowid
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(private(path), timeout=_BUSY, isolation_level=None, check_same_thread=False)
+    # what the operating system has taken survives a killed process; a crash of the machine need not be survived
+    connection.execute("PRAGMA synchronous = OFF")
+    connection.execute("PRAGMA journal_mode = TRUNCATE")
+    connection.execute("BEGIN EXCLUSIVE")
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'state'").fetchone():
+        for statement in _TABLES:
+            connection.execute(statement)
+    connection.execute("COMMIT")
+    return connection

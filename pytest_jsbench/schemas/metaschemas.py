@@ -1,0 +1,122 @@
+"""Dialects of one's own: what a metaschema that stands in the schema's own document says of its keywords."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pytest_jsbench.schemas.dialects import DRAFT_4, DRAFT_2019_09, DRAFT_2020_12, Dialect, find_dialect
+from pytest_jsbench.schemas.keywords import APPLICATORS, BY_KIND, KEYWORDS
+from pytest_jsbench.schemas.references import References
+from pytest_jsbench.schemas.walking import REFERENCES, rebuild
+
+_UNEVALUATED = frozenset({"unevaluatedItems", "unevaluatedProperties"})
+_APPLICATOR = APPLICATORS | {
+    "properties", "patternProperties", "additionalProperties", "propertyNames", "dependentSchemas", "dependencies",
+    "items", "prefixItems", "additionalItems", "contains",
+}  # fmt: skip
+_VALIDATION = frozenset({"type", "enum", "const"}).union(*BY_KIND.values()) - _APPLICATOR - _UNEVALUATED - {"format"}
+_FORMAT = frozenset({"format"})
+
+
+def _vocabularies(draft: Dialect, names: dict[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    return {f"{draft.uri.removesuffix('schema')}vocab/{name}": keywords for name, keywords in names.items()}
+
+
+_ASSERTS_FORMATS = "https://json-schema.org/draft/2020-12/vocab/format-assertion"
+#: the keywords of each published vocabulary that can make an instance invalid
+VOCABULARIES = {
+    **_vocabularies(
+        DRAFT_2019_09,
+        {
+            "core": REFERENCES,
+            "applicator": _APPLICATOR | _UNEVALUATED,
+            "validation": _VALIDATION,
+            "meta-data": frozenset(),
+            "format": _FORMAT,
+            "content": frozenset(),
+        },
+    ),
+    **_vocabularies(
+        DRAFT_2020_12,
+        {
+            "core": REFERENCES,
+            "applicator": _APPLICATOR,
+            "unevaluated": _UNEVALUATED,
+            "validation": _VALIDATION,
+            "meta-data": frozenset(),
+            "format-annotation": _FORMAT,
+            "format-assertion": _FORMAT,
+            "content": frozenset(),
+        },
+    ),
+}
+#: the draft whose core a metaschema uses
+_BY_CORE = {next(iter(_vocabularies(draft, {"core": REFERENCES}))): draft for draft in (DRAFT_2019_09, DRAFT_2020_12)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownVocabulary:
+    """A vocabulary that a metaschema requires and that nobody here knows."""
+
+    metaschema: str
+    uri: str
+
+
+def custom_dialect(schema: dict[str, Any]) -> Dialect | UnknownVocabulary | None:
+    """The dialect of a schema whose `$schema` is embedded in it; None where it is not, or is of no known draft."""
+    uri = schema.get("$schema")
+    found = _metaschema(schema, uri)
+    if not isinstance(uri, str) or found is None:
+        return None
+    base = _draft(schema, found)
+    named = found.get("$vocabulary")
+    if base is None or not isinstance(named, dict):
+        # without `$vocabulary` a metaschema has the keywords of its draft
+        return base and replace(base, uri=uri)
+    for vocabulary, required in named.items():
+        if required is True and vocabulary not in VOCABULARIES:
+            return UnknownVocabulary(metaschema=uri, uri=vocabulary)
+    keywords = REFERENCES.union(*(VOCABULARIES.get(vocabulary, ()) for vocabulary in named))
+    asserts_formats = None if "format" in keywords else False
+    return replace(
+        base,
+        uri=uri,
+        keywords=base.keywords & keywords,
+        asserts_formats=True if _ASSERTS_FORMATS in named else asserts_formats,
+    )
+
+
+def _metaschema(schema: dict[str, Any], uri: object) -> dict[str, Any] | None:
+    """The resource of that URI in the document."""
+    for draft in (DRAFT_2020_12, DRAFT_4):
+        found = References(schema, draft).resolve(schema, uri)
+        # a name such as `#` or `schema.json` is no URI: `$schema` is none that could be followed
+        if isinstance(found, dict) and isinstance(uri, str) and ":" in uri:
+            return found
+    return None
+
+
+def _draft(schema: dict[str, Any], metaschema: dict[str, Any]) -> Dialect | None:
+    """The published draft that a metaschema builds on, by its core vocabulary or by its own `$schema`."""
+    seen: list[int] = []
+    current: dict[str, Any] | None = metaschema
+    while current is not None and id(current) not in seen:
+        seen.append(id(current))
+        vocabularies = current.get("$vocabulary")
+        for uri in vocabularies if isinstance(vocabularies, dict) else ():
+            if uri in _BY_CORE:
+                return _BY_CORE[uri]
+        if "$schema" not in current or (known := find_dialect(current["$schema"])):
+            return known if "$schema" in current else DRAFT_2020_12
+        current = _metaschema(schema, current["$schema"])
+    return None
+
+
+def reduced(schema: Any, dialect: Dialect) -> Any:
+    """The schema without the keywords that say nothing in its dialect, for a reader that knows only whole drafts."""
+
+    def reduce(subschema: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in subschema.items() if name in dialect.keywords or name not in KEYWORDS}
+
+    return rebuild(schema, reduce)

@@ -1,0 +1,40 @@
+"""Commands on runs that this suite has made up: what they show, and what they say in one line."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.cli.main import main
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports.evaluations import run_to_dict, write_run
+from tests import examples
+from tests.examples import record
+
+
+def run(path: Path, model: str, passed: int, *, of: int = 20, cost: float | None = None) -> Path:
+    found = examples.run(
+        *(record(f"c{at}", verdict=examples.PASSED if at < passed else examples.VIOLATED) for at in range(of))
+    )
+    found = replace(found, metadata=examples.metadata(model=model))
+    summary = summarize(found)
+    summary = replace(summary, total=replace(summary.total, cost=cost, priced=of if cost else 0))
+    write_run(path, run_to_dict(found, summary, config_path="pytest.ini"))
+    return path
+
+
+def shown(*arguments: object) -> str:
+    out = io.StringIO()
+    assert main([str(argument) for argument in arguments], out=out) == 0
+    return out.getvalue()
+
+
+def failed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert main([str(argument) for argument in arguments], out=io.StringIO()) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("jsbench: ")
+    assert len(error.splitlines()) == 1
+    return error

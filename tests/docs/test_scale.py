@@ -1,0 +1,93 @@
+"""The recipes for many machines: each is a file that its scheduler takes, and does what the page says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.blocks import Block, blocks_of
+from tests.docs.reference import ROOT
+
+BLOCKS = blocks_of(ROOT / "docs" / "scale.md")
+
+
+def recipe(word: str) -> Block:
+    """The only block that has the word."""
+    (found,) = (block for block in BLOCKS if word in block.text)
+    return found
+
+
+def test_the_job_of_kubernetes_is_one_by_its_schema() -> None:
+    kubernetes_validate: Any = pytest.importorskip("kubernetes_validate", reason="tox -e machines installs it")
+    yaml: Any = pytest.importorskip("yaml", reason="needs the extras")
+
+    job = yaml.safe_load(recipe("kind: Job").text)
+
+    kubernetes_validate.validate(job, kubernetes_validate.latest_version(), strict=True)
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert subprocess.run(["bash", "-n"], input=container["args"][0], text=True, check=False).returncode == 0
+    assert f"auto/{job['spec']['completions']}" in container["args"][0]
+
+
+def test_the_workflow_of_github_is_one_by_its_schema(tmp_path: Path) -> None:
+    pytest.importorskip("check_jsonschema", reason="tox -e machines installs it")
+    workflow = tmp_path / "workflow.yml"
+    workflow.write_text(recipe("strategy.job-index }}of").text)
+
+    checked = subprocess.run(
+        [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", workflow],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert checked.returncode == 0, checked.stdout
+
+
+@pytest.mark.skipif("JSBENCH_MACHINES" not in os.environ, reason="starts four sessions: tox -e machines runs it")
+def test_the_array_of_slurm_is_the_whole_merged_and_a_killed_job_is_resumed(tmp_path: Path) -> None:
+    script = recipe("#SBATCH").text
+    options = dict(re.findall(r"^#SBATCH --([a-z-]+)=(\S+)$", script, flags=re.MULTILINE))
+    assert options["array"] == "1-20"
+    assert "auto/20" in script
+    # the same with two jobs and answers that are at hand; only some of the first job's cases, as if it were killed
+    asked = "--jsbench-engine=openai --jsbench-model=MODEL --jsbench-dataset=schemas"
+    assert asked in script
+    script = script.replace(
+        asked, "--jsbench-engine=scripted --jsbench-engine-option=answers=answers.json $MORE"
+    ).replace("auto/20", "auto/2")
+    (tmp_path / "answers.json").write_text('{"*": {"text": "{}", "delay": 0.01}}')
+    for job, more in (("1", "--maxfail=1"), ("2", ""), ("1", "")):
+        slurm = {"SLURM_ARRAY_TASK_ID": job, "SLURM_ARRAY_TASK_MIN": "1", "SLURM_ARRAY_TASK_STEP": "1", "MORE": more}
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        ran = subprocess.run(
+            ["bash", "-c", script],
+            cwd=tmp_path,
+            env={**os.environ, **slurm, "PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert f"shard {job}/2 by SLURM_ARRAY_TASK_ID={job}" in ran.stdout, ran.stdout + ran.stderr
+
+    merge = "jsbench merge runs/shard-*/* --output merged --min-pass-rate 0.9"
+    assert merge.removeprefix("jsbench ") in "".join(block.text for block in BLOCKS)
+    merged = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m pytest_jsbench {merge.removeprefix('jsbench ')}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert merged.returncode == 1
+    assert "is not among them" not in merged.stdout
+    records = list(map(json.loads, (tmp_path / "merged" / "records.jsonl").read_text().splitlines()))
+    assert len({record["id"] for record in records if "id" in record}) == 88

@@ -1,0 +1,187 @@
+"""
+A Python that starts fast: processes are forked from one that has imported what each of them would import anew.
+
+Most of the time of a short run goes into the imports of its workers and of the judge's process. `warm_python` makes
+a program that is called like the interpreter. Where it knows what is to be run it asks a server for a fork, and it
+becomes the interpreter where it does not. What is forked has the caller's streams, folder, environment and arguments,
+and limits of its own; the program ends as the fork does, and a program that is killed takes its fork with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+#: what a process is asked to be, by the first argument of the interpreter, and what that imports
+WORKER, CHILD = "-u", "-P"
+_IMPORTS = {
+    # a worker of xdist
+    WORKER: (
+        "pytest_jsbench.plugin.controller.controller",
+        "pytest_jsbench.plugin.worker.worker",
+        "openai",
+        "anthropic",
+    ),
+    # a child of the package's own, in which untrusted data are worked on
+    CHILD: ("pytest_jsbench.verdicts.in_process", "pytest_jsbench.verdicts.second_opinion"),
+}
+#: variables that the interpreter reads when it starts, and that a fork cannot make up for
+_AT_START = ("PYTHONHASHSEED", "PYTHONWARNINGS", "PYTHONOPTIMIZE", "COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START")
+
+_PROGRAM = """#!{python} -IS
+import _socket, array, marshal, os, sys
+PYTHON, FOLDER = {python!r}, {folder!r}
+arguments = sys.argv[1:]
+kind = arguments[0] if len(arguments) > 2 and arguments[1] == "-c" else ""
+if kind not in {kinds!r}:
+    os.execv(PYTHON, [PYTHON, *arguments])
+server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+server.connect(FOLDER + "/" + kind)
+os.umask(umask := os.umask(0))
+said = marshal.dumps((os.getcwd(), umask, sys.argv[0], dict(os.environ), arguments[2:]))
+streams = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))]
+server.sendmsg([len(said).to_bytes(4, "big")], streams)
+server.sendall(said)
+nowhere = os.open(os.devnull, os.O_RDWR)
+for stream in range(3):
+    os.dup2(nowhere, stream)
+status = int(server.recv(8) or b"1")
+if status < 0:
+    import _signal
+    if -status != _signal.SIGKILL:
+        _signal.signal(-status, _signal.SIG_DFL)
+    os.kill(os.getpid(), -status)
+os._exit(status)
+"""
+
+
+def can_be_warm() -> bool:
+    """Whether this platform has what is needed, and the environment asks for nothing that a fork cannot do."""
+    possible = hasattr(os, "pidfd_open") and " " not in sys.executable
+    return possible and not any(name in os.environ for name in _AT_START)
+
+
+@contextlib.contextmanager
+def warm_python(*kinds: str) -> Iterator[str]:
+    """The path of a program that forks processes of these kinds until the block is left."""
+    with tempfile.TemporaryDirectory(prefix="warm") as name, contextlib.ExitStack() as stack:
+        program = Path(name) / "python"
+        program.write_text(_PROGRAM.format(python=sys.executable, folder=name, kinds=kinds))
+        program.chmod(0o700)
+        for kind in kinds:
+            listening = stack.enter_context(socket.socket(socket.AF_UNIX))
+            listening.bind(f"{name}/{kind}")
+            listening.listen()
+            command = [sys.executable, "-P", __file__, kind, str(listening.fileno())]
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[listening.fileno()])
+            stack.callback(process.communicate)
+            stack.callback(process.kill)
+        yield str(program)
+
+
+def _serve(kind: str, listening: socket.socket) -> None:
+    """Fork for each that connects, until the standard input ends."""
+    _import(kind)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        ready, _, _ = select.select([listening, sys.stdin], [], [])
+        if sys.stdin in ready:
+            os._exit(0)
+        asking, _ = listening.accept()
+        if not os.fork():
+            listening.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            _handle(asking)
+            os._exit(0)
+        asking.close()
+
+
+def _import(kind: str) -> None:
+    import gc
+    import importlib
+
+    if kind == WORKER:
+        from _pytest.config import _prepareconfig
+
+        # plugins are imported as pytest does, with their assertions rewritten
+        config = _prepareconfig(["-c", os.devnull, "--noconftest", "-p", "no:hypothesispytest", "-p", "no:anyio"])
+    for module in _IMPORTS[kind]:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+    if kind == WORKER:
+        config._ensure_unconfigure()
+    gc.collect()
+    gc.freeze()
+
+
+def _handle(asking: socket.socket) -> None:
+    """Fork what is asked for, and tell its end; it ends too when nobody waits for that any more."""
+    import marshal
+
+    start, streams, _, _ = socket.recv_fds(asking, 4, 3)
+    said = b""
+    while len(said) < int.from_bytes(start, "big"):
+        said += asking.recv(1 << 20)
+    child = os.fork()
+    if not child:
+        asking.close()
+        _become(streams, marshal.loads(said))
+    for stream in streams:
+        os.close(stream)
+    ended = os.pidfd_open(child)
+    ready, _, _ = select.select([asking.fileno(), ended], [], [])
+    if ended not in ready:
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    with contextlib.suppress(OSError):
+        asking.sendall(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+def _become(streams: list[int], said: tuple[str, int, str, dict[str, str], list[str]]) -> None:
+    """Be the interpreter that was called with `-c`."""
+    import atexit
+    import threading
+    import time
+    import traceback
+    import types
+
+    folder, umask, program, environ, (code, *rest) = said
+    for wanted, stream in enumerate(streams):
+        os.dup2(stream, wanted)
+        os.close(stream)
+    os.chdir(folder)
+    os.umask(umask)
+    os.environ.clear()
+    os.environ.update(environ)
+    time.tzset()
+    tempfile.tempdir = None
+    sys.executable = program
+    own = environ.get("PYTHONPATH", "")
+    sys.path[:0] = ["", *filter(None, own.split(os.pathsep))] if own else []
+    sys.argv = ["-c", *rest]
+    sys.modules["__main__"] = main = types.ModuleType("__main__")
+    status = 0
+    try:
+        exec(code, main.__dict__)
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:  # noqa: BLE001 - as an interpreter does
+        traceback.print_exc()
+        status = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1], socket.socket(fileno=int(sys.argv[2])))
