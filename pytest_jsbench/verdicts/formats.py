@@ -18,6 +18,7 @@ import jsonschema_rs
 
 from pytest_jsbench.schemas.dialects import DRAFT_4, DRAFT_6, DRAFT_2020_12, Dialect
 from pytest_jsbench.schemas.keywords import FORMATS
+from pytest_jsbench.verdicts.ecma_patterns import is_regex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -259,4 +260,5 @@ _GUARDED: Mapping[str, Check] = {
     "idn-hostname": is_idn_hostname,
     "uri-template": is_uri_template,
     "relative-json-pointer": is_relative_json_pointer,
+    "regex": is_regex,
 }

@@ -12,9 +12,10 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.locations import json_path
 from pytest_jsbench.verdicts.answer_text import AnswerDocument, read_answer
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason, FieldNames, without
+from pytest_jsbench.verdicts.patterns import BeyondRustError
 from pytest_jsbench.verdicts.schema_text import ReadSchema, read_schema
 from pytest_jsbench.verdicts.syntax_reasons import NotJson
-from pytest_jsbench.verdicts.validation import BacktrackingLimitError, Validator, compile_schema
+from pytest_jsbench.verdicts.validation import BacktrackingLimitError, RustValidator, Validator, compile_schema
 from pytest_jsbench.verdicts.verdicts import FailureType, SchemaProblem, SecondOpinion, Verdict, Violation
 
 if TYPE_CHECKING:
@@ -76,12 +77,16 @@ class InProcessJudge:
         return Compiled(read, validator, self._policy)
 
     def _validator(self, read: ReadSchema) -> Validator | SchemaProblem:
-        formats = read.asserts_formats(self._policy)
-        if self._policy.validator == "jsonschema":
-            from pytest_jsbench.verdicts.second_opinion import compile_with_jsonschema
+        formats, exact = read.asserts_formats(self._policy), self._policy.validator != "jsonschema"
+        if exact:
+            try:
+                return compile_schema(read, formats=formats)
+            except BeyondRustError:
+                # only jsonschema can be given an engine of ECMA-262
+                pass
+        from pytest_jsbench.verdicts.second_opinion import compile_with_jsonschema
 
-            return compile_with_jsonschema(read, formats=formats)
-        return compile_schema(read, formats=formats)
+        return compile_with_jsonschema(read, formats=formats, exact=exact)
 
     def inspect(self, schema_text: str) -> SchemaProblem | None:
         """Why nothing can be judged by the schema; None when all is well."""
@@ -104,7 +109,9 @@ class InProcessJudge:
         except BacktrackingLimitError as limit:
             yield unjudged("backtracking", str(limit), dialect=compiled.dialect)
             return
-        if self._policy.validator == "both" and len(text) <= _LONGEST_DETAILED:
+        # where jsonschema has decided itself, there is no other to ask
+        asked = self._policy.validator == "both" and isinstance(compiled.validator, RustValidator)
+        if asked and len(text) <= _LONGEST_DETAILED:
             opinion = compiled.second.opinion(read.instance, valid=verdict.valid is True)
             yield replace(verdict, second_opinion=opinion)
 

@@ -101,6 +101,7 @@ class Judge:
             "judge": JUDGE_VERSION,
             "jsonschema-rs": version("jsonschema-rs"),
             "jsonschema": version("jsonschema"),
+            "regress": version("regress"),
             "python": platform.python_version(),
         }
 

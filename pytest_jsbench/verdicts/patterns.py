@@ -1,101 +1,320 @@
-"""Regular expressions of schemas, as ECMA-262 reads them, on an engine that does not blow up."""
+"""Patterns of schemas, written for the engine that decides: Rust's, by jsonschema-rs."""
 
 from __future__ import annotations
 
 import functools
+import json
 import re
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import jsonschema_rs
 
-from pytest_jsbench.schemas.walking import rebuild
+from pytest_jsbench.schemas.walking import children, rebuild
+from pytest_jsbench.verdicts.ecma_patterns import (
+    LAST,
+    Alternatives,
+    Characters,
+    Edge,
+    Look,
+    Node,
+    NotAPatternError,
+    Parentheses,
+    Range,
+    Reference,
+    Repeat,
+    Sequence,
+    read_pattern,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
-_ESCAPE = re.compile(
-    r"\\(?:c[A-Za-z]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]+\}|[pP]\{[^}]*\}|k<[^>]*>|\d+"
-    r"|[dDwWsSbBfnrtv]|[\^$\\.*+?()\[\]{}|/])"
-)
-_QUANTIFIER = re.compile(r"\{\d+(?:,\d*)?\}")
-_LONE = frozenset("]{}")
-#: what the engine would take for the beginning or the end of a word
-_MISREAD = ("\\<", "\\>")
-_SURROGATES = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
-#: a class of nothing, and its opposite
-_CLASSES = {"[]": "(?!)", "[^]": r"[\s\S]"}
-_CLASS = re.compile(r"\[\^?\]")
-_NUL = re.compile(r"\\0(?!\d)")
-#: beside one of these a hyphen makes no range
-_SET = re.compile(r"\\(?:[dDwWsS]|[pP]\{[^}]*\})")
+    from pytest_jsbench.schemas.locations import Path
+
+#: what no engine takes for a pattern, so that a reader of schemas names the place
+REFUSED: Final = "*"
+#: more characters than any text has, so that it bounds nothing
+_ANY_NUMBER: Final = 10_000_000
+_SPECIAL: Final = frozenset("^$\\.*+?()[]{}|")
+_SPECIAL_IN_CLASS: Final = frozenset("^\\[]-")
+#: two of them in a class would mean an operation on sets
+_OPERATORS: Final = frozenset("&~")
+_SURROGATES: Final = (0xD800, 0xDFFF)
+_BRACED: Final = re.compile(r"\\(?:(u)(?=\{)|.)", re.DOTALL)
+_ANY: Final = rf"\u{{0}}-\u{{{LAST:X}}}"
 
 
-def rewrite(pattern: str) -> str:
-    r"""
-    The same pattern without what only ECMA-262 allows, or its mode without the `u` flag.
+class BeyondRustError(ValueError):
+    """The pattern says what the engine cannot be told."""
 
-    That mode reads an escaped ordinary character (`\_`) as the character, a lone `]`, `{` or `}` as itself,
-    and so a hyphen between a set and another member of a class (`[\w-.]`). ECMA-262 has empty classes, `\0`, and a
-    backspace in a class (`[\b]`).
+
+@functools.lru_cache(maxsize=4096)
+def translate(text: str) -> str:
     """
-    parts: list[str] = []
-    position, in_class = 0, False
-    while position < len(pattern):
-        character = pattern[position]
-        if character == "\\" and position + 1 < len(pattern):
-            part, width = _escape(pattern, position, in_class)
-        elif in_class:
-            part, width = _member(pattern, position, parts[-1]), 1
-            in_class = character != "]"
-        elif empty := _CLASS.match(pattern, position):
-            part, width = _CLASSES[empty[0]], len(empty[0])
-        elif quantifier := _QUANTIFIER.match(pattern, position):
-            part, width = quantifier[0], len(quantifier[0])
-        else:
-            part, width = ("\\" + character if character in _LONE else character), 1
-            in_class = character == "["
-        parts.append(part)
-        position += width
-    return "".join(parts)
+    The same pattern for the engine; NotAPatternError where ECMA-262 has no such pattern, BeyondRustError where only
+    an engine of ECMA-262 can decide.
+
+    It is written in what both ECMA-262 and Rust read, and read alike. A pattern without classes and escapes of
+    ECMA-262's own comes out as it is.
+    """
+    tree = read_pattern(text).tree
+    return _Writer(tree).write()
 
 
-def _escape(pattern: str, position: int, in_class: bool) -> tuple[str, int]:
-    """One escape as it should stand, and how many characters it took."""
-    if pair := _SURROGATES.match(pattern, position):
-        high, low = int(pair[1], 16), int(pair[2], 16)
-        return f"\\u{{{0x10000 + ((high & 0x3FF) << 10) + (low & 0x3FF):X}}}", len(pair[0])
-    if _NUL.match(pattern, position):
-        return r"\x00", 2
-    if in_class and pattern.startswith(r"\b", position):
-        return r"\x08", 2
-    if legal := _ESCAPE.match(pattern, position):
-        return legal[0], len(legal[0])
-    character = pattern[position + 1]
-    kept = in_class and character == "-"
-    return ("\\-" if kept else character), 2
+class _Writer:
+    """Writes one pattern. Only groups that are referred to capture, unless there are none of those."""
+
+    def __init__(self, tree: Node) -> None:
+        self._tree = tree
+        self._referred = frozenset(_references(tree))
+        #: the groups that are behind, and where in the writing each stands: its own number, and its looks
+        self._numbers: dict[int, int] = {}
+        self._refused_by: dict[int, tuple[Look, ...]] = {}
+        self._captures = 0
+        self._path: list[Node] = []
+
+    def write(self) -> str:
+        """The whole pattern."""
+        return self._node(self._tree)
+
+    def _node(self, node: Node) -> str:
+        match node:
+            case Characters():
+                return _characters(node)
+            case Sequence(parts):
+                return "".join(map(self._node, parts))
+            case Edge(kind):
+                return _EDGES[kind]
+            case Reference(number):
+                return self._reference(number)
+        self._path.append(node)
+        written = self._branch(node)
+        self._path.pop()
+        return written
+
+    def _branch(self, node: Alternatives | Look | Parentheses | Repeat) -> str:
+        match node:
+            case Alternatives(options):
+                return "|".join(map(self._node, options))
+            case Parentheses(body, number):
+                return self._group(body, number)
+            case Look(body, behind, negated):
+                return f"(?{'<' if behind else ''}{'!' if negated else '='}{self._node(body)})"
+            case Repeat():
+                return self._repeat(node)
+
+    def _group(self, body: Node, number: int | None) -> str:
+        if number is None or (self._referred and number not in self._referred):
+            return f"(?:{self._node(body)})"
+        if not self._referred:
+            return f"({self._node(body)})"
+        self._must_be_followable()
+        self._captures += 2
+        own = self._captures - 1
+        written = f"({self._node(body)}())"
+        self._numbers[number] = own
+        self._refused_by[number] = tuple(each for each in self._path if isinstance(each, Look) and each.negated)
+        return written
+
+    def _must_be_followable(self) -> None:
+        """
+        Stop where the engine keeps another capture than ECMA-262.
+
+        22.2.2.3, RepeatMatcher: each round of a quantifier forgets what its groups captured, and none may be empty.
+        """
+        may_be_left_out = False
+        for outer in reversed(self._path[:-1]):
+            match outer:
+                case Look(_, behind, negated) if behind or not negated:
+                    # 22.2.2.4: what is behind is matched from its end, and what is ahead is matched once
+                    message = "a group in a look-around, referred to"
+                    raise BeyondRustError(message)
+                case Alternatives():
+                    may_be_left_out = True
+                case Repeat(body, least, most, _):
+                    loops = most is None or most > 1
+                    if loops and (may_be_left_out or _can_be_empty(body)):
+                        message = "a group that a quantifier can leave out in its last round"
+                        raise BeyondRustError(message)
+                    may_be_left_out = may_be_left_out or least == 0
+
+    def _reference(self, number: int) -> str:
+        """22.2.2.9: a group that captured nothing is matched by nothing. The group's last, empty part tells so."""
+        if any(isinstance(outer, Look) and outer.behind for outer in self._path):
+            message = "a reference in a look-behind"
+            raise BeyondRustError(message)
+        own = self._numbers.get(number)
+        if own is None or any(look not in self._path for look in self._refused_by[number]):
+            return "(?:)"
+        return rf"(?:\{own}|(?!\{own + 1}))"
+
+    def _repeat(self, node: Repeat) -> str:
+        body = self._node(node.body)
+        if isinstance(node.body, Look) or body == "(?:)":
+            return body if node.least else ""
+        most = None if node.most is None or node.most > _ANY_NUMBER else node.most
+        return body + _quantifier(node.least, most) + ("?" if node.lazy else "")
 
 
-def _member(pattern: str, position: int, before: str) -> str:
-    """One character of a class as it should stand."""
-    character, after = pattern[position], pattern[position + 1 : position + 2]
-    if character == "-" and before not in {"[", "^"} and after != "]":
-        beside_a_set = _SET.fullmatch(before) or _SET.match(pattern, position + 1)
-        return "\\-" if beside_a_set else character
-    return "\\[" if character == "[" else character
+#: with look-around, since the engine knows words of Unicode alone
+_WORD_CLASS: Final = "[0-9A-Z_a-z]"
+_EDGES: Final = {
+    "^": "^",
+    "$": "$",
+    "b": f"(?:(?<={_WORD_CLASS})(?!{_WORD_CLASS})|(?<!{_WORD_CLASS})(?={_WORD_CLASS}))",
+    "B": f"(?:(?<={_WORD_CLASS})(?={_WORD_CLASS})|(?<!{_WORD_CLASS})(?!{_WORD_CLASS}))",
+}
 
 
-def misread(text: str) -> bool:
-    """Whether a pattern in the text may mean something else to the engine, without being refused."""
-    return any(escape in text for escape in _MISREAD)
+def _quantifier(least: int, most: int | None) -> str:
+    short = {(0, None): "*", (1, None): "+", (0, 1): "?"}.get((least, most))
+    if short:
+        return short
+    return f"{{{least}}}" if least == most else f"{{{least},{'' if most is None else most}}}"
 
 
-def rewrite_misread(pattern: str) -> str:
-    """The pattern rewritten where it has to be although no engine refuses it."""
-    return rewrite(pattern) if misread(pattern) else pattern
+@functools.lru_cache(maxsize=4096)
+def _characters(node: Characters) -> str:
+    if not node.negated and len(node.ranges) == 1 and node.ranges[0][0] == node.ranges[0][1]:
+        code = node.ranges[0][0]
+        if not _SURROGATES[0] <= code <= _SURROGATES[1]:
+            return _literal(code, _SPECIAL)
+    members = "".join(map(_range, node.ranges))
+    if not members:
+        # the engine has no class of nothing
+        return f"[{_ANY}]" if node.negated else f"[^{_ANY}]"
+    return f"[{'^' if node.negated else ''}{members}]"
 
 
-def rewrite_schema(schema: Any, change: Callable[[str], str] = rewrite) -> Any:
-    """A copy of the schema with its patterns rewritten."""
+def _range(both: Range) -> str:
+    """The characters of a range; a text holds no halves of surrogate pairs, and the engine has no name for them."""
+    low, high = both
+    first, last = _SURROGATES
+    if low < first and last < high:
+        return _range((low, first - 1)) + _range((last + 1, high))
+    low = last + 1 if first <= low <= last else low
+    high = first - 1 if first <= high <= last else high
+    if low > high:
+        return ""
+    start, end = _literal(low, _SPECIAL_IN_CLASS), _literal(high, _SPECIAL_IN_CLASS)
+    return start if low == high else start + end if high == low + 1 else f"{start}-{end}"
+
+
+def _literal(code: int, special: frozenset[str]) -> str:
+    character = chr(code)
+    if character in special:
+        return "\\" + character
+    return character if character.isprintable() and character not in _OPERATORS else f"\\u{{{code:X}}}"
+
+
+def _references(node: Node) -> list[int]:
+    match node:
+        case Reference(number):
+            return [number]
+        case Sequence(several) | Alternatives(several):
+            return [number for each in several for number in _references(each)]
+        case Look(body) | Parentheses(body) | Repeat(body):
+            return _references(body)
+    return []
+
+
+def _can_be_empty(node: Node) -> bool:
+    match node:
+        case Characters():
+            return False
+        case Edge() | Look() | Reference():
+            return True
+        case Sequence(parts):
+            return all(map(_can_be_empty, parts))
+        case Alternatives(options):
+            return any(map(_can_be_empty, options))
+        case Parentheses(body):
+            return _can_be_empty(body)
+        case Repeat(body, least):
+            return least == 0 or _can_be_empty(body)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslatedSchema:
+    """A schema whose patterns are written for the engine."""
+
+    schema: Any
+    #: how the schema itself writes each pattern that had to be written otherwise
+    originals: Mapping[str, str]
+    #: whether the engine matches one of them by backtracking, and so within a limit
+    may_backtrack: bool
+
+    def original(self, pattern: str) -> str:
+        """The pattern as the schema itself writes it."""
+        return self.originals.get(pattern, pattern)
+
+    def original_path(self, path: Iterable[str | int]) -> Path:
+        """The path through the schema as it is itself."""
+        steps = tuple(path)
+        return tuple(
+            self.original(step) if isinstance(step, str) and before == "patternProperties" else step
+            for before, step in zip((None, *steps), steps, strict=False)
+        )
+
+    def original_text(self, message: str, quoted: object) -> str:
+        """A message that begins with a part of the schema, with that part as it is itself."""
+        said, original = map(_compact, (quoted, rewrite_schema(quoted, self.original)))
+        return original + message.removeprefix(said) if message.startswith(said) else message
+
+
+def translate_schema(schema: Any) -> TranslatedSchema:
+    """The schema with its patterns written for the engine; what is no pattern comes out as one that it refuses."""
+    found: set[str] = set()
+    _collect(schema, found)
+    written = _distinct({pattern: _written(pattern) for pattern in found})
+    originals = {new: old for old, new in written.items() if old != new}
+    return TranslatedSchema(
+        schema=rewrite_schema(schema, lambda pattern: written.get(pattern, pattern)) if originals else schema,
+        originals=originals,
+        may_backtrack=any("(?=" in new or "(?!" in new or "(?<" in new for new in written.values()),
+    )
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _written(pattern: str) -> str:
+    try:
+        return translate(pattern)
+    except (NotAPatternError, BeyondRustError):
+        return REFUSED + pattern
+
+
+def _distinct(written: dict[str, str]) -> dict[str, str]:
+    r"""The same, with no text twice: `[0-9]` and `\d` side by side stay two patterns."""
+    taken = {new for old, new in written.items() if old == new}
+    distinct = {}
+    for old, new in written.items():
+        unlike = new
+        while unlike in taken and unlike != old:
+            unlike += "(?:)"
+        taken.add(unlike)
+        distinct[old] = unlike
+    return distinct
+
+
+def _collect(schema: Any, found: set[str]) -> None:
+    """Add the patterns of every object that may be a schema."""
+    pending = [schema] if isinstance(schema, dict) else []
+    while pending:
+        subschema = pending.pop()
+        if isinstance(subschema.get("pattern"), str):
+            found.add(subschema["pattern"])
+        named = subschema.get("patternProperties")
+        if isinstance(named, dict):
+            found.update(named)
+        pending += children(subschema)
+
+
+def rewrite_schema(schema: Any, change: Callable[[str], str]) -> Any:
+    """A copy of the schema with its patterns changed."""
     return rebuild(schema, functools.partial(_rewrite_keywords, change))
 
 
@@ -110,14 +329,27 @@ def _rewrite_keywords(change: Callable[[str], str], schema: dict[str, Any]) -> d
 
 @functools.lru_cache(maxsize=1024)
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a string matches the pattern somewhere; nothing matches one that no engine compiles."""
-    for candidate in (rewrite_misread(pattern), rewrite(pattern)):
-        try:
-            return jsonschema_rs.Draft202012Validator({"pattern": candidate}, offline=True).is_valid
-        except ValueError:
-            continue
-    return _matches_nothing
+    """Whether a string matches the pattern somewhere; nothing matches what is no pattern."""
+    try:
+        return jsonschema_rs.Draft202012Validator({"pattern": translate(pattern)}, offline=True).is_valid
+    except NotAPatternError:
+        return _matches_nothing
+    except ValueError:
+        # beyond the engine, or too large for it
+        return ecma_matcher(pattern)
 
 
 def _matches_nothing(_text: str) -> bool:
     return False
+
+
+@functools.lru_cache(maxsize=1024)
+def ecma_matcher(pattern: str) -> Callable[[str], bool]:
+    """Whether a string matches by an engine of ECMA-262, which backtracks without a limit."""
+    import regress
+
+    unicode = read_pattern(pattern).unicode
+    # it takes `\\u{61}` for a code point even without the flag, where that is the letter u 61 times
+    written = pattern if unicode else _BRACED.sub(lambda escape: escape[1] or escape[0], pattern)
+    compiled = regress.Regex(written, "u" if unicode else "")
+    return lambda text: compiled.find(text) is not None

@@ -9,6 +9,7 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import islice
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
@@ -19,9 +20,11 @@ from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.locations import json_path, json_pointer
 from pytest_jsbench.schemas.walking import children, last_keyword
+from pytest_jsbench.verdicts.ecma_patterns import pattern_fault
 from pytest_jsbench.verdicts.format_grammars import conforms
+from pytest_jsbench.verdicts.patterns import ecma_matcher, rewrite_schema
 from pytest_jsbench.verdicts.schema_text import ReadSchema, SchemaReason, invalid
-from pytest_jsbench.verdicts.validation import MOST_VIOLATIONS, compile_schema
+from pytest_jsbench.verdicts.validation import MOST_VIOLATIONS, bad_pattern, compile_schema
 from pytest_jsbench.verdicts.verdicts import SchemaProblem, SecondOpinion, Violation
 
 if TYPE_CHECKING:
@@ -63,19 +66,23 @@ class GrammarChecker(jsonschema.FormatChecker):
             raise FormatError(message)
 
 
-def _validator(read: ReadSchema, cls: Any, checker: jsonschema.FormatChecker | None) -> Validator:
+def _validator(read: ReadSchema, checker: jsonschema.FormatChecker | None, *, exact: bool) -> Validator:
+    cls = _extended(read.dialect.validator, exact=exact)
     # a registry of its own keeps jsonschema from fetching references over the network or from disk
     compiled: Validator = cls(read.in_its_draft(), registry=REGISTRY, format_checker=checker)
     return compiled
 
 
 @functools.cache
-def _exact(validator: str) -> Any:
+def _extended(validator: str, *, exact: bool) -> Any:
     cls = getattr(jsonschema, validator)
+    keywords = {name: _reading_ecma(cls.VALIDATORS[name]) for name in _PATTERN_KEYWORDS if name in cls.VALIDATORS}
     types = cls.TYPE_CHECKER
-    if types.is_type(1.0, "integer"):
+    if exact:
+        keywords["multipleOf"] = _multiple_of
+    if exact and types.is_type(1.0, "integer"):
         types = types.redefine("integer", _is_integer)
-    return validators.extend(cls, {"multipleOf": _multiple_of}, type_checker=types)  # type: ignore[no-untyped-call]
+    return validators.extend(cls, keywords, type_checker=types)  # type: ignore[no-untyped-call]
 
 
 def _is_integer(_types: object, instance: object) -> bool:
@@ -84,6 +91,37 @@ def _is_integer(_types: object, instance: object) -> bool:
     return (isinstance(instance, int) and not isinstance(instance, bool)) or (
         isinstance(instance, float) and instance.is_integer()
     )
+
+
+#: those whose functions in jsonschema match patterns by the module `re`
+_PATTERN_KEYWORDS = ("pattern", "patternProperties", "additionalProperties", "unevaluatedProperties")
+_EVALUATED = "find_evaluated_property_keys_by_schema"
+
+
+def _reading_ecma(keyword: Any) -> Any:
+    """A copy of jsonschema's function for which `re` is an engine of ECMA-262; there is no other way to give it one."""
+    names = {**keyword.__globals__, "re": _EcmaRe, "find_additional_properties": _additional}
+    if keyword.__name__ != _EVALUATED and _EVALUATED in names:
+        names[_EVALUATED] = _reading_ecma(names[_EVALUATED])
+    copy = FunctionType(keyword.__code__, names, keyword.__name__, keyword.__defaults__, keyword.__closure__)
+    names[keyword.__name__] = copy
+    return copy
+
+
+class _EcmaRe:
+    """What jsonschema uses of the module `re`."""
+
+    @staticmethod
+    def search(pattern: str, text: str) -> bool:
+        return ecma_matcher(pattern)(text)
+
+
+def _additional(instance: dict[str, Any], schema: dict[str, Any]) -> Iterator[str]:
+    """The names beside `properties` and `patternProperties`; jsonschema makes one pattern of all, which is another."""
+    named, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    for name in instance:
+        if name not in named and not any(ecma_matcher(pattern)(name) for pattern in patterns):
+            yield name
 
 
 def _multiple_of(
@@ -99,7 +137,7 @@ class SecondOpinionSeeker:
 
     def __init__(self, read: ReadSchema, *, formats: bool) -> None:
         self._checker = GrammarChecker(read.dialect)
-        self._validator = _validator(read, _exact(read.dialect.validator), self._checker if formats else None)
+        self._validator = _validator(read, self._checker if formats else None, exact=True)
         self._may_turn = _MAY_TURN.search(read.text) is not None
 
     def opinion(self, instance: Any, *, valid: bool) -> SecondOpinion:
@@ -156,40 +194,52 @@ class PythonValidator:
             )
 
 
-def compile_with_jsonschema(read: ReadSchema, *, formats: bool) -> PythonValidator | SchemaProblem:
+def compile_with_jsonschema(read: ReadSchema, *, formats: bool, exact: bool = False) -> PythonValidator | SchemaProblem:
     """The schema as jsonschema reads it; jsonschema-rs tries the references out, which it leaves for later."""
     cls: Any = getattr(jsonschema, read.dialect.validator)
     # as it is, it takes no Decimals for integers
     read = replace(read, schema=json.loads(read.text))
     try:
-        cls.check_schema(read.schema)
+        cls.check_schema(read.schema, format_checker=_schema_formats(read.dialect.validator))
     except jsonschema.SchemaError as error:
-        is_pattern = error.validator == "format" and error.validator_value == "regex"
-        reason = SchemaReason.PATTERN if is_pattern else SchemaReason.METASCHEMA
-        return invalid(reason, f"{json_path(error.absolute_path)}: {error.message}")
+        path = json_path(error.absolute_path)
+        if error.validator == "format" and error.validator_value == "regex":
+            return bad_pattern(str(error.instance), path)
+        return invalid(SchemaReason.METASCHEMA, f"{path}: {error.message}")
     if isinstance(read.schema, dict) and (problem := _bad_pattern(read.schema)):
         return problem
-    tried = compile_schema(read, formats=False)
+    # no pattern keeps it from the references
+    tried = compile_schema(replace(read, schema=rewrite_schema(read.schema, _plain)), formats=False)
     if isinstance(tried, SchemaProblem) and tried.reason == SchemaReason.UNRESOLVABLE_REFERENCE:
         return tried
-    return PythonValidator(_validator(read, cls, _FORMAT_CHECKER if formats else None))
+    checker = GrammarChecker(read.dialect) if exact else _FORMAT_CHECKER
+    return PythonValidator(_validator(read, checker if formats else None, exact=exact))
+
+
+@functools.cache
+def _schema_formats(validator: str) -> jsonschema.FormatChecker:
+    """The formats of the dialect's metaschema, with patterns read as ECMA-262 reads them."""
+    checker = jsonschema.FormatChecker()
+    checker.checkers = {**getattr(jsonschema, validator).FORMAT_CHECKER.checkers, "regex": (_is_pattern, ())}
+    return checker
+
+
+def _is_pattern(value: object) -> bool:
+    return not isinstance(value, str) or pattern_fault(value) is None
+
+
+def _plain(pattern: str) -> str:
+    return pattern.encode().hex()
 
 
 def _bad_pattern(schema: dict[str, Any]) -> SchemaProblem | None:
+    """The first pattern that is none, wherever a schema may stand: the metaschemas know fewer places."""
     pending = [schema]
     while pending:
         subschema = pending.pop()
         named = subschema.get("patternProperties")
         for pattern in (subschema.get("pattern"), *(named if isinstance(named, dict) else ())):
-            if isinstance(pattern, str) and (fault := _fault(pattern)):
-                return invalid(SchemaReason.PATTERN, f"Python's re cannot compile {pattern[:100]!r}: {fault}")
+            if not _is_pattern(pattern):
+                return bad_pattern(pattern, "the schema")
         pending += children(subschema)
     return None
-
-
-def _fault(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        return str(error)
-    return ""

@@ -12,16 +12,15 @@ import jsonschema_rs
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.locations import json_path, json_pointer
 from pytest_jsbench.schemas.walking import last_keyword
+from pytest_jsbench.verdicts.ecma_patterns import pattern_fault
 from pytest_jsbench.verdicts.formats import checks
-from pytest_jsbench.verdicts.patterns import misread, rewrite_misread, rewrite_schema
+from pytest_jsbench.verdicts.patterns import BeyondRustError, TranslatedSchema, translate_schema
 from pytest_jsbench.verdicts.schema_text import ReadSchema, SchemaReason, invalid
 from pytest_jsbench.verdicts.verdicts import SchemaProblem, Violation
 
 #: violations that a verdict lists
 MOST_VIOLATIONS = 20
 
-#: look-around and references back, the only patterns that jsonschema-rs matches by backtracking
-_MAY_BACKTRACK = re.compile(r"\(\?[=!<>]|\\[1-9k]")
 #: a search for fixed words is a tenth of what one for a pattern costs
 _REFERENCE = '"$ref": "http'
 _METASCHEMA_REFERENCE = re.compile(r'"\$ref": "https?://json-schema\.org/')
@@ -52,9 +51,10 @@ class Validator(Protocol):
 class RustValidator:
     """A schema compiled by jsonschema-rs."""
 
-    def __init__(self, compiled: jsonschema_rs.Validator, *, may_backtrack: bool) -> None:
+    def __init__(self, compiled: jsonschema_rs.Validator, patterns: TranslatedSchema) -> None:
         self._compiled = compiled
-        self.may_backtrack = may_backtrack
+        self._patterns = patterns
+        self.may_backtrack = patterns.may_backtrack
 
     def is_valid(self, instance: object) -> bool:
         """Whether the instance conforms."""
@@ -65,31 +65,28 @@ class RustValidator:
         try:
             self._compiled.validate(instance)
         except jsonschema_rs.ValidationError as error:
-            return _violation(error)
+            return _violation(error, self._patterns)
         message = "jsonschema-rs calls the same instance invalid and valid"
         raise AssertionError(message)
 
     def violations(self, instance: object) -> tuple[Violation, ...]:
         """The first violations of an instance that does not conform."""
-        return tuple(map(_violation, islice(self._compiled.iter_errors(instance), MOST_VIOLATIONS)))
+        errors = islice(self._compiled.iter_errors(instance), MOST_VIOLATIONS)
+        return tuple(_violation(error, self._patterns) for error in errors)
 
 
 def compile_schema(read: ReadSchema, *, formats: bool) -> RustValidator | SchemaProblem:
-    """The schema in its own dialect, offline."""
+    """The schema in its own dialect, offline; BeyondRustError where the library cannot match one of its patterns."""
     # `pattern` or `patternProperties`, perhaps written with an escape; no other schema is worth the search
-    text = read.text.replace("\\\\", "\\") if "pattern" in read.text or "\\u" in read.text else ""
-    schema = rewrite_schema(read.schema, rewrite_misread) if misread(text) else read.schema
+    if "pattern" in read.text or "\\u" in read.text:
+        patterns = translate_schema(read.schema)
+    else:
+        patterns = TranslatedSchema(schema=read.schema, originals={}, may_backtrack=False)
     try:
-        compiled = _compile(read, schema, formats=formats)
+        compiled = _compile(read, patterns.schema, formats=formats)
     except (ValueError, jsonschema_rs.ReferencingError) as refused:
-        rewritten = rewrite_schema(read.schema)
-        if rewritten == schema:
-            return _problem(refused)
-        try:
-            compiled = _compile(read, rewritten, formats=formats)
-        except (ValueError, jsonschema_rs.ReferencingError) as error:
-            return _problem(error)
-    return RustValidator(compiled, may_backtrack=_MAY_BACKTRACK.search(text) is not None)
+        return _problem(refused, patterns)
+    return RustValidator(compiled, patterns)
 
 
 def _compile(read: ReadSchema, schema: bool | dict[str, Any], *, formats: bool) -> jsonschema_rs.Validator:
@@ -110,31 +107,54 @@ def _metaschemas() -> jsonschema_rs.Registry:
     return jsonschema_rs.Registry([(uri, REGISTRY.contents(uri)) for uri in REGISTRY])
 
 
-def _problem(error: Exception) -> SchemaProblem:
+def _problem(error: Exception, patterns: TranslatedSchema) -> SchemaProblem:
     if not isinstance(error, jsonschema_rs.ValidationError):
         return invalid(SchemaReason.METASCHEMA, str(error).partition("\n")[0])
-    message = f"{json_path(error.instance_path)}: {error.message}"
     kind = error.kind
     if type(kind).__name__ == "Referencing":
         return invalid(SchemaReason.UNRESOLVABLE_REFERENCE, error.message)
+    path = json_path(patterns.original_path(error.instance_path))
     if type(kind).__name__ == "Format" and getattr(kind, "format", None) == "regex":
-        return invalid(SchemaReason.PATTERN, f"{message}, or is too large to compile")
-    return invalid(SchemaReason.METASCHEMA, message)
+        return bad_pattern(patterns.original(str(error.instance)), path)
+    return invalid(SchemaReason.METASCHEMA, f"{path}: {patterns.original_text(error.message, error.instance)}")
 
 
-def _violation(error: jsonschema_rs.ValidationError) -> Violation:
+def bad_pattern(pattern: str, path: str) -> SchemaProblem:
+    """The problem of a schema with a text that is no pattern; BeyondRustError where it is one."""
+    fault = pattern_fault(pattern)
+    if fault is None:
+        raise BeyondRustError(pattern)
+    return invalid(SchemaReason.PATTERN, f"{path}: {pattern[:100]!r} is no pattern of ECMA-262: {fault}")
+
+
+def _violation(error: jsonschema_rs.ValidationError, patterns: TranslatedSchema) -> Violation:
     kind = type(error.kind).__name__
     if kind in _ENGINE_GAVE_UP:
         raise BacktrackingLimitError(printable(error.message, cut="middle"))
     # below `propertyNames` the path begins anew at a reference
     keyword = "propertyNames" if kind == "PropertyNames" else last_keyword(error.evaluation_path)
-    message = error.message
+    message = _message(error, patterns)
     if kind == "Contains" and keyword in {"minContains", "maxContains"}:
         fault = "few" if keyword == "minContains" else "many"
         message = f"too {fault} items match the schema under 'contains'"
     return Violation(
         keyword=keyword,
         instance_path=json_path(error.instance_path),
-        schema_path=json_pointer(error.schema_path),
+        schema_path=json_pointer(patterns.original_path(error.schema_path)),
         message=printable(message, cut="middle"),
     )
+
+
+def _message(error: jsonschema_rs.ValidationError, patterns: TranslatedSchema) -> str:
+    """What the library says, with patterns as the schema itself writes them."""
+    kind: Any = error.kind
+    message: str = error.message
+    match type(kind).__name__:
+        case "Pattern":
+            said = f'"{kind.pattern}"'
+            return f'{message.removesuffix(said)}"{patterns.original(kind.pattern)}"'
+        case "PropertyNames":
+            return _message(kind.error, patterns)
+        case "Not":
+            return patterns.original_text(message, kind.schema)
+    return message

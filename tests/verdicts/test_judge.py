@@ -27,6 +27,7 @@ def test_the_versions_name_all_that_took_part(judge: Judge) -> None:
         "judge": verdicts.JUDGE_VERSION,
         "jsonschema-rs": version("jsonschema-rs"),
         "jsonschema": version("jsonschema"),
+        "regress": version("regress"),
         "python": sys.version.split()[0],
     }
 

@@ -145,7 +145,7 @@ def test_unknown_keywords_are_no_fault_of_a_schema(judge: Judge) -> None:
 def test_a_patterns_dollar_does_not_overlook_a_line_end(judge: Judge) -> None:
     verdict = judge.judge({"pattern": "^GET$"}, '"GET\\n"')
     assert verdict.keyword == "pattern"
-    assert verdict.disputed
+    assert verdict.second_opinion == "agrees"
 
 
 @pytest.mark.parametrize("reference", ["http://127.0.0.1:9/x.json", "https://example.org/x", "file:///etc/hostname"])

@@ -95,7 +95,33 @@ def test_multiples_are_decided_by_the_decimals_as_written(instance: Any, factor:
 
 def test_an_exception_of_the_second_opinion_is_no_opinion() -> None:
     assert seeker({"$ref": "#"}).opinion(1, valid=True) is SecondOpinion.UNDECIDED
-    assert seeker({"pattern": r"\p{Lu}"}).opinion("A", valid=True) is SecondOpinion.UNDECIDED
+
+
+@pytest.mark.parametrize("dialect", ["2020-12", "2019-09"])
+@pytest.mark.parametrize(
+    ("keyword", "schema"),
+    [
+        ("pattern", {"additionalProperties": {"pattern": r"^\p{Lu}.$"}}),
+        ("patternProperties", {"patternProperties": {r"^\d(?<y>.)$": False}}),
+        (
+            "additionalProperties",
+            {"patternProperties": {r"^(\w)\1": {}, r"^(b)\1.": {}}, "additionalProperties": False},
+        ),
+        ("unevaluatedProperties", {"allOf": [{"patternProperties": {r"^.\k": {}}}], "unevaluatedProperties": False}),
+    ],
+)
+def test_patterns_are_read_as_ecma_262_reads_them_by_every_keyword(keyword: str, schema: Any, dialect: str) -> None:
+    named = {"$schema": f"https://json-schema.org/draft/{dialect}/schema", **schema}
+    instance, other = {
+        "pattern": ({"a": "Éa"}, {"a": "É\u2028"}),
+        "patternProperties": ({"٣a": 1}, {"3a": 1}),
+        "additionalProperties": ({"aa": 1, "bb": 1}, {"éé": 1}),
+        "unevaluatedProperties": ({"ak": 1}, {"\rk": 1}),
+    }[keyword]
+    asked = seeker(named)
+    assert asked.opinion(instance, valid=True) is SecondOpinion.AGREES
+    assert asked.opinion(other, valid=False) is SecondOpinion.AGREES
+    assert asked.opinion(other, valid=True) is SecondOpinion.DISAGREES
 
 
 def test_a_dispute_is_listed_and_decides_nothing(judge: Judge) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.verdicts import Judge
+from pytest_jsbench.verdicts import Judge, JudgePolicy
+from pytest_jsbench.verdicts.in_process import InProcessJudge
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 
@@ -130,6 +131,55 @@ def test_patterns_that_browsers_take_are_judged_by_their_meaning(
 
 def test_one_pattern_of_the_old_mode_does_not_change_how_another_is_read(judge: Judge) -> None:
     schema = {"allOf": [{"pattern": r"^[^\<]+$"}, {"pattern": r"\Ab"}]}
-    assert judge.judge(schema, '"bc"').passed
-    assert judge.judge(schema, '"b<"').keyword == "pattern"
-    assert judge.judge(schema, '"Ab"').keyword == "pattern"
+    assert judge.judge(schema, '"Ab"').passed
+    assert judge.judge(schema, '"Ab<"').keyword == "pattern"
+    assert judge.judge(schema, '"bc"').keyword == "pattern"
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "path", "message"),
+    [
+        ({"pattern": r"^\d$"}, '"x"', "/pattern", r'$: "x" does not match "^\d$"'),
+        ({"not": {"pattern": r"^\d$"}}, '"1"', "/not", r'$: {"pattern":"^\\d$"} is not allowed for "1"'),
+        ({"propertyNames": {"pattern": r"\d"}}, '{"a": 1}', "/propertyNames/pattern", r'$: "a" does not match "\d"'),
+        ({"patternProperties": {r"\d": False}}, '{"a1": 1}', r"/patternProperties/\d", None),
+        ({"patternProperties": {r"\d": {}, "[0-9]": {"type": "null"}}}, '{"a1": 1}',
+         "/patternProperties/[0-9]/type", None),
+    ],
+)  # fmt: skip
+def test_reports_quote_patterns_as_the_schema_writes_them(
+    judge: Judge, schema: dict[str, object], text: str, path: str, message: str | None
+) -> None:
+    verdict = judge.judge(schema, text)
+    assert verdict.violations[0].schema_path == path
+    assert message is None or verdict.message == message
+
+
+def test_a_metaschema_error_quotes_patterns_as_the_schema_writes_them(judge: Judge) -> None:
+    problem = judge.inspect({"patternProperties": {r"\d": {"items": [{"pattern": r"\w"}]}}})
+    assert problem is not None
+    assert problem.message.startswith(r'$.patternProperties["\\d"].items: [{"pattern":"\\w"}] is not of type')
+
+
+@pytest.mark.parametrize("keyword", ["pattern", "patternProperties"])
+@pytest.mark.parametrize("validator", ["both", "jsonschema"])
+def test_what_is_no_pattern_makes_the_schema_invalid_for_either_validator(keyword: str, validator: Any) -> None:
+    schema = {"properties": {"a": {keyword: "(?i)b" if keyword == "pattern" else {"(?i)b": {}}}}}
+    problem = InProcessJudge(JudgePolicy(validator=validator)).inspect(json.dumps(schema))
+    assert problem is not None
+    assert problem.reason == "pattern"
+    assert problem.message.startswith(f"$.properties.a.{keyword}")
+    assert "'(?i)b' is no pattern of ECMA-262: flags inside the pattern" in problem.message
+
+
+def test_a_pattern_that_jsonschema_rs_cannot_match_is_decided_by_jsonschema_alone(judge: Judge) -> None:
+    schema = {"patternProperties": {r"^(?:(a)|b)*\1$": {"multipleOf": 0.01}}, "additionalProperties": False}
+    right, wrong = judge.judge(schema, '{"ab": 4.35}'), judge.judge(schema, '{"aba": 1}')
+    assert (right.passed, right.second_opinion) == (True, "undecided")
+    assert (wrong.keyword, wrong.second_opinion) == ("additionalProperties", "undecided")
+
+
+def test_references_are_tried_out_beside_a_pattern_that_jsonschema_rs_cannot_match(judge: Judge) -> None:
+    problem = judge.inspect({"pattern": r"(?:(a)|b)*\1", "items": {"$ref": "#/nowhere"}})
+    assert problem is not None
+    assert problem.reason == "unresolvable_reference"
