@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 
 from pytest_jsbench.verdicts.json_text import SPACE, STRING, Decoder, RefusedError
 from pytest_jsbench.verdicts.syntax_reasons import NotJson, SyntaxReason
@@ -29,8 +28,14 @@ _NEARLY_JSON = re.compile(
     r"[-+.]?\d[\w.+-]*|true|false|null|none|undefined|nan|[-+]?inf(?:inity)?|'.*'|(?://|/\*).*",
     re.IGNORECASE | re.DOTALL,
 )
-#: categories of characters that show nothing: controls, format characters such as a zero-width space, separators
-_BLANK = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
+#: characters that show nothing: controls, format characters such as a zero-width space, spaces, separators
+_BLANK = "".join(
+    map(
+        chr,
+        (*range(0x21), *range(0x7F, 0xA1), 0xAD, 0x1680, 0x180E, *range(0x2000, 0x2010), *range(0x2028, 0x2030),
+         *range(0x205F, 0x2070), 0x3000, 0xFEFF),
+    )
+)  # fmt: skip
 _LITERALS = ("true", "false", "null")
 #: characters of a literal or an exponent that has begun: `fals`
 _LONGEST_BEGINNING = 4
@@ -51,7 +56,7 @@ _EXPLANATIONS = {
 
 def why_not(text: str, error: RefusedError | json.JSONDecodeError) -> NotJson:
     """The reason and the message for a text without JSON's white space around it, and what its decoder said."""
-    visible = _visible(text)
+    visible = text.strip(_BLANK)
     if visible != text and not text.startswith("\ufeff"):
         try:
             Decoder().decode(visible)
@@ -65,20 +70,6 @@ def why_not(text: str, error: RefusedError | json.JSONDecodeError) -> NotJson:
     if reason not in _EXPLANATIONS and isinstance(error, json.JSONDecodeError):
         message = f"{error.msg} (line {error.lineno}, column {error.colno})"
     return NotJson(reason=reason, message=message)
-
-
-def _visible(text: str) -> str:
-    """The text without anything around it that does not show."""
-    start, end = 0, len(text)
-    while start < end and _is_blank(text[start]):
-        start += 1
-    while start < end and _is_blank(text[end - 1]):
-        end -= 1
-    return text[start:end]
-
-
-def _is_blank(character: str) -> bool:
-    return unicodedata.category(character) in _BLANK
 
 
 def _reason(text: str, error: RefusedError | json.JSONDecodeError) -> SyntaxReason:
@@ -112,10 +103,10 @@ def _end_of_value(text: str) -> int | None:
 
 def _after_value(text: str, end: int) -> SyntaxReason:
     """The reason for what follows a whole value."""
-    rest = _visible(text[end:])
+    rest = text[end:].strip(_BLANK)
     if _FENCE.match(rest):
         return SyntaxReason.FENCE_NOT_ALONE
-    following = _visible(rest.removeprefix(","))
+    following = rest.removeprefix(",").strip(_BLANK)
     if following and (_end_of_value(following) is not None or (following[0] in _OPENERS and _breaks_off(following))):
         return SyntaxReason.SEVERAL_DOCUMENTS
     if rest[0] in _PUNCTUATION:
@@ -128,7 +119,7 @@ def _first_fault(text: str, error: json.JSONDecodeError) -> SyntaxReason:
     if _ends_early(text, error):
         return SyntaxReason.INCOMPLETE
     in_string = error.msg.startswith(("Invalid", "Unterminated"))
-    if not in_string and _is_blank(text[error.pos]) and text[error.pos] not in SPACE:
+    if not in_string and text[error.pos] in _BLANK and text[error.pos] not in SPACE:
         return SyntaxReason.WHITE_SPACE
     return SyntaxReason.MALFORMED
 
