@@ -33,8 +33,8 @@ _IMPORTS = {
     # a child of the package's own, in which untrusted data are worked on
     CHILD: ("pytest_jsbench.verdicts.in_process", "pytest_jsbench.verdicts.second_opinion"),
 }
-#: variables that the interpreter reads when it starts, and that a fork cannot make up for
-_AT_START = ("PYTHONHASHSEED", "PYTHONWARNINGS", "PYTHONOPTIMIZE", "COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START")
+#: variables that ask for what a fork cannot do, and one to have new interpreters
+_COLD = ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START", "JSBENCH_COLD_START")
 
 _PROGRAM = """#!{python} -IS
 import _socket, array, marshal, os, sys
@@ -66,7 +66,7 @@ os._exit(status)
 def can_be_warm() -> bool:
     """Whether this platform has what is needed, and the environment asks for nothing that a fork cannot do."""
     possible = hasattr(os, "pidfd_open") and " " not in sys.executable
-    return possible and not any(name in os.environ for name in _AT_START)
+    return possible and not any(name in os.environ for name in _COLD)
 
 
 @contextlib.contextmanager
