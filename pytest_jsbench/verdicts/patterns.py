@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, unquote
 
 import jsonschema_rs
 
@@ -313,6 +314,13 @@ def _collect(schema: Any, found: set[str]) -> None:
         pending += children(subschema)
 
 
+def without_patterns(schema: Any) -> Any:
+    """A copy of the schema with a plain word, one for each, where its patterns were: what else is wrong shows then."""
+    found: set[str] = set()
+    _collect(schema, found)
+    return rewrite_schema(schema, lambda pattern: pattern.encode().hex() if pattern in found else pattern)
+
+
 def rewrite_schema(schema: Any, change: Callable[[str], str]) -> Any:
     """A copy of the schema with its patterns changed."""
     return rebuild(schema, functools.partial(_rewrite_keywords, change))
@@ -324,7 +332,21 @@ def _rewrite_keywords(change: Callable[[str], str], schema: dict[str, Any]) -> d
     named = schema.get("patternProperties")
     if isinstance(named, dict):
         schema["patternProperties"] = {change(pattern): value for pattern, value in named.items()}
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and "patternProperties/" in reference:
+        schema["$ref"] = _rewrite_reference(change, reference)
     return schema
+
+
+def _rewrite_reference(change: Callable[[str], str], reference: str) -> str:
+    """The same reference where it leads through a pattern; RFC 6901, section 6."""
+    document, _, pointer = reference.partition("#")
+    steps = pointer.split("/")
+    for place, before in enumerate(steps[:-1], 1):
+        if before == "patternProperties":
+            pattern = unquote(steps[place]).replace("~1", "/").replace("~0", "~")
+            steps[place] = quote(change(pattern).replace("~", "~0").replace("/", "~1"), safe="~")
+    return f"{document}#{'/'.join(steps)}"
 
 
 @functools.lru_cache(maxsize=1024)

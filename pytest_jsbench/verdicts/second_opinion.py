@@ -22,7 +22,7 @@ from pytest_jsbench.schemas.locations import json_path, json_pointer
 from pytest_jsbench.schemas.walking import children, last_keyword
 from pytest_jsbench.verdicts.ecma_patterns import pattern_fault
 from pytest_jsbench.verdicts.format_grammars import conforms
-from pytest_jsbench.verdicts.patterns import ecma_matcher, rewrite_schema
+from pytest_jsbench.verdicts.patterns import ecma_matcher, without_patterns
 from pytest_jsbench.verdicts.schema_text import ReadSchema, SchemaReason, invalid
 from pytest_jsbench.verdicts.validation import MOST_VIOLATIONS, bad_pattern, compile_schema
 from pytest_jsbench.verdicts.verdicts import SchemaProblem, SecondOpinion, Violation
@@ -209,7 +209,7 @@ def compile_with_jsonschema(read: ReadSchema, *, formats: bool, exact: bool = Fa
     if isinstance(read.schema, dict) and (problem := _bad_pattern(read.schema)):
         return problem
     # no pattern keeps it from the references
-    tried = compile_schema(replace(read, schema=rewrite_schema(read.schema, _plain)), formats=False)
+    tried = compile_schema(replace(read, schema=without_patterns(read.schema)), formats=False)
     if isinstance(tried, SchemaProblem) and tried.reason == SchemaReason.UNRESOLVABLE_REFERENCE:
         return tried
     checker = GrammarChecker(read.dialect) if exact else _FORMAT_CHECKER
@@ -226,10 +226,6 @@ def _schema_formats(validator: str) -> jsonschema.FormatChecker:
 
 def _is_pattern(value: object) -> bool:
     return not isinstance(value, str) or pattern_fault(value) is None
-
-
-def _plain(pattern: str) -> str:
-    return pattern.encode().hex()
 
 
 def _bad_pattern(schema: dict[str, Any]) -> SchemaProblem | None:

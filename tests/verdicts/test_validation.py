@@ -183,3 +183,14 @@ def test_references_are_tried_out_beside_a_pattern_that_jsonschema_rs_cannot_mat
     problem = judge.inspect({"pattern": r"(?:(a)|b)*\1", "items": {"$ref": "#/nowhere"}})
     assert problem is not None
     assert problem.reason == "unresolvable_reference"
+
+
+@pytest.mark.parametrize("validator", ["both", "jsonschema"])
+def test_references_lead_through_patterns_that_are_written_otherwise(validator: Any) -> None:
+    named = {r"^\d/~.$": {"properties": {"a": {"type": "null"}}}, "^x": {}}
+    reference = "#/patternProperties/%5E%5Cd~1~0.$/properties/a"
+    schema = {"patternProperties": named, "properties": {"b": {"$ref": reference}}}
+    judge = InProcessJudge(JudgePolicy(validator=validator))
+    *_, right = judge.judge(json.dumps(schema), '{"b": null}', truncated=False)
+    *_, wrong = judge.judge(json.dumps(schema), '{"b": 1}', truncated=False)
+    assert (right.passed, wrong.keyword) == (True, "type")
