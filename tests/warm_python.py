@@ -72,6 +72,8 @@ def can_be_warm() -> bool:
 @contextlib.contextmanager
 def warm_python(*kinds: str) -> Iterator[str]:
     """The path of a program that forks processes of these kinds until the block is left."""
+    import pytest_jsbench
+
     with tempfile.TemporaryDirectory(prefix="warm") as name, contextlib.ExitStack() as stack:
         program = Path(name) / "python"
         program.write_text(_PROGRAM.format(python=sys.executable, folder=name, kinds=kinds))
@@ -80,7 +82,8 @@ def warm_python(*kinds: str) -> Iterator[str]:
             listening = stack.enter_context(socket.socket(socket.AF_UNIX))
             listening.bind(f"{name}/{kind}")
             listening.listen()
-            command = [sys.executable, "-P", __file__, kind, str(listening.fileno())]
+            package = str(Path(pytest_jsbench.__file__).parents[1])
+            command = [sys.executable, "-P", __file__, kind, str(listening.fileno()), package]
             process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[listening.fileno()])
             stack.callback(process.communicate)
             stack.callback(process.kill)
@@ -184,4 +187,6 @@ def _become(streams: list[int], said: tuple[str, int, str, dict[str, str], list[
 
 
 if __name__ == "__main__":
+    # the copy of the package that the tests have, whichever is installed
+    sys.path.insert(0, sys.argv[3])
     _serve(sys.argv[1], socket.socket(fileno=int(sys.argv[2])))
