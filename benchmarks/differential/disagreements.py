@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import idna
+
 from benchmarks.differential.opinions import Answered, Panel
 from benchmarks.differential.questions import PatternQuestion, Question, SchemaQuestion
 from benchmarks.differential.readings import READINGS, RESTATEMENTS
@@ -93,9 +95,11 @@ class DecidedClass:
     #: searched in what the validator gives as its reason, or in the judge's
     why: str = ""
     our_why: str = ""
-    #: of a schema that is nothing but a format: its name, and a search in the string
+    #: of a schema that is nothing but a format: its name, and a search in the string, or in its octets
     formats: tuple[str, ...] = ()
     text: str = ""
+    #: whether the library `idna` says of the host, or of the part after @, what the judge says
+    idna: bool = False
     #: whether all others that were asked say what the judge says
     alone: bool = False
     #: whether the publisher of the pair says what the judge says
@@ -115,10 +119,12 @@ class DecidedClass:
 
     def holds(self, found: Disagreement) -> bool:
         """Whether all conditions hold that need nobody to be asked again."""
-        question = found.question
         if found.validator not in self.validators or (self.says and SAYING[found.theirs] not in self.says):
             return False
         if not re.search(self.why, found.their_why) or not re.search(self.our_why, found.our_why):
+            return False
+        # a pair of which one says that it is no JSON cannot be asked in another way
+        if (self.reading or self.restated) and "x" in found.ours + found.theirs:
             return False
         if self.alone and set(found.others.values()) != {found.ours}:
             return False
@@ -126,14 +132,26 @@ class DecidedClass:
             return False
         if self.legacy and "u" in found.flags:
             return False
-        return not self.formats or _holds_of_format(self, question)
+        return not self.formats or _holds_of_format(self, found)
 
 
-def _holds_of_format(decided: DecidedClass, question: Question) -> bool:
-    schema = question.schema if isinstance(question, SchemaQuestion) else None
+def _holds_of_format(decided: DecidedClass, found: Disagreement) -> bool:
+    schema = found.question.schema if isinstance(found.question, SchemaQuestion) else None
     if not isinstance(schema, dict) or schema.keys() - {"$schema"} != {"format"}:
         return False
-    return schema["format"] in decided.formats and re.search(decided.text, json.loads(question.texts[0])) is not None
+    text = json.loads(found.text)
+    if decided.idna and _is_idna(text.rpartition("@")[2]) is not (found.ours == "v"):
+        return False
+    octets = text.encode().decode("latin-1")
+    return schema["format"] in decided.formats and any(re.search(decided.text, each) for each in (text, octets))
+
+
+def _is_idna(host: str) -> bool:
+    try:
+        idna.encode(host, strict=True)
+    except idna.IDNAError:
+        return False
+    return True
 
 
 def load(path: Path) -> Sequence[DecidedClass]:
@@ -158,6 +176,7 @@ def decide(found: Sequence[Disagreement], classes: Sequence[DecidedClass], panel
 
 def _confirmed(decided: DecidedClass, found: Sequence[Disagreement], numbers: list[int], panel: Panel) -> Iterable[int]:
     if decided.reading:
+        numbers = [number for number in numbers if found[number].ours in "vi" and found[number].theirs in "vi"]
         return [number for number in numbers if _reads_so(found[number], decided.reading, panel)]
     if decided.restated:
         return _restated(decided, found, numbers, panel)

@@ -124,7 +124,9 @@ def _plain_references(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
     if isinstance(schema, dict) and "$recursiveAnchor" not in json.dumps(schema):
         changed = rebuild(schema, _plain_reference)
         if changed != schema:
-            yield _changed(question, changed, _instance(question))
+            plain = _changed(question, changed, _instance(question))
+            yield plain
+            yield from _other_names(plain)
 
 
 def _plain_reference(schema: dict[str, Any]) -> dict[str, Any]:
@@ -146,6 +148,23 @@ def _within_one_unit(question: PatternQuestion) -> Iterator[PatternQuestion]:
     yield dataclasses.replace(question, pattern=pattern.translate(table), texts=(question.texts[0].translate(table),))
 
 
+def _unevaluated_either_way(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
+    """Each `unevaluated…` left out, all of them left out, or nothing left for them."""
+    text = json.dumps(question.schema)
+    for keyword in ("unevaluatedItems", "unevaluatedProperties"):
+        parts = text.split(f'"{keyword}":')
+        for number in range(1, len(parts)):
+            marked = f'"{keyword}":'.join(parts[:number]) + '"unknown":' + f'"{keyword}":'.join(parts[number:])
+            yield _changed(question, json.loads(marked), _instance(question))
+        if len(parts) > 1:
+            yield _changed(question, json.loads('"unknown":'.join(parts)), _instance(question))
+            yield _changed(question, rebuild(question.schema, functools.partial(_forbid, keyword)), _instance(question))
+
+
+def _forbid(keyword: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {**schema, keyword: False} if keyword in schema else schema
+
+
 Reading = Callable[[SchemaQuestion], Iterator[SchemaQuestion]]
 
 _SINGLE: Mapping[str, Reading] = {
@@ -154,6 +173,7 @@ _SINGLE: Mapping[str, Reading] = {
     "multipleOf either way": _multiples_either_way,
     "siblings of $ref count": _siblings_of_references_count,
     "nullable adds null": _nullable,
+    "unevaluated either way": _unevaluated_either_way,
 }
 
 
