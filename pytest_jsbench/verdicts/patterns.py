@@ -42,7 +42,8 @@ _SPECIAL_IN_CLASS: Final = frozenset("^\\[]-")
 #: two of them in a class would mean an operation on sets
 _OPERATORS: Final = frozenset("&~")
 _SURROGATES: Final = (0xD800, 0xDFFF)
-_BRACED: Final = re.compile(r"\\(?:(u)(?=\{)|.)", re.DOTALL)
+#: an escaped u before a brace, beside other escapes, and beside names of groups, where braces hold a code point
+_BRACED: Final = re.compile(r"\\(?:(u)(?=\{)|k<[^>]*>|.)|\(\?<(?![=!])[^>]*>", re.DOTALL)
 _ANY: Final = rf"\u{{0}}-\u{{{LAST:X}}}"
 
 

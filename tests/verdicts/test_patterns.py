@@ -55,6 +55,11 @@ def test_what_the_engine_cannot_be_told_is_left_to_one_of_ecma_262(pattern: str)
     assert matcher(pattern)("aa") == ecma_matcher(pattern)("aa")
 
 
+def test_braces_hold_a_code_point_in_the_name_of_a_group_and_a_number_of_times_elsewhere() -> None:
+    assert ecma_matcher(r"^(?<\u{62}>a\_?)\k<\u{62}>\u{2}$")("aauu")
+    assert matcher(r"^(?:(?<\u{62}>a)|\_)*\k<b>$")("aa")
+
+
 @given(st.text(alphabet="ab]}{_-@<>\\", max_size=12), st.text(alphabet="ab]}{_-@<>\\", max_size=6))
 def test_a_pattern_of_literals_matches_what_they_spell(pattern: str, text: str) -> None:
     if pattern.endswith("\\") or re.search(r"\\[ab\\]", pattern):
