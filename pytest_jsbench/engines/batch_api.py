@@ -177,6 +177,12 @@ class SDKBatches:
         return outcome
 
     @contextmanager
+    def polling(self) -> Iterator[None]:
+        """`explained`, within the time of one question and its tries: the answer is short."""
+        with self.explained(), Deadline(TIMEOUT * (RETRIES + 1)).enforced():
+            yield
+
+    @contextmanager
     def explained(self) -> Iterator[None]:
         """Inside, whatever the SDK raises becomes a CallError: what holds for a whole batch is no schema's fault."""
         from httpx2 import HTTPError

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import DeclineReason, FaultKind
-from tests.engines.provider import Reply, dripping, event, json_reply, raw_reply, stream_reply
+from tests.engines.provider import Reply, dripping, dripping_head, event, json_reply, raw_reply, stream_reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,6 +131,12 @@ FAULTS: tuple[Injected, ...] = (
         name="slow drip",
         expected=FaultKind.TIMEOUT,
         serve=lambda speaker: dripping(speaker.good(), pause=DRIP),
+        slow=True,
+    ),
+    Injected(
+        name="slow drip of the headers",
+        expected=FaultKind.TIMEOUT,
+        serve=lambda speaker: dripping_head(speaker.good(), pause=DRIP),
         slow=True,
     ),
     Injected(

@@ -188,6 +188,12 @@ def dripping(reply: Reply, *, pause: float) -> Reply:
     return Reply(pieces=(head + b"\r\n\r\n", *drops), pause=pause)
 
 
+def dripping_head(reply: Reply, *, pause: float) -> Reply:
+    """The same from its first byte on, a byte at a time."""
+    whole = b"".join(reply.pieces)
+    return Reply(pieces=tuple(whole[place : place + 1] for place in range(len(whole))), pause=pause)
+
+
 def kept(reply: Reply) -> Reply:
     """The same, and the connection stays open."""
     pieces = (reply.pieces[0].replace(b"connection: close\r\n", b"", 1), *reply.pieces[1:])

@@ -87,7 +87,7 @@ class AnthropicBatches(SDKBatches):
 
     def state(self, batch: str) -> BatchState:
         """How it is getting on."""
-        with self.explained():
+        with self.polling():
             found = self._client.messages.batches.retrieve(batch)
         names = ("processing", "succeeded", "errored", "canceled", "expired")
         counts = {name: count(getattr(found.request_counts, name, None)) or 0 for name in names}

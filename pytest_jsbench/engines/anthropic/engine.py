@@ -12,7 +12,7 @@ from pytest_jsbench.engines.anthropic import answers
 from pytest_jsbench.engines.anthropic.settings import BEARER, PATH, MessagesSettings, is_anthropic, new_client
 from pytest_jsbench.engines.base import UnsharedFactory
 from pytest_jsbench.engines.http.answer_builder import read_answer
-from pytest_jsbench.engines.http.calls import Deadline, post, reading, response_hooks, settle
+from pytest_jsbench.engines.http.calls import Deadline, bound, post, reading, settle
 from pytest_jsbench.engines.http.faults import explain_error
 from pytest_jsbench.engines.requirements import (
     Key,
@@ -34,7 +34,7 @@ class MessagesEngine:
         self._settings = settings
         self._info = info
         self._key = key
-        self._client = new_client(settings, key, response=response_hooks(), max_retries=0)
+        self._client = new_client(settings, key, response=[bound], max_retries=0)
 
     @property
     def info(self) -> EngineInfo:

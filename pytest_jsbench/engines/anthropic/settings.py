@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.engines.addresses import Address, client_options
+from pytest_jsbench.engines.http.calls import timed
 from pytest_jsbench.engines.options import PROVIDER_OPTIONS, Options, ProviderSettings, read_provider_settings
 from pytest_jsbench.engines.requirements import (
     Key,
@@ -97,6 +98,6 @@ def new_client(
         auth_token=key.value if bearer else None,
         base_url=settings.base_url,
         default_query=dict(settings.extra_query),
-        http_client=anthropic.DefaultHttpxClient(auth=http["auth"], event_hooks=hooks),
+        http_client=timed(anthropic.DefaultHttpxClient(auth=http["auth"], event_hooks=hooks)),
         **options,
     )

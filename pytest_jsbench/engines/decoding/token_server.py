@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import CallError, FaultKind, ResponseFormat, Sent
-from pytest_jsbench.engines.http.calls import Deadline, reading, response_hooks
+from pytest_jsbench.engines.http.calls import Deadline, bound, reading, timed
 from pytest_jsbench.engines.http.faults import ProviderError, classify_error, connection_fault
 
 if TYPE_CHECKING:
@@ -38,14 +38,16 @@ class TokenServer:
 
         self._address = address
         self._key = key
-        self._client = httpx2.Client(
-            base_url=address,
-            headers={"authorization": f"Bearer {key.value}"},
-            # a proxy would look for the server on its own machine
-            trust_env=False,
-            # the server closes an idle connection after 5 s, and a request may just then be on its way
-            limits=httpx2.Limits(keepalive_expiry=2.0),
-            event_hooks={"response": response_hooks()},
+        self._client = timed(
+            httpx2.Client(
+                base_url=address,
+                headers={"authorization": f"Bearer {key.value}"},
+                # a proxy would look for the server on its own machine
+                trust_env=False,
+                # the server closes an idle connection after 5 s, and a request may just then be on its way
+                limits=httpx2.Limits(keepalive_expiry=2.0),
+                event_hooks={"response": [bound]},
+            )
         )
 
     def close(self) -> None:

@@ -1,20 +1,16 @@
 """
 One call over HTTP: it ends at its deadline, also where the answer keeps dripping, and its body has a bound.
 
-`settle` makes the call within its deadline and reads any error; `response_hooks` are what a client of ours calls with
+`settle` makes the call within its deadline and reads any error; a client of ours is `timed`, and calls `bound` with
 each response before its body is read.
 """
 
 from __future__ import annotations
 
-import heapq
 import json
-import socket
-import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import CallError, FaultKind
@@ -23,8 +19,10 @@ from pytest_jsbench.engines.http.faults import EnclosedError
 from pytest_jsbench.verdicts.json_text import too_deep
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Iterator, Mapping
 
+    import httpcore2
     import httpx2
 
     from pytest_jsbench.core.generations import Completion, Declined
@@ -33,6 +31,8 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS = 10.0
 #: seconds that a server has to end the body after `[DONE]`
 _GRACE = 0.5
+#: bytes that go out before the time is looked at again
+_WRITTEN_AT_ONCE = 16 * 1024
 #: bytes; a hundred thousand tokens, each in an event of its own, are less
 LONGEST_BODY = 64 * 1024 * 1024
 #: levels of a server's JSON; those of an answer that comes as text inside it do not count
@@ -41,17 +41,17 @@ DEEPEST = 500
 
 class Deadline:
     """
-    A number of seconds from now.
+    A number of seconds from now, for a whole call: connecting, TLS, headers and body.
 
-    A client's own timeout is per read: a server that sends an SSE comment every second never meets it.
+    A client's own timeout is per read: a server that sends a byte every second never meets it. Inside `enforced` each
+    step of a connection that `timed` has opened takes no longer than what is left.
     """
 
-    __slots__ = ("_cuts", "_end", "seconds")
+    __slots__ = ("_end", "_reads_end", "seconds")
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._end = time.perf_counter() + seconds
-        self._cuts: list[tuple[Scissors, Cut]] = []
+        self._end = self._reads_end = time.perf_counter() + seconds
 
     @property
     def remaining(self) -> float:
@@ -76,100 +76,96 @@ class Deadline:
 
     @contextmanager
     def enforced(self) -> Iterator[None]:
-        """In the block, each response of a client with the hook `Scissors.cut_at_deadline` ends at the deadline."""
+        """Inside, this thread's connections of a client that is `timed` end at the deadline."""
         token = _RUNNING.set(self)
         try:
             yield
         finally:
             _RUNNING.reset(token)
-            for scissors, cut in self._cuts:
-                scissors.forget(cut)
-
-    def hand_to(self, scissors: Scissors, response: httpx2.Response) -> None:
-        """At the deadline the connection is shut, and whoever reads it fails."""
-        self._cuts.append((scissors, scissors.cut(response, after=self.remaining)))
 
     def shorten(self) -> None:
-        """Leave the connection only a moment more: the answer is complete, and only the body's end is missing."""
-        for scissors, cut in self._cuts[:]:
-            if cut.response is not None:
-                self._cuts.append((scissors, scissors.cut(cut.response, after=min(_GRACE, self.remaining))))
+        """The answer is there: its connection has only a moment more for the body's end."""
+        self._reads_end = min(self._end, time.perf_counter() + _GRACE)
+
+    def left_of(self, timeout: float | None, late: type[Exception]) -> float:
+        """The time that one step may take, of the client's own for it; `late` is raised where none is left."""
+        left = self._reads_end - time.perf_counter()
+        if left <= 0:
+            raise late
+        return left if timeout is None else min(left, timeout)
 
 
 _RUNNING: ContextVar[Deadline | None] = ContextVar("running", default=None)
 
 
-@dataclass(slots=True, kw_only=True, order=True)
-class Cut:
-    """The time at which a connection will be shut, by time.perf_counter."""
-
-    at: float
-    number: int
-    #: None: it will not be shut
-    response: httpx2.Response | None = field(compare=False)
-
-
-class Scissors:
+def timed(client: httpx2.Client) -> httpx2.Client:
     """
-    Shuts the connections of one client at the deadlines of their calls.
+    The client, each step of whose connections ends at the deadline of the call that it serves.
 
-    Each engine that calls over HTTP has one, made with its client. The threads of the calls enter `cut` when a response
-    begins and `forget` when the call has ended. One thread shuts what is late; it starts with the first call and ends
-    when no call is left, so that there is nothing to close.
+    Its public hooks come too late: a connection is known to them when the headers are there. With an httpx2 whose pool
+    is none that we know, each step alone is bounded, by the client's own timeout.
     """
+    for transport in (getattr(client, "_transport", None), *getattr(client, "_mounts", {}).values()):
+        pool: Any = getattr(transport, "_pool", None)
+        if hasattr(pool, "_network_backend"):
+            pool._network_backend = _TimedNetwork(pool._network_backend)  # noqa: SLF001  see above
+    return client
 
-    def __init__(self) -> None:
-        self._cuts: list[Cut] = []
-        self._count = 0
-        self._changed = threading.Condition()
-        self._working = False
 
-    def cut_at_deadline(self, response: httpx2.Response) -> None:
-        """A client's hook for responses, called before the body is read, also by the SDK that reads an error's."""
+class _TimedNetwork:
+    """Opens connections as the client's own network does, within the deadline of the call."""
+
+    def __init__(self, network: httpcore2.NetworkBackend) -> None:
+        self._network = network
+
+    def connect_tcp(self, host: str, port: int, timeout: float | None = None, **options: Any) -> _TimedStream:
+        return _TimedStream(self._network.connect_tcp(host, port, _connecting(timeout), **options))
+
+    def connect_unix_socket(self, path: str, timeout: float | None = None, **options: Any) -> _TimedStream:
+        return _TimedStream(self._network.connect_unix_socket(path, _connecting(timeout), **options))
+
+    def sleep(self, seconds: float) -> None:
+        self._network.sleep(seconds)
+
+
+class _TimedStream:
+    """One connection, which serves calls one after the other; the thread of a call enters it."""
+
+    def __init__(self, stream: httpcore2.NetworkStream) -> None:
+        self._stream = stream
+        self.close = stream.close
+        self.get_extra_info = stream.get_extra_info
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         if (deadline := _RUNNING.get()) is not None:
-            deadline.hand_to(self, response)
+            from httpcore2 import ReadTimeout
 
-    def cut(self, response: httpx2.Response, *, after: float) -> Cut:
-        """Shut its connection after so many seconds."""
-        with self._changed:
-            self._count += 1
-            cut = Cut(at=time.perf_counter() + after, number=self._count, response=response)
-            heapq.heappush(self._cuts, cut)
-            if not self._working:
-                threading.Thread(target=self._work, name="jsbench-deadlines", daemon=True).start()
-                self._working = True
-            elif self._cuts[0] is cut:
-                self._changed.notify()
-        return cut
+            timeout = deadline.left_of(timeout, ReadTimeout)
+        return self._stream.read(max_bytes, timeout)
 
-    def forget(self, cut: Cut) -> None:
-        """Keep the connection open; it is not shut after this has returned."""
-        with self._changed:
-            cut.response = None
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        deadline = _RUNNING.get()
+        if deadline is None:
+            self._stream.write(buffer, timeout)
+            return
+        from httpcore2 import WriteTimeout
 
-    def _work(self) -> None:
-        """Shut each connection at its time; end when no call is left."""
-        with self._changed:
-            while self._cuts:
-                first = self._cuts[0]
-                left = first.at - time.perf_counter()
-                if left > 0 and first.response is not None:
-                    self._changed.wait(left)
-                    continue
-                heapq.heappop(self._cuts)
-                if first.response is not None:
-                    _shut(first.response)
-            self._working = False
+        for start in range(0, len(buffer), _WRITTEN_AT_ONCE):
+            left = deadline.left_of(timeout, WriteTimeout)
+            self._stream.write(buffer[start : start + _WRITTEN_AT_ONCE], left)
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> _TimedStream:
+        return _TimedStream(self._stream.start_tls(ssl_context, server_hostname, _connecting(timeout)))
 
 
-def _shut(response: httpx2.Response) -> None:
-    """Shut the connection under whoever reads the body."""
-    stream = response.extensions.get("network_stream")
-    connection = stream.get_extra_info("socket") if stream is not None else None
-    if isinstance(connection, socket.socket):
-        with suppress(OSError):
-            # not SSLSocket.shutdown, which takes the TLS state away under the thread that reads
-            socket.socket.shutdown(connection, socket.SHUT_RDWR)
+def _connecting(timeout: float | None) -> float | None:
+    if (deadline := _RUNNING.get()) is None:
+        return timeout
+    from httpcore2 import ConnectTimeout
+
+    return deadline.left_of(timeout, ConnectTimeout)
 
 
 def post(client: Any, path: str, body: object, *, headers: Mapping[str, str], deadline: Deadline) -> httpx2.Response:
@@ -236,13 +232,8 @@ def settle(
     return outcome
 
 
-def response_hooks() -> list[Callable[..., Any]]:
-    """What a client of ours calls with each response, before its body is read."""
-    return [Scissors().cut_at_deadline, _bound]
-
-
-def _bound(response: httpx2.Response) -> None:
-    """An answer that is too long is a fault, an error's words are cut short."""
+def bound(response: httpx2.Response) -> None:
+    """A client's hook for responses: an answer that is too long is a fault, an error's words are cut short."""
     read = response.iter_bytes
 
     def bounded(chunk_size: int | None = None) -> Iterator[bytes]:

@@ -86,7 +86,7 @@ class OpenAIBatches(SDKBatches):
 
     def state(self, batch: str) -> BatchState:
         """How it is getting on."""
-        with self.explained():
+        with self.polling():
             found = self._client.batches.retrieve(batch)
         counts = found.request_counts
         return BatchState(
@@ -100,8 +100,9 @@ class OpenAIBatches(SDKBatches):
     def results(self, batch: str) -> Iterator[Result]:
         """What the output file and the error file hold."""
         sent = Sent(response_format=self._settings.response_format, batch=batch)
-        with self.explained():
+        with self.polling():
             found = self._client.batches.retrieve(batch)
+        with self.explained():
             for file in (found.output_file_id, found.error_file_id):
                 if file:
                     with self._client.files.with_streaming_response.content(file) as response:

@@ -10,7 +10,7 @@ from pytest_jsbench.core.generations import Declined, EngineInfo, ResponseFormat
 from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import UnsharedFactory
 from pytest_jsbench.engines.http.answer_builder import read_answer
-from pytest_jsbench.engines.http.calls import Deadline, post, reading, response_hooks, settle
+from pytest_jsbench.engines.http.calls import Deadline, bound, post, reading, settle
 from pytest_jsbench.engines.http.faults import explain_error
 from pytest_jsbench.engines.openai import chat, responses
 from pytest_jsbench.engines.openai.settings import Api, OpenAISettings, http_client, is_openai
@@ -40,7 +40,7 @@ class OpenAIEngine:
             base_url=settings.base_url,
             max_retries=0,
             default_query=dict(settings.extra_query),
-            http_client=http_client(settings, response=response_hooks()),
+            http_client=http_client(settings, response=[bound]),
         )
 
     @property
@@ -80,12 +80,13 @@ class OpenAIEngine:
         import openai
 
         try:
-            said = self._client.post(
-                "/chat/completions/input_tokens",
-                body={"model": self._settings.model, "messages": prompt.to_messages()},
-                options={"timeout": timeout},
-                cast_to=dict[str, Any],
-            )
+            with Deadline(timeout).enforced():
+                said = self._client.post(
+                    "/chat/completions/input_tokens",
+                    body={"model": self._settings.model, "messages": prompt.to_messages()},
+                    options={"timeout": timeout},
+                    cast_to=dict[str, Any],
+                )
         except (openai.OpenAIError, ValueError):
             return None
         tokens = said.get("input_tokens")

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.engines.addresses import Address, client_options
 from pytest_jsbench.engines.http.answer_builder import API
+from pytest_jsbench.engines.http.calls import timed
 from pytest_jsbench.engines.options import PROVIDER_OPTIONS, Options, ProviderSettings, read_provider_settings
 from pytest_jsbench.engines.requirements import (
     find_address,
@@ -100,6 +101,5 @@ def http_client(settings: OpenAISettings, **hooks: list[Callable[..., Any]]) -> 
     import openai
 
     options = client_options(settings.address, sdk_error=openai.OpenAIError)
-    return openai.DefaultHttpxClient(
-        trust_env=settings.proxies, auth=options["auth"], event_hooks=options["event_hooks"] | hooks
-    )
+    hooked = options["event_hooks"] | hooks
+    return timed(openai.DefaultHttpxClient(trust_env=settings.proxies, auth=options["auth"], event_hooks=hooked))

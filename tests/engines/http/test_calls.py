@@ -1,77 +1,147 @@
 from __future__ import annotations
 
-import socket
-import threading
-from collections.abc import Iterator
+import ssl
+from collections.abc import Callable
 from typing import Any
 
+import httpcore2
+import httpx2
 import pytest
 
-from pytest_jsbench.engines.http.calls import Scissors
+from pytest_jsbench.core.generations import CallError
+from pytest_jsbench.engines.http import calls
+from pytest_jsbench.engines.http.calls import Deadline, timed
 
-NOW, LATER, NEVER = 0.0, 0.02, 60.0
+SECONDS = 10.0
 
 
-class Connection:
-    """A response of a client, as far as it matters here, and the far end of its connection."""
+class Clock:
+    """Time that passes only where a test says so."""
 
     def __init__(self) -> None:
-        self.near, self.far = socket.socketpair()
-        self.far.settimeout(5)
-        self.extensions = {"network_stream": self}
+        self.now = 1000.0
 
-    def get_extra_info(self, name: str) -> socket.socket:
-        assert name == "socket"
-        return self.near
+    def perf_counter(self) -> float:
+        return self.now
 
-    def is_shut(self) -> bool:
-        """Waits for it."""
-        return self.far.recv(1) == b""
 
-    def is_open(self) -> bool:
-        self.far.settimeout(0.05)
-        with pytest.raises(TimeoutError):
-            self.far.recv(1)
-        return True
+class Network(httpcore2.NetworkBackend, httpcore2.NetworkStream):
+    """Opens itself as a connection, takes half a second for each step, and notes the time that each was given."""
+
+    def __init__(self, clock: Clock, answer: bytes) -> None:
+        self._clock = clock
+        self._answer = answer
+        self.given: list[tuple[str, float | None]] = []
+        self.written = 0
+
+    def _step(self, name: str, timeout: float | None) -> None:
+        self.given.append((name, timeout))
+        self._clock.now += 0.5
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Any = None,
+    ) -> httpcore2.NetworkStream:
+        self._step("connect", timeout)
+        return self
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.NetworkStream:
+        self._step("tls", timeout)
+        return self
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        self._step("read", timeout)
+        drop, self._answer = self._answer[:1], self._answer[1:]
+        return drop
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._step("write", timeout)
+        self.written += len(buffer)
+
+    def close(self) -> None:
+        pass
 
 
 @pytest.fixture
-def connections() -> Iterator[list[Any]]:
-    opened = [Connection() for _ in range(3)]
-    yield opened
-    for connection in opened:
-        connection.near.close()
-        connection.far.close()
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(calls, "time", clock)
+    return clock
 
 
-def test_each_connection_is_shut_at_its_own_time_in_whichever_order_they_came(connections: list[Any]) -> None:
-    scissors = Scissors()
-    for connection, after in zip(connections, (NEVER, LATER, NOW), strict=True):
-        scissors.cut(connection, after=after)
-
-    assert connections[2].is_shut()
-    assert connections[1].is_shut()
-    assert connections[0].is_open()
+def client(network: Network) -> httpx2.Client:
+    made = httpx2.Client(trust_env=False, timeout=60)
+    made._transport._pool._network_backend = network  # type: ignore[attr-defined]
+    return timed(made)
 
 
-def test_what_is_forgotten_is_not_shut(connections: list[Any]) -> None:
-    scissors = Scissors()
-    scissors.forget(scissors.cut(connections[0], after=LATER))
-    scissors.cut(connections[1], after=LATER)
-
-    assert connections[1].is_shut()
-    assert connections[0].is_open()
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 
 
-def test_one_thread_does_it_all_and_ends_when_there_is_nothing_left(connections: list[Any]) -> None:
-    before = set(threading.enumerate())
-    scissors = Scissors()
-    for connection in connections:
-        scissors.cut(connection, after=LATER)
+def test_each_step_of_a_call_gets_what_is_left_of_its_time(clock: Clock) -> None:
+    network = Network(clock, HEAD)
+    with client(network) as asking, Deadline(30).enforced():
+        assert asking.get("https://nowhere.example/").text == "{}"
+    assert [name for name, _ in network.given[:4]] == ["connect", "tls", "write", "read"]
+    assert [seconds for _, seconds in network.given] == [30 - step / 2 for step in range(len(network.given))]
 
-    started = set(threading.enumerate()) - before
-    assert len(started) <= 1
-    assert all(connection.is_shut() for connection in connections)
-    for thread in started:
-        thread.join(5)
-        assert not thread.is_alive()
+
+@pytest.mark.parametrize(
+    ("method", "said", "raised"),
+    [
+        ("GET", HEAD, httpx2.ReadTimeout),
+        ("GET", HEAD.replace(b"2\r\n\r\n{}", b"60\r\n\r\n" + b" " * 60), httpx2.ReadTimeout),
+        ("POST", HEAD, httpx2.WriteTimeout),
+    ],
+    ids=["headers that drip", "a body that drips", "a request that is taken in drops"],
+)
+def test_what_drips_ends_at_the_deadline_wherever_it_drips(
+    clock: Clock, method: str, said: bytes, raised: type[Exception]
+) -> None:
+    started = clock.now
+    network = Network(clock, said)
+    with client(network) as asking, pytest.raises(raised), Deadline(SECONDS).enforced():
+        asking.request(method, "http://nowhere.example/", content=b"x" * 2_000_000 if method == "POST" else b"")
+    assert clock.now - started == SECONDS
+
+
+def test_the_end_of_a_body_gets_only_a_moment_once_the_answer_is_there(clock: Clock) -> None:
+    deadline = Deadline(SECONDS)
+    deadline.shorten()
+    assert deadline.left_of(60, TimeoutError) == 0.5
+    assert deadline.remaining == SECONDS
+    clock.now += 0.5
+    with pytest.raises(TimeoutError):
+        deadline.left_of(60, TimeoutError)
+    assert not deadline.passed
+
+
+def test_outside_a_call_the_clients_own_times_hold(clock: Clock) -> None:
+    network = Network(clock, HEAD)
+    with client(network) as asking:
+        asking.get("http://nowhere.example/")
+    assert {seconds for _, seconds in network.given} == {60}
+
+
+def test_a_pool_that_nobody_knows_is_left_alone() -> None:
+    unknown = httpx2.Client(transport=httpx2.MockTransport(lambda _: httpx2.Response(200)))
+    with timed(unknown) as asking, Deadline(SECONDS).enforced():
+        assert asking.get("http://nowhere.example/").status_code == 200
+
+
+def test_a_call_that_breaks_after_its_time_broke_because_of_it(clock: Clock) -> None:
+    deadline = Deadline(SECONDS)
+
+    def late() -> Any:
+        clock.now += SECONDS
+        raise ValueError("whatever")
+
+    explain: Callable[[Exception], Any] = lambda error: error  # noqa: E731
+    with pytest.raises(CallError, match="no complete answer within 10 s"):
+        calls.settle(late, explain, sdk_error=OSError, deadline=deadline)
