@@ -79,7 +79,7 @@ def _register_worker(config: pytest.Config, context: RunContext) -> Worker:
     config.stash[ATTEMPT_SOURCE] = worker = Worker(config, context)
     config.stash[PROJECT_TESTS] = project_tests = ProjectTests(config, context, worker, secrecy)
     config.pluginmanager.register(secrecy, "jsbench-secrecy")
-    config.pluginmanager.register(Suite(context), "jsbench-suite")
+    config.pluginmanager.register(Suite(config, context), "jsbench-suite")
     config.pluginmanager.register(worker, "jsbench-worker")
     config.pluginmanager.register(project_tests, "jsbench-project-tests")
     return worker

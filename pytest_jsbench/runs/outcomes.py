@@ -162,6 +162,11 @@ class AttemptOutcome:
         """Whether a model was called, or a grammar decided on labelled answers."""
         return self.prompt_digest is not None or self.generation in {"decided", "declined"}
 
+    @property
+    def place(self) -> Place | None:
+        """Where its record is; None where no disk has it."""
+        return None if isinstance(self.source, Record) else self.source
+
     def read(self) -> Record:
         """The record; from disk, so that whoever reads many asks `Records` for them."""
         return self.source if isinstance(self.source, Record) else self.source.read()

@@ -283,15 +283,16 @@ class Controller:
         """Write the run's files, where it is kept; the run, its records at their last places."""
         if self._context.handover.folder is None:
             return run
+        resumption = self.resumption
+        resumed = () if resumption is None else (*resumption.answers, *resumption.project_answers)
+        resumed_all = self.state.has_all(resumed)
         try:
             run = self._folder.write(run)
         except JSBenchError as error:
             self._warn(str(error))
             return run
-        resumption = self.resumption
-        resumed = () if resumption is None else (*resumption.answers, *resumption.project_answers)
         # what was taken over need not be kept apart
-        self._warn(self._folder.remove_parts(resumed_all=self.state.has_all(resumed)))
+        self._warn(self._folder.remove_parts(resumed_all=resumed_all))
         for problem in self._write_files(run, summary):
             self._warn(problem)
         return run

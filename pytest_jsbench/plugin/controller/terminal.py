@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,6 +14,7 @@ from pytest_jsbench.plugin.controller.controller import Controller
 from pytest_jsbench.plugin.controller.expectations import GateDecision
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.context import RunContext
+from pytest_jsbench.plugin.worker.items import forget
 from pytest_jsbench.reports.summary_table import detail, details, keyword_table, tables
 from pytest_jsbench.runs.resumption import Resumption
 
@@ -80,10 +80,8 @@ class Terminal:
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Drop the reports of our setups and teardowns: pytest keeps them all, and searches them for each failure."""
-        reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
-        quiet = [] if reporter is None else reporter.stats.get("", [])
-        if quiet and quiet[-1] is report and transport.is_marked(report):
-            quiet.pop()
+        if transport.is_marked(report):
+            forget(self._config, report, "")
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None, None, None]:

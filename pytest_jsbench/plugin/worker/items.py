@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shlex
+import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -99,8 +100,8 @@ class JSBenchCase(pytest.Item):
         if attempt.excluded:
             message = f"{self.nodeid}: {failure_text(attempt.read(), rerun=None)}"
             raise pytest.skip.Exception(message, _use_item_location=True)
-        context = self.config.stash[RUN_CONTEXT]
-        raise CaseFailed(attempt.read(), rerun=f"{context.settings.rerun} {shlex.quote(self.nodeid)}")
+        rerun = f"{self.config.stash[RUN_CONTEXT].settings.rerun} {shlex.quote(self.nodeid)}"
+        raise CaseFailed(attempt.read(), rerun=rerun, place=attempt.place)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """A few lines for a case that failed, or that pytest-timeout ended; a traceback for any other error."""
@@ -137,10 +138,11 @@ class Suite:
     Adds the virtual suite to the session, and each attempt's result to its report.
 
     The activation makes one in every process. pytest calls its hooks, in the main thread: while it collects, after each
-    phase of a test, and under xdist before a report is sent. It keeps nothing of its own.
+    phase of a test, and under xdist before and after a report is sent. It keeps nothing of its own.
     """
 
-    def __init__(self, context: RunContext) -> None:
+    def __init__(self, config: pytest.Config, context: RunContext) -> None:
+        self._config = config
         self._context = context
 
     @pytest.hookimpl(wrapper=True)
@@ -217,6 +219,26 @@ class Suite:
             transport.write_out(data, whole=self._context.handover.apart)
         return data
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Let go of what has been sent: one of xdist's workers shows no report, and its terminal reporter keeps all."""
+        if self._context.worker is None:
+            return
+        transport.take(report)
+        transport.take_all(report)
+        if transport.is_marked(report):
+            forget(self._config, report)
+
+
+def forget(config: pytest.Config, report: pytest.TestReport, *categories: str) -> None:
+    """Take the last report out of what pytest's terminal reporter keeps: of these categories, or of whichever."""
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    stats: dict[str, list[object]] = {} if reporter is None else reporter.stats
+    for category in categories or tuple(stats):
+        reports = stats.get(category, [])
+        if reports and reports[-1] is report:
+            reports.pop()
+
 
 def say(item: pytest.Item, said: Iterable[tuple[str, object]]) -> None:
     """Set a test's properties in reports; those of an earlier run of the same test are removed."""
@@ -247,7 +269,7 @@ def properties(attempt: AttemptOutcome) -> list[tuple[str, object]]:
         "cached_tokens": usage and usage.cached_tokens,
         "reasoning_tokens": usage and usage.reasoning_tokens,
     }
-    return [(f"jsbench.{name}", _shown(value)) for name, value in values.items() if value is not None]
+    return [(sys.intern(f"jsbench.{name}"), _shown(value)) for name, value in values.items() if value is not None]
 
 
 def _shown(value: object) -> object:

@@ -165,3 +165,29 @@ def test_random_order_runs_every_case_once(counted: Bench) -> None:
     counted.pytester.runpytest_subprocess(*arguments).assert_outcomes(passed=3, failed=2)
 
     assert len(calls(counted)) == 5
+
+
+def test_no_process_keeps_records_and_no_worker_keeps_reports(counted: Bench) -> None:
+    counted.write(
+        {
+            "conftest.py": """
+import gc, os, pytest
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session):
+    from pytest_jsbench.runs.records import Record
+    records = sum(isinstance(one, Record) for one in gc.get_objects())
+    worker = getattr(session.config, "workerinput", {}).get("workerid")
+    stats = session.config.pluginmanager.get_plugin("terminalreporter").stats
+    reports = sum(map(len, stats.values())) if worker else 0
+    with open(f"kept-{os.getpid()}.log", "w") as log:
+        log.write(f"{records} records, {reports} reports")
+"""
+        }
+    )
+
+    run(counted).assert_outcomes(passed=3, failed=2)
+
+    kept = [path.read_text() for path in counted.path.glob("kept-*.log")]
+    assert len(kept) == (3 if counted.workers else 1)
+    assert set(kept) == {"0 records, 0 reports"}
