@@ -5,6 +5,9 @@ All 9,557 schemas of JSONSchemaBench, or a shard of them, or all of them several
 machine, with every report; beside it bare pytest with as many parametrized tests that do nothing. Memory is the peak
 of the proportional set sizes summed over every process of the run, and of each process for itself; what an attempt
 takes is the growth from one row to the next, less that of bare pytest.
+
+With `--commands RUN` nothing is run: memory and processor time of `jsbench merge`, `judge`, `report`, `export` and
+`compare` over the folder of a run.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,9 +42,9 @@ class Peak:
     cpu: float
 
 
-def peak(folder: Path, arguments: Sequence[str]) -> Peak:
+def peak(folder: Path, arguments: Sequence[str], *, program: Sequence[str] = ("pytest", *QUIET)) -> Peak:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    command = [sys.executable, "-m", "pytest", *QUIET, *arguments]
+    command = [sys.executable, "-m", *program, *arguments]
     with (folder / "output.txt").open("w") as output:
         process = subprocess.Popen(
             command, cwd=folder, env={**environment, KEY_VARIABLE: "none"}, stdout=output, stderr=output
@@ -55,7 +58,7 @@ def peak(folder: Path, arguments: Sequence[str]) -> Peak:
     _, status, used = ended
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in {0, 1}:
-        message = f"pytest {' '.join(arguments)} ended with {process.returncode}: see {folder / 'output.txt'}"
+        message = f"{program[0]} {' '.join(arguments)} ended with {process.returncode}: see {folder / 'output.txt'}"
         raise RuntimeError(message)
     sizes = tuple(size / 1024 for size in sorted(each.values(), reverse=True))
     return Peak(total=most / 1024, processes=sizes, cpu=used.ru_utime + used.ru_stime)
@@ -88,6 +91,21 @@ def measure(url: str, given: argparse.Namespace, attempts: int, workers: int) ->
     return [count, workers, f"{found.total:.0f}", each, f"{bare.total:.0f}", f"{found.cpu:.1f}"]
 
 
+def measure_commands(run: Path) -> Iterator[list[object]]:
+    with tempfile.TemporaryDirectory() as name:
+        folder, given = Path(name), str(run.absolute())
+        for arguments in (
+            ["merge", given, "--output=merged"],
+            ["judge", given],
+            ["report", given, "--output=report.html"],
+            ["export", given, "--output=exported"],
+            ["compare", given, "merged"],
+        ):
+            found = peak(folder, arguments, program=("pytest_jsbench",))
+            each = " ".join(f"{size:.0f}" for size in found.processes[:6])
+            yield [arguments[0], f"{found.total:.0f}", each, f"{found.cpu:.1f}"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--attempts", default="1000,10000,50000,100000")
@@ -95,7 +113,11 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.05, help="seconds to each answer")
     parser.add_argument("--schemas", type=Path, default=SCHEMAS, help="JSONSchemaBench as a folder")
     parser.add_argument("--junit", action="store_true", help="with pytest's JUnit file, which it holds in memory")
+    parser.add_argument("--commands", type=Path, metavar="RUN", help="only the commands, over this run's folder")
     given = parser.parse_args()
+    if given.commands is not None:
+        print(tabulate(measure_commands(given.commands), headers=["jsbench", "MB", "each process", "CPU s"]))
+        return
     rows = []
     with serve(latency=given.latency) as server:
         for workers in map(int, given.workers.split(",")):

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 MOST_EXTRA_FIELDS = 100
 _MOST_SHOWN = 5
 _LONGEST_PATH = 120
-_COMPILED_SCHEMAS = 256
+#: kept ready from when they are inspected until an answer comes, for as many calls as may be in flight
+_COMPILED_SCHEMAS = 128
 #: characters of an answer of which all violations are asked for: jsonschema-rs makes each before it gives the first,
 #: of more than a kilobyte, and an answer can have one for every second character
 _LONGEST_LISTED = 150_000

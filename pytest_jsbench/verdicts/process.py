@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 #: bytes of address space; judging the largest real schemas takes a tenth of it
 _MEMORY = 4 << 30
 #: schemas that the child keeps the text of
-_KEPT_SCHEMAS = 256
+_KEPT_SCHEMAS = 128
 
 
 class Guard(KeptChild):
