@@ -36,6 +36,11 @@ class Loopback:
         flying: int = self._ask("/in-flight")
         return flying
 
+    def arrivals(self) -> list[float]:
+        """When each call has come, in seconds."""
+        times: list[float] = self._ask("/arrivals")
+        return times
+
     def first_chunks(self) -> list[float]:
         """Seconds from each streamed call's last byte to its first chunk, as the server wrote it."""
         seconds: list[float] = self._ask("/first-chunks")
@@ -138,6 +143,7 @@ class _State:
         self._first = first
         self._chunks = chunks
         self._first_chunks: list[float] = []
+        self._arrivals: list[float] = []
         self._counts: Counter[str] = Counter()
         self._in_flight = 0
         self._failing = 0.0
@@ -149,6 +155,7 @@ class _State:
         self._counts[name] += 1
         self._in_flight += 1
         loop = asyncio.get_running_loop()
+        self._arrivals.append(loop.time())
         if b'"stream":true' in body:
             connection.begin()
             loop.call_later(self._first, self._stream, connection, name, _chunks(name, self._chunks), loop.time(), 0)
@@ -160,10 +167,13 @@ class _State:
             return self._counts
         if path == "/in-flight":
             return self._in_flight
+        if path == "/arrivals":
+            return self._arrivals
         if path == "/first-chunks":
             return self._first_chunks
         self._counts.clear()
         self._first_chunks.clear()
+        self._arrivals.clear()
         settings = dict(pair.split("=") for pair in path.partition("?")[2].split("&") if pair)
         self._failing = float(settings.get("failing", 0))
         self._down_until = asyncio.get_running_loop().time() + float(settings.get("down", 0))

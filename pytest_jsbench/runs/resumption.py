@@ -86,14 +86,20 @@ def resume(
     *,
     load: Callable[[CaseKey], Case | BrokenCase],
     template: PromptTemplate,
+    elsewhere: Collection[Path] = (),
 ) -> Resumption:
     """
-    What a run of this metadata and plan can take over from the run at `path`.
+    What a run of this metadata and plan can take over from the run at `path`, and from copies of its files elsewhere.
 
     An answer is taken over where case, schema, prompt, engine, parameters and repeat are the same. ResumeError where
     the other run asked another engine, or with other parameters: it is more likely a mistake than a wish to pay twice.
     """
-    content = journal.read_run(path)
+    if journal.is_bare(path):
+        warning = f"{path} is empty, as a run leaves it that was killed at its start: nothing is taken over"
+        return Resumption(
+            source=path, folder=path, metadata=None, answers=(), left_out=0, broken=0, warnings=(warning,)
+        )
+    content = journal.read_run(path, elsewhere)
     if content.metadata is None and not path.is_dir():
         message = f"{path} has no header line; expected the records.jsonl of a run, or the folder it is in"
         raise ResumeError(message, where=path)

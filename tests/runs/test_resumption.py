@@ -132,9 +132,10 @@ def test_all_that_a_killed_run_has_left_is_read(tmp_path: Path) -> None:
     assert "torn" in warning
 
 
-@pytest.mark.parametrize("name", ["empty", "missing.jsonl"])
+@pytest.mark.parametrize("name", ["other", "missing.jsonl"])
 def test_where_there_is_no_run_that_is_said(tmp_path: Path, name: str) -> None:
-    (tmp_path / "empty").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").touch()
 
     with pytest.raises(JournalError, match=f"{name}"):
         resumed(tmp_path / name, {"a": SCHEMA})
@@ -153,6 +154,47 @@ def test_a_run_that_was_killed_before_its_first_answer_is_gone_on_with(tmp_path:
     found = resumed(tmp_path, {"a": SCHEMA})
 
     assert (found.metadata, found.answers) == (None, ())
+
+
+def test_a_run_that_was_killed_before_it_had_a_file_is_gone_on_with(tmp_path: Path) -> None:
+    (tmp_path / "runs" / "1").mkdir(parents=True)
+
+    found = resumed(tmp_path / "runs", {"a": SCHEMA})
+
+    assert (found.metadata, found.answers) == (None, ())
+    assert "is empty" in found.warnings[0]
+    assert journal.run_ids(tmp_path / "runs") == frozenset()
+
+
+def test_a_run_that_was_killed_within_its_first_line_is_gone_on_with(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "1"
+    run.mkdir(parents=True)
+    journal.write(run / "records.jsonl", examples.metadata(), [])
+    (run / "records.jsonl").write_text((run / "records.jsonl").read_text()[:50])
+
+    found = resumed(tmp_path / "runs", {"a": SCHEMA})
+
+    assert (found.metadata, found.answers) == (None, ())
+    assert "torn" in found.warnings[0]
+    assert journal.run_ids(tmp_path / "runs") == {"1"}
+
+
+def test_what_workers_on_other_machines_have_kept_counts_too(tmp_path: Path) -> None:
+    here, there = tmp_path / "records.jsonl", tmp_path / "there" / "records.gw0.jsonl"
+    there.parent.mkdir()
+    journal.write(here, examples.metadata(), [asked("a")])
+    journal.write(there, examples.metadata(), [asked("a"), asked("b")])
+    cases = dict.fromkeys("abc", SCHEMA)
+
+    found = resume(
+        here, examples.metadata(), [key(name) for name in cases], load=_case, template=schema_prompt, elsewhere=[there]
+    )
+
+    assert ids(found) == ["a", "b"]
+
+
+def _case(wanted: CaseKey) -> Case:
+    return Case(key=wanted, schema=SCHEMA)
 
 
 def test_a_run_without_answers_does_not_hide_an_earlier_one(tmp_path: Path) -> None:

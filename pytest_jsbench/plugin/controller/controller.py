@@ -21,7 +21,8 @@ from pytest_jsbench.plugin.controller.expectations import Expectations, GateDeci
 from pytest_jsbench.plugin.controller.outputs import RunFolder
 from pytest_jsbench.plugin.controller.run_state import SessionEnding, attempt_of
 from pytest_jsbench.plugin.controller.xdist_scheduling import scheduler
-from pytest_jsbench.plugin.session import transport
+from pytest_jsbench.plugin.options.settings import SHARD_KEY
+from pytest_jsbench.plugin.session import remote_journals, transport
 from pytest_jsbench.plugin.session.context import RunContext, prepare
 from pytest_jsbench.plugin.session.handover import is_remote
 from pytest_jsbench.plugin.session.secrecy import usage_errors
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.plugin.controller.progress import Progress
     from pytest_jsbench.plugin.controller.run_state import RunState
+    from pytest_jsbench.plugin.session.remote_journals import RemoteJournal
     from pytest_jsbench.plugin.session.transport import AttemptResult
     from pytest_jsbench.plugin.worker.worker import Worker
     from pytest_jsbench.runner.limits_address import LimitsAddress, LimitsServer
@@ -82,6 +84,10 @@ class Controller:
         self._collected: Collected | None = None
         self._prepared: EngineConfig | None = None
         self._handed: Mapping[str, Any] = {}
+        #: the journals of workers on other machines, which may hold records that are not here
+        self._elsewhere: dict[str, RemoteJournal] = {}
+        #: whether a record that arrived from another machine could not be written here
+        self._lost = False
         self._limits_server: LimitsServer | None = None
         self._resources: ExitStack = contextlib.ExitStack()
         config.add_cleanup(self._resources.close)
@@ -114,8 +120,23 @@ class Controller:
                 folder = self._context.handover.shared / "selected"
                 make_private_folder(folder)
                 self._handed = self._context.plan.selected.hand_over(folder)
+        if self._context.settings.shard is not None:
+            node.workerinput[SHARD_KEY] = str(self._context.settings.shard)
         serve = None if self._context.settings.limits_address is None else self._serve_limits
-        self._context.handover.hand_to(node, self._prepared, self._handed, serve)
+        kept = self._keep_elsewhere(node) if is_remote(node) else None
+        self._context.handover.hand_to(node, self._prepared, self._handed, serve, None if kept is None else kept.folder)
+
+    def _keep_elsewhere(self, node: Any) -> RemoteJournal | None:
+        """Let a worker on another machine keep a journal there; None where nothing is kept, or it cannot."""
+        if self._context.handover.folder is None:
+            return None
+        try:
+            kept = remote_journals.keep(node.gateway, self._context.handover.metadata)
+        except JSBenchError as error:
+            self._warn(f"worker {node.gateway.id} keeps no journal where it is: {error}")
+            return None
+        self._elsewhere[node.gateway.id] = kept
+        return kept
 
     def _serve_limits(self) -> LimitsAddress:
         """Serve the limits to workers on other machines, from the first of them on."""
@@ -133,8 +154,21 @@ class Controller:
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """Take what the worker collected; if it died, write that down for those who will run its tests."""
         self._collected = Collected.from_worker_output(getattr(node, "workeroutput", {})) or self._collected
-        if error and not is_remote(node):
-            note_death(self._context.handover.shared, node.gateway.id)
+        if not is_remote(node):
+            if error:
+                note_death(self._context.handover.shared, node.gateway.id)
+        elif not error and not self._lost:
+            self._clear(node)
+
+    def _clear(self, node: Any) -> None:
+        """Remove the journals on a worker's machine, because their records are on this one."""
+        kept = self._elsewhere.get(node.gateway.id)
+        try:
+            remote_journals.remove(node.gateway, [*([kept] if kept else ()), *self._context.handover.collected])
+        except JSBenchError as error:
+            self._warn(str(error))
+        else:
+            self._elsewhere.pop(node.gateway.id, None)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
@@ -173,6 +207,7 @@ class Controller:
         try:
             place = self._folder.append_remote(record, self._planned_metadata)
         except JSBenchError as error:
+            self._lost = True
             self._warn(str(error))
             return attempt
         attempt = replace(attempt, source=place)
@@ -242,6 +277,8 @@ class Controller:
             self._end_workers()
             for problem in self._folder.add_to(self.state):
                 self._warn(problem)
+        for name, kept in self._elsewhere.items():
+            self._warn(f"records of worker {name} are on {kept}: --jsbench-resume with that machine takes them over")
         self._miss_project_tests(session)
         run = self.state.to_run(self._context.handover.metadata)
         self.summary = summarize(run)

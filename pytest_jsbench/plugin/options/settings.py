@@ -59,6 +59,8 @@ def read_recording(config: pytest.Config) -> tuple[Path | None, Path | None]:
 
 
 #: the options that set a gate
+#: where a worker finds the shard that the controller takes
+SHARD_KEY = "jsbench_shard"
 _GATES = ("min-pass-rate", "gate", "max-regression")
 
 
@@ -125,9 +127,9 @@ class Settings:
         """Read the command line and the ini file; pytest.UsageError says what is wrong with a value."""
         from pytest_jsbench.runner.rate_limits import RateLimits
 
+        _take_shard(config)
         values = {option.name: value_of(config, option.name) for option in OPTIONS}
         _place(config, values)
-        _number_shard(config, values["shard"])
         record, replay = read_recording(config)
         _refuse_beside_instances({**values, "record": record, "replay": replay})
         _refuse_beside_redact({**values, "record": record})
@@ -182,10 +184,11 @@ def _place(config: pytest.Config, values: dict[str, Any]) -> None:
     ]
 
 
-def _number_shard(config: pytest.Config, shard: Shard | None) -> None:
-    """Name the shard by its number in the option too: a worker on another machine has not this job's environment."""
-    if shard is not None and shard.origin:
-        config.option.jsbench_shard = str(shard)
+def _take_shard(config: pytest.Config) -> None:
+    """In a worker, take the controller's shard: on another machine the environment does not tell its number."""
+    shard = getattr(config, "workerinput", {}).get(SHARD_KEY)
+    if shard is not None:
+        config.option.jsbench_shard = shard
 
 
 def _engine(values: Mapping[str, Any]) -> EngineConfig:

@@ -15,6 +15,7 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.files import private
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.plugin.session.folders import shared_folder
+from pytest_jsbench.plugin.session.remote_journals import RemoteJournal, is_elsewhere
 from pytest_jsbench.runner.limits_file import LimitsFile
 from pytest_jsbench.runner.rate_limits import RateLimits, SharedLimits
 from pytest_jsbench.runs import redaction
@@ -52,6 +53,8 @@ class Handover:
     workers: int = 1
     #: whether where reports land cannot read what this process writes: it is on another machine
     apart: bool = False
+    #: journals on other machines that an earlier run left, and that are in `recorded` now
+    collected: tuple[RemoteJournal, ...] = ()
     #: the engine as xdist's controller has prepared it; None where this process prepares it itself
     prepared: EngineConfig | None = None
 
@@ -95,7 +98,7 @@ class Handover:
             selected=data["selected"],
             steals=data["steals"],
             workers=int(getattr(config, "workerinput", {}).get("workercount", 1)),
-            apart=data["folder"] is None and data["shared"] is None,
+            apart=data["apart"],
             prepared=EngineConfig.from_dict(data["engine"]),
         )
 
@@ -105,16 +108,18 @@ class Handover:
         prepared: EngineConfig,
         selected: Mapping[str, Any],
         serve_limits: Callable[[], LimitsAddress] | None = None,
+        folder: str | None = None,
     ) -> None:
         """
         Give it to a worker, as one JSON text (xdist carries builtins only).
 
-        A worker on another machine sees no file of ours: it is sent the records, and writes none (`is_remote`). It asks
-        for the limits at the address that `serve_limits` names; without one each worker gets its share of the limits
-        for itself alone, those of this machine too.
+        A worker on another machine (`is_remote`) sees no file of ours: it is sent the earlier records, sends its own,
+        and writes them to the folder on its machine. It asks for the limits at the address that `serve_limits` names;
+        without one each worker gets its share of the limits for itself alone, those of this machine too.
         """
         remote = is_remote(node)
-        apart = serve_limits is None and any(map(_is_remote, node.nodemanager.specs))
+        apart = serve_limits is None and any(map(is_elsewhere, node.nodemanager.specs))
+        kept = None if self.folder is None else str(self.folder)
         limits = self.limits.shared_by(len(node.nodemanager.specs)) if apart else self.limits
         node.workerinput[_KEY] = json.dumps(
             {
@@ -123,7 +128,8 @@ class Handover:
                 "selected": selected,
                 "steals": node.config.getoption("dist") == "worksteal",
                 "metadata": self.metadata.to_dict(),
-                "folder": None if self.folder is None or remote else str(self.folder),
+                "folder": folder if remote else kept,
+                "apart": remote or (apart and kept is None),
                 "shared": None if apart or remote else str(self.shared),
                 "limits": dataclasses.asdict(limits),
                 "limits_at": dataclasses.asdict(serve_limits()) if remote and serve_limits is not None else None,
@@ -143,11 +149,7 @@ def _limits_at(data: Mapping[str, Any] | None) -> LimitsAddress | None:
 
 def is_remote(node: Any) -> bool:
     """Whether one of xdist's workers may be on another machine."""
-    return _is_remote(node.gateway.spec)
-
-
-def _is_remote(spec: Any) -> bool:
-    return not getattr(spec, "popen", None)
+    return is_elsewhere(node.gateway.spec)
 
 
 def _text(path: Path) -> str:

@@ -23,6 +23,7 @@ from pytest_jsbench.engines.secrets import describe
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.plugin.session.folders import run_folder, shared_folder
 from pytest_jsbench.plugin.session.handover import Handover
+from pytest_jsbench.plugin.session.remote_journals import Fetched, fetch
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.outcomes import Records
 from pytest_jsbench.runs.records import RunMetadata
@@ -52,7 +53,8 @@ def start(config: pytest.Config, settings: Settings, plan: Plan) -> tuple[Handov
     if settings.limits.max_cost is not None:
         price_of(metadata)
     redaction = Redaction.new() if settings.redact else None
-    resumption = _resume(settings, plan, metadata)
+    fetched = _fetch(config, settings, shared)
+    resumption = _resume(settings, plan, metadata, fetched)
     batches = _find_batches(resumption, metadata, batch=settings.batch is not None)
     folder = run_folder(config, settings.output, metadata.run_id)
     if folder is not None:
@@ -70,17 +72,23 @@ def start(config: pytest.Config, settings: Settings, plan: Plan) -> tuple[Handov
             limits=settings.limits,
             recorded=recorded,
             redaction=redaction,
+            collected=fetched.journals if folder is not None else (),
         ),
         resumption,
     )
 
 
-def _resume(settings: Settings, plan: Plan, metadata: RunMetadata) -> Resumption | None:
+def _fetch(config: pytest.Config, settings: Settings, shared: Path) -> Fetched:
+    """What workers on other machines have kept of the run that this one goes on with."""
+    return Fetched() if settings.resume is None else fetch(config, journal.run_ids(settings.resume), shared)
+
+
+def _resume(settings: Settings, plan: Plan, metadata: RunMetadata, fetched: Fetched) -> Resumption | None:
     if settings.resume is None:
         return None
     keys = plan.keys if settings.targets.suite else ()
     load, template = plan.selected.dataset.case, plan.template.render
-    return resume(settings.resume, metadata, keys, load=load, template=template)
+    return resume(settings.resume, metadata, keys, load=load, template=template, elsewhere=fetched.files)
 
 
 def _find_batches(resumption: Resumption | None, metadata: RunMetadata, *, batch: bool) -> tuple[BatchPart, ...]:

@@ -40,9 +40,14 @@ def handover(tmp_path: Path) -> Handover:
 SELECTED = {"folder": "cases", "marks": {}}
 
 
-def taken(handover: Handover, worker: Any, serve: Callable[[], LimitsAddress] | None = None) -> Handover:
+def taken(
+    handover: Handover,
+    worker: Any,
+    serve: Callable[[], LimitsAddress] | None = None,
+    folder: str | None = None,
+) -> Handover:
     """What arrives at the worker."""
-    handover.hand_to(worker, PREPARED, SELECTED, serve)
+    handover.hand_to(worker, PREPARED, SELECTED, serve, folder)
     config: Any = SimpleNamespace(workerinput=worker.workerinput, add_cleanup=lambda _cleanup: None)
     found = Handover.from_worker_input(config)
     assert found is not None
@@ -57,13 +62,17 @@ def test_a_worker_from_which_tests_are_stolen_knows(handover: Handover) -> None:
     assert taken(handover, node(HERE, HERE, dist="worksteal")).steals
 
 
-def test_a_worker_on_another_machine_gets_the_records_and_writes_none(handover: Handover) -> None:
+@pytest.mark.parametrize("folder", [None, "/home/there/run"])
+def test_a_worker_on_another_machine_gets_the_records_and_keeps_its_own_there(
+    handover: Handover, folder: str | None
+) -> None:
     worker = node(ELSEWHERE, HERE)
 
-    found = taken(handover, worker)
+    found = taken(handover, worker, folder=folder)
 
     assert is_remote(worker)
-    assert found.folder is None
+    assert found.apart  # it sends them too
+    assert found.folder == (None if folder is None else Path(folder))
     assert found.recorded is not None
     assert found.recorded.parent == found.shared != handover.shared
     assert list(journal.read(found.recorded).records) == [examples.record("a")]
