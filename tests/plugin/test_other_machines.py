@@ -209,4 +209,3 @@ def test_five_shards_of_which_one_was_killed_are_merged_resumed_and_merged(machi
     records = (machines.folder / "merged" / "records.jsonl").read_text().splitlines()[1:]
     assert len({json.loads(line)["id"] for line in records}) == len(records) == CASES
     assert sum(machines.provider.counts().values()) - CASES <= IN_FLIGHT
-    print(first.stdout, second.stdout)
