@@ -17,7 +17,14 @@ from dataclasses import dataclass, field
 
 from tabulate import tabulate
 
-from benchmarks.differential.disagreements import DecidedClass, Disagreement, decide, disagreements, load
+from benchmarks.differential.disagreements import (
+    DecidedClass,
+    Disagreement,
+    decide,
+    disagreements,
+    load,
+    without_example,
+)
 from benchmarks.differential.formats import format_questions
 from benchmarks.differential.generated import generated_questions
 from benchmarks.differential.official import official_questions
@@ -103,6 +110,8 @@ def main() -> int:
     until = time.monotonic() + given.minutes * 60
     panel, unknown = Panel(given.node), 0
     try:
+        if stale := without_example(classes, panel):
+            parser.exit(1, f"no disagreement any more, or of another class: the examples of {', '.join(stale)}\n")
         for name in given.sets.split(","):
             make, pairs = SETS[name]
             compared = compare(name, make(given.seed, round(pairs * given.scale)), classes, panel, until)

@@ -17,6 +17,7 @@ import idna
 from benchmarks.differential.opinions import Answered, Panel
 from benchmarks.differential.questions import PatternQuestion, Question, SchemaQuestion
 from benchmarks.differential.readings import READINGS, RESTATEMENTS
+from pytest_jsbench.schemas.dialects import DRAFT_2020_12, dialect_of
 
 #: what the letters of an opinion mean
 SAYING = {"v": "valid", "i": "invalid", "x": "no JSON", "r": "refused", "e": "error"}
@@ -162,6 +163,25 @@ def load(path: Path) -> Sequence[DecidedClass]:
 
 def _frozen(held: Any) -> Any:
     return tuple(held) if isinstance(held, list) else held
+
+
+def without_example(classes: Sequence[DecidedClass], panel: Panel) -> list[str]:
+    """The classes whose example is no disagreement of the class, or not any more."""
+    asked = [_asked_by(one) for one in classes]
+    found = [list(disagreements(answered)) for answered in panel.ask(asked)]
+    decisions = iter(decide([each for one in found for each in one], classes, panel))
+    shown = [[next(decisions) for _ in one] for one in found]
+    return [decided.name for decided, ones in zip(classes, shown, strict=True) if decided not in ones]
+
+
+def _asked_by(decided: DecidedClass) -> Question:
+    example, name = decided.example, f"example of {decided.name!r}"
+    if "pattern" in example:
+        return PatternQuestion(name=name, pattern=example["pattern"], texts=(example["text"],))
+    schema = example["schema"]
+    dialect = dialect_of(schema, DRAFT_2020_12) or DRAFT_2020_12
+    labels = (example["label"],) if "label" in example else None
+    return SchemaQuestion(name=name, schema=schema, dialect=dialect, texts=(example["text"],), labels=labels)
 
 
 def decide(found: Sequence[Disagreement], classes: Sequence[DecidedClass], panel: Panel) -> list[DecidedClass | None]:

@@ -12,8 +12,8 @@ import dataclasses
 import functools
 import itertools
 import json
-import math
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -44,24 +44,25 @@ def _values(value: Any, change: Callable[[Any], Any]) -> Any:
     return change(value)
 
 
-def _as_double(value: Any) -> Any:
+def _as_double(value: Any, *, infinity: Any = None) -> Any:
     """A number as JavaScript has it, whole ones without a fraction."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value
     try:
         double = float(value)
     except OverflowError:
-        double = math.inf
-    if math.isinf(double):
-        return value
+        return infinity
     return int(double) if double.is_integer() else double
 
 
 def _as_doubles(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
-    schema, instance = _values(question.schema, _as_double), _values(_instance(question), _as_double)
-    # exactly those whose numbers do not all survive
-    if (schema, instance) != (question.schema, _instance(question)):
-        yield _changed(question, schema, instance)
+    before = question.schema, _instance(question)
+    # JSON.parse makes an infinity of what is too large, which is a number to one, and to another none at all
+    for infinity in ("Infinity", 0.5, int(sys.float_info.max)):
+        schema, instance = (_values(one, functools.partial(_as_double, infinity=infinity)) for one in before)
+        # exactly those whose numbers do not all survive
+        if (schema, instance) != before:
+            yield _changed(question, schema, instance)
 
 
 def _whole_floats_are_integers(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
@@ -165,6 +166,11 @@ def _forbid(keyword: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema, keyword: False} if keyword in schema else schema
 
 
+def _without_formats(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
+    if question.formats:
+        yield dataclasses.replace(question, formats=False)
+
+
 Reading = Callable[[SchemaQuestion], Iterator[SchemaQuestion]]
 
 _SINGLE: Mapping[str, Reading] = {
@@ -173,6 +179,7 @@ _SINGLE: Mapping[str, Reading] = {
     "multipleOf either way": _multiples_either_way,
     "siblings of $ref count": _siblings_of_references_count,
     "nullable adds null": _nullable,
+    "formats are ignored": _without_formats,
     "unevaluated either way": _unevaluated_either_way,
 }
 

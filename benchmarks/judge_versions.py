@@ -1,0 +1,112 @@
+"""
+What a verdict costs beside another version, in one run: `python -m benchmarks.judge_versions OTHER_PYTHON`.
+
+OTHER_PYTHON is the interpreter of an environment in which that version is installed (`pip install -e` of a checkout).
+Both judge the same answers by the same schemas, in turns, each time in a process of its own; the figures are the best
+of the rounds, in milliseconds for the quantiles and in seconds for building all real schemas.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+
+def measure(path: Path) -> dict[str, float]:
+    """What this interpreter's version takes for the answers and schemas of a file; it may be an old version."""
+    from pytest_jsbench.verdicts import Judge, JudgePolicy
+
+    asked = json.loads(path.read_text("utf-8"))
+    policy, in_process = JudgePolicy(validator="jsonschema-rs"), _in_process()
+    judge = in_process(policy)
+    figures = {
+        **_quantiles(
+            "in process", asked["answers"], lambda schema, text: list(judge.judge(schema, text, truncated=False))
+        )
+    }
+    with Judge(policy) as child:
+        answers = [[json.loads(schema), text] for schema, text in asked["answers"]]
+        figures |= _quantiles("child", answers, child.judge)
+    builder = in_process(policy)
+    figures["building, s"] = sum(_times(asked["schemas"], lambda schema: builder.inspect(schema)))
+    return figures
+
+
+def _in_process() -> Any:
+    for name in ("in_process", "inprocess"):
+        try:
+            return importlib.import_module(f"pytest_jsbench.verdicts.{name}").InProcessJudge
+        except ModuleNotFoundError:
+            continue
+    message = "this version has no judge in process"
+    raise RuntimeError(message)
+
+
+def _quantiles(way: str, answers: Sequence[Any], judge: Callable[[Any, str], object]) -> dict[str, float]:
+    """Of judging again what was judged right before, as a run does that has inspected each schema."""
+
+    def again(answer: Any) -> float:
+        judge(*answer)
+        begin = time.perf_counter()
+        judge(*answer)
+        return time.perf_counter() - begin
+
+    gc.collect()
+    gc.freeze()
+    cuts = statistics.quantiles(map(again, answers), n=100)
+    gc.unfreeze()
+    return {f"{way}, p50 ms": cuts[49] * 1000, f"{way}, p99 ms": cuts[98] * 1000}
+
+
+def _times(items: Iterable[Any], work: Callable[[Any], object]) -> Iterable[float]:
+    for item in items:
+        begin = time.perf_counter()
+        work(item)
+        yield time.perf_counter() - begin
+
+
+def _write(path: Path) -> None:
+    from benchmarks.answers import labelled_answers, real_schemas
+
+    answers = [[answer.schema_text, answer.text] for answer in labelled_answers()]
+    path.write_text(json.dumps({"answers": answers, "schemas": [json.dumps(schema) for schema in real_schemas()]}))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.judge_versions", description=__doc__)
+    parser.add_argument("other", help="the other version's interpreter")
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    best: dict[str, dict[str, float]] = {sys.executable: {}, given.other: {}}
+    with tempfile.TemporaryDirectory() as folder:
+        _write(path := Path(folder) / "asked.json")
+        for _ in range(given.rounds):
+            for python, figures in best.items():
+                # from another folder, so that each imports its own version
+                command = [python, str(Path(__file__).resolve()), "--measure", str(path)]
+                run = subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE)
+                for name, figure in json.loads(run.stdout).items():
+                    figures[name] = min(figure, figures.get(name, figure))
+
+    from tabulate import tabulate
+
+    ours, theirs = best.values()
+    rows = [[name, figure, theirs[name], figure / theirs[name]] for name, figure in ours.items()]
+    print(tabulate(rows, headers=["", "this version", "the other", "ratio"], floatfmt=".3f", tablefmt="github"))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--measure"]:
+        print(json.dumps(measure(Path(sys.argv[2]))))
+    else:
+        main()
