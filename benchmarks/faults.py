@@ -160,6 +160,9 @@ def _scenarios(down: float) -> dict[str, Scenario]:
         f"down for {down:g} s": Scenario(
             disturb=_leave_alone, settings={"down": down}, options=("--jsbench-retries=1",)
         ),
+        "300 refused, no retries": Scenario(
+            disturb=_leave_alone, settings={"refused": 300}, options=("--jsbench-retries=0",)
+        ),
         "10 % fail, no retries": Scenario(
             disturb=_leave_alone, settings={"failing": 0.1}, options=("--jsbench-retries=0",)
         ),

@@ -47,7 +47,12 @@ class Loopback:
         return seconds
 
     def reset(self, **settings: float) -> None:
-        """Forget the counts; `failing` is the part of cases whose first call breaks, `down` seconds of 503."""
+        """
+        Forget the counts.
+
+        `failing` is the part of cases whose first call breaks, `down` seconds of 503, `refused` the number of calls
+        that get a 429; `wrong_key` makes each call a 401.
+        """
         self._ask("/reset?" + "&".join(f"{name}={value}" for name, value in settings.items()))
 
     def _ask(self, path: str) -> Any:
@@ -127,9 +132,10 @@ class _Server(asyncio.Protocol):
         text = b"data: " + data + (b"\n\ndata: [DONE]\n\n" if last else b"\n\n")
         self._write(b"%x\r\n%s\r\n" % (len(text), text) + (b"0\r\n\r\n" if last else b""))
 
-    def answer(self, status: int, value: object) -> None:
+    def answer(self, status: int, value: object, *headers: str) -> None:
         body = json.dumps(value).encode()
-        head = f"HTTP/1.1 {status} Whatever\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        lines = [f"HTTP/1.1 {status} Whatever", "content-type: application/json", f"content-length: {len(body)}"]
+        head = "\r\n".join([*lines, *headers, "", ""])
         self._write(head.encode() + body)
 
     def _write(self, data: bytes) -> None:
@@ -148,6 +154,8 @@ class _State:
         self._in_flight = 0
         self._failing = 0.0
         self._down_until = 0.0
+        self._refused = 0
+        self._wrong_key = False
 
     def call(self, connection: _Server, body: bytes) -> None:
         found = _NAME.search(body)
@@ -177,6 +185,8 @@ class _State:
         settings = dict(pair.split("=") for pair in path.partition("?")[2].split("&") if pair)
         self._failing = float(settings.get("failing", 0))
         self._down_until = asyncio.get_running_loop().time() + float(settings.get("down", 0))
+        self._refused = int(float(settings.get("refused", 0)))
+        self._wrong_key = bool(float(settings.get("wrong_key", 0)))
         return "done"
 
     def _stream(self, connection: _Server, name: str, chunks: list[bytes], asked: float, number: int) -> None:
@@ -193,7 +203,12 @@ class _State:
 
     def _finish(self, connection: _Server, name: str) -> None:
         self._in_flight -= 1
-        if asyncio.get_running_loop().time() < self._down_until:
+        if self._wrong_key:
+            connection.answer(401, {"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}})
+        elif self._refused:
+            self._refused -= 1
+            connection.answer(429, {"error": {"message": "slow down", "code": "rate_limit_exceeded"}}, "retry-after: 1")
+        elif asyncio.get_running_loop().time() < self._down_until:
             connection.answer(503, {"error": {"message": "down for maintenance", "type": "server_error"}})
         elif name.isdigit() and int(name) * 7919 % 100 < 100 * self._failing and self._counts[name] == 1:
             connection.answer(500, {"error": {"message": "an injected fault", "type": "server_error"}})

@@ -91,6 +91,7 @@ def _register_controller(
     """Register what the only process, or xdist's controller, has: the run's state, its files, the terminal."""
     from pytest_jsbench.plugin.controller.controller import Controller
     from pytest_jsbench.plugin.controller.progress import Progress
+    from pytest_jsbench.plugin.controller.provider_watch import ProviderWatch
     from pytest_jsbench.plugin.controller.run_state import RunState
     from pytest_jsbench.plugin.controller.terminal import Terminal
 
@@ -100,6 +101,7 @@ def _register_controller(
     config.pluginmanager.register(controller, "jsbench-controller")
     config.pluginmanager.register(Terminal(config, context, controller), "jsbench-terminal")
     config.pluginmanager.register(progress, "jsbench-progress")
+    config.pluginmanager.register(ProviderWatch(config, context), "jsbench-provider-watch")
     if context.settings.batch is not None:
         from pytest_jsbench.plugin.controller.batch import Batch
 

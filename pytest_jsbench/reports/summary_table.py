@@ -276,6 +276,7 @@ def _count(number: int, noun: str) -> str:
 
 _MISSING = {
     MissingReason.LIMIT: "not run, limit reached",
+    MissingReason.UNAVAILABLE: "not run, provider unavailable",
     MissingReason.BATCH: "left in a batch",
     MissingReason.DISK: "not run, disk full",
     MissingReason.STOPPED: "not run, stopped",

@@ -34,8 +34,9 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.json_values import copy_of
 from pytest_jsbench.core.prompts import Prompt, PromptLength, PromptTemplate, estimate, prompt_of
 from pytest_jsbench.engines.base import Engine, TokenCounter
-from pytest_jsbench.runner.rate_limits import Admission, Estimate, Permit, Refused
-from pytest_jsbench.runs.records import Record
+from pytest_jsbench.runner.provider_state import CallEnd, Sign
+from pytest_jsbench.runner.rate_limits import Admission, Estimate, Refused
+from pytest_jsbench.runs.records import MissingReason, Record
 from pytest_jsbench.runs.rejudging import verdict_on
 from pytest_jsbench.verdicts import FailureType, Judge, SchemaProblem
 
@@ -177,21 +178,27 @@ class Runner:
         return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message)
 
     def _generate(self, request: Request, waits: _Waits | None = None) -> tuple[Generation, int]:
-        """The outcome of the last try, and the number of tries before it; Refused where a try may not be made."""
+        """The outcome of the last try, and the number of tries before it; Refused where none may be made."""
+        waits = waits or _Waits()
+        patience = _LONGEST_RETRY_AFTER if self.admission is None else self.admission.patience
         retrying = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(self.retries + 1),
+            stop=lambda state: (
+                waits.hopeless or state.attempt_number - waits.free > self.retries or state.idle_for > patience
+            ),
             wait=_back_off,
-            retry=tenacity.retry_if_exception(_is_retried),
+            retry=tenacity.retry_if_exception(lambda error: _is_retried(error, patience)),
             sleep=time.sleep if self.admission is None else self.admission.sleep,
             reraise=True,
         )
         generation: Generation
         try:
-            generation = retrying(self._call, request, waits or _Waits())
-        except Refused:
-            raise
+            generation = retrying(self._call, request, waits)
+        except Refused as refused:
+            if waits.fault is None or refused.reason is not MissingReason.UNAVAILABLE:
+                raise
+            generation = _failed(waits.fault)  # it was called, and this is how that ended
         except CallError as error:
-            generation = Failed(kind=error.kind, message=error.message, status=error.status)
+            generation = _failed(error)
         except Exception as error:  # noqa: BLE001  an engine's bug is one attempt's outcome, never the run's end
             generation = Failed(kind=FaultKind.ENGINE, message=f"{type(error).__name__}: {error}")
         return generation, retrying.statistics.get("attempt_number", 1) - 1
@@ -203,35 +210,40 @@ class Runner:
             return self.engine.generate(request)
         permit = admission.enter(lambda: most_of(request))
         waits.seconds += permit.waited
-        usage = None
+        usage, end = None, CallEnd(sign=Sign.NOTHING)
         try:
             generation = self.engine.generate(request)
-            usage = generation.usage
+            usage, end = generation.usage, CallEnd()
         except CallError as error:
             usage = Usage() if error.kind in _MAY_COST else None
-            if error.retry_after is not None and error.retry_after <= _LONGEST_RETRY_AFTER:
-                admission.pause(error.retry_after)
+            end, waits.fault = CallEnd.of(error), error
             raise
         finally:
-            _settle(admission, permit, usage)
+            state = admission.leave(permit, end, usage=usage)
+            waits.hopeless = bool(state.given_up)
+            waits.free += end.sign is Sign.REFUSED or (end.sign is Sign.DOWN and state.down)
         return generation
+
+
+def _failed(error: CallError) -> Failed:
+    return Failed(kind=error.kind, message=error.message, status=error.status)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Waits:
-    """Seconds that an attempt has waited for the limits, over all its tries."""
+    """What the tries of one attempt have met so far."""
 
+    #: spent waiting for the limits
     seconds: float = 0.0
+    #: tries that ended because the provider bears no more, or is down for all: those cost time, and no tries
+    free: int = 0
+    #: of the latest try that broke
+    fault: CallError | None = None
+    #: whether the run has given up on the provider
+    hopeless: bool = False
 
     def add_to(self, queue_s: float | None) -> float | None:
         return queue_s + self.seconds if queue_s is not None else self.seconds or None
-
-
-def _settle(admission: Admission, permit: Permit, usage: Usage | None) -> None:
-    if usage is None:
-        admission.release(permit)
-    else:
-        admission.settle(permit, usage)
 
 
 def most_of(request: Request) -> Estimate:
@@ -260,10 +272,10 @@ def _with_what_was_sent(generation: Generation, adapted: Adapted, original: Sche
     return replace(generation, sent=replace(generation.sent, schema=adapted.schema))
 
 
-def _is_retried(error: BaseException) -> bool:
+def _is_retried(error: BaseException, patience: float) -> bool:
     if not isinstance(error, CallError) or error.kind not in RETRIED:
         return False
-    return error.retry_after is None or error.retry_after <= _LONGEST_RETRY_AFTER
+    return error.retry_after is None or error.retry_after <= patience
 
 
 def _back_off(state: tenacity.RetryCallState) -> float:

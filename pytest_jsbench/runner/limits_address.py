@@ -19,6 +19,7 @@ from multiprocessing.connection import Client, Connection, Listener, answer_chal
 from typing import Any
 
 from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.runner.provider_state import CallEnd, ProviderState, Sign
 from pytest_jsbench.runner.rate_limits import Estimate, Permit, RateLimits, Refused, SharedLimits
 from pytest_jsbench.runs.records import MissingReason
 
@@ -26,7 +27,7 @@ from pytest_jsbench.runs.records import MissingReason
 _PATIENCE = 30.0
 #: seconds until a worker asks again that got no answer
 _ASK_AGAIN = 1.0
-_LARGEST_MESSAGE = 4096
+_LARGEST_MESSAGE = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,19 +89,21 @@ class LimitsServer:
         match message["do"]:
             case "reserve":
                 try:
-                    admitted = self._limits.reserve(Estimate(**message["estimate"]), float(message["cost"]))
+                    estimate, provider = Estimate(**message["estimate"]), str(message["provider"])
+                    admitted = self._limits.reserve(estimate, float(message["cost"]), provider)
                 except Refused as refused:
                     return {"refused": refused.message, "reason": refused.reason}
                 return {"permit": asdict(admitted)} if isinstance(admitted, Permit) else {"wait": admitted}
             case "account":
-                self._limits.account(
+                end = CallEnd(**{**message["end"], "sign": Sign(message["end"]["sign"])})
+                state = self._limits.account(
                     Permit(**message["permit"]),
+                    end,
                     tokens=int(message["tokens"]),
                     cost=float(message["cost"]),
                     output=message["output"],
                 )
-            case "pause":
-                self._limits.pause(float(message["seconds"]))
+                return asdict(state)
             case "spend":
                 self._limits.spend(float(message["cost"]))
             case "spent":
@@ -118,7 +121,7 @@ class RemoteLimits:
     the controller gives no answer for half a minute, no call is permitted any more, since nobody could count it.
     """
 
-    #: the controller knows whether a provider has asked to wait
+    #: the controller knows how each provider is doing
     idle = False
 
     def __init__(self, address: LimitsAddress, limits: RateLimits) -> None:
@@ -130,10 +133,10 @@ class RemoteLimits:
         self._answered = time.monotonic()
         self._lock = threading.Lock()
 
-    def reserve(self, estimate: Estimate, cost: float) -> Permit | float:
+    def reserve(self, estimate: Estimate, cost: float, provider: str = "") -> Permit | float:
         """Ask for a permit; Refused where the limit, or the controller, permits no more calls."""
         try:
-            answer = self._ask("reserve", estimate=asdict(estimate), cost=cost)
+            answer = self._ask("reserve", estimate=asdict(estimate), cost=cost, provider=provider)
         except (OSError, EOFError, AuthenticationError) as error:
             if not isinstance(error, AuthenticationError) and time.monotonic() - self._answered < _PATIENCE:
                 return _ASK_AGAIN
@@ -144,16 +147,15 @@ class RemoteLimits:
             raise Refused(MissingReason(answer["reason"]), answer["refused"])
         return Permit(**answer["permit"]) if "permit" in answer else float(answer["wait"])
 
-    def account(self, permit: Permit, *, tokens: int, cost: float, output: int | None = None) -> None:
-        """Report what a call used; where the controller is gone its reservation counts as spent."""
+    def account(
+        self, permit: Permit, end: CallEnd, *, tokens: int, cost: float, output: int | None = None
+    ) -> ProviderState:
+        """Report what a call used, and how it ended; where the controller is gone its reservation counts as spent."""
         if not self._closed:
             with contextlib.suppress(OSError, EOFError, AuthenticationError):
-                self._ask("account", permit=asdict(permit), tokens=tokens, cost=cost, output=output)
-
-    def pause(self, seconds: float) -> None:
-        """Let no process of the run call for so many seconds."""
-        with contextlib.suppress(OSError, EOFError, AuthenticationError):
-            self._ask("pause", seconds=seconds)
+                used = {"tokens": tokens, "cost": cost, "output": output}
+                return ProviderState(**self._ask("account", permit=asdict(permit), end=asdict(end), **used))
+        return ProviderState()
 
     def spend(self, cost: float) -> None:
         """Add US dollars that were not paid for calls."""

@@ -8,26 +8,30 @@ what it used, so that the cost keeps its limit.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.files import private
+from pytest_jsbench.runner.provider_state import CallEnd, ProviderState, Sign
 from pytest_jsbench.runner.rate_limits import Estimate, Permit, RateLimits, Refused
 from pytest_jsbench.runs.records import MissingReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: one row: when the next request may start and the next token may be asked for, until when all calls pause (monotonic
-#: seconds); US dollars spent, and whether a call was refused for them; settled calls and their output tokens
+#: one row: when the next request may start and the next token may be asked for (monotonic seconds); US dollars spent,
+#: and whether a call was refused for them; settled calls and their output tokens
 _TABLES = (
-    "CREATE TABLE state (next_request, next_token, paused_until, spent, refused, settled, output_tokens)",
-    "INSERT INTO state VALUES (0, 0, 0, 0, 0, 0, 0)",
+    "CREATE TABLE state (next_request, next_token, spent, refused, settled, output_tokens)",
+    "INSERT INTO state VALUES (0, 0, 0, 0, 0, 0)",
+    # a ProviderState as JSON
+    "CREATE TABLE providers (name TEXT PRIMARY KEY, state TEXT)",
     # what calls in flight may cost, and the latest time at which they end
     "CREATE TABLE reserved (id INTEGER PRIMARY KEY, cost, until)",
 )
@@ -57,16 +61,19 @@ class LimitsFile:
 
     @property
     def idle(self) -> bool:
-        """Whether there is no limit, and no provider has asked to wait."""
+        """Whether there is no limit, and no provider has refused or broken a call."""
         return not self.limits.any and not self._path.exists()
 
-    def reserve(self, estimate: Estimate, cost: float) -> Permit | float:
+    def reserve(self, estimate: Estimate, cost: float, provider: str = "") -> Permit | float:
         """A permit, or the seconds to wait before the next try; Refused where the cost would pass its limit."""
         now = time.monotonic()
         with self._state() as state:
             row = state.execute("SELECT * FROM state").fetchone()
-            next_request, next_token, paused_until, spent, refused, settled, output_tokens = row
-            wait = max(paused_until, next_request, next_token) - now
+            next_request, next_token, spent, refused, settled, output_tokens = row
+            standing = _provider(state, provider)
+            if standing.given_up:
+                raise Refused(MissingReason.UNAVAILABLE, standing.given_up)
+            wait = max(standing.wait(now), next_request - now, next_token - now)
             if wait > 0 and not refused:
                 return float(wait)
             reservation = None
@@ -79,7 +86,16 @@ class LimitsFile:
                     return _LOOK_AGAIN
                 reservation = _reserve(state, cost, until=now + estimate.seconds)
             output = estimate.output_tokens if settled < _ENOUGH else output_tokens // settled
-            permit = Permit(tokens=estimate.input_tokens + output, cost=cost, reservation=reservation)
+            permit = Permit(
+                tokens=estimate.input_tokens + output,
+                cost=cost,
+                reservation=reservation,
+                provider=provider,
+                began=now,
+                share=standing.share,
+            )
+            if standing.down:
+                _keep(state, provider, replace(standing, trying_until=now + estimate.seconds))
             state.execute(
                 "UPDATE state SET next_request = ?, next_token = ?",
                 [
@@ -89,11 +105,15 @@ class LimitsFile:
             )
         return permit
 
-    def account(self, permit: Permit, *, tokens: int, cost: float, output: int | None = None) -> None:
-        """Replace what was reserved by what was used, and count the output tokens where they are known."""
+    def account(
+        self, permit: Permit, end: CallEnd, *, tokens: int, cost: float, output: int | None = None
+    ) -> ProviderState:
+        """Replace what was reserved by what was used; how the provider is doing, now that a call has ended so."""
         limits = self.limits
-        if not limits.any or self._closed:
-            return
+        well = end.sign in (Sign.ANSWERED, Sign.NOTHING)
+        if self._closed or (well and self.idle):
+            return ProviderState()
+        now = time.monotonic()
         with self._state() as state:
             if permit.reservation is not None:
                 found = state.execute("DELETE FROM reserved WHERE id = ?", [permit.reservation]).rowcount
@@ -102,13 +122,20 @@ class LimitsFile:
             if limits.tokens_per_minute is not None:
                 back = (permit.tokens - tokens) * 60 / limits.tokens_per_minute
                 state.execute("UPDATE state SET next_token = next_token - ?", [back])
-            if output is not None:
+            if output is not None and limits.any:
                 state.execute("UPDATE state SET output_tokens = output_tokens + ?, settled = settled + 1", [output])
+            before = _provider(state, permit.provider)
+            after = before.after(end, began=permit.began, now=now, patience=limits.patience)
+            if after != before:
+                _keep(state, permit.provider, after)
+        return after
 
-    def pause(self, seconds: float) -> None:
-        """Let no process call for so many seconds."""
+    def providers(self) -> dict[str, ProviderState]:
+        """How each provider is doing; none where no call was ever refused or broken."""
+        if self.idle or self._closed:
+            return {}
         with self._state() as state:
-            state.execute("UPDATE state SET paused_until = MAX(paused_until, ?)", [time.monotonic() + seconds])
+            return {name: _read(text) for name, text in state.execute("SELECT name, state FROM providers")}
 
     def spent(self) -> float:
         """US dollars that settled calls have cost so far."""
@@ -139,6 +166,19 @@ class LimitsFile:
                 yield connection
             finally:
                 connection.execute("COMMIT")
+
+
+def _provider(state: sqlite3.Connection, name: str) -> ProviderState:
+    row = state.execute("SELECT state FROM providers WHERE name = ?", [name]).fetchone()
+    return ProviderState() if row is None else _read(row[0])
+
+
+def _read(text: str) -> ProviderState:
+    return ProviderState(**json.loads(text))
+
+
+def _keep(state: sqlite3.Connection, name: str, standing: ProviderState) -> None:
+    state.execute("INSERT OR REPLACE INTO providers VALUES (?, ?)", [name, json.dumps(asdict(standing))])
 
 
 def _next(then: float, now: float, amount: float, per_minute: float | None) -> float:

@@ -1,4 +1,4 @@
-"""Limits that all processes of a run share: requests and tokens a minute, money, and what the provider asks for."""
+"""Limits that all processes of a run share: requests and tokens a minute, money, and what the provider bears."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_jsbench.core.generations import Usage
+from pytest_jsbench.runner.provider_state import PATIENCE, CallEnd, ProviderState
 from pytest_jsbench.runs.records import MissingReason
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.prices import Price
 
 _LONGEST_SLEEP = 1.0
+#: seconds until it is looked again whether one of this process's calls has ended
+_LOOK_AGAIN = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +28,8 @@ class RateLimits:
     tokens_per_minute: float | None = None
     #: US dollars
     max_cost: float | None = None
+    #: seconds without any answer after which the run gives up on a provider
+    patience: float = PATIENCE
 
     @property
     def any(self) -> bool:
@@ -37,6 +42,7 @@ class RateLimits:
             requests_per_minute=self.requests_per_minute and self.requests_per_minute / processes,
             tokens_per_minute=self.tokens_per_minute and self.tokens_per_minute / processes,
             max_cost=self.max_cost and self.max_cost / processes,
+            patience=self.patience,
         )
 
 
@@ -68,10 +74,16 @@ class Permit:
     tokens: int = 0
     cost: float = 0.0
     reservation: int | None = None
+    #: who is called
+    provider: str = ""
+    #: when it was given, by the clock of whoever keeps the state; 0: nothing was wrong with any provider
+    began: float = 0.0
+    #: of the calls that the process may have in flight, at that time
+    share: float = 1.0
 
 
 class SharedLimits(Protocol):
-    """The limits and their state: requests and tokens of this minute, US dollars spent, and pauses."""
+    """The limits and their state: requests and tokens of this minute, US dollars spent, and how providers are doing."""
 
     @property
     def limits(self) -> RateLimits:
@@ -79,16 +91,19 @@ class SharedLimits(Protocol):
 
     @property
     def idle(self) -> bool:
-        """Whether every call may be made at once: there is no limit, and no provider has asked to wait."""
+        """Whether every call may be made at once: there is no limit, and no provider has refused or broken a call."""
 
-    def reserve(self, estimate: Estimate, cost: float) -> Permit | float:
+    def reserve(self, estimate: Estimate, cost: float, provider: str = "") -> Permit | float:
         """A permit, or the seconds to wait before the next try; Refused where no call may be made any more."""
 
-    def account(self, permit: Permit, *, tokens: int, cost: float, output: int | None = None) -> None:
-        """Replace what was reserved by what was used, and count the output tokens where they are known."""
+    def account(
+        self, permit: Permit, end: CallEnd, *, tokens: int, cost: float, output: int | None = None
+    ) -> ProviderState:
+        """
+        Replace what was reserved by what was used, and count the output tokens where they are known.
 
-    def pause(self, seconds: float) -> None:
-        """Let no process call for so many seconds."""
+        What comes back is how the provider is doing, now that this call has ended so.
+        """
 
     def spent(self) -> float:
         """US dollars that settled calls have cost so far."""
@@ -106,55 +121,93 @@ class Admission:
 
     A worker makes one for each model that it calls, the controller one to add what batches cost; all of a run share
     their limits, by a file (`limits_file`) or an address (`limits_address`). The threads of the runners call `enter`
-    before a call, `settle` or `release` after it, and `pause` when a provider asks to wait. One thread of an Admission
-    waits for a permit at a time, the others wait for that thread. `stop` ends all waiting, from any thread; after it
-    `enter` raises Refused. `close` comes last.
+    before a call and `leave` after it. One thread of an Admission waits for a permit at a time, the others wait for
+    that thread. `stop` ends all waiting, from any thread; after it `enter` raises Refused. `close` comes last.
     """
 
-    def __init__(self, shared: SharedLimits, *, price: Price | None = None) -> None:
+    def __init__(
+        self, shared: SharedLimits, *, price: Price | None = None, provider: str = "", concurrency: int | None = None
+    ) -> None:
         self._shared = shared
         self._price = price
+        self._provider = provider
+        #: calls in flight where nothing is wrong; None: their number is not adapted
+        self._concurrency = concurrency
+        self._share = 1.0
+        self._flying = 0
+        self._counting = threading.Lock()
         #: one thread of a process waits at the head of its queue; the others wait for that one
         self._turn = threading.Lock()
         self._stopped = threading.Event()
         self._refusal = Refused(MissingReason.STOPPED, "the session ended first")
+
+    @property
+    def patience(self) -> float:
+        """Seconds that one call may wait between its tries because it was refused."""
+        return self._shared.limits.patience
 
     def enter(self, estimate_of: Callable[[], Estimate]) -> Permit:
         """Wait until the call may be made; Refused where it may not."""
         start = time.perf_counter()
         if self._shared.idle:
             self._check()
-            return Permit()
+            self._fly(1)
+            return Permit(provider=self._provider)
         estimate = estimate_of()
         cost = self._cost(Usage(input_tokens=estimate.input_tokens, output_tokens=estimate.output_tokens)) or 0.0
         with self._turn:
             while True:
                 self._check()
-                admitted = self._shared.reserve(estimate, cost)
+                if self._full:
+                    self.sleep(_LOOK_AGAIN)
+                    continue
+                try:
+                    admitted = self._shared.reserve(estimate, cost, self._provider)
+                except Refused as refused:
+                    if refused.reason is MissingReason.UNAVAILABLE:  # the file need not be asked for each call left
+                        self.stop(refused)
+                    raise
                 if isinstance(admitted, Permit):
+                    self._fly(1, share=admitted.share)
                     break
                 self.sleep(min(admitted, _LONGEST_SLEEP))
         return replace(admitted, waited=time.perf_counter() - start)
 
-    def settle(self, permit: Permit, usage: Usage) -> None:
-        """Replace what was reserved by what was used; where that is not known the reservation stands."""
-        known, cost = usage.total_tokens, self._cost(usage)
-        tokens = permit.tokens if known is None else known
-        self._shared.account(
-            permit, tokens=tokens, cost=permit.cost if cost is None else cost, output=usage.output_tokens
-        )
+    def leave(self, permit: Permit, end: CallEnd, *, usage: Usage | None = None) -> ProviderState:
+        """
+        Say how the call ended, and replace what was reserved by what was used.
 
-    def release(self, permit: Permit) -> None:
-        """Give back what was reserved: the call failed before there was an answer."""
-        self._shared.account(permit, tokens=0, cost=0.0)
+        What of the usage is not known stands as it was reserved; without any, the call failed before there was an
+        answer, and all is given back. What comes back is how the provider is doing.
+        """
+        tokens = cost = output = None
+        if usage is None:
+            tokens, cost = 0, 0.0
+        else:
+            tokens, cost, output = usage.total_tokens, self._cost(usage), usage.output_tokens
+        state = self._shared.account(
+            permit,
+            end,
+            tokens=permit.tokens if tokens is None else tokens,
+            cost=permit.cost if cost is None else cost,
+            output=output,
+        )
+        self._fly(-1, share=state.share)
+        return state
+
+    @property
+    def _full(self) -> bool:
+        """Whether this process has as many calls in flight as the provider bears."""
+        with self._counting:
+            return self._concurrency is not None and self._flying >= max(1, int(self._share * self._concurrency))
+
+    def _fly(self, calls: int, *, share: float = 1.0) -> None:
+        with self._counting:
+            self._flying += calls
+            self._share = share
 
     def _cost(self, usage: Usage) -> float | None:
         return None if self._price is None else self._price(usage)
-
-    def pause(self, seconds: float) -> None:
-        """Let no process call for so many seconds: a provider's request to wait holds for all."""
-        if not self._stopped.is_set():
-            self._shared.pause(seconds)
 
     def stop(self, refusal: Refused | None = None) -> None:
         """Permit no more calls, and wake the threads that wait."""

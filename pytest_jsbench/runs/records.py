@@ -24,6 +24,8 @@ class MissingReason(StrEnum):
 
     #: a limit that the user set: --jsbench-max-cost
     LIMIT = "limit"
+    #: the provider was down, or would have refused each call
+    UNAVAILABLE = "unavailable"
     #: it is in a provider's batch that has not ended
     BATCH = "batch"
     #: records could not be written any more, and what cannot be kept is not paid for

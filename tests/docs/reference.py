@@ -62,6 +62,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "shard": "2/5",
         "timeout": "60",
         "retries": "4",
+        "patience": "900",
         "repeats": "5",
     },
     "How it is judged": {

@@ -120,3 +120,32 @@ def test_a_limit_in_money_without_a_price_is_one_line(plain: Bench) -> None:
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: --jsbench-max-cost: calls of engine 'scripted' have no published price*"])
+
+
+WRONG_KEY = """
+from pytest_jsbench import CallError
+from pytest_jsbench.core.generations import FaultKind
+
+def answer(request):
+    raise CallError(FaultKind.AUTH, "no such key")
+"""
+
+
+def test_a_wrong_key_is_not_tried_for_every_case(bench: Bench) -> None:
+    bench.write({"wrong.py": WRONG_KEY})
+    add_cases(bench, 40)
+    result = bench.run(
+        "--jsbench-engine-option=answers=wrong:answer", "--jsbench-concurrency=2", "--jsbench-output=out"
+    )
+
+    metrics: dict[str, Any] = bench.run_json()["metrics"]
+    # five, and what was in flight
+    assert 5 <= metrics["failed"] <= 8
+    assert metrics["missing_reasons"]["unavailable"] == 40 - metrics["failed"]
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "jsbench: scripted scripted: given up, what is left is not run: * like this: no such key",
+            "verdict * INCOMPLETE*",
+        ]
+    )

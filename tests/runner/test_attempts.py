@@ -4,6 +4,7 @@ import copy
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 
@@ -25,8 +26,11 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.prompts import Prompt, PromptLength, estimate
 from pytest_jsbench.prompts import PRESETS
+from pytest_jsbench.runner import attempts, provider_state
 from pytest_jsbench.runner.attempts import RETRIED, Runner
-from pytest_jsbench.runs.records import Record
+from pytest_jsbench.runner.limits_file import LimitsFile
+from pytest_jsbench.runner.rate_limits import Admission, RateLimits, Refused
+from pytest_jsbench.runs.records import MissingReason, Record
 from pytest_jsbench.verdicts import FailureType, Judge, Note
 from tests import examples
 
@@ -99,6 +103,62 @@ def test_a_fault_that_will_not_mend_is_not_tried_again(kind: FaultKind, judge: J
     assert record.verdict.failure_type is FailureType.API_ERROR
     assert record.verdict.valid is None
     assert len(engine.requests) == 1
+
+
+@pytest.fixture
+def admission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Admission]:
+    """Of one process of a run, in which no pause takes any time."""
+    monkeypatch.setattr(provider_state, "_SHORTEST_PAUSE", 0.0)
+    monkeypatch.setattr(attempts, "_LONGEST_BACK_OFF", 0.0)
+    admission = Admission(LimitsFile(tmp_path / "limits.db", RateLimits()), provider="p", concurrency=4)
+    yield admission
+    admission.close()
+
+
+def test_a_refusal_costs_time_and_no_try(judge: Judge, admission: Admission) -> None:
+    engine = Misbehaving(faults=[fault(FaultKind.RATE_LIMITED) for _ in range(20)])
+
+    record = replace(runner(engine, judge, retries=0), admission=admission).attempt(CASE)
+
+    assert record.verdict.passed
+    assert record.retries == 20
+
+
+def test_a_call_that_is_refused_for_longer_than_the_patience_is_a_failed_one(
+    judge: Judge, admission: Admission, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Admission, "patience", -1.0)
+    engine = Misbehaving(faults=[fault(FaultKind.RATE_LIMITED, None)])
+
+    record = replace(runner(engine, judge, retries=5), admission=admission).attempt(CASE)
+
+    assert record.generation == Failed(kind=FaultKind.RATE_LIMITED, message="a rate_limited fault")
+
+
+def test_tries_are_not_spent_on_a_provider_that_is_down_for_all(judge: Judge, admission: Admission) -> None:
+    first = Misbehaving(faults=[fault(FaultKind.CONNECTION) for _ in range(10)])
+    for _ in range(9):
+        replace(runner(first, judge, retries=0), admission=admission).attempt(CASE)
+    engine = Misbehaving(faults=[fault(FaultKind.CONNECTION) for _ in range(5)])
+
+    record = replace(runner(engine, judge, retries=0), admission=admission).attempt(CASE)
+
+    assert record.verdict.passed
+    assert record.retries == 5
+
+
+def test_once_the_run_has_given_up_what_was_tried_failed_and_the_rest_is_not_made(
+    judge: Judge, admission: Admission, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provider_state, "_AT_FIRST", 0.0)
+    engine = Misbehaving(faults=[fault(FaultKind.CONNECTION) for _ in range(99)])
+    run = replace(runner(engine, judge, retries=20), admission=admission)
+
+    assert run.attempt(CASE).generation == Failed(kind=FaultKind.CONNECTION, message="a connection fault")
+    with pytest.raises(Refused) as refused:
+        run.attempt(CASE)
+    assert refused.value.reason is MissingReason.UNAVAILABLE
+    assert len(engine.requests) == 10
 
 
 def test_tries_end(judge: Judge) -> None:

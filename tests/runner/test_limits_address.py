@@ -14,6 +14,7 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.runner import limits_address
 from pytest_jsbench.runner.limits_address import LimitsAddress, LimitsServer, RemoteLimits
 from pytest_jsbench.runner.limits_file import LimitsFile
+from pytest_jsbench.runner.provider_state import CallEnd, Sign
 from pytest_jsbench.runner.rate_limits import Estimate, Permit, RateLimits, Refused
 from pytest_jsbench.runs.records import MissingReason
 
@@ -84,8 +85,7 @@ def test_without_the_controller_no_call_is_permitted(server: LimitsServer, monke
         gone.reserve(ESTIMATE, 0)
     assert refused.value.reason is MissingReason.STOPPED
     # what a call in flight used cannot be counted any more, and breaks nothing
-    gone.account(permit, tokens=1, cost=0, output=1)
-    gone.pause(1)
+    gone.account(permit, CallEnd(), tokens=1, cost=0, output=1)
 
 
 def test_a_port_that_is_taken_is_one_line(server: LimitsServer) -> None:
@@ -95,7 +95,7 @@ def test_a_port_that_is_taken_is_one_line(server: LimitsServer) -> None:
 
 def test_a_pause_of_one_machine_holds_for_the_others(server: LimitsServer) -> None:
     with closing(RemoteLimits(server.address, LIMITS)) as one, closing(RemoteLimits(server.address, LIMITS)) as other:
-        one.pause(60)
+        one.account(Permit(), CallEnd(sign=Sign.REFUSED, retry_after=60), tokens=0, cost=0)
 
         wait = other.reserve(ESTIMATE, 0)
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.core.generations import Usage
+from pytest_jsbench.runner import provider_state
 from pytest_jsbench.runner.limits_address import LimitsServer, RemoteLimits
 from pytest_jsbench.runner.limits_file import LimitsFile
+from pytest_jsbench.runner.provider_state import CallEnd, Sign
 from pytest_jsbench.runner.rate_limits import Admission, Estimate, Permit, RateLimits, Refused, SharedLimits
 from pytest_jsbench.runs.records import MissingReason
 
@@ -71,7 +73,7 @@ def test_without_limits_nothing_is_estimated_and_nothing_is_written(path: Path) 
         raise AssertionError
 
     admission = Admission(LimitsFile(path, RateLimits()))
-    admission.settle(admission.enter(never), Usage(input_tokens=1, output_tokens=1))
+    admission.leave(admission.enter(never), CallEnd(), usage=Usage(input_tokens=1, output_tokens=1))
     admission.close()
 
     assert not path.exists()
@@ -92,7 +94,7 @@ def test_requests_are_spaced_over_all_processes(two_with: Callable[..., Two]) ->
 def test_tokens_that_were_not_used_are_given_back(two_with: Callable[..., Two]) -> None:
     # a thousand a second: each call reserves 1,100, the first one gives 1,000 of them back
     two = two_with(tokens_per_minute=60_000)
-    two.both[0].settle(two.enter(0), Usage(input_tokens=100, output_tokens=0))
+    two.both[0].leave(two.enter(0), CallEnd(), usage=Usage(input_tokens=100, output_tokens=0))
 
     assert two.enter(1).waited < 0.05
     assert two.enter(0).waited > 0.05
@@ -101,15 +103,15 @@ def test_tokens_that_were_not_used_are_given_back(two_with: Callable[..., Two]) 
 def test_after_some_calls_their_mean_is_reserved(two_with: Callable[..., Two]) -> None:
     two = two_with(tokens_per_minute=6_000_000)
     for number in range(8):
-        two.both[number % 2].settle(two.enter(number), Usage(input_tokens=100, output_tokens=50))
+        two.both[number % 2].leave(two.enter(number), CallEnd(), usage=Usage(input_tokens=100, output_tokens=50))
 
     assert two.enter(0).tokens == 150
 
 
 def test_no_call_is_made_that_could_pass_the_most_that_a_run_may_cost(two_with: Callable[..., Two]) -> None:
     two = two_with(max_cost=0.03)
-    two.both[0].settle(two.enter(0), Usage(input_tokens=500, output_tokens=500))
-    two.both[1].settle(two.enter(1), Usage(input_tokens=500, output_tokens=500))
+    two.both[0].leave(two.enter(0), CallEnd(), usage=Usage(input_tokens=500, output_tokens=500))
+    two.both[1].leave(two.enter(1), CallEnd(), usage=Usage(input_tokens=500, output_tokens=500))
 
     with pytest.raises(Refused, match=r"--jsbench-max-cost=0\.03 would be passed") as refused:
         two.enter(0)
@@ -127,7 +129,7 @@ def test_what_was_paid_beside_the_calls_leaves_less_for_them(path: Path, close: 
     admission.spend(0.035)
 
     permit = admission.enter(lambda: ESTIMATE)
-    admission.settle(permit, Usage(input_tokens=100, output_tokens=900))
+    admission.leave(permit, CallEnd(), usage=Usage(input_tokens=100, output_tokens=900))
 
     with pytest.raises(Refused, match=r"--jsbench-max-cost=0\.05 would be passed"):
         admission.enter(lambda: ESTIMATE)
@@ -137,7 +139,9 @@ def test_what_was_paid_beside_the_calls_leaves_less_for_them(path: Path, close: 
 def test_a_call_waits_for_those_in_flight_to_say_what_they_cost(two_with: Callable[..., Two]) -> None:
     two = two_with(max_cost=0.02)
     in_flight = two.enter(0)
-    timer = threading.Timer(0.1, two.both[0].settle, [in_flight, Usage(input_tokens=50, output_tokens=50)])
+    timer = threading.Timer(
+        0.1, two.both[0].leave, [in_flight, CallEnd()], {"usage": Usage(input_tokens=50, output_tokens=50)}
+    )
     timer.start()
 
     assert two.enter(1).waited > 0.05
@@ -146,7 +150,7 @@ def test_a_call_waits_for_those_in_flight_to_say_what_they_cost(two_with: Callab
 
 def test_usage_that_is_not_reported_costs_what_was_reserved(two_with: Callable[..., Two]) -> None:
     two = two_with(max_cost=1)
-    two.both[0].settle(two.enter(0), Usage())
+    two.both[0].leave(two.enter(0), CallEnd(), usage=Usage())
 
     assert two.both[1].spent() == pytest.approx(0.011)
 
@@ -156,24 +160,24 @@ def test_what_a_dead_process_had_reserved_counts_as_spent_when_its_call_is_over(
     lost = two.enter(0, Estimate(input_tokens=100, output_tokens=1000, seconds=0))
 
     small = Estimate(input_tokens=100, output_tokens=100, seconds=60)
-    two.both[1].settle(two.enter(1, small), Usage(input_tokens=0, output_tokens=0))
+    two.both[1].leave(two.enter(1, small), CallEnd(), usage=Usage(input_tokens=0, output_tokens=0))
     assert two.both[1].spent() == pytest.approx(0.011)
     # and if it was alive after all, it is not counted twice
-    two.both[0].settle(lost, Usage(input_tokens=100, output_tokens=100))
+    two.both[0].leave(lost, CallEnd(), usage=Usage(input_tokens=100, output_tokens=100))
     assert two.both[1].spent() == pytest.approx(0.002)
 
 
 def test_who_is_told_to_wait_makes_all_wait(two_with: Callable[..., Two]) -> None:
     two = two_with()
     assert two.enter(1).waited < 0.1
-    two.both[0].pause(0.15)
+    two.both[0].leave(two.enter(0), CallEnd(sign=Sign.REFUSED, retry_after=0.15))
 
     assert two.enter(1).waited > 0.1
 
 
 def test_who_waits_is_woken_and_refused_when_the_session_ends(path: Path) -> None:
     admission = Admission(LimitsFile(path, RateLimits()))
-    admission.pause(60)
+    admission.leave(admission.enter(lambda: ESTIMATE), CallEnd(sign=Sign.REFUSED, retry_after=60))
     timer = threading.Timer(0.05, admission.stop)
     timer.start()
     start = time.monotonic()
@@ -192,11 +196,60 @@ def test_a_call_that_ends_after_the_session_is_nobodys_business(path: Path) -> N
     permit = admission.enter(lambda: ESTIMATE)
     admission.close()
 
-    admission.settle(permit, Usage(input_tokens=1, output_tokens=1))
-    admission.pause(1)
+    admission.leave(permit, CallEnd(), usage=Usage(input_tokens=1, output_tokens=1))
 
 
 def test_processes_that_cannot_see_each_other_share_evenly() -> None:
     limits = RateLimits(requests_per_minute=60, tokens_per_minute=None, max_cost=1.0)
 
     assert limits.shared_by(4) == RateLimits(requests_per_minute=15, tokens_per_minute=None, max_cost=0.25)
+
+
+def test_after_a_refusal_each_process_has_half_as_many_calls_in_flight(path: Path, close: list[Admission]) -> None:
+    first, second = (Admission(LimitsFile(path, RateLimits()), provider="p", concurrency=4) for _ in range(2))
+    close.extend([first, second])
+    first.leave(first.enter(lambda: ESTIMATE), CallEnd(sign=Sign.REFUSED, retry_after=0))
+    flying = [second.enter(lambda: ESTIMATE) for _ in range(2)]
+    timer = threading.Timer(0.1, second.leave, [flying[0], CallEnd(sign=Sign.NOTHING)])
+    timer.start()
+
+    assert max(permit.waited for permit in flying) < 0.1
+    assert second.enter(lambda: ESTIMATE).waited > 0.05
+    timer.join()
+
+
+def test_what_a_run_has_given_up_on_is_not_called_by_any_process(two_with: Callable[..., Two]) -> None:
+    two = two_with()
+    wrong = CallEnd(sign=Sign.FATAL, message="Incorrect API key provided")
+    for number in range(5):
+        two.both[number % 2].leave(two.enter(number), wrong)
+
+    for number in range(2):
+        with pytest.raises(Refused, match="5 calls in a row ended like this: Incorrect API key provided") as refused:
+            two.enter(number)
+        assert refused.value.reason is MissingReason.UNAVAILABLE
+
+
+def test_while_a_provider_is_down_one_call_of_all_processes_tries_it(
+    two_with: Callable[..., Two], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provider_state, "_SHORTEST_PAUSE", 0.0)
+    two = two_with()
+    for number in range(10):
+        two.both[number % 2].leave(two.enter(number), CallEnd(sign=Sign.DOWN, message="refused"))
+    trying = two.enter(0)
+    monkeypatch.setattr(provider_state, "_SHORTEST_PAUSE", 1.0)
+    timer = threading.Timer(0.1, two.both[0].leave, [trying, CallEnd()])
+    timer.start()
+
+    assert two.enter(1).waited > 0.05
+    timer.join()
+
+
+def test_another_provider_is_called_as_before(path: Path, close: list[Admission]) -> None:
+    wrong, right = (Admission(LimitsFile(path, RateLimits()), provider=name) for name in ("wrong", "right"))
+    close.extend([wrong, right])
+    for _ in range(5):
+        wrong.leave(wrong.enter(lambda: ESTIMATE), CallEnd(sign=Sign.FATAL, message="no"))
+
+    assert right.enter(lambda: ESTIMATE).waited < 1

@@ -353,6 +353,13 @@ OPTIONS = (
         help="More tries after a call broke in a way that may mend. Default: 2.",
     ),
     Option(
+        name="patience",
+        metavar="S",
+        parse=at_least(0.001, float),
+        help="Seconds without any answer after which the run gives up on a provider that is down or refuses each call; "
+        "what is left is not run. Default: 300.",
+    ),
+    Option(
         name="extra-fields",
         metavar="fail|allow|NAME,…",
         parse=extra_fields,

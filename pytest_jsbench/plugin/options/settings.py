@@ -220,9 +220,15 @@ def _replaying(path: Path, *, strict: bool) -> EngineConfig:
 
 
 def _limits(values: Mapping[str, Any]) -> RateLimits:
+    from pytest_jsbench.runner.provider_state import PATIENCE
     from pytest_jsbench.runner.rate_limits import RateLimits
 
-    return RateLimits(requests_per_minute=values["rpm"], tokens_per_minute=values["tpm"], max_cost=values["max-cost"])
+    return RateLimits(
+        requests_per_minute=values["rpm"],
+        tokens_per_minute=values["tpm"],
+        max_cost=values["max-cost"],
+        patience=PATIENCE if values["patience"] is None else values["patience"],
+    )
 
 
 def _refuse_beside_instances(values: Mapping[str, Any]) -> None:

@@ -175,7 +175,12 @@ class Worker:
         with self._lock:
             if who not in self._admissions:
                 price = None if limits.max_cost is None else price_of(self._context.handover.metadata, who)
-                self._admissions[who] = Admission(self._context.handover.shared_limits(), price=price)
+                self._admissions[who] = Admission(
+                    self._context.handover.shared_limits(),
+                    price=price,
+                    provider=f"{who.engine} {who.model}",
+                    concurrency=self._context.plan.concurrency,
+                )
                 if self._refusal is not None:
                     self._admissions[who].stop(self._refusal)
             return self._admissions[who]

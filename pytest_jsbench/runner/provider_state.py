@@ -1,0 +1,181 @@
+"""
+How a provider is doing, as all processes of a run know it together, and what that means for the next call.
+
+A refusal (429) halves the number of calls in flight and makes all wait; with each second of answers it rises by a
+step. A provider that is down is asked by one call now and then, until it answers. A run gives up after its patience,
+and at once where each call would be refused for ever.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from pytest_jsbench.core.generations import CallError, FaultKind
+
+#: seconds without any answer after which the run gives up
+PATIENCE = 300.0
+#: the part of it for a server that has never answered: its address may be wrong
+_AT_FIRST = 0.1
+#: calls in a row that found nobody, or a broken server, after which only one at a time is made
+_DOWN_AFTER = 10
+#: calls in a row that each later call would share the fate of
+_FATAL_AFTER = 5
+#: rounds of refusals without an answer before the run may give up
+_ROUNDS = 3
+#: the smallest part of the calls in flight that is left
+_LEAST_SHARE = 1 / 8
+#: what each second of answers adds to it
+_STEP = 1 / 16
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
+
+
+class Sign(StrEnum):
+    """What the end of a call says of the provider."""
+
+    ANSWERED = "answered"
+    #: what was wrong may have been this call's alone
+    NOTHING = "nothing"
+    #: too many calls
+    REFUSED = "refused"
+    #: nobody is there, or it is broken
+    DOWN = "down"
+    #: no key, no money, no such model: each call would end so
+    FATAL = "fatal"
+
+
+_SIGNS = {
+    FaultKind.RATE_LIMITED: Sign.REFUSED,
+    FaultKind.CONNECTION: Sign.DOWN,
+    FaultKind.SERVER: Sign.DOWN,
+    FaultKind.AUTH: Sign.FATAL,
+    FaultKind.QUOTA: Sign.FATAL,
+    FaultKind.BAD_REQUEST: Sign.ANSWERED,
+}
+_NOT_FOUND = 404
+#: characters of a fault's words
+_LONGEST_MESSAGE = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallEnd:
+    """How a call ended, as far as it tells something of the provider."""
+
+    sign: Sign = Sign.ANSWERED
+    message: str = ""
+    #: seconds that the provider asked to wait
+    retry_after: float | None = None
+
+    @classmethod
+    def of(cls, error: CallError) -> CallEnd:
+        """The end of a call that broke."""
+        no_such_model = error.kind is FaultKind.BAD_REQUEST and error.status == _NOT_FOUND
+        sign = Sign.FATAL if no_such_model else _SIGNS.get(error.kind, Sign.NOTHING)
+        return cls(sign=sign, message=error.message[:_LONGEST_MESSAGE], retry_after=error.retry_after)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderState:
+    """
+    What is known of one provider at one moment; times are monotonic seconds of one machine.
+
+    `after` gives the next state for each call that ends. Whoever keeps it lets one process at a time read and write.
+    """
+
+    #: of the calls that each process may have in flight
+    share: float = 1.0
+    #: when it last rose or fell
+    moved_at: float = 0.0
+    #: when calls were last slowed down; the end of a call that began before says nothing new
+    slowed_at: float = 0.0
+    paused_until: float = 0.0
+    #: until when one call is trying whether the provider is back
+    trying_until: float = 0.0
+    #: since when there was no answer, though calls ended; None: the last one was answered
+    failing_since: float | None = None
+    #: of calls in a row
+    downs: int = 0
+    fatals: int = 0
+    #: pauses in a row without an answer
+    pauses: int = 0
+    #: whether it ever answered
+    known: bool = False
+    #: the latest fault
+    message: str = ""
+    #: why no more calls are made; empty while they are
+    given_up: str = ""
+
+    @property
+    def down(self) -> bool:
+        """Whether only one call at a time is made, to find out whether it is back."""
+        return self.downs >= _DOWN_AFTER
+
+    def wait(self, now: float) -> float:
+        """Seconds until a call may be made, or this may be asked again."""
+        return max(self.paused_until - now, min(self.trying_until - now, _SHORTEST_PAUSE) if self.down else 0.0, 0.0)
+
+    def after(self, end: CallEnd, *, began: float, now: float, patience: float) -> ProviderState:
+        """The state once a call has ended that began at that time."""
+        match end.sign:
+            case Sign.NOTHING if not self.down:
+                return self
+            case Sign.ANSWERED:
+                return self._after_answer(now)
+            case Sign.FATAL:
+                state = replace(self, fatals=self.fatals + 1)
+            case Sign.REFUSED if (end.retry_after or 0.0) > patience:
+                state = replace(self, fatals=self.fatals + 1)
+            case Sign.REFUSED:
+                state = self._after_refusal(end.retry_after, began=began, now=now)
+            case Sign.DOWN | Sign.NOTHING:
+                state = replace(self, downs=self.downs + 1)
+                if state.down and began >= self.slowed_at:
+                    state = replace(state._paused(now, None), trying_until=0.0)  # noqa: SLF001  its own class
+        since = now if self.failing_since is None else self.failing_since
+        state = replace(state, failing_since=since, message=end.message)
+        return replace(state, given_up=self.given_up or state._why_give_up(now - since, patience))  # noqa: SLF001
+
+    def _after_answer(self, now: float) -> ProviderState:
+        step = min(now - self.moved_at, 1.0) * _STEP
+        return replace(
+            self,
+            share=min(1.0, self.share + step),
+            moved_at=now,
+            paused_until=0.0 if self.down else self.paused_until,
+            trying_until=0.0,
+            failing_since=None,
+            downs=0,
+            fatals=0,
+            pauses=0,
+            known=True,
+        )
+
+    def _after_refusal(self, retry_after: float | None, *, began: float, now: float) -> ProviderState:
+        if began >= self.slowed_at:
+            return replace(self._paused(now, retry_after), share=max(self.share / 2, _LEAST_SHARE), moved_at=now)
+        return replace(self, paused_until=max(self.paused_until, now + (retry_after or 0.0)))
+
+    def _paused(self, now: float, asked: float | None) -> ProviderState:
+        seconds = min(_SHORTEST_PAUSE * 2.0**self.pauses, _LONGEST_PAUSE) if asked is None else asked
+        until = max(self.paused_until, now + seconds)
+        return replace(self, paused_until=until, pauses=self.pauses + 1, slowed_at=now)
+
+    def _why_give_up(self, failing: float, patience: float) -> str:
+        if self.fatals >= _FATAL_AFTER:
+            return f"{self.fatals} calls in a row ended like this: {self.message}"
+        if self.down and failing >= (patience if self.known else patience * _AT_FIRST):
+            return f"no call was answered for {failing:.0f} s: {self.message}"
+        if self.pauses >= _ROUNDS and failing >= patience:
+            return f"each call was refused for {failing:.0f} s: {self.message}"
+        return ""
+
+    def describe(self, now: float) -> str:
+        """What is to be said of it to whoever watches; empty where all is well."""
+        if self.given_up:
+            return f"given up, what is left is not run: {self.given_up}"
+        if self.down:
+            return f"no answer, so one call at a time tries again: {self.message}"
+        if self.share < 1.0 or self.wait(now):
+            waiting = f", all wait {self.wait(now):.0f} s" if self.wait(now) >= 1 else ""
+            return f"slowed down to {self.share:.0%} of the calls in flight after refusals{waiting}"
+        return ""
