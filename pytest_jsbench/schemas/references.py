@@ -9,6 +9,9 @@ from urllib.parse import unquote, urljoin
 from pytest_jsbench.schemas.dialects import Dialect, find_dialect
 from pytest_jsbench.schemas.walking import DATA, NAMED, children
 
+#: the keywords by which something is found in a document, or that are counted
+_INDEXED = frozenset({"$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "prefixItems", "items"})
+
 #: where a schema stands: keywords, names and indexes from the root
 Path = tuple[str, ...]
 
@@ -30,9 +33,11 @@ class References:
             subschema, base, dialect = pending.pop()
             if id(subschema) not in self._bases:
                 if subschema is not schema:
-                    dialect = find_dialect(subschema.get("$schema")) or dialect
+                    dialect = (find_dialect(subschema["$schema"]) if "$schema" in subschema else None) or dialect
                 self._dialects[id(subschema)] = dialect
-                base = self._enter(subschema, base, dialect)
+                self._bases[id(subschema)] = base
+                if not _INDEXED.isdisjoint(subschema):
+                    base = self._enter(subschema, base, dialect)
                 pending += [(child, base, dialect) for child in children(subschema)]
 
     def _enter(self, schema: dict[str, Any], base: str, dialect: Dialect) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 #: keywords that map names to schemas
 NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
@@ -15,25 +15,23 @@ DATA = frozenset({"enum", "const", "default", "examples", "example"})
 REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 
 
-def children(schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def children(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     Every object directly below that may be a schema.
 
     Unknown keywords are entered too: references point into them (`#/components/schemas/…`).
     """
+    found: list[dict[str, Any]] = []
     for keyword, value in schema.items():
-        if keyword in DATA:
-            continue
-        if keyword in NAMED and isinstance(value, dict):
-            yield from _objects(value.values())
-        elif isinstance(value, dict):
-            yield value
-        elif isinstance(value, list):
-            yield from _objects(value)
-
-
-def _objects(values: Any) -> Iterator[dict[str, Any]]:
-    return (value for value in values if isinstance(value, dict))
+        # most values are neither, and this is asked of every one of a large schema
+        if isinstance(value, dict):
+            if keyword in NAMED:
+                found += [each for each in value.values() if isinstance(each, dict)]
+            elif keyword not in DATA:
+                found.append(value)
+        elif isinstance(value, list) and keyword not in DATA:
+            found += [each for each in value if isinstance(each, dict)]
+    return found
 
 
 def all_of(schemas: Iterable[object]) -> object:

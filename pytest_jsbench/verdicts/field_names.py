@@ -23,6 +23,8 @@ _ALTERNATIVE = ("anyOf", "oneOf")
 _CONDITIONAL = ("if", "then", "else")
 _DEPENDENT = ("dependentRequired", "dependentSchemas", "dependencies")
 _DYNAMIC = ("$dynamicRef", "$recursiveRef")
+#: those that make another schema speak of the same value
+_APPLYING = frozenset({"$ref", "allOf", *_ALTERNATIVE, *_CONDITIONAL, "dependentSchemas", "dependencies", *_DYNAMIC})
 _TYPES = {dict: "object", list: "array", str: "string"}
 
 
@@ -120,16 +122,19 @@ class Survey:
         if not isinstance(schema, dict) or id(schema) in seen:
             return seen.get(id(schema), ObjectFields())
         found = seen[id(schema)] = ObjectFields()
-        if not _takes(self._said(schema), dict):
+        said = self._said(schema)
+        if not _takes(said, dict):
             return found
-        self._take_own(found, self._said(schema))
+        self._take_own(found, said)
+        if _APPLYING.isdisjoint(said):
+            return found
         for part in self._always(schema):
             always = self._look(part, seen)
             found.take(always)
             found.shaped = found.shaped or always.shaped
             found.least = max(found.least, always.least)
         found.open = found.open or self._leads_out(schema)
-        for part in _sometimes(self._said(schema)):
+        for part in _sometimes(said):
             found.take(self._look(part, seen))
         for alternatives in self._alternatives(schema, dict):
             branches = [self._look(alternative, seen) for alternative in alternatives]
@@ -196,14 +201,19 @@ class Survey:
 
     def _below(self, schema: object, step: str | int, seen: dict[int, _Parts]) -> _Parts:
         kind = list if isinstance(step, int) else dict
-        if not isinstance(schema, dict) or not _takes(self._said(schema), kind):
+        if not isinstance(schema, dict):
+            return {}
+        said = self._said(schema)
+        if not _takes(said, kind):
             return {}
         if id(schema) in seen:
             return seen[id(schema)]
-        parts = seen[id(schema)] = _parts(*_own_below(self._said(schema), step))
+        parts = seen[id(schema)] = _parts(*_own_below(said, step))
+        if _APPLYING.isdisjoint(said):
+            return parts
         for part in self._always(schema):
             parts.update(self._below(part, step, seen))
-        for part in _sometimes(self._said(schema)):
+        for part in _sometimes(said):
             if found := self._below(part, step, seen):
                 parts.update(_parts({"anyOf": [all_of(found.values()), True]}))
         for alternatives in self._alternatives(schema, kind):
@@ -266,6 +276,8 @@ class Survey:
         if not hops:
             return True
         choices = [_list(said[keyword]) for keyword in _ALTERNATIVE if keyword in said]
+        if not choices and "$ref" not in said and "allOf" not in said:
+            return True
         return all(self._can_hold(part, kind, hops - 1) for part in self._always(schema)) and all(
             any(self._can_hold(each, kind, hops - 1) for each in choice) for choice in choices
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import pickle
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +12,7 @@ from urllib.parse import quote, unquote
 
 import jsonschema_rs
 
-from pytest_jsbench.schemas.walking import children, rebuild
+from pytest_jsbench.schemas.walking import children
 from pytest_jsbench.verdicts.ecma_patterns import (
     LAST,
     Alternatives,
@@ -29,7 +30,7 @@ from pytest_jsbench.verdicts.ecma_patterns import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pytest_jsbench.schemas.locations import Path
 
@@ -267,12 +268,11 @@ class TranslatedSchema:
 
 def translate_schema(schema: Any) -> TranslatedSchema:
     """The schema with its patterns written for the engine; what is no pattern comes out as one that it refuses."""
-    found: set[str] = set()
-    _collect(schema, found)
-    written = _distinct({pattern: _written(pattern) for pattern in found})
+    places = _places_of_patterns(schema)
+    written = _distinct({pattern: _written(pattern) for place in places for pattern in _patterns(place)})
     originals = {new: old for old, new in written.items() if old != new}
     return TranslatedSchema(
-        schema=rewrite_schema(schema, lambda pattern: written.get(pattern, pattern)) if originals else schema,
+        schema=_changed(schema, places, written) if originals else schema,
         originals=originals,
         may_backtrack=any("(?=" in new or "(?!" in new or "(?<" in new for new in written.values()),
     )
@@ -302,51 +302,68 @@ def _distinct(written: dict[str, str]) -> dict[str, str]:
     return distinct
 
 
-def _collect(schema: Any, found: set[str]) -> None:
-    """Add the patterns of every object that may be a schema."""
-    pending = [schema] if isinstance(schema, dict) else []
+def _places_of_patterns(schema: Any) -> list[dict[str, Any]]:
+    """Every object that may be a schema and that has patterns, or a reference that leads through one."""
+    found = []
+    pending = children({"": schema})
     while pending:
         subschema = pending.pop()
-        if isinstance(subschema.get("pattern"), str):
-            found.add(subschema["pattern"])
-        named = subschema.get("patternProperties")
-        if isinstance(named, dict):
-            found.update(named)
+        if "pattern" in subschema or "patternProperties" in subschema or _refers_through_pattern(subschema):
+            found.append(subschema)
         pending += children(subschema)
+    return found
+
+
+def _refers_through_pattern(schema: dict[str, Any]) -> bool:
+    reference = schema.get("$ref")
+    return isinstance(reference, str) and "patternProperties/" in reference
+
+
+def _patterns(schema: dict[str, Any]) -> Iterator[str]:
+    """The patterns of the schema's own keywords."""
+    if isinstance(pattern := schema.get("pattern"), str):
+        yield pattern
+    if isinstance(named := schema.get("patternProperties"), dict):
+        yield from named
 
 
 def without_patterns(schema: Any) -> Any:
     """A copy of the schema with a plain word, one for each, where its patterns were: what else is wrong shows then."""
-    found: set[str] = set()
-    _collect(schema, found)
-    return rewrite_schema(schema, lambda pattern: pattern.encode().hex() if pattern in found else pattern)
+    return rewrite_schema(schema, lambda pattern: pattern.encode().hex())
 
 
 def rewrite_schema(schema: Any, change: Callable[[str], str]) -> Any:
     """A copy of the schema with its patterns changed."""
-    return rebuild(schema, functools.partial(_rewrite_keywords, change))
+    places = _places_of_patterns(schema)
+    return _changed(schema, places, {pattern: change(pattern) for place in places for pattern in _patterns(place)})
 
 
-def _rewrite_keywords(change: Callable[[str], str], schema: dict[str, Any]) -> dict[str, Any]:
+def _changed(schema: Any, places: list[dict[str, Any]], written: Mapping[str, str]) -> Any:
+    # the quickest copy in which the places are still found; it is read again at once, by nobody else
+    copy, places = pickle.loads(pickle.dumps((schema, places)))  # noqa: S301
+    for place in places:
+        _rewrite_keywords(written, place)
+    return copy
+
+
+def _rewrite_keywords(written: Mapping[str, str], schema: dict[str, Any]) -> None:
     if isinstance(schema.get("pattern"), str):
-        schema["pattern"] = change(schema["pattern"])
+        schema["pattern"] = written[schema["pattern"]]
     named = schema.get("patternProperties")
     if isinstance(named, dict):
-        schema["patternProperties"] = {change(pattern): value for pattern, value in named.items()}
-    reference = schema.get("$ref")
-    if isinstance(reference, str) and "patternProperties/" in reference:
-        schema["$ref"] = _rewrite_reference(change, reference)
-    return schema
+        schema["patternProperties"] = {written[pattern]: value for pattern, value in named.items()}
+    if _refers_through_pattern(schema):
+        schema["$ref"] = _rewrite_reference(written, schema["$ref"])
 
 
-def _rewrite_reference(change: Callable[[str], str], reference: str) -> str:
+def _rewrite_reference(written: Mapping[str, str], reference: str) -> str:
     """The same reference where it leads through a pattern; RFC 6901, section 6."""
     document, _, pointer = reference.partition("#")
     steps = pointer.split("/")
     for place, before in enumerate(steps[:-1], 1):
         if before == "patternProperties":
             pattern = unquote(steps[place]).replace("~1", "/").replace("~0", "~")
-            steps[place] = quote(change(pattern).replace("~", "~0").replace("/", "~1"), safe="~")
+            steps[place] = quote(written.get(pattern, pattern).replace("~", "~0").replace("/", "~1"), safe="~")
     return f"{document}#{'/'.join(steps)}"
 
 
