@@ -28,16 +28,24 @@ def read_stream(stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
     """Read the events of a stream."""
     answer = AnswerBuilder(watch, stream=stream)
     counts: dict[str, int] = {}
+    #: of a tool's block, until a piece of it comes; of an empty object no piece does
+    whole_input: object = None
     for event in stream:
         match get(event, "type"):
             case "message_start":
                 _note(counts, get(event, "message", "usage"))
             case "content_block_start":
-                answer.add(get(event, "content_block", "text"))
+                block = get(event, "content_block")
+                answer.add(get(block, "text"))
+                whole_input = get(block, "input") if get(block, "type") == "tool_use" else None
             case "content_block_delta":
                 # thinking and signatures are deltas too, but no content
                 answer.add(get(event, "delta", "text"))
-                answer.add(get(event, "delta", "partial_json"))
+                if piece := get(event, "delta", "partial_json"):
+                    answer.add(piece)
+                    whole_input = None
+            case "content_block_stop" if whole_input is not None:
+                answer.add(json.dumps(whole_input, ensure_ascii=False))
             case "message_delta":
                 _note(counts, get(event, "usage"))
                 _end(answer, get(event, "delta"))

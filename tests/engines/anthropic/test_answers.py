@@ -115,6 +115,20 @@ def test_text_with_which_a_block_begins_is_not_lost(provider: Provider, engine: 
     assert complete(engine).text == '{"a": 1}'
 
 
+@pytest.mark.parametrize(
+    ("given", "pieces", "text"),
+    [({}, [""], "{}"), ({}, ["", '{"a"', ": 1}"], '{"a": 1}'), ({"city": "Åre"}, [], '{"city": "Åre"}')],
+)
+def test_a_tools_input_that_comes_in_no_piece_is_the_answer(
+    provider: Provider, engine: Engine, given: Any, pieces: list[str], text: str
+) -> None:
+    block = {"type": "tool_use", "id": "t", "name": "output", "input": given}
+    begun = typed("content_block_start", index=0, content_block=block)
+    deltas = [delta(kind="input_json_delta", partial_json=piece) for piece in pieces]
+    provider.stream(start(), begun, *deltas, typed("content_block_stop", index=0), stop("tool_use"))
+    assert complete(engine).text == text
+
+
 def test_events_without_names_are_read_by_their_types(provider: Provider, engine: Engine) -> None:
     provider.stream(*[piece.split("\n", 1)[1] for piece in (start(), delta("{}"), stop())])
     assert complete(engine).text == "{}"
