@@ -32,11 +32,6 @@ class Place:
     path: Path
     start: int
 
-    def read(self) -> Record:
-        """The record; any thread may ask."""
-        with open_lines() as lines:
-            return _record_at(self, lines)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionCounts:
@@ -169,7 +164,8 @@ class AttemptOutcome:
 
     def read(self) -> Record:
         """The record; from disk, so that whoever reads many asks `Records` for them."""
-        return self.source if isinstance(self.source, Record) else self.source.read()
+        with open_lines() as lines:
+            return _record_of(self, lines)
 
     @classmethod
     def of(cls, record: Record, source: Place | Record | None = None) -> AttemptOutcome:
@@ -253,17 +249,33 @@ def open_lines() -> LinesByPlace:
 
 
 def line_at(place: Place, lines: LinesByPlace) -> str:
-    """The line of a record as it stands there, with an end."""
-    return lines.read(place.path, place.start).decode("utf-8-sig").rstrip("\r\n") + "\n"
-
-
-def _record_at(place: Place, lines: LinesByPlace) -> Record:
-    """The record; RecordError where somebody has written over it since its line was found."""
+    """The line of a record as it stands there, with an end; RecordError where no record can begin and end."""
     try:
-        return Record.from_dict(json.loads(lines.read(place.path, place.start)))
+        text = lines.read(place.path, place.start).decode("utf-8-sig").rstrip("\r\n")
+    except ValueError as error:
+        raise _changed(place) from error
+    if not (text.startswith("{") and text.endswith("}")):
+        raise _changed(place)
+    return text + "\n"
+
+
+def _record_of(outcome: AttemptOutcome, lines: LinesByPlace) -> Record:
+    """The record; RecordError where somebody has written over it since its line was found."""
+    place = outcome.source
+    if isinstance(place, Record):
+        return place
+    try:
+        record = Record.from_dict(json.loads(lines.read(place.path, place.start)))
     except (RecordError, ValueError, RecursionError) as error:
-        message = f"{place.path}: no record at byte {place.start:,}: the file was changed while it was read"
-        raise RecordError(message, where=place.path) from error
+        raise _changed(place) from error
+    if record.attempt != outcome.attempt:
+        raise _changed(place)
+    return record
+
+
+def _changed(place: Place) -> RecordError:
+    message = f"{place.path}: no such record at byte {place.start:,}: the file was changed since it was found there"
+    return RecordError(message, where=place.path)
 
 
 class Records(Sequence[Record]):
@@ -282,8 +294,7 @@ class Records(Sequence[Record]):
     def __iter__(self) -> Iterator[Record]:
         with open_lines() as lines:
             for outcome in self._outcomes:
-                source = outcome.source
-                yield source if isinstance(source, Record) else _record_at(source, lines)
+                yield _record_of(outcome, lines)
 
     @overload
     def __getitem__(self, index: int) -> Record: ...

@@ -152,7 +152,7 @@ def test_a_file_that_was_changed_meanwhile_is_one_line(tmp_path: Path) -> None:
     run = written(tmp_path / "records.jsonl", some_records(1, count=2))
     (tmp_path / "records.jsonl").write_text("{}\n" * 500)
 
-    with pytest.raises(RecordError, match=r"records\.jsonl: no record at byte \d+: the file was changed"):
+    with pytest.raises(RecordError, match=r"records\.jsonl: no such record at byte \d+: the file was changed"):
         list(run.records)
 
     (tmp_path / "records.jsonl").unlink()
@@ -170,8 +170,28 @@ def test_what_is_written_anew_is_copied_and_found_at_its_new_place(tmp_path: Pat
 
     places = list(journal.write(tmp_path / "two.jsonl", run.metadata, [*sources, records[0]]))
 
-    assert [place.read() for place in places] == [*run.records[::-1], records[0]]
-    assert [one.source for one in journal.read(tmp_path / "two.jsonl").outcomes] == places
+    copied = journal.read(tmp_path / "two.jsonl")
+    assert list(copied.records) == [*run.records[::-1], records[0]]
+    assert [one.source for one in copied.outcomes] == places
+
+
+def test_another_record_at_the_same_place_is_not_taken_for_it(tmp_path: Path) -> None:
+    records = [replace(examples.record("a"), repeat=number) for number in range(2)]
+    run = written(tmp_path / "records.jsonl", records)
+    journal.write(tmp_path / "records.jsonl", run.metadata, records[::-1])
+
+    with pytest.raises(RecordError, match="the file was changed"):
+        list(run.records)
+
+
+def test_what_was_cut_off_a_file_is_not_copied_as_nothing(tmp_path: Path) -> None:
+    run = written(tmp_path / "one.jsonl", some_records(3, count=2))
+    (tmp_path / "one.jsonl").write_bytes((tmp_path / "one.jsonl").read_bytes()[:-9])
+
+    with pytest.raises(RecordError, match=r"one\.jsonl: no such record at byte"):
+        journal.write(tmp_path / "two.jsonl", run.metadata, [one.source for one in run.outcomes])
+
+    assert not (tmp_path / "two.jsonl").exists()
 
 
 def test_an_outcome_holds_no_schema_no_prompt_and_no_answer(tmp_path: Path) -> None:
