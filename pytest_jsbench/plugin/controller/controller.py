@@ -280,14 +280,17 @@ class Controller:
         for name, kept in self._elsewhere.items():
             self._warn(f"records of worker {name} are on {kept}: --jsbench-resume with that machine takes them over")
         self._miss_project_tests(session)
-        run = self.state.to_run(self._context.handover.metadata)
+        # first, so that whoever keeps the run can read its records for as long as it likes
+        run = self._gather(self.state.to_run(self._context.handover.metadata))
         self.summary = summarize(run)
         self._config.hook.pytest_jsbench_summary(config=self._config, run=run, summary=self.summary)
         self.decision = self._expectations.decide(self.summary)
         ending = self._ending.to_ending(session, self._known)
         verdict = decide(ending, self.summary.total, self.decision.gates)
         self._session, session.exitstatus = session, verdict.exit_status
-        self.run = run = self._write(replace(run, verdict=verdict), self.summary)
+        self.run = run = replace(run, verdict=verdict)
+        for problem in self._write_files(run, self.summary):
+            self._warn(problem)
         for problem in outputs.export(self._exporters, run, self.summary):
             self._warn(problem)
         self._warn(outputs.append_step_summary(run, self.summary, self.decision))
@@ -316,8 +319,8 @@ class Controller:
             elif nodeid not in self._ending.ended and session.exitstatus != pytest.ExitCode.OK:
                 self.state.miss_project_test(key_of(nodeid), MissingReason.STOPPED)
 
-    def _write(self, run: Run, summary: Summary) -> Run:
-        """Write the run's files, where it is kept; the run, its records at their last places."""
+    def _gather(self, run: Run) -> Run:
+        """Write all records as one file, where the run is kept; the run, its records at their last places."""
         if self._context.handover.folder is None:
             return run
         resumption = self.resumption
@@ -330,8 +333,6 @@ class Controller:
             return run
         # what was taken over need not be kept apart
         self._warn(self._folder.remove_parts(resumed_all=resumed_all))
-        for problem in self._write_files(run, summary):
-            self._warn(problem)
         return run
 
     def _write_files(self, run: Run, summary: Summary) -> list[str]:

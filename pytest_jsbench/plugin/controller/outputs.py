@@ -135,7 +135,7 @@ class RunFolder:
             try:
                 content = journal.read(path)
             except JSBenchError as error:
-                yield f"{error}; {_put_aside(path)}"
+                yield f"{error}; {_put_aside(path, reported)}"
                 continue
             yield from content.warnings
             reported.add(content.outcomes)
@@ -158,10 +158,12 @@ class RunFolder:
         return ""
 
 
-def _put_aside(path: Path) -> str:
-    """Rename a file that cannot be read, so that it is kept and not overwritten; what was done, in words."""
+def _put_aside(path: Path, reported: RunState) -> str:
+    """Rename a file that cannot be read whole, so that it is kept and not overwritten; what was done, in words."""
     try:
         aside = path.rename(path.with_name(f"{path.name}.unreadable"))
     except OSError as error:
         return f"it stays where it is: {error}"
+    # what was reported of it stands before the line that is broken, or after it
+    reported.follow(path, aside)
     return f"it is kept as {aside.name}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,11 +14,12 @@ from pytest_jsbench.metrics.comparison import UNDECIDED
 from pytest_jsbench.metrics.gates import Ending
 from pytest_jsbench.plugin.options.reading import ROOT
 from pytest_jsbench.plugin.session import transport
-from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
+from pytest_jsbench.runs.outcomes import AttemptOutcome, Place, Run
 from pytest_jsbench.runs.records import Attempt, Missing, MissingReason, RunMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from pytest_jsbench.plugin.session.transport import AttemptResult
     from pytest_jsbench.plugin.worker.items import Collected
@@ -97,6 +99,12 @@ class RunState:
     def keep(self, outcome: AttemptOutcome) -> None:
         """Put an outcome in the place of the one that stands, because its record is elsewhere now."""
         self._outcomes[outcome.attempt] = outcome
+
+    def follow(self, path: Path, to: Path) -> None:
+        """Read the records of a file from where it has been moved to."""
+        for outcome in tuple(self._outcomes.values()):
+            if isinstance(outcome.source, Place) and outcome.source.path == path:
+                self.keep(replace(outcome, source=replace(outcome.source, path=to)))
 
     def add(self, outcomes: Iterable[AttemptOutcome]) -> None:
         """Add attempts whose records were found on disk, where they have not been reported."""

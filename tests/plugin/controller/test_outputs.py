@@ -7,7 +7,9 @@ import pytest
 
 from pytest_jsbench.plugin.controller.outputs import RunFolder
 from pytest_jsbench.plugin.controller.run_state import RunState
+from pytest_jsbench.plugin.session.transport import AttemptResult
 from pytest_jsbench.runs.journal import Journal
+from pytest_jsbench.runs.outcomes import AttemptOutcome
 from tests import examples
 from tests.examples import record
 from tests.plugin.conftest import Bench
@@ -68,3 +70,39 @@ def test_records_that_cannot_be_read_are_put_aside_and_said_and_the_others_count
     assert said.startswith(f"{torn}:1: ")
     assert said.endswith("; it is kept as records.gw1.jsonl.unreadable")
     assert [path.name for path in sorted(tmp_path.iterdir())] == [good.name, "records.gw1.jsonl.unreadable"]
+
+
+def test_what_was_reported_of_a_file_that_is_put_aside_is_read_there(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "records.gw0.jsonl", examples.metadata())
+    place = journal.append(record("a"))
+    journal.close()
+    with journal.path.open("a") as file:
+        file.write('{"type": "rec\n{}\n')
+    reported = RunState([record("a").key])
+    reported.plan([record("a").attempt])
+    reported.take(AttemptResult(result=AttemptOutcome.of(record("a"), place)))
+    folder = RunFolder(tmp_path)
+
+    assert len(list(folder.add_to(reported))) == 1
+    written = folder.write(reported.to_run(examples.metadata()))
+
+    assert list(written.records) == [record("a")]
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["records.gw0.jsonl.unreadable", "records.jsonl"]
+
+
+def test_a_run_that_a_hook_keeps_can_be_read_after_its_files_are_one(mixed: Bench) -> None:
+    mixed.write(
+        {
+            "conftest.py": "import pathlib\n"
+            "kept = []\n"
+            "def pytest_jsbench_summary(run):\n"
+            "    kept.append(run)\n"
+            "def pytest_unconfigure():\n"
+            "    for run in kept:\n"
+            "        pathlib.Path('kept.log').write_text(' '.join(record.key.id for record in run.records))\n"
+        }
+    )
+
+    mixed.run("--jsbench-output=out")
+
+    assert (mixed.path / "kept.log").read_text().split() == [one["id"] for one in mixed.records()]
