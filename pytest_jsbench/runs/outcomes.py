@@ -32,6 +32,11 @@ class Place:
     path: Path
     start: int
 
+    def read(self) -> Record:
+        """The record that is there now; any thread may ask."""
+        with open_lines() as lines:
+            return _record_at(self, lines)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionCounts:
@@ -264,13 +269,17 @@ def _record_of(outcome: AttemptOutcome, lines: LinesByPlace) -> Record:
     place = outcome.source
     if isinstance(place, Record):
         return place
-    try:
-        record = Record.from_dict(json.loads(lines.read(place.path, place.start)))
-    except (RecordError, ValueError, RecursionError) as error:
-        raise _changed(place) from error
+    record = _record_at(place, lines)
     if record.attempt != outcome.attempt:
         raise _changed(place)
     return record
+
+
+def _record_at(place: Place, lines: LinesByPlace) -> Record:
+    try:
+        return Record.from_dict(json.loads(lines.read(place.path, place.start)))
+    except (RecordError, ValueError, RecursionError) as error:
+        raise _changed(place) from error
 
 
 def _changed(place: Place) -> RecordError:
