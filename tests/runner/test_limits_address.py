@@ -88,6 +88,17 @@ def test_without_the_controller_no_call_is_permitted(server: LimitsServer, monke
     gone.account(permit, CallEnd(), tokens=1, cost=0, output=1)
 
 
+def test_a_controller_that_takes_a_connection_and_says_nothing_keeps_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits_address, "_PATIENCE", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = LimitsAddress(host="127.0.0.1", port=silent.getsockname()[1], token="t")
+
+        with pytest.raises(Refused, match="do not answer"):
+            reserve(address)
+
+
 def test_a_port_that_is_taken_is_one_line(server: LimitsServer) -> None:
     with pytest.raises(JSBenchError, match=r"no limits can be served at 127\.0\.0\.1:\d+: .*; expected a free port"):
         LimitsServer("127.0.0.1", server.address.port, lambda: LimitsFile(Path("unused"), LIMITS))
