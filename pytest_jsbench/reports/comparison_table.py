@@ -36,6 +36,16 @@ def _changes(comparison: Comparison, source: str) -> Iterator[tuple[str, str]]:
     yield from not_compared(comparison, first="the baseline", second="this run")
 
 
+def judged_apart(*versions: str | None) -> list[str]:
+    """A warning where runs were judged by different rules."""
+    known = sorted({version for version in versions if version is not None})
+    if len(known) < 2:
+        return []
+    named_versions = ", ".join(printable(version, _LONGEST_LABEL) for version in known)
+    said = f"the runs were judged by different rules (versions {named_versions}): `jsbench judge RUN` judges one again"
+    return detail("judge", said)
+
+
 def not_compared(comparison: Comparison, *, first: str, second: str) -> Iterator[tuple[str, str]]:
     """The cases of the two runs that are not compared."""
     left_out = {
@@ -123,6 +133,8 @@ def side_by_side(evaluations: Sequence[Evaluation], names: Sequence[str], *, ver
         lines += ["", *_said(pair, verbose=verbose)]
     if len(found) > 1:
         lines += ["", f"p-values are adjusted for {len(found)} comparisons (Holm)"]
+    if apart := judged_apart(*(one.judge for one in evaluations)):
+        lines += ["", *apart]
     silent = [name for name, one in zip(names, evaluations, strict=True) if not one.outcomes]
     if ours and silent:
         lines += ["", *detail("not paired", f"{', '.join(silent)}: no word on how each case ended")]

@@ -87,6 +87,8 @@ class Evaluation:
     metrics: Mapping[str, Any]
     #: the outcome of each case; None in a file of another tool
     outcomes: Mapping[CaseKey, CaseOutcome] | None
+    #: the version of the rules that it was judged by; None in a file of another tool
+    judge: str | None = None
 
     @property
     def label(self) -> str:
@@ -168,12 +170,18 @@ def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
         model=_text(run.get("model")) if isinstance(run, Mapping) else None,
         metrics=metrics,
         outcomes=outcomes,
+        judge=_judge(run),
     )
 
 
 def _is_retired(name: str, value: object) -> bool:
     """Whether it is a metric that another tool writes as -1, since it no longer measures it."""
     return value == -1 and name in published("evaluation")["properties"]["metrics"]["properties"]
+
+
+def _judge(run: object) -> str | None:
+    versions = run.get("versions") if isinstance(run, Mapping) else None
+    return _text(versions.get("judge", "1")) if isinstance(versions, Mapping) else None
 
 
 def _text(value: object) -> str | None:
@@ -211,6 +219,7 @@ def _of_records(path: Path) -> Evaluation:
         model=run.metadata.model,
         metrics=summary.total.to_dict(),
         outcomes=summary.outcomes,
+        judge=run.metadata.judge,
     )
 
 

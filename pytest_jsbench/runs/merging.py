@@ -26,6 +26,7 @@ _ALIKE: dict[str, Callable[[RunMetadata], object]] = {
     "classifiers": lambda metadata: list(metadata.classifiers),
     "policy": lambda metadata: dict(metadata.policy),
     "redacted": lambda metadata: metadata.redacted,
+    "judge": lambda metadata: metadata.judge,
 }
 
 

@@ -287,6 +287,11 @@ class RunMetadata:
         return tuple(CaseKey(task=task, id=name) for task, names in self.plan.items() for name in names)
 
     @property
+    def judge(self) -> str:
+        """The version of the rules that the run was judged by; the first ones were not written down."""
+        return str(self.versions.get("judge", "1"))
+
+    @property
     def labelled(self) -> bool:
         """Whether an engine's grammar was asked about labelled answers, and no model for one."""
         return self.dataset.get("labelled") is True

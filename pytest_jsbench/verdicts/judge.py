@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Generation
 
 #: of the rules by which verdicts are reached; verdicts of different versions are not to be compared
-JUDGE_VERSION = "1"
+JUDGE_VERSION = "2"
 
 _DEFAULT_POLICY = JudgePolicy()
 

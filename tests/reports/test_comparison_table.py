@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.metrics.comparison import CaseOutcome, compare
-from pytest_jsbench.reports.comparison_table import changes
+from pytest_jsbench.reports.comparison_table import changes, judged_apart
 
 
 def ended(end: str, schema: str = "aa") -> CaseOutcome:
@@ -37,3 +37,8 @@ def test_hostile_sources_are_shown_as_text() -> None:
 
     assert not any(character in "".join(lines) for character in "\x1b\u202e\x07\n")
     assert "\\x1b]0;../../x\\x07" in " ".join(lines)
+
+
+def test_runs_judged_by_different_rules_are_named_as_such() -> None:
+    assert judged_apart("2", None, "2") == []
+    assert "judged by different rules (versions 1, 2)" in " ".join(" ".join(judged_apart("2", "1")).split())

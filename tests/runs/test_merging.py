@@ -95,6 +95,7 @@ def test_a_shard_that_is_not_there_is_named_and_the_run_is_not_whole(shards: lis
     [
         ({"model": "other"}, 'its run asked model "other", this one "m"'),
         ({"policy": {"fences": "forbid"}}, 'with policy {"fences": "forbid"}, that one with {}'),
+        ({"versions": {"judge": "9"}}, 'with judge "9", that one with "1"'),
         (
             {"dataset": {"source": "builtin", "cases": 8, "cases_digest": f"sha256:{2:064}", "shard": "2/3"}},
             "with cases",

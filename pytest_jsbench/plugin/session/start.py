@@ -29,6 +29,7 @@ from pytest_jsbench.runs.outcomes import Records
 from pytest_jsbench.runs.records import RunMetadata
 from pytest_jsbench.runs.redaction import Redaction
 from pytest_jsbench.runs.resumption import Resumption, resume
+from pytest_jsbench.verdicts.judge import JUDGE_VERSION
 
 if TYPE_CHECKING:
     import pytest
@@ -183,7 +184,7 @@ def _builtins(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    versions = {"pytest-jsbench": __version__}
+    versions = {"pytest-jsbench": __version__, "judge": JUDGE_VERSION}
     for package in _PACKAGES:
         try:
             versions[package] = version(package)
