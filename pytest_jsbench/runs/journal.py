@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -103,26 +103,37 @@ class JournalContent:
 
 
 def read(path: Path) -> JournalContent:
-    """Read a records file; a torn last line is skipped with a warning, any other broken line is a RecordError."""
+    """
+    Read a records file; damaged lines are skipped, with one warning that counts them.
+
+    RecordError where there are several, and more than whole ones: then it is no records file.
+    """
     metadata: RunMetadata | None = None
     outcomes: list[AttemptOutcome] = []
-    torn: tuple[str, RecordError] | None = None
+    damaged: list[RecordError] = []
     for line in _lines(path):
         if line.data is not None and not line.data.strip():
             continue
-        if torn is not None:
-            raise RecordError(torn[0]) from torn[1]
         try:
             found = _parse(line)
         except RecordError as error:
-            torn = f"{path}:{line.number}: {error}", error
+            damaged.append(RecordError(f"{path}:{line.number}: {error}"))
             continue
         if isinstance(found, Record):
             outcomes.append(AttemptOutcome.of(found, Place(path=path, start=line.start)))
         else:
             metadata = found
-    warnings = () if torn is None else (f"{torn[0]}; the line was torn and is skipped",)
-    return JournalContent(metadata=metadata, outcomes=tuple(outcomes), warnings=warnings)
+    if len(damaged) > max(1, len(outcomes)):
+        raise damaged[0]
+    return JournalContent(metadata=metadata, outcomes=tuple(outcomes), warnings=_skipped(damaged))
+
+
+def _skipped(damaged: Sequence[RecordError]) -> tuple[str, ...]:
+    if not damaged:
+        return ()
+    if len(damaged) == 1:
+        return (f"{damaged[0]}; the line was torn and is skipped",)
+    return (f"{damaged[0]}; {len(damaged):,} damaged lines, of which this is the first, are skipped",)
 
 
 def _lines(path: Path) -> Iterator[Line]:

@@ -170,6 +170,7 @@ def test_what_is_missing_is_counted_by_its_reason_in_its_task() -> None:
     assert {reason for reason, count in summary.total.missing_reasons.items() if count} == {"limit", "worker_died"}
     assert summary.tasks["hard"].to_dict()["missing_reasons"] == {
         "limit": 0,
+        "unavailable": 0,
         "batch": 0,
         "disk": 0,
         "stopped": 0,

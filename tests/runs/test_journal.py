@@ -68,13 +68,30 @@ def test_a_torn_last_line_is_skipped_with_a_warning(tmp_path: Path) -> None:
     assert f"{path}:3" in content.warnings[0]
 
 
-def test_a_broken_line_in_the_middle_is_an_error_with_its_place(tmp_path: Path) -> None:
+def test_damaged_lines_are_skipped_with_one_warning_that_counts_them(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    journal.write(path, examples.metadata(), [examples.record(name) for name in "abcde"])
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[2] = b"\x00" * 100 + b"\n"
+    path.write_bytes(b"".join(lines))
+    one = journal.read(path)
+    assert [record.key.id for record in one.records] == ["a", "c", "d", "e"]
+    lines[4] = lines[4][:40] + b"\n"
+    path.write_bytes(b"".join(lines))
+    two = journal.read(path)
+
+    assert [record.key.id for record in two.records] == ["a", "c", "e"]
+    assert len(one.warnings) == len(two.warnings) == 1
+    assert two.warnings[0].startswith(f"{path}:3: ")
+    assert "2 damaged lines" in two.warnings[0]
+
+
+def test_a_file_of_which_most_is_damaged_is_an_error_with_its_place(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     journal.write(path, examples.metadata(), [examples.record("a")])
-    lines = path.read_text().splitlines()
-    path.write_text("\n".join([lines[0], "{oops", lines[1]]))
-
-    with pytest.raises(RecordError, match=r"records\.jsonl:2: "):
+    with path.open("a") as file:
+        file.write("{}\n[]\n")
+    with pytest.raises(RecordError, match=r"records\.jsonl:3: "):
         journal.read(path)
 
 
