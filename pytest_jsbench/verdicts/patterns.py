@@ -45,6 +45,8 @@ _OPERATORS: Final = frozenset("&~")
 _SURROGATES: Final = (0xD800, 0xDFFF)
 #: an escaped u before a brace, beside other escapes, and beside names of groups, where braces hold a code point
 _BRACED: Final = re.compile(r"\\(?:(u)(?=\{)|k<[^>]*>|.)|\(\?<(?![=!])[^>]*>", re.DOTALL)
+#: halves of surrogate pairs in a row; classes and other escapes are passed over
+_HALVES: Final = re.compile(r"\[(?:\\.|[^\]\\])*\]|((?:\\u[dD][89a-fA-F][0-9a-fA-F]{2})+)|\\.", re.DOTALL)
 _ANY: Final = rf"\u{{0}}-\u{{{LAST:X}}}"
 
 
@@ -391,5 +393,11 @@ def ecma_matcher(pattern: str) -> Callable[[str], bool]:
     unicode = read_pattern(pattern).unicode
     # it takes `\\u{61}` for a code point even without the flag, where that is the letter u 61 times
     written = pattern if unicode else _BRACED.sub(lambda escape: escape[1] or escape[0], pattern)
-    compiled = regress.Regex(written, "u" if unicode else "")
+    # it does not step over an optional half of a surrogate pair, unless that stands in a class
+    compiled = regress.Regex(_HALVES.sub(_half_in_class, written), "u" if unicode else "")
     return lambda text: compiled.find(text) is not None
+
+
+def _half_in_class(found: re.Match[str]) -> str:
+    halves: str | None = found[1]
+    return f"[{halves}]" if halves is not None and len(halves) == len(r"\uD800") else found[0]

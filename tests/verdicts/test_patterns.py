@@ -102,3 +102,20 @@ def test_what_is_no_pattern_stays_one_that_the_engine_refuses_and_names_itself()
 def test_nothing_matches_what_is_no_pattern() -> None:
     assert not matcher("(")("(")
     assert not matcher("(?i)a")("a")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "matches"),
+    [
+        (r"^\uD83D*$", "", True),
+        (r"^\uD83D*$", "a", False),
+        (r"^[\]\uD83D]*$", "]", True),
+        (r"^\uD83D?a\uDE00?$", "a", True),
+        (r"^\_\uD83D\uDE00$", "_\U0001f600", True),
+        (r"^\_\\uD83D$", "_\\uD83D", True),
+    ],
+)
+def test_an_optional_half_of_a_surrogate_pair_may_be_absent_for_the_second_opinion(
+    pattern: str, text: str, matches: bool
+) -> None:
+    assert ecma_matcher(pattern)(text) is matches
