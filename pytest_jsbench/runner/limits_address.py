@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import secrets
 import socket
+import sqlite3
 import struct
 import sys
 import threading
@@ -79,9 +81,12 @@ class LimitsServer:
 
     def _serve(self, connection: Connection) -> None:
         token = self.address.token.encode()
-        with connection, contextlib.suppress(OSError, EOFError, AuthenticationError, ValueError, KeyError, TypeError):
+        broken = (OSError, EOFError, AuthenticationError, ValueError, KeyError, TypeError, sqlite3.Error)
+        with connection, contextlib.suppress(*broken):
+            _wait_at_most(connection.fileno(), _PATIENCE)  # a stranger who says nothing keeps no thread
             deliver_challenge(connection, token)
             answer_challenge(connection, token)
+            _wait_at_most(connection.fileno(), 0)
             while True:
                 message = json.loads(connection.recv_bytes(_LARGEST_MESSAGE))
                 if self._closed.is_set():
@@ -200,9 +205,7 @@ class RemoteLimits:
         token = self._address.token.encode()
         with socket.create_connection((self._address.host, self._address.port), timeout=_PATIENCE) as made:
             made.settimeout(None)
-            if sys.platform != "win32":
-                # of the system: what multiprocessing reads with knows no time
-                made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", *_timeval(_PATIENCE)))
+            _wait_at_most(made.fileno(), _PATIENCE)
             connection = Connection(made.detach())
         try:
             answer_challenge(connection, token)
@@ -213,5 +216,9 @@ class RemoteLimits:
         return connection
 
 
-def _timeval(seconds: float) -> tuple[int, int]:
-    return int(seconds), int(seconds % 1 * 1e6)
+def _wait_at_most(descriptor: int, seconds: float) -> None:
+    """Bound each receive from the socket, by the system: what multiprocessing reads with knows no time. 0: no bound."""
+    if sys.platform != "win32":
+        timeval = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
+        with socket.socket(fileno=os.dup(descriptor)) as same:
+            same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeval)

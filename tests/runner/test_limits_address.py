@@ -99,6 +99,15 @@ def test_a_controller_that_takes_a_connection_and_says_nothing_keeps_nobody_wait
             reserve(address)
 
 
+def test_a_stranger_who_connects_and_says_nothing_is_let_go(
+    server: LimitsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits_address, "_PATIENCE", 0.2)
+    with socket.create_connection((server.address.host, server.address.port), timeout=30) as stranger:
+        while stranger.recv(4096):  # the challenge, and then the end
+            pass
+
+
 def test_a_port_that_is_taken_is_one_line(server: LimitsServer) -> None:
     with pytest.raises(JSBenchError, match=r"no limits can be served at 127\.0\.0\.1:\d+: .*; expected a free port"):
         LimitsServer("127.0.0.1", server.address.port, lambda: LimitsFile(Path("unused"), LIMITS))
