@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 import threading
 import time
@@ -67,10 +66,7 @@ class ProviderWatch:
             return
         for name, state in states.items():
             if line := self.line(name, state, watched=is_watched(self._config)):
-                # a test runs in the main thread, and what is written meanwhile would count as its output
-                capture = self._config.pluginmanager.get_plugin("capturemanager")
-                with contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled():
-                    write_line(self._config, f"jsbench: {line}")
+                write_line(self._config, f"jsbench: {line}")
 
     def line(self, name: str, state: ProviderState, *, watched: bool) -> str:
         """What is to be said now of a provider; empty where that was said before, or nothing is to be said."""
