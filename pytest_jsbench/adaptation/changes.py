@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NoReturn
 
-from pytest_jsbench.adaptation.document import pointer
-
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.document import Path
     from pytest_jsbench.core.cases import Schema
@@ -72,7 +70,7 @@ class Ledger:
 
     def note(self, kind: ChangeKind, keyword: str, path: Path, note: str) -> None:
         """Add one change."""
-        self._changes[Change(kind=kind, keyword=keyword, path=pointer(path), note=note)] = None
+        self._changes[Change(kind=kind, keyword=keyword, path=_pointer(path), note=note)] = None
 
     def give_up(self, keyword: str, path: Path, message: str) -> None:
         """Report a keyword that the subset lacks: `narrow` ends here, `relax` notes that the caller leaves it out."""
@@ -82,7 +80,7 @@ class Ledger:
 
     def refuse(self, keyword: str, path: Path, message: str) -> NoReturn:
         """End the adaptation: the subset cannot express this in either mode."""
-        raise Blocked(Inexpressible(keyword=keyword, path=pointer(path), message=message))
+        raise Blocked(Inexpressible(keyword=keyword, path=_pointer(path), message=message))
 
     def mark(self) -> int:
         """The present number of changes, for `back_to`."""
@@ -96,3 +94,7 @@ class Ledger:
     def changes(self) -> tuple[Change, ...]:
         """All changes, in the order of their places."""
         return tuple(self._changes)
+
+
+def _pointer(path: Path) -> str:
+    return "".join("/" + token.replace("~", "~0").replace("/", "~1") for token in path)

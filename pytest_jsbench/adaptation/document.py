@@ -59,11 +59,6 @@ class SchemaDocument:
         return SchemaPart(schema=schema, path=path) if path is not None and isinstance(schema, Mapping | bool) else None
 
 
-def pointer(path: Path) -> str:
-    """The path as a JSON pointer."""
-    return "".join("/" + token.replace("~", "~0").replace("/", "~1") for token in path)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
     """Facts that hold for every instance of a schema; there may be others."""

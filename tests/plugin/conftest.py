@@ -16,11 +16,15 @@ import pytest_jsbench.datasets.sources.folder
 import pytest_jsbench.engines.recorded.engine
 import pytest_jsbench.engines.recorded.replay
 import pytest_jsbench.engines.scripted
+import pytest_jsbench.metrics.gates
 import pytest_jsbench.plugin.controller.controller
 import pytest_jsbench.plugin.controller.progress
 import pytest_jsbench.plugin.controller.terminal
 import pytest_jsbench.plugin.fixtures
-import pytest_jsbench.plugin.worker.worker  # noqa: F401
+import pytest_jsbench.plugin.worker.worker
+import pytest_jsbench.reports.evaluations
+import pytest_jsbench.reports.summary_table
+import pytest_jsbench.runner.limits_file  # noqa: F401
 from tests.warm_python import CHILD, WORKER, warm_python
 
 with contextlib.suppress(ImportError):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 import sys
 
@@ -17,6 +18,18 @@ HEAVY = (
     "tabulate",
     "tenacity",
 )
+
+
+#: what a run needs after its answers, or only where it is asked for
+LATE = (
+    *("jsonschema", "jsonschema_rs", "tabulate", "jinja2", "yaml", "openai", "genai_prices", "datasets"),
+    "pytest_jsbench.adaptation.narrowing",
+    "pytest_jsbench.adaptation.document",
+    "pytest_jsbench.datasets.labelled",
+    "pytest_jsbench.runner.labelled",
+    *(f"pytest_jsbench.metrics.{name}" for name in ("comparison", "gates", "metrics", "statistics", "summary")),
+)
+LATE_ROOMS = ("pytest_jsbench.reports.", "pytest_jsbench.engines.recorded.", "pytest_jsbench.runner.batches.")
 
 
 def normalized(result: pytest.RunResult) -> list[str]:
@@ -54,6 +67,36 @@ def test_installed_but_not_asked_for_it_imports_nothing_heavy(pytester: pytest.P
     )
 
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["plain", "xdist"])
+def test_until_the_first_request_nothing_is_imported_that_only_other_runs_or_the_end_need(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("JSBENCH_COLD_START", "1")
+    pytester.makefile(".json", schema=json.dumps({"type": "integer"}))
+    pytester.makepyfile(
+        noting="""
+        import json, os, sys
+        from pathlib import Path
+
+        def answer(request):
+            loaded = sorted(name for name in sys.modules if "." not in name or name.startswith("pytest_jsbench."))
+            Path(f"loaded-{os.getpid()}.txt").write_text("\\n".join(loaded))
+            return "1"
+        """
+    )
+    asked = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=noting:answer")
+
+    result = pytester.runpytest_subprocess(
+        *asked, "--jsbench-dataset=schema.json", "-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *workers
+    )
+
+    result.assert_outcomes(passed=1)
+    (noted,) = pytester.path.glob("loaded-*.txt")
+    loaded = noted.read_text().split()
+    assert "pytest_jsbench.runner.attempts" in loaded
+    assert not [name for name in loaded if name in LATE or name.startswith(LATE_ROOMS)]
 
 
 def test_its_options_are_prefixed_and_in_a_group_of_their_own(pytester: pytest.Pytester) -> None:

@@ -13,8 +13,6 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.files import make_private_folder
 from pytest_jsbench.core.text import described
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.metrics.gates import decide
-from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.plugin.controller import outputs
 from pytest_jsbench.plugin.controller.benchmark import add_rows
 from pytest_jsbench.plugin.controller.expectations import Expectations, GateDecision
@@ -29,17 +27,19 @@ from pytest_jsbench.plugin.session.secrecy import usage_errors
 from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase
 from pytest_jsbench.plugin.worker.project_tests import key_of
 from pytest_jsbench.plugin.worker.worker import note_death
-from pytest_jsbench.reports import registry
 from pytest_jsbench.runs.records import MissingReason, Record
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
+    from pathlib import Path
 
+    from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.plugin.controller.progress import Progress
     from pytest_jsbench.plugin.controller.run_state import RunState
     from pytest_jsbench.plugin.session.remote_journals import RemoteJournal
     from pytest_jsbench.plugin.session.transport import AttemptResult
     from pytest_jsbench.plugin.worker.worker import Worker
+    from pytest_jsbench.reports.registry import Exporter
     from pytest_jsbench.runner.limits_address import LimitsAddress, LimitsServer
     from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
     from pytest_jsbench.runs.records import RunMetadata
@@ -73,7 +73,7 @@ class Controller:
         #: what was taken over from an earlier run
         self.resumption = resumption
         #: found before anything is paid for
-        self._exporters = tuple((registry.find(name), path) for name, path in context.settings.exports)
+        self._exporters = _find_exporters(context)
         self.state = state
         self._progress = progress
         self._folder = RunFolder(context.handover.records)
@@ -272,6 +272,9 @@ class Controller:
         return self._worker.collected or self._collected or Collected()
 
     def _finish(self, session: pytest.Session) -> None:
+        from pytest_jsbench.metrics.gates import decide
+        from pytest_jsbench.metrics.summary import summarize
+
         self._worker.leave_records()
         if self._may_lack_records(session):
             self._end_workers()
@@ -351,3 +354,11 @@ class Controller:
     def _warn(self, message: str) -> None:
         if message and message not in self.warnings:
             self.warnings.append(message)
+
+
+def _find_exporters(context: RunContext) -> tuple[tuple[Exporter, Path], ...]:
+    if not context.settings.exports:
+        return ()
+    from pytest_jsbench.reports import registry
+
+    return tuple((registry.find(name), path) for name, path in context.settings.exports)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison, compare
-from pytest_jsbench.metrics.gates import Gate, GateResult, check
-from pytest_jsbench.metrics.summary import Summary
-from pytest_jsbench.plugin.session.context import RunContext
-from pytest_jsbench.reports.evaluations import Evaluation, with_cases
+
+if TYPE_CHECKING:
+    from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison
+    from pytest_jsbench.metrics.gates import Gate, GateResult
+    from pytest_jsbench.metrics.summary import Summary
+    from pytest_jsbench.plugin.session.context import RunContext
+    from pytest_jsbench.reports.evaluations import Evaluation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,8 @@ class Expectations:
             _check_tasks(settings.gates, {key.task for key in context.plan.keys})
         if settings.baseline is None:
             return cls(gates=settings.gates, baseline=None, outcomes={})
+        from pytest_jsbench.reports.evaluations import with_cases
+
         try:
             baseline, outcomes = with_cases(settings.baseline)
         except JSBenchError as error:
@@ -70,6 +74,9 @@ class Expectations:
 
     def decide(self, summary: Summary) -> GateDecision:
         """Compare the run with the baseline, and check each gate."""
+        from pytest_jsbench.metrics.comparison import compare
+        from pytest_jsbench.metrics.gates import check
+
         comparison = None if self.baseline is None else compare(self.outcomes, summary.outcomes)
         gates = tuple(check(gate, summary, comparison) for gate in self.gates)
         return GateDecision(gates=gates, comparison=comparison, baseline=self.baseline)

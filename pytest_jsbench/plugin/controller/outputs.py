@@ -15,9 +15,7 @@ import pytest
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.metrics import prices
-from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.plugin.controller.expectations import GateDecision
-from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.journal import Journal
 from pytest_jsbench.runs.outcomes import Run
@@ -25,6 +23,7 @@ from pytest_jsbench.runs.outcomes import Run
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.plugin.controller.run_state import RunState
     from pytest_jsbench.reports.registry import Exporter
     from pytest_jsbench.runs.outcomes import Place
@@ -35,6 +34,8 @@ def write(
     folder: Path, run: Run, summary: Summary, decision: GateDecision, *, config_path: str, everything: bool
 ) -> list[str]:
     """Write run.json and, where the user keeps the run, all else; one line for each that could not be written."""
+    from pytest_jsbench.reports.evaluations import run_to_dict, write_run
+
     data = run_to_dict(
         run, summary, config_path=config_path, gates=decision.gates, baseline=decision.comparison_to_dict()
     )

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.metrics.comparison import UNDECIDED
-from pytest_jsbench.metrics.gates import Ending
 from pytest_jsbench.plugin.options.reading import ROOT
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Place, Run
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from pytest_jsbench.metrics.gates import Ending
     from pytest_jsbench.plugin.session.transport import AttemptResult
     from pytest_jsbench.plugin.worker.items import Collected
 
@@ -186,6 +185,8 @@ class SessionEnding:
             self.ended.add(report.nodeid)
         if not report.failed:
             return
+        from pytest_jsbench.metrics.comparison import UNDECIDED
+
         self._failed += 1
         kind = transport.failure_type_of(report)
         of_subtests = self._is_of_subtests(report)
@@ -207,6 +208,8 @@ class SessionEnding:
 
     def to_ending(self, session: pytest.Session, collected: Collected) -> Ending:
         """What the verdict on the run is decided from."""
+        from pytest_jsbench.metrics.gates import Ending
+
         failures = list(self._failures)
         if (more := session.testsfailed - self._failed) > 0:
             failures.append(f"{more} more failures than tests failed, such as --cov-fail-under counts")

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.plugin.controller.controller import Controller
 from pytest_jsbench.plugin.controller.expectations import GateDecision
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.context import RunContext
 from pytest_jsbench.plugin.worker.items import forget
-from pytest_jsbench.reports.summary_table import detail, details, keyword_table, tables
-from pytest_jsbench.runs.resumption import Resumption
+
+if TYPE_CHECKING:
+    from pytest_jsbench.metrics.summary import Summary
+    from pytest_jsbench.runs.resumption import Resumption
 
 _LETTERS = {
     "api_error": "A",
@@ -99,6 +101,8 @@ class Terminal:
         controller = self._controller
         if controller.run is None or controller.summary is None:
             return
+        from pytest_jsbench.reports.summary_table import detail, details, keyword_table, tables
+
         metadata = controller.run.metadata
         reporter.section(f"jsbench: {printable(metadata.engine, 60)} {printable(metadata.model, 60)}")
         if reporter.verbosity > 0 and controller.summary.keywords:
@@ -166,6 +170,8 @@ class Terminal:
         if context.plan.selected.labelled is not None or context.handover.metadata.engine in _RECORDED:
             return []
         runs = _from_here(context.handover.folder.parent)
+        from pytest_jsbench.reports.summary_table import detail
+
         return detail("go on", f"the same with --jsbench-resume={runs} calls only what is missing")
 
 

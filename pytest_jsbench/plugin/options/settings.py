@@ -278,6 +278,8 @@ def _selection(values: Mapping[str, Any], policy: JudgePolicy) -> Selection:
 
 
 def _gates(values: Mapping[str, Any]) -> tuple[Gate, ...]:
+    if all(values[option] is None or values[option] == [] for option in _GATES):
+        return ()
     from pytest_jsbench.core.errors import JSBenchError
     from pytest_jsbench.metrics.gates import Gate
 

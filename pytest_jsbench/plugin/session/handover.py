@@ -16,7 +16,6 @@ from pytest_jsbench.core.files import private
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.plugin.session.folders import shared_folder
 from pytest_jsbench.plugin.session.remote_journals import RemoteJournal, is_elsewhere
-from pytest_jsbench.runner.limits_file import LimitsFile
 from pytest_jsbench.runner.rate_limits import RateLimits, SharedLimits
 from pytest_jsbench.runs import redaction
 from pytest_jsbench.runs.journal import RESUMED
@@ -74,6 +73,8 @@ class Handover:
             from pytest_jsbench.runner.limits_address import RemoteLimits
 
             return RemoteLimits(self.limits_at, self.limits)
+        from pytest_jsbench.runner.limits_file import LimitsFile
+
         return LimitsFile(self.shared / "limits.db", self.limits)
 
     @classmethod

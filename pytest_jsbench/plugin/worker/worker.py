@@ -17,7 +17,6 @@ from pytest_jsbench.core.errors import JournalError, JSBenchError
 from pytest_jsbench.core.files import private
 from pytest_jsbench.core.generations import Failed, Origin
 from pytest_jsbench.engines.base import Acceptor, Engine, EngineConfig
-from pytest_jsbench.engines.recorded.engine import RecordingEngine
 from pytest_jsbench.engines.registry import require_acceptor, sampled
 from pytest_jsbench.engines.secrets import build, describe
 from pytest_jsbench.metrics.prices import price_of
@@ -29,7 +28,6 @@ from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase, would_ask
 from pytest_jsbench.plugin.worker.lookahead import LookAhead
 from pytest_jsbench.runner.attempts import Runner
 from pytest_jsbench.runner.classifiers import classify
-from pytest_jsbench.runner.labelled import AcceptanceRunner
 from pytest_jsbench.runner.rate_limits import Admission, Refused
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.journal import LATE, Journal
@@ -188,7 +186,11 @@ class Worker:
     def recorded(self, engine: Engine) -> Engine:
         """The engine; with --jsbench-record each of its answers is written to a file."""
         folder = self._context.settings.record
-        return engine if folder is None else RecordingEngine(engine, folder)
+        if folder is None:
+            return engine
+        from pytest_jsbench.engines.recorded.engine import RecordingEngine
+
+        return RecordingEngine(engine, folder)
 
     def write(self, record: Record) -> tuple[AttemptResult, Record]:
         """Classify and write a record; the result says what went wrong with either, the record is as classified."""
@@ -271,6 +273,8 @@ class Worker:
 
     def _acceptance(self) -> Callable[[JSBenchCase, float], Record]:
         """What asks the engine's grammar which of a case's labelled answers it accepts."""
+        from pytest_jsbench.runner.labelled import AcceptanceRunner
+
         labelled = self._context.plan.selected.labelled
         assert labelled is not None
         judge = self._new_judge()
