@@ -22,6 +22,7 @@ from pytest_jsbench.core.generations import Completion, Decided, Declined, Gramm
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES
 from pytest_jsbench.reports.summary_table import facts
+from pytest_jsbench.runs.outcomes import Records
 from pytest_jsbench.verdicts.explanations import extra_fields, headline
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.metrics import Metrics
     from pytest_jsbench.metrics.statistics import Distribution
     from pytest_jsbench.metrics.summary import Summary
-    from pytest_jsbench.runs.outcomes import Run
+    from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
     from pytest_jsbench.runs.records import Record
 
 
@@ -101,56 +102,78 @@ def _visible(text: Any, limit: int = 300) -> str:
     return printable(str(text), limit)
 
 
-#: attempts in one compressed chunk
+#: attempts in one compressed chunk, and in one step of the list
 CHUNK = 100
+#: characters that the details may take in the page, and bytes that the compressed list may
+_ROOM_OF_DETAILS = 10_000_000
+_ROOM_OF_LIST = 3_300_000
 _LONGEST_TEXT = 10_000
 _LONGEST_MESSAGE = 200
+#: characters that the messages of all attempts may take together
+_ALL_MESSAGES = 8_000_000
 
 
 class CaseList:
     """
     All attempts, compressed: what the list shows and searches of each, and in chunks their details.
 
-    `render` makes one for the page's template, which takes the chunks and then the index. Each record is read once, for
-    both, and none is kept.
+    Where the list cannot show all at once, those that did not pass come first. So it is passed attempts that have no
+    details, and in the end no line, in a page that has no room for more.
+
+    `render` makes one for the page's template, which takes the chunks and then the index. A record is read at most
+    once, for both, and none is kept.
     """
 
     def __init__(self, run: Run, comparison: Comparison | None) -> None:
-        self._run = run
+        many = len(run.outcomes) > CHUNK
+        self._outcomes = sorted(run.outcomes, key=_rank) if many else list(run.outcomes)
         self._broke = frozenset(comparison.newly_failing if comparison else ())
         self._mended = frozenset(comparison.newly_passing if comparison else ())
         self._planned = Counter(run.planned)
+        self._longest_message = min(_LONGEST_MESSAGE, _ALL_MESSAGES // max(1, len(run.outcomes)))
         self._index = io.BytesIO()
 
     def chunks(self) -> Iterator[str]:
-        """The details of all attempts; what the list shows of them is noted on the way."""
+        """The details of attempts, as far as there is room; what the list shows of each is noted on the way."""
+        listed, detailed, room = 0, 0, _ROOM_OF_DETAILS
         with gzip.GzipFile(fileobj=self._index, mode="wb", compresslevel=6, mtime=0) as index:
-            index.write(f'{{"size":{CHUNK},"cases":['.encode("ascii"))
-            details: list[dict[str, Any]] = []
-            for number, record in enumerate(self._run.records):
-                index.write((b"," if number else b"") + _json_bytes(self._entry(record)))
-                details.append(_details(record))
-                if len(details) == CHUNK:
-                    yield _packed(details)
-                    details = []
-            index.write(b"]}")
-        if details:
-            yield _packed(details)
+            index.write(b'{"cases":[')
+            # a passed attempt is listed without its record once no details are kept
+            records = iter(Records(self._outcomes))
+            while group := self._outcomes[listed : listed + CHUNK]:
+                if listed and self._index.tell() > _ROOM_OF_LIST:
+                    break
+                read = [next(records) if room or not outcome.passed else None for outcome in group]
+                entries = map(self._entry, group, read)
+                index.write((b"," if listed else b"") + b",".join(map(_json_bytes, entries)))
+                listed += len(group)
+                if room and len(packed := _packed([_details(record) for record in read if record])) <= room:
+                    detailed, room = listed, room - len(packed)
+                    yield packed
+                else:
+                    room = 0
+            counts = {"size": CHUNK, "detailed": detailed, "unlisted": len(self._outcomes) - listed}
+            index.write(b"]," + _json_bytes(counts)[1:])
 
     def index(self) -> str:
         """The list, once the chunks are made."""
         return base64.b64encode(self._index.getvalue()).decode("ascii")
 
-    def _entry(self, record: Record) -> dict[str, Any]:
-        key, verdict = record.key, record.verdict
+    def _entry(self, outcome: AttemptOutcome, record: Record | None) -> dict[str, Any]:
+        key = outcome.key
         return {
             "task": printable(key.task),
-            "name": printable(_name(record, repeats=self._planned[key])),
-            "outcome": verdict.failure_type.value if verdict.failure_type else "passed",
-            "message": printable(verdict.message, _LONGEST_MESSAGE),
-            "keywords": sorted({printable(violation.keyword, 60) for violation in verdict.violations}),
+            "name": printable(_name(outcome, repeats=self._planned[key])),
+            "outcome": outcome.failure_type.value if outcome.failure_type else "passed",
+            "message": printable(record.verdict.message, self._longest_message) if record else "",
+            "keywords": sorted({printable(keyword, 60) for keyword in outcome.broken}),
             "change": "broke" if key in self._broke else "mended" if key in self._mended else "",
         }
+
+
+def _rank(outcome: AttemptOutcome) -> tuple[bool, bool]:
+    """What did not pass, then what says nothing about the model, then what passed."""
+    return not outcome.failing, outcome.passed
 
 
 def _json_bytes(data: object) -> bytes:
@@ -162,8 +185,8 @@ def _packed(data: object) -> str:
     return base64.b64encode(gzip.compress(_json_bytes(data), 6, mtime=0)).decode("ascii")
 
 
-def _name(record: Record, *, repeats: int) -> str:
-    return str(record.key) if repeats <= 1 else f"{record.key}[{record.repeat + 1}]"
+def _name(outcome: AttemptOutcome, *, repeats: int) -> str:
+    return str(outcome.key) if repeats <= 1 else f"{outcome.key}[{outcome.repeat + 1}]"
 
 
 def _details(record: Record) -> dict[str, Any]:

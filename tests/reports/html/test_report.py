@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import importlib.util
 import json
 import re
@@ -20,6 +21,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.html.report import render
 from pytest_jsbench.runs.outcomes import Run
 from pytest_jsbench.runs.records import Record
@@ -154,6 +156,50 @@ def test_cases_are_packed_a_hundred_at_a_time() -> None:
 
     assert unpacked(text, "index")["size"] == 100
     assert [len(unpacked(text, f"chunk{at}")) for at in range(3)] == [100, 100, 1]
+
+
+@needs_jinja2
+def test_what_did_not_pass_comes_first_where_the_list_cannot_show_all_at_once() -> None:
+    verdicts = dict.fromkeys((7, 150), examples.VIOLATED) | {90: examples.EXCLUDED}
+    text = page(*(record(f"c{at:03}", verdict=verdicts.get(at, examples.PASSED)) for at in range(151)))
+
+    names = [one["name"].removeprefix("simple::") for one in unpacked(text, "index")["cases"]]
+    assert names[:5] == ["c007", "c150", "c090", "c000", "c001"]
+    assert len(set(names)) == 151
+    assert unpacked(text, "chunk0")[1]["verdict"].startswith("schema_violation: ")
+
+
+@needs_jinja2
+def test_passed_attempts_are_listed_without_details_where_the_page_has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "_ROOM_OF_DETAILS", 8_000)
+    noise = [hashlib.sha512(str(at).encode()).hexdigest() for at in range(300)]
+    verdicts = [examples.PASSED] * 250 + [examples.VIOLATED] * 50
+    records = [
+        record(f"c{at}", verdict=verdict, generation=examples.completion(text))
+        for at, (text, verdict) in enumerate(zip(noise, verdicts, strict=True))
+    ]
+    monkeypatch.setattr(report, "CHUNK", 50)
+
+    text = page(*records)
+
+    index = unpacked(text, "index")
+    assert (index["detailed"], index["unlisted"], len(index["cases"])) == (50, 0, 300)
+    assert re.findall(r'id="(chunk\d+)"', text) == ["chunk0"]
+    assert {one["outcome"] for one in index["cases"][:50]} == {"schema_violation"}
+    assert {one["outcome"] for one in index["cases"][50:]} == {"passed"}
+
+
+@needs_jinja2
+def test_the_page_counts_the_passed_attempts_that_even_its_list_has_no_room_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(report, "_ROOM_OF_LIST", 0)
+
+    text = page(record("bad", verdict=examples.VIOLATED), *(record(f"c{at}") for at in range(250)))
+
+    index = unpacked(text, "index")
+    assert index["cases"][0]["name"] == "simple::bad"
+    assert (len(index["cases"]), index["unlisted"]) == (100, 151)
 
 
 @needs_jinja2

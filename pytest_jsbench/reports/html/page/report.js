@@ -18,8 +18,8 @@
     byId("count").textContent = "This browser cannot unpack the cases. Every record is in records.jsonl, beside this page.";
     return;
   }
-  const { size, cases } = await unpack("index");
-  for (const one of cases) one.words = [one.name, one.outcome, one.message, ...one.keywords].join(" ").toLowerCase();
+  const { size, cases, detailed, unlisted } = await unpack("index");
+  const wordsOf = (one) => (one.words ??= [one.name, one.outcome, one.message, ...one.keywords].join(" ").toLowerCase());
   const chunks = new Map();
   const detailOf = async (at) => {
     const number = Math.floor(at / size);
@@ -39,6 +39,10 @@
   fill("keyword", cases.flatMap((one) => one.keywords));
 
   const show = async (at, place) => {
+    if (at >= detailed) {
+      place.replaceChildren(element("p", "note", "This page has no room for the details of this attempt. Its record is in records.jsonl, beside this page."));
+      return;
+    }
     const detail = await detailOf(at);
     const parts = [["Verdict", detail.verdict], ["Answer", detail.answer], ["Schema", detail.schema],
       ["Schema that was sent", detail.sent], ["Prompt", detail.prompt], ["Measured", detail.measured]];
@@ -73,7 +77,8 @@
     byId("list").append(...found.slice(shown, shown + step).map(row));
     shown = Math.min(found.length, shown + step);
     byId("more").hidden = shown === found.length;
-    byId("count").textContent = found.length + " of " + cases.length + " attempts" + (shown < found.length ? ", the first " + shown + " shown" : "");
+    byId("count").textContent = found.length + " of " + cases.length + " attempts" + (shown < found.length ? ", the first " + shown + " shown" : "") +
+      (unlisted ? "; " + unlisted + " more passed, and are in records.jsonl only" : "");
   };
   const value = (id) => (byId(id) ? byId(id).value : "");
   const apply = () => {
@@ -83,7 +88,7 @@
     cases.forEach((one, at) => {
       if ((!task || one.task === task) && (!outcome || (outcome === "!" ? one.outcome !== "passed" : one.outcome === outcome)) &&
         (!keyword || one.keywords.includes(keyword)) && (!change || one.change === change) &&
-        words.every((word) => one.words.includes(word))) found.push(at);
+        words.every((word) => wordsOf(one).includes(word))) found.push(at);
     });
     shown = 0;
     byId("list").replaceChildren();
