@@ -20,7 +20,7 @@ _DEEPEST_INDENTED = 50
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 #: letters, marks and symbols that no font draws
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
-_NOT_ASCII = re.compile(r"[^ -~]+")
+_NOT_ASCII, _NOT_ASCII_LINES = re.compile(r"[^ -~]+"), re.compile(r"[^ -~\n]+")
 #: what CI services execute: `##[…]` and `##vso[…]` anywhere in a line, `::…::` at its start
 _COMMAND = re.compile(r"##(?=\w*\[)|^([^\S\n]*)::", re.MULTILINE)
 
@@ -79,13 +79,24 @@ def described(error: BaseException, limit: int = LONGEST) -> str:
     return sentence(text, limit)
 
 
-def json_text(value: object, *, indent: int | None = None) -> str:
+def json_text(value: object, *, indent: int | None = None, most: int | None = None) -> str:
     """
     The value as JSON that can be shown: the invisible, and commands, stand in it as JSON's own escapes.
 
     It is on one line where it nests deeper than anyone reads: the indentation of each level would make it far longer.
+    With `most` it may end after so many characters, as the rest is not shown.
     """
-    text = json.dumps(value, indent=None if _nests_deeper(value, _DEEPEST_INDENTED) else indent, ensure_ascii=False)
+    indent = None if _nests_deeper(value, _DEEPEST_INDENTED) else indent
+    if most is None:
+        text = json.dumps(value, indent=indent, ensure_ascii=False)
+    else:
+        parts, length = [], 0
+        for part in json.JSONEncoder(indent=indent, ensure_ascii=False).iterencode(value):
+            parts.append(part)
+            length += len(part)
+            if length > most:
+                break
+        text = "".join(parts)
     return _COMMAND.sub("#\\\\u0023", _visible(text, _json_code, "\n"))
 
 
@@ -107,7 +118,7 @@ def _visible(text: str, code: Callable[[int], str], kept: str) -> str:
             return characters
         return "".join(one if one in kept or not _is_hidden(one) else code(ord(one)) for one in characters)
 
-    return _NOT_ASCII.sub(escaped, text)
+    return (_NOT_ASCII_LINES if "\n" in kept else _NOT_ASCII).sub(escaped, text)
 
 
 def _is_hidden(character: str) -> bool:

@@ -265,7 +265,11 @@ def _measured(record: Record) -> list[str]:
 
 def _json(value: object) -> str:
     """The value as JSON, whole or marked as cut; hidden characters stand in it as escapes."""
-    return _cut(json_text(value, indent=2))
+    text = json_text(value, indent=2, most=_LONGEST_TEXT)
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    whole = len(json.dumps(value, ensure_ascii=False))
+    return f"{text[:_LONGEST_TEXT]}\n… cut: all of it, {whole:,} characters, is in records.jsonl"
 
 
 def _cut(text: str) -> str:
