@@ -104,9 +104,10 @@ class JournalContent:
 
 def read(path: Path) -> JournalContent:
     """
-    Read a records file; damaged lines are skipped, with one warning that counts them.
+    Read a records file; lines that are no JSON are damaged and skipped, with one warning that counts them.
 
-    RecordError where there are several, and more than whole ones: then it is no records file.
+    RecordError where a line of JSON is not as it was published, which no damage makes of it, or where several lines are
+    damaged, and more than are whole: then it is no records file.
     """
     metadata: RunMetadata | None = None
     outcomes: list[AttemptOutcome] = []
@@ -117,7 +118,10 @@ def read(path: Path) -> JournalContent:
         try:
             found = _parse(line)
         except RecordError as error:
-            damaged.append(RecordError(f"{path}:{line.number}: {error}"))
+            placed = RecordError(f"{path}:{line.number}: {error}")
+            if not isinstance(error.__cause__, Unreadable):
+                raise (damaged or [placed])[0] from error
+            damaged.append(placed)
             continue
         if isinstance(found, Record):
             outcomes.append(AttemptOutcome.of(found, Place(path=path, start=line.start)))
