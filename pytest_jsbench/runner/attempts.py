@@ -221,7 +221,8 @@ class Runner:
         finally:
             state = admission.leave(permit, end, usage=usage)
             waits.hopeless = bool(state.given_up)
-            waits.free += end.sign is Sign.REFUSED or (end.sign is Sign.DOWN and state.down)
+            if admission.patience > 0:
+                waits.free += end.sign is Sign.REFUSED or (end.sign is Sign.DOWN and state.down)
         return generation
 
 

@@ -355,9 +355,9 @@ OPTIONS = (
     Option(
         name="patience",
         metavar="S",
-        parse=at_least(0.001, float),
+        parse=at_least(0, float),
         help="Seconds without any answer after which the run gives up on a provider that is down or refuses each call; "
-        "what is left is not run. Default: 300.",
+        "what is left is not run. With 0 a refused call is not made again. Default: 300.",
     ),
     Option(
         name="extra-fields",

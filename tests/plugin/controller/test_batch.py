@@ -106,9 +106,9 @@ def test_a_batch_ends_as_calls_would_have(bench: Bench, server: OpenAIServer, mo
     )
     assert "jsbench.tgt_s" not in (bench.path / "junit.xml").read_text()
     bench.workers = ()
-    run(bench, server, "--jsbench-retries=0", "--jsbench-engine-option=stream=false").assert_outcomes(
-        passed=1, failed=4
-    )
+    run(
+        bench, server, "--jsbench-retries=0", "--jsbench-patience=0", "--jsbench-engine-option=stream=false"
+    ).assert_outcomes(passed=1, failed=4)
     batched, live = (records(folder) for folder in runs(bench))
     assert batched["passed"]["generation"]["sent"]["batch"] == "batch_0"
     assert (batched["passed"]["generation"]["timing"], batched["passed"]["queue_s"]) == (None, None)

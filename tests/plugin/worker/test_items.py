@@ -172,16 +172,23 @@ def test_no_process_keeps_records_and_no_worker_keeps_reports(counted: Bench) ->
         {
             "conftest.py": """
 import gc, os, pytest
+from pytest_jsbench.runs.records import Record
+
+def records():
+    return [one for one in gc.get_objects() if isinstance(one, Record)]
+
+# a process that was forked from the tests' has theirs
+BEFORE = records()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session):
-    from pytest_jsbench.runs.records import Record
-    records = sum(isinstance(one, Record) for one in gc.get_objects())
+    known = set(map(id, BEFORE))
+    kept = sum(id(one) not in known for one in records())
     worker = getattr(session.config, "workerinput", {}).get("workerid")
     stats = session.config.pluginmanager.get_plugin("terminalreporter").stats
     reports = sum(map(len, stats.values())) if worker else 0
     with open(f"kept-{os.getpid()}.log", "w") as log:
-        log.write(f"{records} records, {reports} reports")
+        log.write(f"{kept} records, {reports} reports")
 """
         }
     )
