@@ -149,6 +149,33 @@ def _within_one_unit(question: PatternQuestion) -> Iterator[PatternQuestion]:
     yield dataclasses.replace(question, pattern=pattern.translate(table), texts=(question.texts[0].translate(table),))
 
 
+def _enums_of_distinct_values(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
+    """Each value of an `enum` once, also where only their doubles are the same, and none of no values at all."""
+    # draft 4 says MUST where its successors say SHOULD
+    exact, doubles = (lambda value: value), functools.partial(_as_double, infinity="Infinity")
+    once = rebuild(question.schema, functools.partial(_enum_once, exact))
+    if question.dialect is not DRAFT_4 or once == question.schema:
+        schema = rebuild(question.schema, functools.partial(_enum_once, doubles))
+        if schema != question.schema:
+            yield _changed(question, schema, _instance(question))
+
+
+def _enum_once(number: Callable[[Any], Any], schema: dict[str, Any]) -> dict[str, Any]:
+    values = schema.get("enum")
+    if not isinstance(values, list):
+        return schema
+    if not values:
+        return {**{name: held for name, held in schema.items() if name != "enum"}, "not": {}}
+    once: dict[str, Any] = {}
+    for value in values:
+        once.setdefault(json.dumps(_values(_values(value, _whole), number), sort_keys=True), value)
+    return {**schema, "enum": list(once.values())}
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _unevaluated_either_way(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
     """Each `unevaluated…` left out, all of them left out, or nothing left for them."""
     text = json.dumps(question.schema)
@@ -194,5 +221,6 @@ READINGS: Mapping[str, Reading] = {**_SINGLE, "two of these": _two_at_once}
 RESTATEMENTS: Mapping[str, Callable[[Any], Iterator[Question]]] = {
     "other names of fields": _other_names,
     "plain references": _plain_references,
+    "enums of distinct values": _enums_of_distinct_values,
     "characters of one code unit": _within_one_unit,
 }

@@ -44,8 +44,17 @@ def _smaller(question: Question) -> Iterator[Question]:
         return
     for schema in _without_one(question.schema):
         yield dataclasses.replace(question, schema=schema, labels=None)
-    for instance in _without_one(json.loads(question.texts[0])):
-        yield dataclasses.replace(question, texts=(json.dumps(instance),), labels=None)
+    for text in _smaller_texts(question.texts[0]):
+        yield dataclasses.replace(question, texts=(text,), labels=None)
+
+
+def _smaller_texts(text: str) -> Iterator[str]:
+    try:
+        instance = json.loads(text)
+    except ValueError:
+        # what is no JSON has no parts, only characters
+        return _shorter(text)
+    return map(json.dumps, _without_one(instance))
 
 
 def _shorter(text: str) -> Iterator[str]:

@@ -98,17 +98,24 @@ function newAjv(dialect, formats) {
   return ajv;
 }
 
+const METASCHEMA = /^https?:\/\/json-schema\.org\//;
 const ajvs = {};
 
 function askAjv({ dialect, formats, schema, texts }) {
-  const ajv = (ajvs[`${dialect} ${formats}`] ??= newAjv(dialect, formats));
+  const name = `${dialect} ${formats}`;
+  const ajv = (ajvs[name] ??= newAjv(dialect, formats));
   let isValid;
   try {
     isValid = ajv.compile(schema);
   } catch (error) {
     return refused(error, texts);
   } finally {
-    if (typeof schema === "object") ajv.removeSchema(schema);
+    if (METASCHEMA.test(schema?.$id ?? schema?.id)) {
+      // such a schema takes the place of the metaschema that ajv has under that name
+      delete ajvs[name];
+    } else if (typeof schema === "object") {
+      ajv.removeSchema(schema);
+    }
   }
   // a keyword of ajv's own makes promises of its answers
   return isValid.$async ? refused("$async", texts) : decide(texts, isValid);
