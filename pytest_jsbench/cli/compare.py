@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any, TextIO
 
+from pytest_jsbench.cli.convert import warn
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.text import json_text
 from pytest_jsbench.reports import comparison_table, evaluations
@@ -65,4 +66,6 @@ def _labelled(paths: list[Path], labels: list[str] | None) -> tuple[list[evaluat
         message = f"--labels: found {len(labels)} for {len(paths)} files; expected one for each, as in --labels A B"
         raise ExportError(message, found=len(labels), expected=len(paths), where="--labels")
     found = [evaluations.read(path) for path in paths]
+    for one in found:
+        warn(one)
     return found, comparison_table.labels(found, labels)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.files import write_atomically
@@ -14,6 +15,9 @@ from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports import evaluations, every_eval_ever
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.registry import EVERY_EVAL_EVER, find
+
+if TYPE_CHECKING:
+    from pytest_jsbench.runs.outcomes import Run
 
 
 def add_baseline(commands: Any) -> None:
@@ -85,8 +89,14 @@ def add_report(commands: Any) -> None:
     report.set_defaults(command=_report)
 
 
+def warn(found: Run | evaluations.Evaluation) -> None:
+    """Say what could not be read of a run, beside what the command prints."""
+    sys.stderr.writelines(f"jsbench: warning: {printable(warning, None)}\n" for warning in found.warnings)
+
+
 def _baseline(options: argparse.Namespace, out: TextIO) -> bool:
     found, outcomes = evaluations.with_cases(options.run)
+    warn(found)
     data = evaluations.baseline_to_dict(found, outcomes)
     write_atomically(options.output, evaluations.baseline_to_text(data), shared=True)
     cases = "1 case" if len(outcomes) == 1 else f"{len(outcomes)} cases"
@@ -116,6 +126,7 @@ def _export(options: argparse.Namespace, out: TextIO) -> bool:
         raise ExportError(message, found=options.format, expected=EVERY_EVAL_EVER, where="--format")
     exporter = find(options.format)
     run = evaluations.read_run(options.run)
+    warn(run)
     summary = summarize(run)
     if chosen:
         path = every_eval_ever.write(options.output, run, summary, **chosen)
@@ -127,10 +138,13 @@ def _export(options: argparse.Namespace, out: TextIO) -> bool:
 
 def _report(options: argparse.Namespace, out: TextIO) -> bool:
     run = evaluations.read_run(options.run)
+    warn(run)
     summary = summarize(run)
     comparison = None
     if options.baseline is not None:
-        comparison = compare(evaluations.with_cases(options.baseline)[1], summary.outcomes)
+        baseline, outcomes = evaluations.with_cases(options.baseline)
+        warn(baseline)
+        comparison = compare(outcomes, summary.outcomes)
     report.write(options.output, run, summary, comparison=comparison)
     out.write(f"{options.output}\n")
     return True

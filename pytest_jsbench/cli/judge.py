@@ -44,8 +44,7 @@ def is_records(path: Path) -> bool:
 
 def judge_records(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_json: bool, verbose: bool) -> bool:
     """Judge a run's answers again, by the run's policy with these changes; True where all passed."""
-    content = journal.read_run(path)
-    run = run_of(path, content)
+    run = run_of(path, journal.read_run(path))
     if run.metadata.redacted:
         message = f"{path} was written with --jsbench-redact: it holds digests of the answers, which cannot be judged"
         raise RecordError(message + " again; its verdicts stand, and jsbench report shows them", where=path)
@@ -61,7 +60,7 @@ def judge_records(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_jso
     before, run = run, dataclasses.replace(run, outcomes=tuple(again))
     summary = summarize(run)
     if not as_json:
-        lines = [f"warning: {printable(warning)}" for warning in content.warnings]
+        lines = [f"warning: {printable(warning)}" for warning in run.warnings]
         lines += _changed(before.outcomes, run.outcomes)
         if verbose and summary.keywords:
             lines += [*keyword_table(summary), ""]

@@ -89,6 +89,8 @@ class Evaluation:
     outcomes: Mapping[CaseKey, CaseOutcome] | None
     #: the version of the rules that it was judged by; None in a file of another tool
     judge: str | None = None
+    #: what could not be read of its records, one line each
+    warnings: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -220,6 +222,7 @@ def _of_records(path: Path) -> Evaluation:
         metrics=summary.total.to_dict(),
         outcomes=summary.outcomes,
         judge=run.metadata.judge,
+        warnings=run.warnings,
     )
 
 
@@ -237,7 +240,7 @@ def run_of(path: Path, content: journal.JournalContent) -> Run:
     planned = content.metadata.planned()
     if planned is None:  # a run of an old version has no plan: its records stand for it
         planned = tuple(outcome.key for outcome in content.outcomes)
-    return Run(metadata=content.metadata, planned=planned, outcomes=content.outcomes)
+    return Run(metadata=content.metadata, planned=planned, outcomes=content.outcomes, warnings=content.warnings)
 
 
 def _verdict(path: Path, run_id: str) -> RunVerdict | None:

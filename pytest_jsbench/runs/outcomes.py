@@ -331,6 +331,8 @@ class Run:
     resumed: int = 0
     #: what was decided of it; None where nobody has yet
     verdict: RunVerdict | None = None
+    #: what could not be read of its files, one line each
+    warnings: tuple[str, ...] = ()
 
     @property
     def records(self) -> Records:

@@ -232,6 +232,23 @@ def test_an_error_of_a_command_is_one_line_that_can_be_shown(
     assert not {c for c in error if unicodedata.category(c) in HIDDEN} - {"\n"}
 
 
+@pytest.mark.parametrize("command", ["judge", "merge", "report", "export", "baseline", "compare"])
+def test_a_line_that_is_damaged_is_said_by_each_command_that_skips_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    folder = saved(tmp_path / "a", examples.run(record("a"), record("b")))
+    (folder / "run.json").unlink()
+    path = folder / "records.jsonl"
+    header, first, last = path.read_text().splitlines(keepends=True)
+    path.write_text(header + first[:40] + "\n" + last)
+    runs = [str(folder)] * (1 + (command == "compare"))
+    target = [] if command in {"judge", "compare"} else ["-o", str(tmp_path / "out")]
+
+    main([command, *runs, *target], out=(out := io.StringIO()))
+
+    assert "records.jsonl:2: " in " ".join((out.getvalue() + capsys.readouterr().err).split())
+
+
 @pytest.mark.parametrize("place", ["id", "task", "plan"])
 @pytest.mark.parametrize("command", ["judge", "merge", "report", "export", "baseline", "compare"])
 def test_a_record_whose_name_is_a_command_is_refused_in_one_line(

@@ -97,6 +97,7 @@ class Controller:
         self.decision: GateDecision | None = None
         #: one line each: what could not be written or read
         self.warnings: list[str] = list(resumption.warnings) if resumption else []
+        self.warnings += self._expectations.baseline.warnings if self._expectations.baseline else ()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
