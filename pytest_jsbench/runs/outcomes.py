@@ -32,11 +32,6 @@ class Place:
     path: Path
     start: int
 
-    def read(self) -> Record:
-        """The record that is there now; any thread may ask."""
-        with open_lines() as lines:
-            return _record_at(self, lines)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionCounts:
@@ -162,11 +157,6 @@ class AttemptOutcome:
         """Whether a model was called, or a grammar decided on labelled answers."""
         return self.prompt_digest is not None or self.generation in {"decided", "declined"}
 
-    @property
-    def place(self) -> Place | None:
-        """Where its record is; None where no disk has it."""
-        return None if isinstance(self.source, Record) else self.source
-
     def read(self) -> Record:
         """The record; from disk, so that whoever reads many asks `Records` for them."""
         with open_lines() as lines:
@@ -269,17 +259,13 @@ def _record_of(outcome: AttemptOutcome, lines: LinesByPlace) -> Record:
     place = outcome.source
     if isinstance(place, Record):
         return place
-    record = _record_at(place, lines)
+    try:
+        record = Record.from_dict(json.loads(lines.read(place.path, place.start)))
+    except (RecordError, ValueError, RecursionError) as error:
+        raise _changed(place) from error
     if record.attempt != outcome.attempt:
         raise _changed(place)
     return record
-
-
-def _record_at(place: Place, lines: LinesByPlace) -> Record:
-    try:
-        return Record.from_dict(json.loads(lines.read(place.path, place.start)))
-    except (RecordError, ValueError, RecursionError) as error:
-        raise _changed(place) from error
 
 
 def _changed(place: Place) -> RecordError:

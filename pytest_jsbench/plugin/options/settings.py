@@ -58,9 +58,9 @@ def read_recording(config: pytest.Config) -> tuple[Path | None, Path | None]:
     return path_of(config, "record"), None
 
 
-#: the options that set a gate
 #: where a worker finds the shard that the controller takes
 SHARD_KEY = "jsbench_shard"
+#: the options that set a gate
 _GATES = ("min-pass-rate", "gate", "max-regression")
 
 

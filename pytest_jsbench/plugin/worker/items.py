@@ -101,7 +101,7 @@ class JSBenchCase(pytest.Item):
             message = f"{self.nodeid}: {failure_text(attempt.read(), rerun=None)}"
             raise pytest.skip.Exception(message, _use_item_location=True)
         rerun = f"{self.config.stash[RUN_CONTEXT].settings.rerun} {shlex.quote(self.nodeid)}"
-        raise CaseFailed(attempt.read(), rerun=rerun, place=attempt.place)
+        raise CaseFailed(attempt.read(), rerun=rerun, attempt=attempt)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """A few lines for a case that failed, or that pytest-timeout ended; a traceback for any other error."""
