@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -61,4 +62,18 @@ def test_a_connection_serves_one_call_after_another(provider: Provider, speaker:
     for _ in range(3):
         complete(engine)
     assert (provider.opened, provider.closed) == (1, 0)
+    engine.close()
+
+
+def test_no_call_is_sent_over_a_connection_that_llama_cpp_closes_after_a_stream(provider: Provider) -> None:
+    speaker = next(speaker for speaker in SPEAKERS if speaker.engine == "openai" and speaker.streaming)
+    pytest.importorskip(speaker.engine, reason="the openai engine needs its package")
+    reply = kept(speaker.good())
+    named = reply.pieces[0].replace(b"\r\n", b"\r\nserver: llama.cpp\r\n", 1)
+    provider.choose = lambda _: replace(reply, pieces=(named, *reply.pieces[1:]))
+    config = speaker.config(provider)
+    engine = find(config.name).build(config)
+    for _ in range(3):
+        assert complete(engine).text == TEXT
+    assert provider.opened == 3
     engine.close()

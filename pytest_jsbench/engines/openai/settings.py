@@ -98,14 +98,8 @@ def is_openai(url: str) -> bool:
 
 def http_client(settings: OpenAISettings, **hooks: list[Callable[..., Any]]) -> httpx2.Client:
     """What carries the SDK's calls to that server, and nowhere else."""
-    import httpx2
     import openai
 
     options = client_options(settings.address, sdk_error=openai.OpenAIError)
     hooked = options["event_hooks"] | hooks
-    # llama.cpp's server closes a connection that was idle for 5 s, just when the default would use it again
-    limits = httpx2.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=2.0)
-    client = openai.DefaultHttpxClient(
-        trust_env=settings.proxies, auth=options["auth"], event_hooks=hooked, limits=limits
-    )
-    return timed(client)
+    return timed(openai.DefaultHttpxClient(trust_env=settings.proxies, auth=options["auth"], event_hooks=hooked))
