@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import json_text, printable
-from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports import evaluations, every_eval_ever
 from pytest_jsbench.reports.html import report
@@ -142,9 +141,9 @@ def _report(options: argparse.Namespace, out: TextIO) -> bool:
     summary = summarize(run)
     comparison = None
     if options.baseline is not None:
-        baseline, outcomes = evaluations.with_cases(options.baseline)
+        baseline, _ = evaluations.with_cases(options.baseline)
         warn(baseline)
-        comparison = compare(outcomes, summary.outcomes)
+        comparison = evaluations.against(baseline, run.metadata, summary)
     report.write(options.output, run, summary, comparison=comparison)
     out.write(f"{options.output}\n")
     return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from pytest_jsbench.verdicts import FailureType
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.runs.outcomes import AttemptOutcome
+    from pytest_jsbench.runs.settings import SettingDifference
 
 PASSED = "passed"
 MISSING = "missing"
@@ -118,6 +119,8 @@ class Comparison:
     second_alone: int
     #: cases with more attempts in one run than in the other; they are compared by as many first attempts as both have
     shortened: int
+    #: in which the runs differ, as far as both say
+    settings: tuple[SettingDifference, ...] = ()
 
     @property
     def real(self) -> bool:
@@ -154,6 +157,7 @@ class Comparison:
             "newly_passing": [str(key) for key in self.newly_passing],
             "undecided": [str(key) for key in self.undecided],
             "changed": [str(key) for key in self.changed],
+            "settings": [one.to_dict() for one in self.settings],
             "sentence": self.sentence,
         }
 
@@ -167,7 +171,11 @@ def conclusion(found: PairedDifference, p_value: float) -> str:
     return f"{said} (exact test: p = {p_value:.2g}{why})"
 
 
-def compare(first: Mapping[CaseKey, CaseOutcome], second: Mapping[CaseKey, CaseOutcome]) -> Comparison:
+def compare(
+    first: Mapping[CaseKey, CaseOutcome],
+    second: Mapping[CaseKey, CaseOutcome],
+    settings: Sequence[SettingDifference] = (),
+) -> Comparison:
     """The comparison of a second run with a first, over the cases and as many attempts as both have."""
     shared = [key for key in second if key in first]
     changed = tuple(key for key in shared if _differ(first[key], second[key]))
@@ -184,6 +192,7 @@ def compare(first: Mapping[CaseKey, CaseOutcome], second: Mapping[CaseKey, CaseO
         first_alone=len(first) - len(shared),
         second_alone=len(second) - len(shared),
         shortened=sum(len(first[key].attempts) != len(second[key].attempts) for key in pairs),
+        settings=tuple(settings),
     )
 
 

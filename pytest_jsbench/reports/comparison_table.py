@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from tabulate import tabulate
 
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import distinct, printable
 from pytest_jsbench.metrics.comparison import SIGNIFICANCE, Comparison, compare, conclusion
 from pytest_jsbench.metrics.statistics import holm
 from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, detail
+from pytest_jsbench.runs.settings import Bearing, Setting, SettingDifference, differences, distinguishing
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
@@ -34,16 +35,26 @@ def _changes(comparison: Comparison, source: str) -> Iterator[tuple[str, str]]:
     if comparison.newly_passing:
         yield "mended", named(comparison.newly_passing)
     yield from not_compared(comparison, first="the baseline", second="this run")
+    yield from apart(comparison.settings)
 
 
-def judged_apart(*versions: str | None) -> list[str]:
-    """A warning where runs were judged by different rules."""
-    known = sorted({version for version in versions if version is not None})
-    if len(known) < 2:
-        return []
-    named_versions = ", ".join(printable(version, _LONGEST_LABEL) for version in known)
-    said = f"the runs were judged by different rules (versions {named_versions}): `jsbench judge RUN` judges one again"
-    return detail("judge", said)
+def apart(settings: Sequence[SettingDifference]) -> Iterator[tuple[str, str]]:
+    """The settings in which two runs differ, by what they bear on; and a warning where verdicts cannot be compared."""
+    name = "settings"
+    for bearing in Bearing:
+        if told := [f"{one.name} {' → '.join(one.shown)}" for one in settings if one.bears_on is bearing]:
+            yield name, f"other {bearing}: {', '.join(told)}"
+            name = ""
+    yield from incomparable(settings)
+
+
+def incomparable(settings: Sequence[SettingDifference]) -> Iterator[tuple[str, str]]:
+    """A warning for each reason why the verdicts of the runs cannot be compared."""
+    if rules := [one.name for one in settings if one.bears_on is Bearing.VERDICTS]:
+        said = f"the runs were judged by different rules ({', '.join(rules)}), and a case may have another verdict for "
+        yield "warning", f"{said}that alone: `jsbench judge RUN` judges one again"
+    if any(one.name == "labelled" for one in settings):
+        yield "warning", "one run asks grammars about labelled answers, another asks a model: they cannot be compared"
 
 
 def not_compared(comparison: Comparison, *, first: str, second: str) -> Iterator[tuple[str, str]]:
@@ -75,6 +86,10 @@ _MOST_PAIRED = 4
 _SAMPLE = 50
 #: together, in the head of a table
 _WIDTH_OF_LABELS = 40
+#: figures that every run of ours has
+_OURS = frozenset({"pass_rate", "planned"})
+#: of a column
+_NARROWEST = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,20 +109,42 @@ class Pair:
 
 
 def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None) -> list[str]:
-    """A name for each evaluation: the given one, or else its own, with its file where two are the same."""
-    plain = list(given) if given is not None else [found.label for found in evaluations]
-    count = Counter(plain)
-    return [
-        printable(label if count[label] == 1 else f"{label} ({found.source})", _LONGEST_PLACE)
-        for label, found in zip(plain, evaluations, strict=True)
-    ]
+    """
+    A name for each evaluation, and no two alike: the given one, or else the settings that tell it from the others.
+
+    Where those leave some alike they get the run's id, and where that does too, the file.
+    """
+    if given is not None:
+        names = list(given)
+    elif chosen := distinguishing(settings := [found.settings for found in evaluations]):
+        names = [_label(one, chosen) or found.label for one, found in zip(settings, evaluations, strict=True)]
+    else:
+        names = [found.label for found in evaluations]
+    for ends in ([_text(found.run.get("run_id")) for found in evaluations], [found.source for found in evaluations]):
+        count = Counter(names)
+        longer = [f"{name} ({end})" if count[name] > 1 else name for name, end in zip(names, ends, strict=True)]
+        names = longer if len(set(longer)) > len(count) else names
+    return distinct(names, _LONGEST_PLACE)
+
+
+def _label(settings: Mapping[str, Setting], chosen: Sequence[str]) -> str:
+    return ", ".join(settings[name].label for name in chosen if name in settings)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def pairs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Pair]:
     """The pairs of evaluations that have outcomes; where they are many, each with the first alone."""
-    known = [(name, found.outcomes) for name, found in zip(names, evaluations, strict=True) if found.outcomes]
+    known = [
+        (name, found.outcomes, found.settings) for name, found in zip(names, evaluations, strict=True) if found.outcomes
+    ]
     chosen = itertools.combinations(known, 2) if len(known) <= _MOST_PAIRED else ((known[0], one) for one in known[1:])
-    compared = [(first, second, compare(before, after)) for (first, before), (second, after) in chosen]
+    compared = [
+        (first, second, compare(before, after, differences([one, other])))
+        for (first, before, one), (second, after, other) in chosen
+    ]
     adjusted = holm([comparison.difference.p_value for _, _, comparison in compared])
     return [
         Pair(first=first, second=second, comparison=comparison, p_value=p_value)
@@ -123,22 +160,52 @@ def side_by_side(evaluations: Sequence[Evaluation], names: Sequence[str], *, ver
     if alike:  # as far as there is room for them
         names = legend
     lines = _models(evaluations, names) if ours else []
+    short = not alike and sum(map(len, names)) <= _WIDTH_OF_LABELS
+    columns = names if short else _numbers(names)
     if verbose or not ours:
-        short = not alike and sum(map(len, names)) <= _WIDTH_OF_LABELS
-        lines += [*([""] if lines else []), *_metrics(evaluations, names if short else _numbers(names))]
+        lines += [*([""] if lines else []), *_metrics(evaluations, columns)]
+        alike = not short
+    if settings := differences([found.settings for found in evaluations]):
+        lines += ["", *_settings(settings, columns)]
         alike = not short
     lines += ["", *legend] if alike else []
     found = pairs(evaluations, names)
+    for word, text in [*_incomplete(evaluations, names), *incomparable(settings), *_over_other_cases(found)]:
+        lines += ["", *detail(word, text)]
     for pair in found:
         lines += ["", *_said(pair, verbose=verbose)]
     if len(found) > 1:
         lines += ["", f"p-values are adjusted for {len(found)} comparisons (Holm)"]
-    if apart := judged_apart(*(one.judge for one in evaluations)):
-        lines += ["", *apart]
     silent = [name for name, one in zip(names, evaluations, strict=True) if not one.outcomes]
     if ours and silent:
         lines += ["", *detail("not paired", f"{', '.join(silent)}: no word on how each case ended")]
     return lines
+
+
+def _settings(settings: Sequence[SettingDifference], columns: Sequence[str]) -> list[str]:
+    """A row for each setting in which the runs differ."""
+    rows = [[one.name, one.bears_on.value, *one.shown] for one in settings]
+    headers = ["Setting", "Bears on", *columns]
+    widths = [None, None, *[max(_NARROWEST, (_WIDTH_OF_LABELS + 6) // len(columns))] * len(columns)]
+    text = tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, maxcolwidths=widths)
+    return text.splitlines()
+
+
+def _incomplete(evaluations: Sequence[Evaluation], names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The runs of which attempts broke, are missing or were not judged."""
+    for name, found in zip(names, evaluations, strict=True):
+        errors, unjudged, planned = (found.figures.get(one) or 0 for one in ("errors", "unjudged", "planned"))
+        if found.figures.keys() >= _OURS and (errors or unjudged):
+            said = f"{errors:g} of {planned:g} attempts broken or missing, {unjudged:g} unjudged"
+            yield "incomplete ", f"{printable(name, _LONGEST_LABEL)}: {said}"
+
+
+def _over_other_cases(found: Sequence[Pair]) -> Iterator[tuple[str, str]]:
+    """A warning where the runs' own figures are not over the same cases."""
+    compared = [pair.comparison for pair in found]
+    if any(one.first_alone or one.second_alone or one.changed for one in compared):
+        said = "the figures above are not all over the same cases with the same schemas"
+        yield "warning", f"{said}: only what is said of a pair is over those of both"
 
 
 def _models(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[str]:
@@ -154,7 +221,7 @@ def _models(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[str
         ]
         for name, found in zip(names, evaluations, strict=True)
     ]
-    headers = ["Model", "Pass rate\n(95 % interval)", "Speed\n(mean)", f"Cost/{_SAMPLE}", "Attempts"]
+    headers = ["Run", "Pass rate\n(95 % interval)", "Speed\n(mean)", f"Cost/{_SAMPLE}", "Attempts"]
     aligned = ("left", "right", "right", "right", "right")
     return tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, colalign=aligned).splitlines()
 
@@ -171,7 +238,7 @@ def _grammars(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[s
         for name, found in zip(names, evaluations, strict=True)
     ]
     headers = [
-        "Model",
+        "Run",
         "Valid, rejected\n(95 % interval)",
         "Invalid, accepted\n(95 %)",
         "Compilation",
@@ -243,6 +310,7 @@ def to_dict(evaluations: Sequence[Evaluation], names: Sequence[str]) -> dict[str
             }
             for name, found in zip(names, evaluations, strict=True)
         ],
+        "settings": [one.to_dict() for one in differences([found.settings for found in evaluations])],
         "comparisons": [
             {
                 "first": pair.first,

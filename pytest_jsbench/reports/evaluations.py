@@ -15,17 +15,19 @@ from pytest_jsbench.core.errors import JSBenchError, RecordError
 from pytest_jsbench.core.files import FileReader, write_atomically
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.formats import EVALUATION, METRICS, published
-from pytest_jsbench.metrics.comparison import CaseOutcome
+from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison, compare
 from pytest_jsbench.metrics.gates import GateResult
 from pytest_jsbench.metrics.metrics import RATES
 from pytest_jsbench.metrics.statistics import proportion
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.outcomes import Run
+from pytest_jsbench.runs.records import RunMetadata
 from pytest_jsbench.runs.run_verdict import RunVerdict
+from pytest_jsbench.runs.settings import Setting, differences, settings_of
 
 #: the version of `run.json`; raised when a field is added
-RUN_VERSION = "1.3"
+RUN_VERSION = "1.4"
 UNKNOWN = "unknown"
 #: a metric that every run of ours has, and no file of another tool
 _OURS = "pass_rate"
@@ -81,16 +83,24 @@ class Evaluation:
     source: str
     config_path: str
     backend: str
-    #: None in a file of another tool
-    model: str | None
+    #: what produced it, as far as the file says; nothing in a file of another tool
+    run: Mapping[str, Any]
     #: by name; None means not applicable
     metrics: Mapping[str, Any]
     #: the outcome of each case; None in a file of another tool
     outcomes: Mapping[CaseKey, CaseOutcome] | None
-    #: the version of the rules that it was judged by; None in a file of another tool
-    judge: str | None = None
     #: what could not be read of its records, one line each
     warnings: tuple[str, ...] = ()
+
+    @property
+    def model(self) -> str | None:
+        """The model; None in a file of another tool."""
+        return _text(self.run.get("model"))
+
+    @property
+    def settings(self) -> dict[str, Setting]:
+        """The settings that it was made with, as far as they are known."""
+        return settings_of(self.run)
 
     @property
     def label(self) -> str:
@@ -169,21 +179,15 @@ def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
         source=source,
         config_path=_text(data.get("config_path")) or UNKNOWN,
         backend=_text(data.get("backend")) or UNKNOWN,
-        model=_text(run.get("model")) if isinstance(run, Mapping) else None,
+        run=run if isinstance(run, Mapping) else {},
         metrics=metrics,
         outcomes=outcomes,
-        judge=_judge(run),
     )
 
 
 def _is_retired(name: str, value: object) -> bool:
     """Whether it is a metric that another tool writes as -1, since it no longer measures it."""
     return value == -1 and name in published("evaluation")["properties"]["metrics"]["properties"]
-
-
-def _judge(run: object) -> str | None:
-    versions = run.get("versions") if isinstance(run, Mapping) else None
-    return _text(versions.get("judge", "1")) if isinstance(versions, Mapping) else None
 
 
 def _text(value: object) -> str | None:
@@ -218,10 +222,9 @@ def _of_records(path: Path) -> Evaluation:
         source=str(path),
         config_path=UNKNOWN,
         backend=run.metadata.engine,
-        model=run.metadata.model,
+        run=run.metadata.to_dict(),
         metrics=summary.total.to_dict(),
         outcomes=summary.outcomes,
-        judge=run.metadata.judge,
         warnings=run.warnings,
     )
 
@@ -260,17 +263,24 @@ def with_cases(path: Path) -> tuple[Evaluation, Mapping[CaseKey, CaseOutcome]]:
     return found, found.outcomes
 
 
+#: of what produced a run, what a later one is held against
+_KEPT = (
+    *("run_id", "engine", "model", "provider", "response_format", "streaming", "details", "params", "prompt"),
+    *("prompt_digest", "shots", "adapt", "dataset", "repeats", "concurrency", "policy", "versions", "host"),
+)
+
+
 def baseline_to_dict(found: Evaluation, outcomes: Mapping[CaseKey, CaseOutcome]) -> dict[str, Any]:
     """A small evaluation file for version control, with what a later run is compared by."""
     bounded = [f"{rate}{end}" for rate in RATES for end in ("", "_ci_low", "_ci_high")]
     counts = ["planned", "completions", "priced", "passed", "valid_instances", "invalid_instances"]
     kept = [*counts, *bounded, "tgt_mean", "grammar_compilation_p50", "cost"]
     return {
-        "schema_version": "1.1",
+        "schema_version": "1.2",
         "config_path": found.config_path,
         "backend": found.backend,
         "metrics": {name: found.metrics[name] for name in kept if name in found.metrics},
-        "run": {"model": found.model},
+        "run": {name: found.run[name] for name in _KEPT if name in found.run},
         "cases": {str(key): outcome.to_dict() for key, outcome in sorted(outcomes.items())},
     }
 
@@ -281,6 +291,12 @@ def baseline_to_text(data: Mapping[str, Any]) -> str:
     lines = [f"    {json.dumps(name)}: {json.dumps(case)}" for name, case in data["cases"].items()]
     body = "{\n" + ",\n".join(lines) + "\n  }" if lines else "{}"
     return head.removesuffix("{}\n}") + body + "\n}\n"
+
+
+def against(baseline: Evaluation, metadata: RunMetadata, summary: Summary) -> Comparison:
+    """The comparison of a run with what a baseline says of its cases and settings."""
+    apart = differences([baseline.settings, settings_of(metadata.to_dict())])
+    return compare(baseline.outcomes or {}, summary.outcomes, apart)
 
 
 def migrate(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.reports.comparison_table import apart
 from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, facts
 from pytest_jsbench.runs.outcomes import Records
 
@@ -102,6 +103,8 @@ def _facts(run: Run, summary: Summary, comparison: Comparison | None) -> Iterato
             if keys:
                 more = f" and {len(keys) - _MOST_ANNOTATIONS} more" if len(keys) > _MOST_ANNOTATIONS else ""
                 yield f"{word}: {', '.join(_code(str(key)) for key in keys[:_MOST_ANNOTATIONS])}{more}"
+        for word, text in apart(comparison.settings):
+            yield f"{word or 'settings'}: {_code(text, _LONGEST_FACT)}"
 
 
 def _failures(failing: Sequence[AttemptOutcome]) -> Iterator[str]:

@@ -1,8 +1,17 @@
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.metrics.comparison import CaseOutcome, compare
-from pytest_jsbench.reports.comparison_table import changes, judged_apart
+from pytest_jsbench.reports.comparison_table import apart, changes, labels, side_by_side
+from pytest_jsbench.reports.evaluations import Evaluation, parse
+from pytest_jsbench.runs.settings import Setting, differences, settings_of
+from tests import examples
 
 
 def ended(end: str, schema: str = "aa") -> CaseOutcome:
@@ -39,6 +48,98 @@ def test_hostile_sources_are_shown_as_text() -> None:
     assert "\\x1b]0;../../x\\x07" in " ".join(lines)
 
 
-def test_runs_judged_by_different_rules_are_named_as_such() -> None:
-    assert judged_apart("2", None, "2") == []
-    assert "judged by different rules (versions 1, 2)" in " ".join(" ".join(judged_apart("2", "1")).split())
+def evaluation(source: str = "runs/a", **run: Any) -> Evaluation:
+    data = examples.metadata(**run).to_dict()
+    return parse({"metrics": {"pass_rate": 0.5, "planned": 2}, "run": json.loads(json.dumps(data))}, source=source)
+
+
+def settings(**changes: Any) -> dict[str, Setting]:
+    return settings_of(examples.metadata(**changes).to_dict())
+
+
+def test_settings_that_differ_are_said_by_what_they_bear_on() -> None:
+    other = settings(
+        prompt="chat", params={"max_tokens": 50, "temperature": 0.7}, policy={"formats": "ignore"}, concurrency=32
+    )
+
+    said = list(apart(differences([settings(prompt="schema", policy={"formats": "assert"}), other])))
+
+    assert [(name, text) for name, text in said if name != "warning"] == [
+        ("settings", "other answers: prompt schema → chat, temperature default → 0.7, max_tokens 2048 → 50"),
+        ("", "other verdicts: judge.formats assert → ignore"),
+        ("", "other times: concurrency 1 → 32"),
+    ]
+    (warning,) = [text for name, text in said if name == "warning"]
+    assert warning.startswith("the runs were judged by different rules (judge.formats), and a case may have another ")
+
+
+def test_a_grammar_asked_about_labels_and_a_model_are_said_not_to_be_comparable() -> None:
+    labelled = settings(dataset={"source": "builtin", "labelled": True})
+
+    said = list(apart(differences([settings(dataset={"source": "builtin", "labelled": False}), labelled])))
+
+    assert [text for name, text in said if name == "warning"] == [
+        "one run asks grammars about labelled answers, another asks a model: they cannot be compared"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ([{"model": "a"}, {"model": "b"}], ["a", "b"]),
+        ([{"prompt": "schema"}, {"prompt": "chat"}], ["prompt schema", "prompt chat"]),
+        (
+            [{"model": "a"}, {"model": "b"}, {"model": "b", "response_format": "text"}],
+            ["a, json_schema", "b, json_schema", "b, text"],
+        ),
+        (
+            [{"params": {"temperature": None}}, {"params": {"temperature": 0.0}}, {"params": {"temperature": 1.5}}],
+            ["temperature default", "temperature 0", "temperature 1.5"],
+        ),
+        ([{"details": {"bounded": True}}, {"details": {"bounded": False}}], ["bounded true", "bounded false"]),
+        (
+            [{"prompt": "p.txt", "prompt_digest": "sha256:" + digit * 64} for digit in "ab"],
+            ["prompt_digest sha256:aaaaaaaaaaaa", "prompt_digest sha256:bbbbbbbbbbbb"],
+        ),
+        (
+            [{"concurrency": 1, "run_id": "one"}, {"concurrency": 9, "run_id": "two"}],
+            ["concurrency 1", "concurrency 9"],
+        ),
+        ([{"run_id": "one"}, {"run_id": "two"}], ["m (one)", "m (two)"]),
+        ([{}, {}], ["m (runs/0)", "m (runs/1)"]),
+        ([{}], ["m"]),
+    ],
+)
+def test_runs_are_named_by_what_tells_them_apart(runs: list[dict[str, Any]], expected: list[str]) -> None:
+    assert labels([evaluation(f"runs/{at}", **run) for at, run in enumerate(runs)]) == expected
+
+
+def test_no_two_labels_are_equal_whatever_is_given() -> None:
+    found = [evaluation("runs/a"), evaluation("runs/a"), evaluation("runs/b", prompt="chat")]
+
+    assert len(set(labels(found, ["x", "x", "x"]))) == 3
+    assert len(set(labels(found))) == 3
+
+
+def test_a_setting_of_a_stranger_that_is_none_is_left_alone() -> None:
+    strange = parse(
+        {"metrics": {"pass_rate": 0.5}, "run": {"model": ["\x1b", {}], "policy": 3, "params": {"seed": {"a": 1}}}},
+        source="x.json",
+    )
+    hostile = evaluation("y", prompt="\x1b[31m\n::error::x" + "p" * 500)
+
+    text = "\n".join(side_by_side([strange, hostile, evaluation("z")], ["a", "b", "c"], verbose=True))
+
+    assert "\x1b" not in text
+    assert "prompt" in text
+    assert "not known" in text
+
+
+def test_a_run_that_lacks_attempts_is_named_beside_its_figures() -> None:
+    whole, broken = evaluation("a", model="a"), evaluation("b", model="b")
+    broken = replace(broken, metrics={**broken.metrics, "planned": 12, "errors": 7, "unjudged": 1})
+
+    text = " ".join(" ".join(side_by_side([whole, broken], ["a", "b"], verbose=False)).split())
+
+    assert "incomplete b: 7 of 12 attempts broken or missing, 1 unjudged" in text
+    assert "incomplete a" not in text

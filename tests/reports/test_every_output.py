@@ -195,6 +195,22 @@ def test_no_figure_of_the_metrics_can_be_forgotten_in_data(paid: Summary, tmp_pa
     assert gated - METRICS - derived == set()
 
 
+def test_in_what_a_run_and_its_baseline_differ_is_told_in_every_output(paid: Summary, tmp_path: Path) -> None:
+    run = ordinary()
+    before = evaluations.parse(run_to_dict(run, paid, config_path="pytest.ini"), source="base.json")
+    kept = evaluations.parse(evaluations.baseline_to_dict(before, paid.outcomes), source="baseline.json")
+    now = replace(run.metadata, prompt="chat", versions={"judge": "0"})
+    comparison = evaluations.against(kept, now, paid)
+    told = ["prompt schema → chat", "judge 1 → 0", "the runs were judged by different rules (judge)"]
+
+    page = " ".join("".join(report.render(run, paid, comparison=comparison)).split())
+    lines = " ".join(" ".join(comparison_table.changes(comparison, "b")).split())
+    for text in (page, lines, summary_markdown(run, paid, comparison=comparison)):
+        assert [one for one in told if one not in text] == []
+    data = comparison.to_dict(source="b")["settings"]
+    assert {"name": "prompt", "bears_on": "answers", "values": ["schema", "chat"]} in data
+
+
 def test_labelled_answers_are_compared_kept_and_gated_by_what_grammars_are_judged_by(tmp_path: Path) -> None:
     summary = summarize(labelled())
     outputs(labelled(), summary, tmp_path)

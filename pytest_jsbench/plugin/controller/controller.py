@@ -288,7 +288,7 @@ class Controller:
         run = self._gather(self.state.to_run(self._context.handover.metadata))
         self.summary = summarize(run)
         self._config.hook.pytest_jsbench_summary(config=self._config, run=run, summary=self.summary)
-        self.decision = self._expectations.decide(self.summary)
+        self.decision = self._expectations.decide(run.metadata, self.summary)
         ending = self._ending.to_ending(session, self._known)
         verdict = decide(ending, self.summary.total, self.decision.gates)
         self._session, session.exitstatus = session, verdict.exit_status

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JSBenchError
 
 if TYPE_CHECKING:
-    from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison
+    from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.metrics.gates import Gate, GateResult
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.plugin.session.context import RunContext
     from pytest_jsbench.reports.evaluations import Evaluation
+    from pytest_jsbench.runs.records import RunMetadata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,6 @@ class Expectations:
 
     gates: tuple[Gate, ...]
     baseline: Evaluation | None
-    outcomes: Mapping[CaseKey, CaseOutcome]
 
     @classmethod
     def of(cls, context: RunContext) -> Expectations:
@@ -59,7 +58,7 @@ class Expectations:
         if not context.settings.targets.project:
             _check_tasks(settings.gates, {key.task for key in context.plan.keys})
         if settings.baseline is None:
-            return cls(gates=settings.gates, baseline=None, outcomes={})
+            return cls(gates=settings.gates, baseline=None)
         from pytest_jsbench.reports.evaluations import with_cases
 
         try:
@@ -70,14 +69,14 @@ class Expectations:
         if not context.settings.targets.project and outcomes.keys().isdisjoint(context.plan.keys):
             message = f"--jsbench-baseline: none of this run's cases in {settings.baseline}; give a run of this dataset"
             raise pytest.UsageError(message)
-        return cls(gates=settings.gates, baseline=baseline, outcomes=outcomes)
+        return cls(gates=settings.gates, baseline=baseline)
 
-    def decide(self, summary: Summary) -> GateDecision:
+    def decide(self, metadata: RunMetadata, summary: Summary) -> GateDecision:
         """Compare the run with the baseline, and check each gate."""
-        from pytest_jsbench.metrics.comparison import compare
         from pytest_jsbench.metrics.gates import check
+        from pytest_jsbench.reports.evaluations import against
 
-        comparison = None if self.baseline is None else compare(self.outcomes, summary.outcomes)
+        comparison = None if self.baseline is None else against(self.baseline, metadata, summary)
         gates = tuple(check(gate, summary, comparison) for gate in self.gates)
         return GateDecision(gates=gates, comparison=comparison, baseline=self.baseline)
 

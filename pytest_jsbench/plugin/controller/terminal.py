@@ -113,10 +113,9 @@ class Terminal:
         decision = controller.decision or GateDecision()
         lines = [*details(controller.run, controller.summary)]
         if decision.comparison is not None and decision.baseline is not None:
-            from pytest_jsbench.reports.comparison_table import changes, judged_apart
+            from pytest_jsbench.reports.comparison_table import changes
 
             lines += changes(decision.comparison, decision.baseline.source)
-            lines += judged_apart(decision.baseline.judge, metadata.judge)
         for line in [*lines, *detail("records", self._where()), *self._going_on(controller.summary)]:
             reporter.write_line(line)
         for warning in controller.warnings:

@@ -21,6 +21,7 @@ from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.generations import Completion, Decided, Declined, GrammarDecision
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES
+from pytest_jsbench.reports.comparison_table import apart
 from pytest_jsbench.reports.summary_table import facts
 from pytest_jsbench.runs.outcomes import Records
 from pytest_jsbench.verdicts.explanations import extra_fields, headline
@@ -72,6 +73,7 @@ def render(
         rows=[*summary.tasks.items(), ("total", summary.total)],
         gates=gates,
         comparison=comparison,
+        settings_apart=[] if comparison is None else list(apart(comparison.settings)),
         failures=sorted(((name, count) for name, count in failures if count), key=lambda pair: -pair[1]),
         labelled=run.metadata.labelled,
         facts=facts(run, summary),

@@ -1,0 +1,189 @@
+"""The settings that a run was made with, each by its name; and in which of them several runs differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from pytest_jsbench.core.text import printable
+
+
+class Bearing(StrEnum):
+    """What a setting bears on."""
+
+    ANSWERS = "answers"
+    #: how strictly answers are judged
+    VERDICTS = "verdicts"
+    #: which cases are asked, and how often
+    CASES = "cases"
+    #: how long answers take, and nothing else
+    TIMES = "times"
+
+
+#: where a run's metadata has each setting, those first that people tell runs apart by
+_PLACES: Mapping[str, tuple[Bearing, tuple[str, ...]]] = {
+    "engine": (Bearing.ANSWERS, ("engine",)),
+    "model": (Bearing.ANSWERS, ("model",)),
+    "response_format": (Bearing.ANSWERS, ("response_format",)),
+    "prompt": (Bearing.ANSWERS, ("prompt",)),
+    "temperature": (Bearing.ANSWERS, ("params", "temperature")),
+    "max_tokens": (Bearing.ANSWERS, ("params", "max_tokens")),
+    "shots": (Bearing.ANSWERS, ("shots",)),
+    "adapt": (Bearing.ANSWERS, ("adapt",)),
+    "seed": (Bearing.ANSWERS, ("params", "seed")),
+    "provider": (Bearing.ANSWERS, ("provider",)),
+    "prompt_digest": (Bearing.ANSWERS, ("prompt_digest",)),
+    "judge": (Bearing.VERDICTS, ("versions", "judge")),
+    "dataset": (Bearing.CASES, ("dataset", "source")),
+    "revision": (Bearing.CASES, ("dataset", "revision")),
+    "split": (Bearing.CASES, ("dataset", "split")),
+    "tasks": (Bearing.CASES, ("dataset", "tasks")),
+    "limit": (Bearing.CASES, ("dataset", "limit")),
+    "where": (Bearing.CASES, ("dataset", "where")),
+    "sample": (Bearing.CASES, ("dataset", "sample")),
+    "sample_seed": (Bearing.CASES, ("dataset", "sample_seed")),
+    "shard": (Bearing.CASES, ("dataset", "shard")),
+    "labelled": (Bearing.CASES, ("dataset", "labelled")),
+    "repeats": (Bearing.CASES, ("repeats",)),
+    "concurrency": (Bearing.TIMES, ("concurrency",)),
+    "streaming": (Bearing.TIMES, ("streaming",)),
+    "timeout": (Bearing.TIMES, ("params", "timeout")),
+}
+#: objects of the metadata of which each member is a setting, and what their names begin with
+_GROUPS: Mapping[str, tuple[Bearing, str]] = {
+    "details": (Bearing.ANSWERS, "engine."),
+    "policy": (Bearing.VERDICTS, "judge."),
+    "host": (Bearing.TIMES, "host."),
+}
+#: members of those that bear on something else
+_OTHERWISE = {"engine.slots": Bearing.TIMES, "judge.timeout": Bearing.TIMES}
+#: of which a change is said by the change of another
+_IMPLIED_BY = {"prompt_digest": ("prompt", "shots")}
+#: of values that are shown
+_LONGEST = 40
+_DIGEST = "sha256:"
+_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One setting of a run."""
+
+    name: str
+    bears_on: Bearing
+    #: a JSON value; None is whatever the engine or the provider does by itself
+    value: Any
+
+    @property
+    def shown(self) -> str:
+        """The value for people."""
+        return _shown(self.value)
+
+    @property
+    def label(self) -> str:
+        """The setting in a name of its run; what is well known by its value alone goes without its own name."""
+        if self.name in {"engine", "model", "response_format"}:
+            return self.shown
+        return f"{self.name.rpartition('.')[2]} {self.shown}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingDifference:
+    """A setting in which runs differ, with its value in each of them, in their order."""
+
+    name: str
+    bears_on: Bearing
+    #: `UNKNOWN` for a run that does not say
+    values: tuple[Any, ...]
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The values for people."""
+        return tuple(map(_shown, self.values))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The difference as JSON values."""
+        return {"name": self.name, "bears_on": self.bears_on.value, "values": list(self.values)}
+
+
+#: stands for the value of a setting in a run that does not say
+UNKNOWN = "not known"
+
+
+def settings_of(metadata: Mapping[str, Any]) -> dict[str, Setting]:
+    """The settings in a run's metadata, as JSON values, by name; what is not there is not among them."""
+    return {one.name: one for one in _settings(metadata)}
+
+
+def _settings(metadata: Mapping[str, Any]) -> Iterator[Setting]:
+    for name, (bears_on, path) in _PLACES.items():
+        found: Any = metadata
+        for step in path:
+            found = found.get(step, _ABSENT) if isinstance(found, Mapping) else _ABSENT
+        if name == "judge" and found is _ABSENT and isinstance(metadata.get("versions"), Mapping):
+            found = "1"  # the first rules had no number
+        if _is_simple(found):
+            yield Setting(name=name, bears_on=bears_on, value=found)
+    for group, (bears_on, prefix) in _GROUPS.items():
+        members = metadata.get(group)
+        for member, value in sorted(members.items()) if isinstance(members, Mapping) else ():
+            if _is_simple(value):
+                name = f"{prefix}{member}"
+                yield Setting(name=name, bears_on=_OTHERWISE.get(name, bears_on), value=value)
+
+
+_ABSENT = object()
+
+
+def _is_simple(value: object) -> bool:
+    """Whether it is a value of a setting, which a file of a stranger may not have in its place."""
+    return isinstance(value, str | int | float | bool | None) or (
+        isinstance(value, list | tuple) and all(isinstance(part, str) for part in value)
+    )
+
+
+def differences(runs: Sequence[Mapping[str, Setting]]) -> tuple[SettingDifference, ...]:
+    """The settings in which runs differ, those first that bear on answers; what only one of them knows is not one."""
+    found: dict[str, SettingDifference] = {}
+    for name in dict.fromkeys(name for run in runs for name in run):
+        known = [run[name] for run in runs if name in run]
+        if len({_canonical(one.value) for one in known}) > 1:
+            values = tuple(run[name].value if name in run else UNKNOWN for run in runs)
+            found[name] = SettingDifference(name=name, bears_on=known[0].bears_on, values=values)
+    for name, others in _IMPLIED_BY.items():
+        if name in found and _groups(runs, others) == _groups(runs, (*others, name)):
+            del found[name]
+    return tuple(sorted(found.values(), key=lambda one: list(Bearing).index(one.bears_on)))
+
+
+def distinguishing(runs: Sequence[Mapping[str, Setting]]) -> list[str]:
+    """Names of settings by which the runs can be told apart, as far as that is possible: as few as will do."""
+    chosen: list[str] = []
+    for one in differences(runs):
+        if _groups(runs, (*chosen, one.name)) > _groups(runs, chosen):
+            chosen.append(one.name)
+    return chosen
+
+
+def _groups(runs: Sequence[Mapping[str, Setting]], names: Sequence[str]) -> int:
+    """How many groups the runs make by their values of these settings."""
+    return len({tuple(_canonical(run[name].value) if name in run else None for name in names) for run in runs})
+
+
+def _canonical(value: Any) -> Hashable:
+    """What equal values have in common: a truth value is no number, and a list may have been a tuple."""
+    return isinstance(value, bool), tuple(value) if isinstance(value, list) else value
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "default"
+    if isinstance(value, str):
+        short = value[: len(_DIGEST) + _DIGITS] if value.startswith(_DIGEST) else value
+        return printable(short, _LONGEST, cut="middle") or '""'
+    if isinstance(value, float) and value.is_integer():
+        return f"{value:.0f}"
+    return printable(json.dumps(value, ensure_ascii=False), _LONGEST, cut="middle")

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_jsbench.runs.settings import UNKNOWN, Bearing, differences, distinguishing, settings_of
+
+
+def test_equal_numbers_are_one_value_and_a_truth_value_is_no_number() -> None:
+    runs = [
+        settings_of({"params": {"temperature": value}, "details": {"fast": fast}})
+        for value, fast in ((0, True), (0.0, 1))
+    ]
+
+    assert [one.name for one in differences(runs)] == ["engine.fast"]
+
+
+def test_a_list_that_was_a_tuple_is_the_same() -> None:
+    assert differences([settings_of({"policy": {"ignored_fields": value}}) for value in (["a"], ("a",))]) == ()
+
+
+def test_what_only_one_run_says_is_no_difference_and_is_not_known_of_the_others() -> None:
+    one, two, three = settings_of({"shots": 0}), settings_of({}), settings_of({"shots": 3})
+
+    assert differences([one, two]) == ()
+    (found,) = differences([one, two, three])
+    assert found.values == (0, UNKNOWN, 3)
+
+
+def test_the_slots_of_an_engine_and_time_limits_bear_on_times_alone() -> None:
+    names = {
+        name: one.bears_on for name, one in settings_of({"details": {"slots": 4}, "policy": {"timeout": 5}}).items()
+    }
+
+    assert names == {"engine.slots": Bearing.TIMES, "judge.timeout": Bearing.TIMES}
+
+
+@pytest.mark.parametrize(("prompts", "names"), [("aab", ["prompt", "prompt_digest"]), ("abc", ["prompt"])])
+def test_a_digest_is_named_only_where_the_prompts_names_do_not_tell_them_apart(prompts: str, names: list[str]) -> None:
+    runs = [settings_of({"prompt": name, "prompt_digest": f"sha256:{at}"}) for at, name in enumerate(prompts)]
+
+    assert [one.name for one in differences(runs)] == names
+    assert distinguishing(runs) == names
+
+
+def test_rules_without_a_number_are_the_first_ones() -> None:
+    assert [
+        one.values for one in differences([settings_of({"versions": {}}), settings_of({"versions": {"judge": "2"}})])
+    ] == [("1", "2")]
