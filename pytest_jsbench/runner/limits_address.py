@@ -81,7 +81,7 @@ class LimitsServer:
 
     def _serve(self, connection: Connection) -> None:
         token = self.address.token.encode()
-        broken = (OSError, EOFError, AuthenticationError, ValueError, KeyError, TypeError, sqlite3.Error)
+        broken = (OSError, EOFError, AuthenticationError, ValueError, KeyError, TypeError, sqlite3.Error, Refused)
         with connection, contextlib.suppress(*broken):
             _wait_at_most(connection.fileno(), _PATIENCE)  # a stranger who says nothing keeps no thread
             deliver_challenge(connection, token)

@@ -12,7 +12,7 @@ import json
 import sqlite3
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,8 +48,8 @@ class LimitsFile:
     The limits of a run, as one process sees them in the file; a SharedLimits.
 
     Each Admission has one, and the controller one more for the workers on other machines. Any thread may call any
-    method: a lock lets one at a time in, and the file's own lock one process. `close` comes last; what a call reports
-    after it is dropped.
+    method: a lock lets one at a time in, and the file's own lock one process. `close` comes last; after it no call is
+    permitted, and what a call reports is dropped.
     """
 
     def __init__(self, path: Path, limits: RateLimits) -> None:
@@ -109,11 +109,14 @@ class LimitsFile:
         self, permit: Permit, end: CallEnd, *, tokens: int, cost: float, output: int | None = None
     ) -> ProviderState:
         """Replace what was reserved by what was used; how the provider is doing, now that a call has ended so."""
-        limits = self.limits
         well = end.sign in (Sign.ANSWERED, Sign.NOTHING)
-        if self._closed or (well and self.idle):
-            return ProviderState()
-        now = time.monotonic()
+        if not (well and self.idle):
+            with suppress(Refused):  # nobody asks any more: the session has ended
+                return self._account(permit, end, tokens=tokens, cost=cost, output=output)
+        return ProviderState()
+
+    def _account(self, permit: Permit, end: CallEnd, *, tokens: int, cost: float, output: int | None) -> ProviderState:
+        limits, now = self.limits, time.monotonic()
         with self._state() as state:
             if permit.reservation is not None:
                 found = state.execute("DELETE FROM reserved WHERE id = ?", [permit.reservation]).rowcount
@@ -132,10 +135,10 @@ class LimitsFile:
 
     def providers(self) -> dict[str, ProviderState]:
         """How each provider is doing; none where no call was ever refused or broken."""
-        if self.idle or self._closed:
-            return {}
-        with self._state() as state:
-            return {name: _read(text) for name, text in state.execute("SELECT name, state FROM providers")}
+        if not self.idle:
+            with suppress(Refused), self._state() as state:
+                return {name: _read(text) for name, text in state.execute("SELECT name, state FROM providers")}
+        return {}
 
     def spent(self) -> float:
         """US dollars that settled calls have cost so far."""
@@ -158,8 +161,10 @@ class LimitsFile:
 
     @contextmanager
     def _state(self) -> Iterator[sqlite3.Connection]:
-        """The file, locked for this thread of this process."""
+        """The file, locked for this thread of this process; Refused once it is closed."""
         with self._lock:
+            if self._closed:
+                raise Refused(MissingReason.STOPPED, "the session ended first")
             connection = self._connection = self._connection or _open(self._path)
             connection.execute("BEGIN IMMEDIATE")
             try:

@@ -18,7 +18,7 @@ USAGE = {
 }
 
 
-def chunk(content: str | None = None, *, finish: str | None = None, usage: Any = None, **delta: Any) -> str:
+def chunk(content: Any = None, *, finish: str | None = None, usage: Any = None, **delta: Any) -> str:
     if content is not None:
         delta["content"] = content
     choice = {"index": 0, "delta": delta, "finish_reason": finish}

@@ -11,7 +11,7 @@ from pytest_jsbench.core.generations import Usage
 from pytest_jsbench.runner import provider_state
 from pytest_jsbench.runner.limits_address import LimitsServer, RemoteLimits
 from pytest_jsbench.runner.limits_file import LimitsFile
-from pytest_jsbench.runner.provider_state import CallEnd, Sign
+from pytest_jsbench.runner.provider_state import CallEnd, ProviderState, Sign
 from pytest_jsbench.runner.rate_limits import Admission, Estimate, Permit, RateLimits, Refused, SharedLimits
 from pytest_jsbench.runs.records import MissingReason
 
@@ -197,6 +197,21 @@ def test_a_call_that_ends_after_the_session_is_nobodys_business(path: Path) -> N
     admission.close()
 
     admission.leave(permit, CallEnd(), usage=Usage(input_tokens=1, output_tokens=1))
+
+
+def test_after_their_end_limits_permit_nothing_and_leave_their_file_alone(path: Path) -> None:
+    limits = LimitsFile(path, RateLimits(max_cost=1))
+    limits.spend(0.25)
+    limits.close()
+    path.unlink()
+
+    for ask in (lambda: limits.reserve(ESTIMATE, 0.01), lambda: limits.spend(0.5), limits.spent):
+        with pytest.raises(Refused) as refused:
+            ask()
+        assert refused.value.reason is MissingReason.STOPPED
+    assert limits.account(Permit(), CallEnd(sign=Sign.REFUSED), tokens=1, cost=0.1) == ProviderState()
+    assert limits.providers() == {}
+    assert not path.exists()
 
 
 def test_processes_that_cannot_see_each_other_share_evenly() -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.openai.settings import OpenAISettings
 
 PATH = "/chat/completions"
+#: what a part of the content that is text is called; some servers leave it out
+_TEXT_PARTS = ("text", "output_text", None)
 
 
 def to_body(settings: OpenAISettings, request: Request) -> dict[str, Any]:
@@ -102,12 +104,24 @@ def _take(answer: AnswerBuilder, choice: Mapping[str, Any], message: object) -> 
     if error := choice.get("error"):
         raise EnclosedError(error)
     part = as_object(message)
-    answer.add(part.get("content"))
+    content = part.get("content")
+    for piece in content if isinstance(content, list) else (content,):
+        _add(answer, piece)
     for call in items(part, "tool_calls"):
         answer.add(get(call, "function", "arguments"))
     answer.refuse(part.get("refusal"))
     if reason := choice.get("finish_reason"):
         answer.end(_FINISH.get(str(reason), FinishReason.UNKNOWN))
+
+
+def _add(answer: AnswerBuilder, piece: object) -> None:
+    """Add content: a text, or one part of a list of parts, of which those of thoughts and pictures are no answer."""
+    if not isinstance(piece, dict):
+        answer.add(piece)
+    elif piece.get("type") in _TEXT_PARTS:
+        answer.add(piece.get("text"))
+    else:
+        answer.refuse(piece.get("refusal"))
 
 
 def _use(answer: AnswerBuilder, part: Mapping[str, Any]) -> None:

@@ -121,6 +121,26 @@ def test_a_tools_arguments_in_one_piece_are_the_answer(provider: Provider, unstr
     assert complete(unstreamed).text == '{"city": "Rom"}'
 
 
+PARTS = [
+    {"type": "thinking", "thinking": [{"type": "text", "text": "a city"}], "text": "hm"},
+    {"type": "text", "text": '{"city": '},
+    {"type": [], "text": "no kind of part"},
+    '"Oslo"}',
+]
+
+
+def test_the_texts_of_content_in_parts_are_the_answer(provider: Provider, engine: Engine, unstreamed: Engine) -> None:
+    provider.json(whole(PARTS))
+    assert complete(unstreamed).text == '{"city": "Oslo"}'
+    provider.stream(chunk(PARTS[:2]), chunk(PARTS[2:]), chunk(finish="stop"), DONE)
+    assert complete(engine).text == '{"city": "Oslo"}'
+
+
+def test_a_refusal_may_be_a_part_of_the_content(provider: Provider, unstreamed: Engine) -> None:
+    provider.json(whole([{"type": "refusal", "refusal": "I would rather not."}]))
+    assert decline(unstreamed).message == "I would rather not."
+
+
 @pytest.mark.parametrize(
     ("word", "reason"),
     [
