@@ -86,7 +86,7 @@ def test_hostile_records_are_summed_up_compared_and_merged_or_refused_in_one_lin
     def attempt(chance: random.Random) -> None:
         hostile.write_bytes(mutated_lines(data, chance))
         told("compare", run, hostile, "-v")
-        told("compare", hostile, run, "--json")
+        told("compare", hostile, run, "--by=keyword", "--json")
         told("merge", run, hostile, "--output", tmp_path / "merged")
         told("baseline", hostile, "-o", tmp_path / "b.json")
 
@@ -148,7 +148,8 @@ def test_hostile_evaluation_files_are_compared_and_migrated_or_refused_in_one_li
     def attempt(chance: random.Random) -> None:
         hostile.write_bytes(mutated_json(data, chance))
         told("compare", hostile, run)
-        told("compare", run, hostile, "--json")
+        told("compare", run, hostile, "--by=task", "--comment=x")
+        told("compare", run, hostile, "--by=task", "--metric=empirical_coverage", "--json")
         told("migrate", hostile)
         found = evaluations.read(hostile)
         comparison_table.side_by_side([found, found], ["a", "b"], verbose=True)

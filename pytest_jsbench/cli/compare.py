@@ -10,6 +10,8 @@ from pytest_jsbench.cli.convert import warn
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.text import json_text
 from pytest_jsbench.reports import comparison_table, evaluations
+from pytest_jsbench.reports.breakdown import DEFAULT_METRIC, Grouping, break_down, keywords_of_cases
+from pytest_jsbench.reports.comparison_markdown import comparison_markdown
 from pytest_jsbench.reports.plot import plot
 
 
@@ -24,7 +26,20 @@ def add_compare(commands: Any) -> None:
     compare.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="a run's folder, or an evaluation file")
     compare.add_argument("--labels", nargs="+", metavar="L", help="one name for each (default: its model)")
     compare.add_argument("-v", "--verbose", action="store_true", help="every metric, and every case that changed")
-    compare.add_argument("--json", action="store_true", help="the same as JSON, and nothing else")
+    compare.add_argument(
+        "--by", choices=[one.value for one in Grouping], help="also a table of tasks, or of keywords, by runs"
+    )
+    compare.add_argument(
+        "--metric", default=DEFAULT_METRIC, metavar="RATE", help="of that table, such as empirical_coverage by task"
+    )
+    form = compare.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="the same as JSON, and nothing else")
+    form.add_argument("--markdown", action="store_true", help="the same as GitHub Markdown")
+    form.add_argument(
+        "--comment",
+        metavar="NAME",
+        help="as Markdown that fits a comment, with a hidden first line by which a workflow finds it again",
+    )
     compare.set_defaults(command=_compare)
 
 
@@ -44,10 +59,21 @@ def add_plot(commands: Any) -> None:
 
 def _compare(options: argparse.Namespace, out: TextIO) -> bool:
     found, names = _labelled(options.runs, options.labels)
+    by = None
+    if options.by is not None:
+        grouping = Grouping(options.by)
+        keywords = keywords_of_cases(options.runs) if grouping is Grouping.KEYWORD else None
+        by = break_down(found, grouping, keywords=keywords, metric=options.metric)
+    elif options.metric != DEFAULT_METRIC:
+        message = f"--metric {options.metric} is of the table that --by makes: add --by=task"
+        raise ExportError(message, found=options.metric, where="--metric")
     if options.json:
-        out.write(json_text(comparison_table.to_dict(found, names), indent=2) + "\n")
+        out.write(json_text(comparison_table.to_dict(found, names, by=by), indent=2) + "\n")
+    elif options.markdown or options.comment is not None:
+        out.write(comparison_markdown(found, names, by=by, comment=options.comment))
     else:
-        out.writelines(f"{line}\n" for line in comparison_table.side_by_side(found, names, verbose=options.verbose))
+        lines = comparison_table.side_by_side(found, names, verbose=options.verbose, by=by)
+        out.writelines(f"{line}\n" for line in lines)
     return True
 
 

@@ -92,8 +92,13 @@ def outcomes(planned: Iterable[CaseKey], attempts: Iterable[AttemptOutcome]) -> 
 def _outcome(attempts: list[AttemptOutcome], *, planned: int) -> CaseOutcome:
     ordered = sorted(attempts, key=lambda attempt: attempt.repeat)
     ends = [PASSED if attempt.failure_type is None else attempt.failure_type.value for attempt in ordered]
-    schema = (ordered[0].schema_digest or "").removeprefix("sha256:")[:_DIGEST] if ordered else ""
+    schema = schema_digits(ordered[0].schema_digest) if ordered else ""
     return CaseOutcome(schema=schema, attempts=(*ends, *[MISSING] * (planned - len(ends))))
+
+
+def schema_digits(digest: str | None) -> str:
+    """What an outcome keeps of the digest of its schema."""
+    return (digest or "").removeprefix("sha256:")[:_DIGEST]
 
 
 #: the p-value below which a difference is called real

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,11 +14,13 @@ from tabulate import tabulate
 from pytest_jsbench.core.text import distinct, printable
 from pytest_jsbench.metrics.comparison import SIGNIFICANCE, Comparison, compare, conclusion
 from pytest_jsbench.metrics.statistics import holm
+from pytest_jsbench.reports import breakdown
 from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, detail
 from pytest_jsbench.runs.settings import Bearing, Setting, SettingDifference, differences, distinguishing
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
+    from pytest_jsbench.reports.breakdown import Breakdown
     from pytest_jsbench.reports.evaluations import Evaluation
 
 _MOST_NAMED = 10
@@ -78,7 +81,7 @@ def named(keys: Sequence[CaseKey], most: int = _MOST_NAMED) -> str:
     return f"{len(keys)}: {names}" + (f", and {len(keys) - most} more" if len(keys) > most else "")
 
 
-_LONGEST_LABEL = 24
+_LONGEST_LABEL = 22
 #: of a label that names its file
 _LONGEST_PLACE = 200
 #: with more evaluations than this each is compared with the first alone
@@ -106,6 +109,15 @@ class Pair:
     def real(self) -> bool:
         """Whether the difference is significant, given the number of pairs."""
         return self.p_value < SIGNIFICANCE
+
+    @property
+    def said(self) -> str:
+        """What came out of it, for people."""
+        found = self.comparison.difference
+        said = self.comparison.sentence.partition(": ")[0]
+        if found.value is None or not (found.first_only or found.second_only):
+            return said
+        return f"{said}: {conclusion(found, self.p_value)}"
 
 
 def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None) -> list[str]:
@@ -152,25 +164,30 @@ def pairs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Pair]
     ]
 
 
-def side_by_side(evaluations: Sequence[Evaluation], names: Sequence[str], *, verbose: bool) -> list[str]:
+def side_by_side(
+    evaluations: Sequence[Evaluation], names: Sequence[str], *, verbose: bool, by: Breakdown | None = None
+) -> list[str]:
     """A row per run where all have pass rates, or else a row per metric; then the comparison of each pair."""
     ours = all("pass_rate" in found.figures for found in evaluations)
     alike = len({printable(name, _LONGEST_LABEL) for name in names}) < len(names)
     legend = [f"[{number}] {name}" for number, name in enumerate(names, start=1)]
     if alike:  # as far as there is room for them
         names = legend
-    lines = _models(evaluations, names) if ours else []
+    lines = _table(*overview(evaluations, [printable(name, _LONGEST_LABEL) for name in names])) if ours else []
     short = not alike and sum(map(len, names)) <= _WIDTH_OF_LABELS
     columns = names if short else _numbers(names)
     if verbose or not ours:
         lines += [*([""] if lines else []), *_metrics(evaluations, columns)]
+        alike = not short
+    if by is not None:
+        lines += ["", *breakdown.lines(by, columns), "", *textwrap.wrap(by.note(columns), 80)]
         alike = not short
     if settings := differences([found.settings for found in evaluations]):
         lines += ["", *_settings(settings, columns)]
         alike = not short
     lines += ["", *legend] if alike else []
     found = pairs(evaluations, names)
-    for word, text in [*_incomplete(evaluations, names), *incomparable(settings), *_over_other_cases(found)]:
+    for word, text in warnings(evaluations, names, found):
         lines += ["", *detail(word, text)]
     for pair in found:
         lines += ["", *_said(pair, verbose=verbose)]
@@ -182,13 +199,22 @@ def side_by_side(evaluations: Sequence[Evaluation], names: Sequence[str], *, ver
     return lines
 
 
+def settings_table(settings: Sequence[SettingDifference], columns: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of the table of settings in which the runs differ."""
+    return ["Setting", "Bears on", *columns], [[one.name, one.bears_on.value, *one.shown] for one in settings]
+
+
 def _settings(settings: Sequence[SettingDifference], columns: Sequence[str]) -> list[str]:
-    """A row for each setting in which the runs differ."""
-    rows = [[one.name, one.bears_on.value, *one.shown] for one in settings]
-    headers = ["Setting", "Bears on", *columns]
+    headers, rows = settings_table(settings, columns)
     widths = [None, None, *[max(_NARROWEST, (_WIDTH_OF_LABELS + 6) // len(columns))] * len(columns)]
     text = tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, maxcolwidths=widths)
     return text.splitlines()
+
+
+def warnings(evaluations: Sequence[Evaluation], names: Sequence[str], found: Sequence[Pair]) -> list[tuple[str, str]]:
+    """Why the figures of the runs are not what they seem to be."""
+    settings = differences([one.settings for one in evaluations])
+    return [*_incomplete(evaluations, names), *incomparable(settings), *_over_other_cases(found)]
 
 
 def _incomplete(evaluations: Sequence[Evaluation], names: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -197,7 +223,7 @@ def _incomplete(evaluations: Sequence[Evaluation], names: Sequence[str]) -> Iter
         errors, unjudged, planned = (found.figures.get(one) or 0 for one in ("errors", "unjudged", "planned"))
         if found.figures.keys() >= _OURS and (errors or unjudged):
             said = f"{errors:g} of {planned:g} attempts broken or missing, {unjudged:g} unjudged"
-            yield "incomplete ", f"{printable(name, _LONGEST_LABEL)}: {said}"
+            yield "incomplete", f"{printable(name, _LONGEST_LABEL)}: {said}"
 
 
 def _over_other_cases(found: Sequence[Pair]) -> Iterator[tuple[str, str]]:
@@ -208,44 +234,32 @@ def _over_other_cases(found: Sequence[Pair]) -> Iterator[tuple[str, str]]:
         yield "warning", f"{said}: only what is said of a pair is over those of both"
 
 
-def _models(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[str]:
+def overview(evaluations: Sequence[Evaluation], names: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of the table of runs: of models, or of grammars where all decided on labelled answers."""
     if all(found.figures.get("valid_instances") or found.figures.get("invalid_instances") for found in evaluations):
-        return _grammars(evaluations, names)
-    rows = [
-        [
-            printable(name, _LONGEST_LABEL),
-            _rate(found),
-            _figure(found.figures.get("tgt_mean"), "{:.2f} s"),
-            _figure(cost_per_sample(found.figures), "${:.4f}"),
-            _figure(found.figures.get("planned"), "{:.0f}"),
-        ]
-        for name, found in zip(names, evaluations, strict=True)
-    ]
-    headers = ["Run", "Pass rate\n(95 % interval)", "Speed\n(mean)", f"Cost/{_SAMPLE}", "Attempts"]
-    aligned = ("left", "right", "right", "right", "right")
-    return tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, colalign=aligned).splitlines()
+        return _GRAMMARS, [[name, *_grammar(found)] for name, found in zip(names, evaluations, strict=True)]
+    return _MODELS, [[name, *_model(found)] for name, found in zip(names, evaluations, strict=True)]
 
 
-def _grammars(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[str]:
-    """The table of engines with grammars that decided on labelled answers."""
-    rows = [
-        [
-            printable(name, _LONGEST_LABEL),
-            *(_rate(found, rate) for rate in ("over_constraint", "under_constraint")),
-            _figure(found.figures.get("grammar_compilation_p50"), "{:.4f} s"),
-            _figure(found.figures.get("planned"), "{:.0f}"),
-        ]
-        for name, found in zip(names, evaluations, strict=True)
+_MODELS = ["Run", "Pass rate\n(95 % interval)", "Speed\n(mean)", f"Cost/{_SAMPLE}", "Attempts"]
+_GRAMMARS = ["Run", "Valid, rejected\n(95 % interval)", "Invalid, accepted\n(95 %)", "Compilation", "Cases"]
+
+
+def _model(found: Evaluation) -> list[str]:
+    return [
+        _rate(found),
+        _figure(found.figures.get("tgt_mean"), "{:.2f} s"),
+        _figure(cost_per_sample(found.figures), "${:.4f}"),
+        _figure(found.figures.get("planned"), "{:.0f}"),
     ]
-    headers = [
-        "Run",
-        "Valid, rejected\n(95 % interval)",
-        "Invalid, accepted\n(95 %)",
-        "Compilation",
-        "Cases",
+
+
+def _grammar(found: Evaluation) -> list[str]:
+    return [
+        *(_rate(found, rate) for rate in ("over_constraint", "under_constraint")),
+        _figure(found.figures.get("grammar_compilation_p50"), "{:.4f} s"),
+        _figure(found.figures.get("planned"), "{:.0f}"),
     ]
-    aligned = ("left", "right", "right", "right", "right")
-    return tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, colalign=aligned).splitlines()
 
 
 def cost_per_sample(figures: Mapping[str, float | None]) -> float | None:
@@ -265,6 +279,12 @@ def _figure(value: float | None, form: str) -> str:
     return NOT_APPLICABLE if value is None else form.format(value)
 
 
+def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    aligned = ["left", *["right"] * (len(headers) - 1)]
+    text = tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, colalign=aligned)
+    return text.splitlines()
+
+
 def _metrics(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[str]:
     figures = [found.figures for found in evaluations]
     every = dict.fromkeys(itertools.chain.from_iterable(figures))
@@ -273,9 +293,7 @@ def _metrics(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[st
         for name in every
         if not name.endswith(("_ci_low", "_ci_high"))
     ]
-    headers = ["Metric", *names]
-    aligned = ["left", *["right"] * len(names)]
-    return tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, colalign=aligned).splitlines()
+    return _table(["Metric", *names], rows)
 
 
 def _numbers(names: Sequence[str]) -> list[str]:
@@ -284,10 +302,9 @@ def _numbers(names: Sequence[str]) -> list[str]:
 
 def _said(pair: Pair, *, verbose: bool) -> list[str]:
     found, most = pair.comparison, 1000 if verbose else 5
-    said = f"against {printable(pair.first, _LONGEST_LABEL)}: {found.sentence.partition(': ')[0]}"
-    if found.difference.value is not None and (found.difference.first_only or found.difference.second_only):
-        said = f"{said}: {conclusion(found.difference, pair.p_value)}"
-    lines = detail(printable(pair.second, _LONGEST_LABEL) + " ", said)
+    lines = detail(
+        printable(pair.second, _LONGEST_LABEL) + " ", f"against {printable(pair.first, _LONGEST_LABEL)}: {pair.said}"
+    )
     for word, keys in (("broke", found.newly_failing), ("mended", found.newly_passing)):
         if keys:
             lines += detail(f"  {word}", named(keys, most))
@@ -296,9 +313,10 @@ def _said(pair: Pair, *, verbose: bool) -> list[str]:
     return lines
 
 
-def to_dict(evaluations: Sequence[Evaluation], names: Sequence[str]) -> dict[str, Any]:
+def to_dict(evaluations: Sequence[Evaluation], names: Sequence[str], *, by: Breakdown | None = None) -> dict[str, Any]:
     """The same as JSON values."""
     return {
+        **({} if by is None else {"by": by.to_dict(names)}),
         "evaluations": [
             {
                 "label": name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,10 @@ class Evaluation:
     metrics: Mapping[str, Any]
     #: the outcome of each case; None in a file of another tool
     outcomes: Mapping[CaseKey, CaseOutcome] | None
+    #: the metrics of each task; none in a baseline, and in a file of another tool
+    tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    #: what was decided of it; None where nothing was, or the file does not say
+    verdict: RunVerdict | None = None
     #: what could not be read of its records, one line each
     warnings: tuple[str, ...] = ()
 
@@ -171,7 +175,8 @@ def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
         EVALUATION.check({**data, "metrics": metrics} if "metrics" in data else {"metrics": metrics})
         if _OURS in metrics:
             METRICS.check(metrics)
-        outcomes = _outcomes(data.get("cases"))
+        outcomes, tasks = _outcomes(data.get("cases")), _tasks(data.get("tasks"))
+        verdict = RunVerdict.from_run_json(data)
     except (ValueError, RecordError) as error:
         message = f"{source}: {error}"
         raise RecordError(message, where=source) from error
@@ -182,6 +187,8 @@ def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
         run=run if isinstance(run, Mapping) else {},
         metrics=metrics,
         outcomes=outcomes,
+        tasks=tasks,
+        verdict=verdict,
     )
 
 
@@ -198,6 +205,16 @@ def _outcomes(cases: object) -> dict[CaseKey, CaseOutcome] | None:
     if not isinstance(cases, Mapping):
         return None
     return {CaseKey.parse(name): CaseOutcome.from_dict(case) for name, case in cases.items()}
+
+
+def _tasks(tasks: object) -> dict[str, Mapping[str, Any]]:
+    found: dict[str, Mapping[str, Any]] = {}
+    for name, task in tasks.items() if isinstance(tasks, Mapping) else ():
+        metrics = task.get("metrics") if isinstance(task, Mapping) else None
+        if isinstance(metrics, Mapping):
+            METRICS.check(metrics)
+            found[name] = metrics
+    return found
 
 
 def _in_folder(folder: Path) -> Evaluation:
@@ -225,6 +242,8 @@ def _of_records(path: Path) -> Evaluation:
         run=run.metadata.to_dict(),
         metrics=summary.total.to_dict(),
         outcomes=summary.outcomes,
+        tasks={task: metrics.to_dict() for task, metrics in summary.tasks.items()},
+        verdict=run.verdict,
         warnings=run.warnings,
     )
 

@@ -32,12 +32,12 @@ def summary_markdown(
     run: Run, summary: Summary, gates: Sequence[GateResult] = (), comparison: Comparison | None = None
 ) -> str:
     """The summary as a section of Markdown; text of a model or a file is in code spans."""
-    lines = [f"### jsbench: {_code(run.metadata.engine)} {_code(run.metadata.model)}", ""]
+    lines = [f"### jsbench: {code(run.metadata.engine)} {code(run.metadata.model)}", ""]
     if run.verdict is not None:
-        lines += [f"**{run.verdict.status.upper()}**: {'; '.join(map(_code, run.verdict.because))}", ""]
+        lines += [f"**{run.verdict.status.upper()}**: {'; '.join(map(code, run.verdict.because))}", ""]
     lines += _decision_table(summary) if run.metadata.labelled else _table(summary)
     lines += ["", *(f"- {line}" for line in _facts(run, summary, comparison))]
-    lines += [f"- gate {'met' if gate.met else '**NOT MET**'}: {_code(gate.message)}" for gate in gates]
+    lines += [f"- gate {'met' if gate.met else '**NOT MET**'}: {code(gate.message)}" for gate in gates]
     if summary.keywords:
         lines += ["", *_keywords(summary)]
     failing = [outcome for outcome in run.outcomes if outcome.failing]
@@ -50,14 +50,14 @@ def _table(summary: Summary) -> Iterator[str]:
     yield "| Task | Declared coverage | Empirical coverage | Pass rate | TTFT (s) | TPOT (ms) | TGT (s) | Errors |"
     yield "|---|---|---|---|---|---|---|---|"
     for task, metrics in summary.tasks.items():
-        yield _row(_cell(task), metrics)
+        yield _row(cell(task), metrics)
     yield _row("**total**", summary.total)
 
 
 def _decision_table(summary: Summary) -> Iterator[str]:
     yield "| Task | Declared coverage | Valid, rejected | Invalid, accepted | Pass rate | Compilation (ms) | Errors |"
     yield "|---|---|---|---|---|---|---|"
-    for name, metrics in [(_cell(task), one) for task, one in summary.tasks.items()] + [("**total**", summary.total)]:
+    for name, metrics in [(cell(task), one) for task, one in summary.tasks.items()] + [("**total**", summary.total)]:
         rates = (metrics.declared_coverage, metrics.over_constraint, metrics.under_constraint, metrics.pass_rate)
         seconds = metrics.grammar_compilation.p50
         compiled = NOT_APPLICABLE if seconds is None else f"{seconds * 1000:.2f}"
@@ -74,7 +74,7 @@ def _keywords(summary: Summary) -> Iterator[str]:
         wrong = f"{found.wrong_decisions.successes} of {found.wrong_decisions.n}"
         broken = NOT_APPLICABLE if found.failures is None else str(found.failures)
         decided = wrong if found.wrong_decisions.n else NOT_APPLICABLE
-        yield f"| {_cell(name)} | {broken} | {decided} | {found.pass_rate.n} | {_rate(found.pass_rate)} |"
+        yield f"| {cell(name)} | {broken} | {decided} | {found.pass_rate.n} | {_rate(found.pass_rate)} |"
     yield ""
     yield "</details>"
 
@@ -96,15 +96,15 @@ def _facts(run: Run, summary: Summary, comparison: Comparison | None) -> Iterato
     if not total.complete:
         yield f"**incomplete**: {_attempts(total.errors)} broken or missing, {total.unjudged} unjudged"
     for name, text in facts(run, summary):
-        yield f"{name}: {_code(text, _LONGEST_FACT)}"
+        yield f"{name}: {code(text, _LONGEST_FACT)}"
     if comparison is not None:
         yield f"against the baseline: {comparison.sentence}"
         for word, keys in (("broke", comparison.newly_failing), ("mended", comparison.newly_passing)):
             if keys:
                 more = f" and {len(keys) - _MOST_ANNOTATIONS} more" if len(keys) > _MOST_ANNOTATIONS else ""
-                yield f"{word}: {', '.join(_code(str(key)) for key in keys[:_MOST_ANNOTATIONS])}{more}"
+                yield f"{word}: {', '.join(code(str(key)) for key in keys[:_MOST_ANNOTATIONS])}{more}"
         for word, text in apart(comparison.settings):
-            yield f"{word or 'settings'}: {_code(text, _LONGEST_FACT)}"
+            yield f"{word or 'settings'}: {code(text, _LONGEST_FACT)}"
 
 
 def _failures(failing: Sequence[AttemptOutcome]) -> Iterator[str]:
@@ -113,7 +113,7 @@ def _failures(failing: Sequence[AttemptOutcome]) -> Iterator[str]:
     yield "| Case | Failure | |"
     yield "|---|---|---|"
     for record in Records(failing[:_MOST_FAILURES]):
-        yield f"| {_cell(_name(record))} | {record.verdict.failure_type} | {_cell(record.verdict.message)} |"
+        yield f"| {cell(_name(record))} | {record.verdict.failure_type} | {cell(record.verdict.message)} |"
     if len(failing) > _MOST_FAILURES:
         yield f"| … and {len(failing) - _MOST_FAILURES} more | | |"
     yield ""
@@ -128,7 +128,7 @@ def _name(record: Record) -> str:
     return str(record.key) + (f"[{record.repeat + 1}]" if record.repeat else "")
 
 
-def _code(text: str, longest: int = 200) -> str:
+def code(text: str, longest: int = 200) -> str:
     """Untrusted text as a code span, in which nothing is markup."""
     shown = printable(text, longest) or " "
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
@@ -136,8 +136,9 @@ def _code(text: str, longest: int = 200) -> str:
     return f"{fence}{pad}{shown}{pad}{fence}"
 
 
-def _cell(text: str) -> str:
-    return _code(text).replace("|", "\\|")
+def cell(text: str) -> str:
+    """Untrusted text as a code span in a table."""
+    return code(text).replace("|", "\\|")
 
 
 def workflow_commands(run: Run, *, folder: str = "") -> list[str]:

@@ -105,4 +105,18 @@ def test_what_cannot_be_compared_is_one_line_and_status_two(tmp_path: Path, caps
     first = run(tmp_path / "a.json", "m", 18)
 
     assert "cannot be read" in failed(capsys, "compare", tmp_path / "none.json")
+    assert "the keywords of a schema stand in records.jsonl" in failed(capsys, "compare", first, "--by=keyword")
+    assert "--metric error_rate is of the table" in failed(capsys, "compare", first, "--metric=error_rate")
+    assert "no name of a comment" in failed(capsys, "compare", first, "--comment=a b")
     assert "--labels: found 2 for 1 files" in failed(capsys, "compare", first, "--labels", "a", "b")
+
+
+def test_runs_are_told_by_task_in_each_form(tmp_path: Path) -> None:
+    files = [run(tmp_path / "a.json", "flash", 18), run(tmp_path / "b.json", "turbo", 8)]
+
+    assert "simple       20  0.90 ±0.14  0.40 ±0.20 *" in shown("compare", *files, "--by", "task")
+    data = json.loads(shown("compare", *files, "--by=task", "--json"))
+    assert data["by"]["groups"][0]["rates"]["turbo"]["value"] == 0.4
+    assert data["by"]["groups"][0]["against_first"]["turbo"]["real"]
+    assert "| `simple` | 20 | 0.90 ±0.14 | 0.40 ±0.20 * |" in shown("compare", *files, "--by=task", "--markdown")
+    assert shown("compare", *files, "--comment=gate").startswith("<!-- jsbench:gate -->\n")

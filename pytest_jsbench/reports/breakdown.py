@@ -1,0 +1,257 @@
+"""Runs by task, or by keyword of JSON Schema: a rate of each run in each group, and what is more than chance."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tabulate import tabulate
+
+from pytest_jsbench.core.errors import RecordError
+from pytest_jsbench.core.text import distinct, printable
+from pytest_jsbench.metrics.comparison import SIGNIFICANCE, CaseOutcome, Comparison, compare, schema_digits
+from pytest_jsbench.metrics.metrics import RATES
+from pytest_jsbench.metrics.statistics import clustered, holm
+from pytest_jsbench.reports.summary_table import NOT_APPLICABLE
+from pytest_jsbench.runs import journal
+
+if TYPE_CHECKING:
+    from pytest_jsbench.core.cases import CaseKey
+    from pytest_jsbench.reports.evaluations import Evaluation
+
+#: the keywords that the schema of a case uses, by the case and the digits of its schema
+KeywordsOfCases = Mapping[tuple["CaseKey", str], Sequence[str]]
+DEFAULT_METRIC = "pass_rate"
+_LONGEST_NAME = 30
+
+
+class Grouping(StrEnum):
+    """What cases have in common."""
+
+    TASK = "task"
+    KEYWORD = "keyword"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRate:
+    """A rate of one run in one group; None where it is over nothing."""
+
+    value: float | None
+    ci_low: float | None
+    ci_high: float | None
+
+    @property
+    def half_width(self) -> float | None:
+        """Half of the interval's width."""
+        return None if self.ci_low is None or self.ci_high is None else (self.ci_high - self.ci_low) / 2
+
+    def to_dict(self) -> dict[str, float | None]:
+        """The rate as JSON values."""
+        return {"value": self.value, "ci_low": self.ci_low, "ci_high": self.ci_high}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgainstFirst:
+    """A run held against the first one, over the cases of one group."""
+
+    comparison: Comparison
+    #: of McNemar's test, adjusted for all such tests of the table
+    p_value: float
+
+    @property
+    def real(self) -> bool:
+        """Whether the difference is more than chance."""
+        return self.p_value < SIGNIFICANCE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The rates of all runs in one group."""
+
+    name: str
+    #: of all runs together
+    cases: int
+    rates: tuple[GroupRate, ...]
+    #: a run each; None for the first, and where no case was decided in both
+    against_first: tuple[AgainstFirst | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breakdown:
+    """Runs by group."""
+
+    by: Grouping
+    metric: str
+    groups: tuple[Group, ...]
+    #: over all cases of each run
+    total: tuple[GroupRate, ...]
+
+    @property
+    def tests(self) -> int:
+        """For how many tests the p-values are adjusted."""
+        return sum(one is not None for group in self.groups for one in group.against_first)
+
+    def note(self, names: Sequence[str]) -> str:
+        """What the intervals and the marks mean, for people."""
+        said = "rates with 95 % intervals"
+        if self.metric != DEFAULT_METRIC or len(names) < 2:
+            return said
+        tests = "1 test" if self.tests == 1 else f"{self.tests} tests"
+        marked = f"* differs from {names[0]} by more than chance"
+        return f"{said}; {marked} (McNemar's exact test over the cases of both; p-values adjusted for {tests}, Holm)"
+
+    def to_dict(self, names: Sequence[str]) -> dict[str, Any]:
+        """The same as JSON values."""
+        return {
+            "by": self.by.value,
+            "metric": self.metric,
+            "tests": self.tests,
+            "groups": [_group_to_dict(group, names) for group in self.groups],
+            "total": {name: rate.to_dict() for name, rate in zip(names, self.total, strict=True)},
+        }
+
+
+def _group_to_dict(group: Group, names: Sequence[str]) -> dict[str, Any]:
+    found = {name: rate.to_dict() for name, rate in zip(names, group.rates, strict=True)}
+    compared = {
+        name: {
+            **one.comparison.to_dict(source=names[0]),
+            "p_value_adjusted": one.p_value,
+            "real": one.real,
+        }
+        for name, one in zip(names, group.against_first, strict=True)
+        if one is not None
+    }
+    return {"name": group.name, "cases": group.cases, "rates": found, "against_first": compared}
+
+
+def break_down(
+    evaluations: Sequence[Evaluation],
+    by: Grouping,
+    *,
+    keywords: KeywordsOfCases | None = None,
+    metric: str = DEFAULT_METRIC,
+) -> Breakdown:
+    """The runs by group; RecordError where they do not say how each case ended."""
+    if metric not in RATES:
+        message = f"no rate '{printable(metric, 60)}'; expected one of {', '.join(RATES)}"
+        raise RecordError(message, found=metric, expected=RATES, where="--metric")
+    if metric != DEFAULT_METRIC and by is not Grouping.TASK:
+        message = (
+            f"by {by} runs are told by their pass rate alone, found {metric}: leave out --metric, or give --by=task"
+        )
+        raise RecordError(message, found=metric, expected=DEFAULT_METRIC, where="--metric")
+    parts = [_by_group(found, by, keywords or {}) for found in evaluations]
+    names = list(dict.fromkeys(itertools.chain.from_iterable(parts)))
+    cases = {name: len({key for part in parts for key in part.get(name, ())}) for name in names}
+    if by is Grouping.KEYWORD:
+        names.sort(key=lambda name: (-cases[name], name))
+    rates = {name: tuple(_rate(*one, name, metric) for one in zip(evaluations, parts, strict=True)) for name in names}
+    against = _against_first(parts, names) if metric == DEFAULT_METRIC else {}
+    return Breakdown(
+        by=by,
+        metric=metric,
+        groups=tuple(
+            Group(
+                name=name,
+                cases=cases[name],
+                rates=rates[name],
+                against_first=against.get(name, (None,) * len(evaluations)),
+            )
+            for name in names
+        ),
+        total=tuple(_figures(found.metrics, metric) for found in evaluations),
+    )
+
+
+def _by_group(found: Evaluation, by: Grouping, keywords: KeywordsOfCases) -> dict[str, dict[CaseKey, CaseOutcome]]:
+    if found.outcomes is None:
+        message = f"{found.source} does not say how each case ended, so that it cannot be told by {by}"
+        raise RecordError(message, where=found.source)
+    groups: dict[str, dict[CaseKey, CaseOutcome]] = {}
+    for key, outcome in found.outcomes.items():
+        names = (key.task,) if by is Grouping.TASK else keywords.get((key, outcome.schema), ())
+        for name in names:
+            groups.setdefault(name, {})[key] = outcome
+    return groups
+
+
+def _rate(found: Evaluation, groups: Mapping[str, Mapping[CaseKey, CaseOutcome]], name: str, metric: str) -> GroupRate:
+    if metric != DEFAULT_METRIC:
+        return _figures(found.tasks.get(name, {}), metric)
+    rate = clustered((outcome.passes, len(outcome.attempts)) for outcome in groups.get(name, {}).values())
+    return GroupRate(value=rate.value, ci_low=rate.ci_low, ci_high=rate.ci_high)
+
+
+def _figures(metrics: Mapping[str, Any], metric: str) -> GroupRate:
+    value, low, high = (metrics.get(f"{metric}{end}") for end in ("", "_ci_low", "_ci_high"))
+    return GroupRate(value=value, ci_low=low, ci_high=high)
+
+
+def _against_first(
+    parts: Sequence[Mapping[str, Mapping[CaseKey, CaseOutcome]]], names: Sequence[str]
+) -> dict[str, tuple[AgainstFirst | None, ...]]:
+    """Each other run against the first in each group, the p-values adjusted for all of these."""
+    compared = [
+        (name, at, compare(parts[0].get(name, {}), part.get(name, {})))
+        for name in names
+        for at, part in enumerate(parts)
+        if at
+    ]
+    decided = [(name, at, one) for name, at, one in compared if one.difference.n]
+    adjusted = holm([one.difference.p_value for _, _, one in decided])
+    found = {
+        (name, at): AgainstFirst(comparison=one, p_value=p_value)
+        for (name, at, one), p_value in zip(decided, adjusted, strict=True)
+    }
+    return {name: tuple(found.get((name, at)) for at in range(len(parts))) for name in names}
+
+
+def lines(found: Breakdown, columns: Sequence[str]) -> list[str]:
+    """The groups as a table for a terminal, its columns headed so."""
+    headers, rows = table(found, columns)
+    shown = distinct([row[0] for row in rows], _LONGEST_NAME)
+    rows = [[name, *row[1:]] for name, row in zip(shown, rows, strict=True)]
+    aligned = ["left", "right", *["left"] * len(columns)]
+    text = tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, colalign=aligned).splitlines()
+    text.insert(len(text) - 1, text[1])
+    return text
+
+
+def table(found: Breakdown, columns: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """Head and rows, the total last."""
+    headers = [found.by.value.capitalize(), "Cases", *columns]
+    rows = [[group.name, str(group.cases), *_cells(group)] for group in found.groups]
+    return headers, [*rows, ["total", "", *map(_shown, found.total)]]
+
+
+def _cells(group: Group) -> Iterator[str]:
+    for rate, against in zip(group.rates, group.against_first, strict=True):
+        yield _shown(rate) + (" *" if against is not None and against.real else "")
+
+
+def _shown(rate: GroupRate) -> str:
+    if rate.value is None:
+        return NOT_APPLICABLE
+    return f"{rate.value:.2f}" + ("" if rate.half_width is None else f" ±{rate.half_width:.2f}")
+
+
+def keywords_of_cases(paths: Sequence[Path]) -> KeywordsOfCases:
+    """Which keywords the schema of each case uses, as the runs' records say; RecordError where none has records."""
+    found: dict[tuple[CaseKey, str], Sequence[str]] = {}
+    for path in paths:
+        place = path.parent if path.name == "run.json" else path
+        if place.is_dir() and not any(place.glob("records*.jsonl")):
+            place = next(iter(journal.find_runs(place)), place)
+        if place.suffix == ".jsonl" or (place.is_dir() and any(place.glob("records*.jsonl"))):
+            for outcome in journal.read_run(place).outcomes:
+                for schema in (schema_digits(outcome.schema_digest), ""):  # nothing is known of a case never asked
+                    found.setdefault((outcome.key, schema), outcome.keywords)
+    if not found:
+        message = "the keywords of a schema stand in records.jsonl, and none of the runs has it: give a run's folder"
+        raise RecordError(message, where="--by")
+    return found

@@ -1,0 +1,106 @@
+"""Runs side by side as GitHub Markdown: for a page, or as one comment that a workflow keeps up to date."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.core.errors import ExportError
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.reports import breakdown
+from pytest_jsbench.reports.comparison_table import not_compared, overview, pairs, settings_table, warnings
+from pytest_jsbench.reports.markdown import cell, code
+from pytest_jsbench.runs.settings import differences
+
+if TYPE_CHECKING:
+    from pytest_jsbench.core.cases import CaseKey
+    from pytest_jsbench.reports.breakdown import Breakdown
+    from pytest_jsbench.reports.comparison_table import Pair
+    from pytest_jsbench.reports.evaluations import Evaluation
+
+#: characters; GitHub takes 65,536
+_LONGEST = 60_000
+_MOST_NAMED = 10
+_LONGEST_FACT = 2000
+_NAME = re.compile(r"[A-Za-z0-9_.+]([A-Za-z0-9_.+-]{0,98}[A-Za-z0-9_.+])?")
+
+
+def marker(name: str) -> str:
+    """The hidden first line by which a workflow finds its comment again; ExportError where the name is none."""
+    if _NAME.fullmatch(name) is None or "--" in name:
+        message = (
+            f"no name of a comment: '{printable(name, 60)}'; expected letters, digits and any of _ . + and single -"
+        )
+        raise ExportError(message, found=name, where="--comment")
+    return f"<!-- jsbench:{name} -->"
+
+
+def comparison_markdown(
+    evaluations: Sequence[Evaluation], names: Sequence[str], *, by: Breakdown | None = None, comment: str | None = None
+) -> str:
+    """
+    The runs side by side; all text of runs, models and files is in code spans, in which nothing is markup.
+
+    Sections for which a comment has no room are left out, and that is said.
+    """
+    text = "" if comment is None else f"{marker(comment)}\n"
+    left_out = 0
+    for lines in _sections(evaluations, names, by):
+        section = "\n".join(lines) + "\n\n"
+        if comment is not None and len(text) + len(section) > _LONGEST:
+            left_out += 1
+        else:
+            text += section
+    return text.rstrip("\n") + (f"\n\n{left_out} more sections have no room here" if left_out else "") + "\n"
+
+
+def _sections(evaluations: Sequence[Evaluation], names: Sequence[str], by: Breakdown | None) -> Iterator[list[str]]:
+    newest = evaluations[-1]
+    yield [f"### jsbench: {code(names[-1])}"]
+    if newest.verdict is not None:
+        yield [f"**{newest.verdict.status.upper()}**: {'; '.join(map(code, newest.verdict.because))}"]
+    headers, rows = overview(evaluations, names)
+    yield _table(headers, rows, ours=len(headers))
+    found = pairs(evaluations, names)
+    if told := [f"- **{word}**: {code(text, _LONGEST_FACT)}" for word, text in warnings(evaluations, names, found)]:
+        yield told
+    for pair in found:
+        yield list(_pair(pair))
+    if len(found) > 1:
+        yield [f"p-values are adjusted for {len(found)} comparisons (Holm)"]
+    if by is not None:
+        headers, rows = breakdown.table(by, names)
+        yield [*_table(headers, rows, ours=2), "", code(by.note(names), _LONGEST_FACT)]
+    if settings := differences([one.settings for one in evaluations]):
+        summary = "1 setting differs" if len(settings) == 1 else f"{len(settings)} settings differ"
+        headers, rows = settings_table(settings, names)
+        yield [
+            f"<details><summary>{summary}</summary>",
+            "",
+            *_table(headers, rows, ours=2, figures=False),
+            "",
+            "</details>",
+        ]
+
+
+def _pair(pair: Pair) -> Iterator[str]:
+    found = pair.comparison
+    yield f"- {code(pair.second)} against {code(pair.first)}: {pair.said}"
+    for word, keys in (("broke", found.newly_failing), ("mended", found.newly_passing)):
+        if keys:
+            yield f"  - {word} {_named(keys)}"
+    for word, text in not_compared(found, first="the first", second="the second"):
+        yield f"  - {word}: {text}"
+
+
+def _named(keys: Sequence[CaseKey]) -> str:
+    more = f" and {len(keys) - _MOST_NAMED} more" if len(keys) > _MOST_NAMED else ""
+    return f"{len(keys)}: {', '.join(code(str(key)) for key in keys[:_MOST_NAMED])}{more}"
+
+
+def _table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, ours: int, figures: bool = True) -> list[str]:
+    """A table; code spans are the heads after the first ones, which are ours, its first column, and all but figures."""
+    head = [" ".join(one.split()) if at < ours else cell(one) for at, one in enumerate(headers)]
+    body = [[one if at and figures else cell(one) for at, one in enumerate(row)] for row in rows]
+    return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *body)]

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.metrics.comparison import compare
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports.breakdown import Grouping, break_down, keywords_of_cases, lines
+from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
+from pytest_jsbench.runs import journal
+from tests import examples
+
+
+def evaluation(**tasks: str) -> Evaluation:
+    """A run of which each task's cases ended so: `p` passed, `f` failed, `?` was never judged."""
+    verdicts = {"p": examples.PASSED, "f": examples.VIOLATED, "?": examples.UNJUDGED}
+    records = [
+        examples.record(f"c{at}", task=task, verdict=verdicts[end], schema={"minimum": 1})
+        for task, ends in tasks.items()
+        for at, end in enumerate(ends)
+    ]
+    run = examples.run(*records)
+    return parse(run_to_dict(run, summarize(run), config_path="c"), source="run.json")
+
+
+def cells(found: Any, columns: list[str]) -> dict[str, list[str]]:
+    rows = [line.split("  ") for line in lines(found, columns)[2:]]
+    return {row[0]: [part.strip() for part in row[1:] if part.strip()] for row in rows}
+
+
+def test_tasks_are_rows_and_runs_are_columns_and_what_is_more_than_chance_is_marked() -> None:
+    first, second = evaluation(simple="p" * 12, hard="pppf"), evaluation(simple="f" * 12, hard="ffff")
+
+    found = break_down([first, second], Grouping.TASK)
+
+    assert cells(found, ["a", "b"]) == {
+        "simple": ["12", "1.00 ±0.12", "0.00 ±0.12 *"],
+        "hard": ["4", "0.75 ±0.33", "0.00 ±0.24"],
+        "-" * 6: cells(found, ["a", "b"])["-" * 6],
+        "total": ["0.94 ±0.14", "0.00 ±0.10"],
+    }
+    assert "adjusted for 2 tests, Holm" in found.note(["a", "b"])
+
+
+def test_p_values_are_adjusted_for_every_test_of_the_table() -> None:
+    """Six cases of one task alone are more than chance (p = 0.031); as one of three tasks they are not."""
+    alone = break_down([evaluation(a="pppppp"), evaluation(a="ffffff")], Grouping.TASK)
+    among = break_down([evaluation(a="pppppp", b="pp", c="ff"), evaluation(a="ffffff", b="pf", c="pf")], Grouping.TASK)
+
+    real = [[one.real for one in found.groups[0].against_first if one] for found in (alone, among)]
+    assert real == [[True], [False]]
+    assert among.tests == 3
+
+
+def test_the_rate_of_a_task_is_that_of_run_json_and_its_difference_that_of_a_comparison() -> None:
+    first, second = evaluation(a="ppf?", b="p"), evaluation(a="pfff", b="f")
+    assert first.outcomes is not None
+    assert second.outcomes is not None
+
+    group = break_down([first, second], Grouping.TASK).groups[0]
+
+    known = first.tasks["a"]
+    assert (group.rates[0].value, group.rates[0].ci_low) == (known["pass_rate"], known["pass_rate_ci_low"])
+    (none, one) = group.against_first
+    assert none is None
+    assert one is not None
+
+    def only(outcomes: Mapping[CaseKey, Any]) -> dict[CaseKey, Any]:
+        return {key: value for key, value in outcomes.items() if key.task == "a"}
+
+    assert one.comparison == compare(only(first.outcomes), only(second.outcomes))
+
+
+def test_a_task_that_only_one_run_has_is_not_applicable_in_the_other() -> None:
+    found = break_down([evaluation(a="p"), evaluation(b="p")], Grouping.TASK)
+
+    assert cells(found, ["x", "y"])["a"] == ["1", "1.00 ±0.40", "n/a"]
+    assert found.tests == 0
+
+
+def test_another_rate_by_task_is_that_of_the_file_and_is_not_tested() -> None:
+    found = break_down([evaluation(a="p?"), evaluation(a="ff")], Grouping.TASK, metric="empirical_coverage")
+
+    assert [rate.value for rate in found.groups[0].rates] == [0.5, 0.0]
+    assert "*" not in found.note(["a", "b"])
+    with pytest.raises(JSBenchError, match="no rate 'tgt_mean'; expected one of declared_coverage, "):
+        break_down([evaluation(a="p")], Grouping.TASK, metric="tgt_mean")
+    with pytest.raises(JSBenchError, match="by keyword runs are told by their pass rate alone, found error_rate"):
+        break_down([evaluation(a="p")], Grouping.KEYWORD, metric="error_rate")
+
+
+def test_keywords_come_from_records_and_those_of_most_cases_stand_first(tmp_path: Path) -> None:
+    records = [
+        examples.record("a", schema={"type": "object", "minimum": 1}),
+        examples.record("b", schema={"type": "object"}, verdict=examples.VIOLATED),
+    ]
+    run = examples.run(*records)
+    journal.write(tmp_path / "records.jsonl", run.metadata, run.records)
+    one = parse(run_to_dict(run, summarize(run), config_path="c"), source="run.json")
+
+    for place in (tmp_path, tmp_path / "records.jsonl", tmp_path / "run.json"):
+        found = break_down([one, one], Grouping.KEYWORD, keywords=keywords_of_cases([place]))
+        assert [(group.name, group.cases, group.rates[1].value) for group in found.groups] == [
+            ("type", 2, 0.5),
+            ("minimum", 1, 1.0),
+        ]
+
+
+def test_without_records_or_cases_there_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(JSBenchError, match=r"the keywords of a schema stand in records\.jsonl, and none of the runs"):
+        keywords_of_cases([tmp_path / "run.json"])
+    with pytest.raises(JSBenchError, match=r"x\.json does not say how each case ended, so that it cannot be told by"):
+        break_down([parse({"metrics": {"n": 1}}, source="x.json")], Grouping.TASK)
