@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _is_asked_for(config: pytest.Config) -> bool:
-    return any(value_of(config, name) for name in ("engine", "replay", "record"))
+    return any(value_of(config, name) for name in ("engine", "replay", "record", "variants"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -36,10 +36,13 @@ def activate(config: pytest.Config) -> None:
 
 def _make_context(config: pytest.Config) -> tuple[RunContext, Resumption | None]:
     settings = Settings.from_config(config)
+    if list(settings.variants) != [""]:
+        message = f"variants cannot be asked in one run yet: {', '.join(settings.variants)}; run one at a time"
+        raise pytest.UsageError(message)
     handover, resumption = Handover.from_worker_input(config), None
     plan = Plan.make(settings, handover, hook=_classify_hook(config))
     if handover is None:
-        plan.check_engine(settings)
+        plan.check_engines(only_lists=settings.only_lists)
         handover, resumption = start(config, settings, plan)
     context = RunContext(
         settings=settings,
@@ -75,7 +78,7 @@ def _register_worker(config: pytest.Config, context: RunContext) -> Worker:
 
     if context.settings.redact:
         quieten(config)
-    secrecy = Secrecy(config, context.settings.engine)
+    secrecy = Secrecy(config, *(variant.engine for variant in context.plan.variants.values()))
     config.stash[ATTEMPT_SOURCE] = worker = Worker(config, context)
     config.stash[PROJECT_TESTS] = project_tests = ProjectTests(config, context, worker, secrecy)
     config.pluginmanager.register(secrecy, "jsbench-secrecy")

@@ -32,6 +32,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "max-tokens": "512",
         "seed": "7",
         "engine-option": "stream=false",
+        "variants": "small,large",
         "record": "tests/answers",
         "replay": "tests/answers",
         "replay-strict": "on",

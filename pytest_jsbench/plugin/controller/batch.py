@@ -107,8 +107,9 @@ class Batch:
     def _hand_in_and_wait(self, resources: contextlib.ExitStack) -> None:
         context = self._context
         assert context.handover.folder is not None
-        factory = require_batches(context.plan.factory, context.settings.engine.name)
-        batches = build_batches(factory, context.settings.engine)
+        (variant,) = context.plan.variants.values()
+        factory = require_batches(variant.factory, variant.engine.name)
+        batches = build_batches(factory, variant.engine)
         resources.callback(batches.close)
         limit = context.handover.limits.max_cost
         submission = self._submission = Submission(
@@ -122,7 +123,8 @@ class Batch:
         )
         resources.callback(self._spend, submission)
         attempts = [attempt for attempt in self._controller.state.planned if attempt not in context.recorded]
-        submission.hand_in(gather(self._worker.suite_runner(), attempts, context.plan.selected.dataset.case))
+        runner = self._worker.variants[variant.name].suite_runner()
+        submission.hand_in(gather(runner, attempts, context.plan.selected.dataset.case))
         submission.wait(self._progress(), leave=context.settings.batch == "leave")
 
     def _spend(self, submission: Submission) -> None:

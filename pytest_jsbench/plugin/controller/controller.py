@@ -23,6 +23,7 @@ from pytest_jsbench.plugin.options.settings import SHARD_KEY
 from pytest_jsbench.plugin.session import remote_journals, transport
 from pytest_jsbench.plugin.session.context import RunContext, prepare
 from pytest_jsbench.plugin.session.handover import is_remote
+from pytest_jsbench.plugin.session.plan import errors_of
 from pytest_jsbench.plugin.session.secrecy import usage_errors
 from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase
 from pytest_jsbench.plugin.worker.project_tests import key_of
@@ -82,7 +83,8 @@ class Controller:
         self._ending = SessionEnding()
         #: what one of xdist's workers has collected
         self._collected: Collected | None = None
-        self._prepared: EngineConfig | None = None
+        #: by the variant's name
+        self._prepared: dict[str, EngineConfig] = {}
         self._handed: Mapping[str, Any] = {}
         #: the journals of workers on other machines, which may hold records that are not here
         self._elsewhere: dict[str, RemoteJournal] = {}
@@ -114,9 +116,10 @@ class Controller:
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Start what the workers share, once, and tell each how to reach it."""
-        if self._prepared is None:
-            with usage_errors(self._config):
-                self._prepared = self._resources.enter_context(prepare(self._context))
+        if not self._prepared:
+            for name, variant in self._context.plan.variants.items():
+                with usage_errors(self._config), errors_of(name):
+                    self._prepared[name] = self._resources.enter_context(prepare(self._context, variant))
             if self._context.handover.redaction is None:  # else the workers read the dataset themselves
                 folder = self._context.handover.shared / "selected"
                 make_private_folder(folder)

@@ -199,6 +199,14 @@ OPTIONS = (
         help="Anything else the engine takes; repeatable; the value is read as JSON where it is JSON.",
     ),
     Option(
+        name="variants",
+        metavar="A,B",
+        parse=names,
+        help="Ask the cases in these ways, which [[tool.jsbench.variants]] in pyproject.toml (or [[variants]] in "
+        "jsbench.toml) describes by their names; all for every one. Default: every one, unless this command line says "
+        "what they say. Without a table an option that is typed more than once makes variants.",
+    ),
+    Option(
         name="record",
         metavar="DIR",
         help="Write every answer to a readable file in DIR, to be kept beside the tests.",

@@ -63,8 +63,12 @@ def path_of(config: pytest.Config, name: str) -> Path | None:
 
 def from_here(config: pytest.Config, name: str, value: str) -> str:
     """What an option names, which may be a path, as it is named from where pytest was started."""
-    start, here = start_of(config, name), config.invocation_params.dir
-    if start == here or not (glob.has_magic(value) or (start / value).exists()):
+    return str(placed(value, start_of(config, name), config.invocation_params.dir))
+
+
+def placed(value: Any, start: Path, here: Path) -> Any:
+    """What may be a path from `start`, as it is named from `here`; any other value as it is."""
+    if start == here or not isinstance(value, str) or not (glob.has_magic(value) or (start / value).exists()):
         return value
     try:
         return os.path.relpath(start / value, here)

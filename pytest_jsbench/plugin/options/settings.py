@@ -13,12 +13,12 @@ import pytest
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.plugin.options.declared import OPTIONS
 from pytest_jsbench.plugin.options.reading import ROOT, from_here, is_typed, path_of, start_of, value_of
+from pytest_jsbench.plugin.options.variant_settings import Recording, VariantSettings
+from pytest_jsbench.plugin.options.variants import Variants, typed_values
 
 if TYPE_CHECKING:
-    from pytest_jsbench.core.generations import ResponseFormat
     from pytest_jsbench.datasets.base import Selection
     from pytest_jsbench.datasets.selection import Shard
-    from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.metrics.gates import Gate
     from pytest_jsbench.runner.rate_limits import RateLimits
     from pytest_jsbench.verdicts import JudgePolicy
@@ -52,9 +52,6 @@ def read_recording(config: pytest.Config) -> tuple[Path | None, Path | None]:
     replay = path_of(config, "replay")
     if replay is not None and not typed & {"engine", "record"}:
         return None, replay
-    if value_of(config, "engine") is None:
-        message = "--jsbench-record needs an engine to record: --jsbench-engine=NAME, or jsbench_engine in the ini file"
-        raise pytest.UsageError(message)
     return path_of(config, "record"), None
 
 
@@ -68,26 +65,15 @@ _GATES = ("min-pass-rate", "gate", "max-regression")
 class Settings:
     """All that the user said, read once: nothing else reads the options, or the arguments of pytest."""
 
-    engine: EngineConfig
-    #: of engine and sampling, fit to be kept beside an answer; that of the ini file too where answers are replayed
-    said: Mapping[str, Any]
-    #: where every answer is recorded
-    record: Path | None
+    #: the ways in which the cases are asked, by their names; one without a name where there is no other
+    variants: Mapping[str, VariantSettings]
+    #: why those of the configuration are not among them; empty where they are, or there are none
+    variants_left_out: str
     #: the recordings, or the run, that answer instead of an engine
     replay: Path | None
     selection: Selection
-    prompt: str
-    shots: int
-    #: tokens; None: what the engine knows of itself
-    context: int | None
-    #: `verbatim`, or mode and subset: `narrow:openai`
-    adapt: str
-    max_tokens: int | None
-    temperature: float | None
-    seed: int | None
     timeout: float
     retries: int
-    concurrency: int | None
     limits: RateLimits
     #: host and port at which workers on other machines ask for the limits
     limits_address: tuple[str, int] | None
@@ -131,25 +117,18 @@ class Settings:
         values = {option.name: value_of(config, option.name) for option in OPTIONS}
         _place(config, values)
         record, replay = read_recording(config)
+        recording = Recording(record=record, replay=replay, strict=values["replay-strict"] == "on")
         _refuse_beside_instances({**values, "record": record, "replay": replay})
         _refuse_beside_redact({**values, "record": record})
         policy = _policy(values)
+        variants = Variants.read(config, values)
         return cls(
-            engine=_engine(values) if replay is None else _replaying(replay, strict=values["replay-strict"] == "on"),
-            said=_said(values),
-            record=record,
+            variants={one.name: VariantSettings.of(one, recording) for one in variants.all},
+            variants_left_out=variants.left_out,
             replay=replay,
             selection=_selection(values, policy),
-            prompt=values["prompt"] or "schema",
-            shots=values["shots"] or 0,
-            context=values["context"],
-            adapt=_adapt(values["adapt"], engine=values["engine"] or "recorded"),
-            max_tokens=values["max-tokens"],
-            temperature=values["temperature"],
-            seed=values["seed"],
             timeout=values["timeout"] or 120.0,
             retries=2 if values["retries"] is None else values["retries"],
-            concurrency=values["concurrency"],
             # recorded answers cost nothing, and keep nobody waiting
             limits=_limits(values) if replay is None else RateLimits(),
             limits_address=values["limits"],
@@ -189,34 +168,6 @@ def _take_shard(config: pytest.Config) -> None:
     shard = getattr(config, "workerinput", {}).get(SHARD_KEY)
     if shard is not None:
         config.option.jsbench_shard = shard
-
-
-def _engine(values: Mapping[str, Any]) -> EngineConfig:
-    from pytest_jsbench.engines.base import EngineConfig
-
-    return EngineConfig(
-        name=values["engine"],
-        model=values["model"],
-        base_url=values["base-url"],
-        api_key_env=values["api-key-env"],
-        response_format=_response_format(values["response-format"]),
-        options=dict(values["engine-option"] or ()),
-    )
-
-
-def _said(values: Mapping[str, Any]) -> dict[str, Any]:
-    said = {name.replace("-", "_"): values[name] for name in ("temperature", "max-tokens", "seed")}
-    engine = {} if values["engine"] is None else _engine(values).said()
-    return {**engine, **{name: value for name, value in said.items() if value is not None}}
-
-
-def _replaying(path: Path, *, strict: bool) -> EngineConfig:
-    """The engine that says what a folder of recordings, or the records of a run, hold."""
-    from pytest_jsbench.engines.base import EngineConfig
-
-    if path.is_file() or (path / "records.jsonl").is_file():
-        return EngineConfig(name="replay", options={"records": str(path), "strict": strict})
-    return EngineConfig(name="recorded", options={"folder": str(path), "strict": strict})
 
 
 def _limits(values: Mapping[str, Any]) -> RateLimits:
@@ -299,23 +250,6 @@ def _gates(values: Mapping[str, Any]) -> tuple[Gate, ...]:
     return tuple(gates)
 
 
-def _adapt(given: tuple[str, str] | None, *, engine: str) -> str:
-    mode, subset = given or ("verbatim", "")
-    if mode == "verbatim":
-        return mode
-    subset = subset or (engine if engine in {"openai", "anthropic"} else "")
-    if not subset:
-        message = f"--jsbench-adapt={mode}: engine '{engine}' has no subset of its own; say one: {mode}:openai"
-        raise pytest.UsageError(message)
-    return f"{mode}:{subset}"
-
-
-def _response_format(text: str | None) -> ResponseFormat | None:
-    from pytest_jsbench.core.generations import ResponseFormat
-
-    return None if text is None else ResponseFormat(text)
-
-
 def _policy(values: Mapping[str, Any]) -> JudgePolicy:
     from pytest_jsbench.schemas.dialects import NAMES
     from pytest_jsbench.verdicts import JudgePolicy
@@ -354,7 +288,7 @@ def _take_targets(config: pytest.Config) -> Targets:
     if config.args_source is pytest.Config.ArgsSource.ARGS:
         return Targets(suite=dataset)
     recording = _typed(config, "record") or _typed(config, "replay")
-    if dataset or (_typed(config, "engine") and not recording):
+    if dataset or ((_typed(config, "engine") or _typed(config, "variants")) and not recording):
         config.args[:] = []
         return Targets(suite=True, suite_only=True, project=False)
     return Targets(suite=any(value_of(config, name) is not None for name in ("dataset", "instances")))
@@ -370,10 +304,17 @@ _NOT_FOR_ONE_CASE = frozenset(
 def _given_arguments(config: pytest.Config) -> list[str]:
     """The plugin's options of this command line, as arguments that say the same again."""
     arguments: list[str] = []
+    typed = typed_values(config)
     for option in OPTIONS:
         given = config.getoption(option.dest)
-        if given is not None and option.name not in _NOT_FOR_ONE_CASE:
-            arguments += [f"{option.flag}={option.shown(text)}" for text in (given if option.repeated else [given])]
+        if given is None or option.name in _NOT_FOR_ONE_CASE:
+            continue
+        texts = given if option.repeated else [given]
+        if option.name in typed:  # each of its values, which may have made a variant, and none that it replaced
+            keys = {text.partition("=")[0] for text in typed[option.name]}
+            kept = [text for text in texts if option.repeated and text.partition("=")[0] not in keys]
+            texts = list(dict.fromkeys([*kept, *typed[option.name]]))
+        arguments += [f"{option.flag}={option.shown(text)}" for text in texts]
     return arguments
 
 

@@ -10,7 +10,7 @@ import pytest
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.plugin.options.settings import Settings
 from pytest_jsbench.plugin.session.handover import Handover
-from pytest_jsbench.plugin.session.plan import Plan
+from pytest_jsbench.plugin.session.plan import Plan, VariantPlan
 from pytest_jsbench.runs.resumption import Recorded
 
 
@@ -30,10 +30,11 @@ class RunContext:
 RUN_CONTEXT = pytest.StashKey[RunContext]()
 
 
-def prepare(context: RunContext) -> AbstractContextManager[EngineConfig]:
-    """Start what all processes of the run share; where no model is called, nothing."""
-    config = context.settings.engine
-    return nullcontext(config) if context.plan.selected.labelled is not None else context.plan.factory.prepare(config)
+def prepare(context: RunContext, variant: VariantPlan) -> AbstractContextManager[EngineConfig]:
+    """Start what all processes of the run share of a variant's engine; where no model is called, nothing."""
+    if context.plan.selected.labelled is not None:
+        return nullcontext(variant.engine)
+    return variant.factory.prepare(variant.engine)
 
 
 _FIXTURE = "jsbench"

@@ -54,8 +54,8 @@ class Handover:
     apart: bool = False
     #: journals on other machines that an earlier run left, and that are in `recorded` now
     collected: tuple[RemoteJournal, ...] = ()
-    #: the engine as xdist's controller has prepared it; None where this process prepares it itself
-    prepared: EngineConfig | None = None
+    #: by the variant's name, the engine as xdist's controller has prepared it; none where this process does it itself
+    prepared: Mapping[str, EngineConfig] = field(default_factory=dict)
 
     @property
     def records(self) -> Path:
@@ -100,13 +100,13 @@ class Handover:
             steals=data["steals"],
             workers=int(getattr(config, "workerinput", {}).get("workercount", 1)),
             apart=data["apart"],
-            prepared=EngineConfig.from_dict(data["engine"]),
+            prepared={name: EngineConfig.from_dict(engine) for name, engine in data["engines"].items()},
         )
 
     def hand_to(
         self,
         node: Any,
-        prepared: EngineConfig,
+        prepared: Mapping[str, EngineConfig],
         selected: Mapping[str, Any],
         serve_limits: Callable[[], LimitsAddress] | None = None,
         folder: str | None = None,
@@ -124,7 +124,7 @@ class Handover:
         limits = self.limits.shared_by(len(node.nodemanager.specs)) if apart else self.limits
         node.workerinput[_KEY] = json.dumps(
             {
-                "engine": prepared.to_dict(),
+                "engines": {name: engine.to_dict() for name, engine in prepared.items()},
                 "redaction": redaction.to_dict(self.redaction),
                 "selected": selected,
                 "steals": node.config.getoption("dist") == "worksteal",

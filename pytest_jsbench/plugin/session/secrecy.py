@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,8 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.secrets import find_secrets
 from pytest_jsbench.plugin.options.reading import value_of
+from pytest_jsbench.plugin.options.variants import Variants
+from pytest_jsbench.plugin.options.variants_table import SETTABLE
 
 if TYPE_CHECKING:
     import warnings
@@ -37,14 +39,19 @@ def usage_errors(config: pytest.Config, *, about: str = "") -> Iterator[None]:
 
 def _known_secrets(config: pytest.Config) -> Secrets:
     """Those of the environment and of the options, as far as these can be read: one of them may be what is wrong."""
-    said: dict[str, Any] = {}
-    for name in ("base-url", "api-key-env", "engine-option"):
+    said: dict[str, Any] = dict.fromkeys(("variants", *SETTABLE))
+    for name in said:
         with suppress(pytest.UsageError):
             said[name] = value_of(config, name)
-    options = dict(said.get("engine-option") or ())
-    return find_secrets(
-        EngineConfig(name="", base_url=said.get("base-url"), api_key_env=said.get("api-key-env"), options=options)
-    )
+    engines = [_engine(said)]
+    with suppress(pytest.UsageError):
+        engines += [_engine(variant.values) for variant in Variants.read(config, said).all]
+    return find_secrets(*engines)
+
+
+def _engine(said: Mapping[str, Any]) -> EngineConfig:
+    options = dict(said["engine-option"] or ())
+    return EngineConfig(name="", base_url=said["base-url"], api_key_env=said["api-key-env"], options=options)
 
 
 class Secrecy:
@@ -55,8 +62,8 @@ class Secrecy:
     through the factory of log records, which pytest's cleanup puts back when the run ends.
     """
 
-    def __init__(self, config: pytest.Config, engine: EngineConfig) -> None:
-        self._secrets: list[Secrets] = [find_secrets(engine)]
+    def __init__(self, config: pytest.Config, *engines: EngineConfig) -> None:
+        self._secrets: list[Secrets] = [find_secrets(*engines)]
         make = logging.getLogRecordFactory()
         # SDKs log addresses and headers at DEBUG, to whichever handler a user or pytest has put up
         logging.setLogRecordFactory(self._log_records(make))

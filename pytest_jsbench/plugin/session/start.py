@@ -18,7 +18,6 @@ from pytest_jsbench.core.generations import EngineInfo, ResponseFormat
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.version import __version__
 from pytest_jsbench.datasets.registry import revision_of
-from pytest_jsbench.engines.registry import sampled
 from pytest_jsbench.engines.secrets import describe
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.plugin.session.folders import run_folder, shared_folder
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_jsbench.plugin.options.settings import Settings
-    from pytest_jsbench.plugin.session.plan import Plan
+    from pytest_jsbench.plugin.session.plan import Plan, VariantPlan
     from pytest_jsbench.runner.batches.ledger import BatchPart
     from pytest_jsbench.runs.outcomes import Place
     from pytest_jsbench.runs.records import Record
@@ -88,8 +87,8 @@ def _resume(settings: Settings, plan: Plan, metadata: RunMetadata, fetched: Fetc
     if settings.resume is None:
         return None
     keys = plan.keys if settings.targets.suite else ()
-    load, template = plan.selected.dataset.case, plan.template.render
-    return resume(settings.resume, metadata, keys, load=load, template=template, elsewhere=fetched.files)
+    load, (variant,) = plan.selected.dataset.case, plan.variants.values()
+    return resume(settings.resume, metadata, keys, load=load, template=variant.template.render, elsewhere=fetched.files)
 
 
 def _find_batches(resumption: Resumption | None, metadata: RunMetadata, *, batch: bool) -> tuple[BatchPart, ...]:
@@ -123,7 +122,8 @@ def _keep_records(folder: Path, resumption: Resumption, redaction: Redaction | N
 
 def _describe_run(settings: Settings, plan: Plan) -> RunMetadata:
     """All that the answers of this run depend on."""
-    info = _describe_engine(settings, plan)
+    (variant,) = plan.variants.values()
+    info = _describe_engine(variant, only_lists=settings.only_lists)
     now = datetime.now(UTC)
     return RunMetadata(
         run_id=safe_name(f"{now:%Y%m%dT%H%M%SZ}-{safe_name(info.engine)}-{safe_name(info.model)}"),
@@ -135,15 +135,15 @@ def _describe_run(settings: Settings, plan: Plan) -> RunMetadata:
         streaming=info.streaming and settings.batch is None,
         provider=info.provider,
         details=info.details,
-        params=dataclasses.asdict(sampled(plan.factory, settings.engine, plan.params)),
-        asked_params=dataclasses.asdict(plan.params),
-        prompt=plan.template.name,
-        prompt_digest=plan.template.digest,
-        shots=settings.shots,
-        adapt=settings.adapt,
+        params=dataclasses.asdict(variant.sampled),
+        asked_params=dataclasses.asdict(variant.params),
+        prompt=variant.template.name,
+        prompt_digest=variant.template.digest,
+        shots=variant.settings.shots,
+        adapt=variant.settings.adapt,
         redacted=settings.redact,
         repeats=settings.repeats,
-        concurrency=plan.concurrency,
+        concurrency=variant.concurrency,
         dataset=_describe_dataset(settings, plan),
         classifiers=[classifier.name for classifier in plan.classifiers],
         policy=_builtins(dataclasses.asdict(settings.policy)),
@@ -152,13 +152,13 @@ def _describe_run(settings: Settings, plan: Plan) -> RunMetadata:
     )
 
 
-def _describe_engine(settings: Settings, plan: Plan) -> EngineInfo:
+def _describe_engine(variant: VariantPlan, *, only_lists: bool) -> EngineInfo:
     """Who the engine will be; listing the cases does not need it, and leaves open what cannot be found out."""
-    engine = settings.engine
+    engine = variant.engine
     try:
-        return describe(plan.factory, engine)
+        return describe(variant.factory, engine)
     except EngineError:
-        if not settings.only_lists:
+        if not only_lists:
             raise
         response_format = engine.response_format or ResponseFormat.JSON_SCHEMA
         return EngineInfo(

@@ -69,6 +69,7 @@ class JSBenchCase(pytest.Item):
 
     key: CaseKey
     repeat: int = 0
+    variant: str = ""
     #: the result of its attempt, from its call to its report
     outcome: AttemptResult | None = None
     #: whether it has run, and whether it has passed

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 import pytest
@@ -17,10 +18,11 @@ T = TypeVar("T")
 
 class LookAhead(Generic[T]):
     """
-    Keeps attempts going for the items that pytest will run next, in its order.
+    Keeps attempts going for the items that pytest will run next, in its order, for each variant apart.
 
     More attempts are queued than may be in flight, so that a slow one at the head does not idle the rest; under
-    `--maxfail` none beyond those in flight, so that little is paid for tests that will not run.
+    `--maxfail` none beyond those in flight, so that little is paid for tests that will not run. A variant that is slow
+    holds up no other until that one's queue is full of results.
 
     The worker makes it when the test loop begins, if there are cases to run. Its methods are called in the main thread:
     `advance` before each test, `result` from the test; the calls run in the threads of `CallsInFlight`. It ends with
@@ -32,70 +34,66 @@ class LookAhead(Generic[T]):
         session: pytest.Session,
         call: Callable[[JSBenchCase, float], T],
         *,
-        concurrency: int,
+        concurrency: Mapping[str, int],
         steals: bool = False,
     ) -> None:
         self._session = session
         self._call = call
-        self._depth = concurrency if session.config.option.maxfail else 4 * concurrency
-        #: by the id of the item as an object, because it takes time to write a node id
-        self._calls: CallsInFlight[T] = CallsInFlight(concurrency)
+        times = 1 if session.config.option.maxfail else 4
+        self._lanes: dict[str, _Lane[T]] = {name: _Lane(calls, times * calls) for name, calls in concurrency.items()}
         self._position = {id(item): position for position, item in enumerate(session.items)}
+        for position, item in enumerate(session.items):
+            if isinstance(item, JSBenchCase):
+                self._lanes[item.variant].places.append(position)
         #: the item for which `advance` was last called
         self._latest: pytest.Item | None = None
-        #: the first place in the session's order that `advance` has not looked at yet
-        self._next = 0
         self._worker_queue = None if steals else _worker_queue(session.config)
 
     def advance(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         """Queue the attempts of `item` and of the tests after it, as far as there is room."""
-        if self._latest is not None:  # its test may have been skipped, or broken, before it asked
-            self._calls.drop(id(self._latest))
+        if isinstance(self._latest, JSBenchCase):  # its test may have been skipped, or broken, before it asked
+            self._lanes[self._latest.variant].calls.drop(id(self._latest))
         self._latest = item
-        room = self._depth - len(self._calls)
-        if room <= 0:
-            return
-        for upcoming in self._upcoming(item, nextitem):
-            if isinstance(upcoming, JSBenchCase) and not upcoming.has_run:
-                room -= self._queue(upcoming)
-            if room <= 0:
-                break
+        waiting = {name: lane for name, lane in self._lanes.items() if lane.room > 0}
+        if hasattr(self._session.config, "workerinput"):
+            known = [item] if nextitem is None else [item, nextitem]
+            self._fill(waiting, itertools.chain(known, self._queued_by_xdist()) if waiting else ())
+        elif (position := self._position.get(id(item))) is None:
+            self._fill(waiting, [item])
+        else:
+            for name, lane in waiting.items():
+                self._fill({name: lane}, lane.not_looked_at(self._session.items, position))
 
     def result(self, item: JSBenchCase) -> T:
         """Wait for the item's result; its attempt is made now if it was not queued, such as for a rerun."""
-        self._queue(item)
-        return self._calls.take(id(item))
+        lane = self._lanes[item.variant]
+        self._queue(item, lane)
+        return lane.calls.take(id(item))
 
     def stop(self) -> None:
         """Begin no more attempts; those in flight are left to themselves."""
-        self._calls.stop()
+        for lane in self._lanes.values():
+            lane.calls.stop()
 
     @property
     def stopped(self) -> bool:
         """Whether `stop` was called."""
-        return self._calls.stopped
+        return all(lane.calls.stopped for lane in self._lanes.values())
 
-    def _queue(self, item: JSBenchCase) -> int:
-        if id(item) in self._calls:
-            return 0
-        planned_at = time.perf_counter()
-        self._calls.add(id(item), lambda: self._call(item, planned_at))
-        return 1
+    def _fill(self, lanes: dict[str, _Lane[T]], upcoming: Iterable[pytest.Item]) -> None:
+        """Queue the attempts of these items, in their order, until there is no room in any of the lanes."""
+        for item in upcoming:
+            if isinstance(item, JSBenchCase) and not item.has_run and (lane := lanes.get(item.variant)) is not None:
+                self._queue(item, lane)
+                if lane.room <= 0:
+                    del lanes[item.variant]
+            if not lanes:
+                break
 
-    def _upcoming(self, item: pytest.Item, nextitem: pytest.Item | None) -> Iterable[pytest.Item]:
-        if not hasattr(self._session.config, "workerinput"):
-            position = self._position.get(id(item))
-            return [item] if position is None else self._not_looked_at(position)
-        known = [item] if nextitem is None else [item, nextitem]
-        return itertools.chain(known, self._queued_by_xdist())
-
-    def _not_looked_at(self, position: int) -> Iterator[pytest.Item]:
-        """The session's items from a place on; each is given only once."""
-        items = self._session.items
-        self._next = max(self._next, position)
-        while self._next < len(items):
-            self._next += 1
-            yield items[self._next - 1]
+    def _queue(self, item: JSBenchCase, lane: _Lane[T]) -> None:
+        if id(item) not in lane.calls:
+            planned_at = time.perf_counter()
+            lane.calls.add(id(item), lambda: self._call(item, planned_at))
 
     def _queued_by_xdist(self) -> list[pytest.Item]:
         """What xdist has sent this worker beyond `nextitem`: private, so anything unexpected means nothing."""
@@ -107,6 +105,31 @@ class LookAhead(Generic[T]):
         except Exception:  # noqa: BLE001  another xdist: look one test ahead, as its public hooks allow
             self._worker_queue = None
             return []
+
+
+class _Lane(Generic[T]):
+    """The calls of one variant, and how far its items have been looked at."""
+
+    def __init__(self, concurrency: int, depth: int) -> None:
+        self._depth = depth
+        #: by the id of the item as an object, because it takes time to write a node id
+        self.calls: CallsInFlight[T] = CallsInFlight(concurrency)
+        #: where its items stand among the session's
+        self.places: list[int] = []
+        self._next = 0
+
+    @property
+    def room(self) -> int:
+        """How many more attempts may be queued."""
+        return self._depth - len(self.calls)
+
+    def not_looked_at(self, items: list[pytest.Item], position: int) -> Iterator[pytest.Item]:
+        """Its items from a place of the session on; each is given only once."""
+        if self._next < len(self.places) and self.places[self._next] < position:
+            self._next = bisect_left(self.places, position, lo=self._next)
+        while self._next < len(self.places):
+            self._next += 1
+            yield items[self.places[self._next - 1]]
 
 
 def _worker_queue(config: pytest.Config) -> Any:

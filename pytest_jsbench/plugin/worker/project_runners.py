@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.fixture.jsbench import Question
     from pytest_jsbench.plugin.session.context import RunContext
     from pytest_jsbench.plugin.session.secrecy import Secrecy
+    from pytest_jsbench.plugin.worker.variant_runners import VariantRunner
     from pytest_jsbench.plugin.worker.worker import Worker
     from pytest_jsbench.runner.attempts import Runner
     from pytest_jsbench.runs.records import Attempt, Missing
@@ -110,18 +111,20 @@ class StandingAnswers:
 
 class ProjectRunners:
     """
-    Makes the attempts that the project's tests ask for, each as the marker of its test says.
+    Makes the attempts that the project's tests ask of one variant, each as the marker of its test says.
 
-    `ProjectTests` makes one in every process. Tests enter `ask` through the fixture, in any thread, but no more
-    attempts are made at once than the run allows. Engines that a test names are built when first asked, and `close`, a
-    cleanup of pytest's configuration, ends them.
+    `ProjectTests` makes one for each variant in every process. Tests enter `ask` through the fixture, in any thread,
+    but no more attempts are made at once than the variant allows. Engines that a test names are built when first asked,
+    and `close`, a cleanup of pytest's configuration, ends them.
     """
 
-    def __init__(self, context: RunContext, worker: Worker, secrecy: Secrecy) -> None:
+    def __init__(self, context: RunContext, worker: Worker, variant: VariantRunner, secrecy: Secrecy) -> None:
         self._context = context
         self._worker = worker
+        self._variant = variant
+        self._plan = variant.variant
         self._secrecy = secrecy
-        self._window = threading.BoundedSemaphore(context.plan.concurrency)
+        self._window = threading.BoundedSemaphore(self._plan.concurrency)
         self._engines: dict[str, Engine] = {}
         self._lock = threading.Lock()
         self._resources: ExitStack = contextlib.ExitStack()
@@ -168,33 +171,34 @@ class ProjectRunners:
 
     def _other(self, runner: Runner) -> AnsweredBy | None:
         """Engine and model of the answer, where it is not the run's engine."""
-        if runner.engine is self._worker.runner().engine:
+        if runner.engine is self._variant.runner().engine:
             return None
         who = runner.engine.info
         return AnsweredBy(engine=who.engine, model=who.model, provider=who.provider)
 
     def _params(self, question: Question, config: EngineConfig) -> GenerationParams:
         """The sampling of the test."""
-        params, run = self._context.plan.params, self._context.settings
-        if config.name != run.engine.name and run.replay is None and run.max_tokens is None:
+        params, run = self._plan.params, self._plan.settings
+        if config.name != run.engine.name and self._context.settings.replay is None and run.max_tokens is None:
             params = dataclasses.replace(params, max_tokens=find(config.name).max_tokens)
         return question.terms.params(params)
 
     def _terms(self, question: Question) -> str:
         """A digest of what decides an answer besides the question: engine and sampling."""
-        config = question.terms.engine_config(self._context.settings.engine)
+        config = question.terms.engine_config(self._plan.engine)
         params = self._params(question, config).of_repeat(question.repeat)
         sampling = {name: getattr(params, name) for name in ("max_tokens", "temperature", "seed")}
         return digest({"engine": _json(public(config)), **sampling})
 
     def _runner(self, question: Question) -> Runner:
-        runner = self._worker.runner()
-        prompt, terms, run = question.prompt, question.terms, self._context.settings
+        runner = self._variant.runner()
+        prompt, terms, run = question.prompt, question.terms, self._plan.settings
+        replays = self._context.settings.replay is not None
         if prompt is not None:
             runner = dataclasses.replace(runner, template=lambda _: prompt)
         config = terms.engine_config(run.engine)
         # a replay asks the recorded answers, of whichever engine
-        if config != run.engine and run.replay is None:
+        if config != run.engine and not replays:
             runner = self._at(config, runner)
             mode, _, _ = run.adapt.partition(":")
             if mode != "verbatim" and config.name in {"openai", "anthropic"}:
@@ -202,7 +206,7 @@ class ProjectRunners:
         origin = dataclasses.replace(
             runner.origin, first=question.first, equal_before=question.equal_before, test=terms.said()
         )
-        asked = run.engine if run.replay is not None else config
+        asked = run.engine if replays else config
         params = sampled(find(asked.name), asked, self._params(question, config))
         return dataclasses.replace(runner, params=params, origin=origin)
 
@@ -210,8 +214,8 @@ class ProjectRunners:
         """The runner with another engine: that engine's context and prices, within the run's limits."""
         engine = self._engine(config)
         who = AnsweredBy(engine=engine.info.engine, model=engine.info.model, provider=engine.info.provider)
-        context = self._context.settings.context or engine.info.context
-        return dataclasses.replace(runner, engine=engine, context=context, admission=self._worker.admission(who))
+        context = self._plan.settings.context or engine.info.context
+        return dataclasses.replace(runner, engine=engine, context=context, admission=self._variant.admission(who))
 
     def _engine(self, config: EngineConfig) -> Engine:
         name = digest(_json(config.to_dict()))  # it may be of a key, and so it is written nowhere
@@ -221,7 +225,7 @@ class ProjectRunners:
                 self._secrecy.add(config)
                 check(factory, config)
                 prepared = self._resources.enter_context(factory.prepare(config))
-                engine = self._worker.recorded(build(factory, prepared, self._context.settings.engine))
+                engine = self._variant.recorded(build(factory, prepared, self._plan.engine))
                 self._resources.callback(engine.close)
                 self._engines[name] = engine
             return self._engines[name]

@@ -84,10 +84,14 @@ class ProjectTests:
 
     def __init__(self, config: pytest.Config, context: RunContext, worker: Worker, secrecy: Secrecy) -> None:
         self._context = context
-        self._runners = ProjectRunners(context, worker, secrecy)
+        #: by the variant's name
+        self._runners = {
+            name: ProjectRunners(context, worker, variant, secrecy) for name, variant in worker.variants.items()
+        }
         #: the tests that have asked for the fixture
         self._asking: set[str] = set()
-        config.add_cleanup(self._runners.close)
+        for runners in self._runners.values():
+            config.add_cleanup(runners.close)
 
     def fixture(self, item: pytest.Item) -> JSBench:
         """Make the object through which a test asks."""
@@ -95,7 +99,7 @@ class ProjectTests:
         line = item.location[1]
         asked_from = AskedFrom(test=item.nodeid, line=None if line is None else line + 1)
         standing = item.stash.setdefault(_STANDING, StandingAnswers(key_of(item.nodeid)))
-        test = item.stash[_TEST] = ProjectTest(read_terms(item), asked_from, self._runners, standing)
+        test = item.stash[_TEST] = ProjectTest(read_terms(item), asked_from, self._runners[""], standing)
         return JSBench(test.terms, test.attempts, folder=item.path.parent, rerun=self._rerun(item))
 
     def _rerun(self, item: pytest.Item) -> str:

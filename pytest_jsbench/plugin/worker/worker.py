@@ -4,35 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.adaptation.adapter import adapter
 from pytest_jsbench.core.errors import JournalError, JSBenchError
 from pytest_jsbench.core.files import private
-from pytest_jsbench.core.generations import Failed, Origin
-from pytest_jsbench.engines.base import Acceptor, Engine, EngineConfig
-from pytest_jsbench.engines.registry import require_acceptor, sampled
-from pytest_jsbench.engines.secrets import build, describe
-from pytest_jsbench.metrics.prices import price_of
-from pytest_jsbench.plugin.session.context import RunContext, asks, prepare
+from pytest_jsbench.core.generations import Failed
+from pytest_jsbench.plugin.session.context import RunContext, asks
 from pytest_jsbench.plugin.session.redaction import CLASSIFIER_BROKE
-from pytest_jsbench.plugin.session.secrecy import usage_errors
 from pytest_jsbench.plugin.session.transport import AttemptResult, missed
 from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase, would_ask
 from pytest_jsbench.plugin.worker.lookahead import LookAhead
-from pytest_jsbench.runner.attempts import Runner
+from pytest_jsbench.plugin.worker.variant_runners import VariantRunner
 from pytest_jsbench.runner.classifiers import classify
-from pytest_jsbench.runner.rate_limits import Admission, Refused
+from pytest_jsbench.runner.rate_limits import Refused
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.journal import LATE, Journal
 from pytest_jsbench.runs.outcomes import AttemptOutcome
-from pytest_jsbench.runs.records import AnsweredBy, Attempt, MissingReason, Record
+from pytest_jsbench.runs.records import Attempt, MissingReason, Record
 from pytest_jsbench.runs.rejudging import judge_again
 from pytest_jsbench.verdicts import Judge
 
@@ -41,8 +34,6 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.core.cases import CaseKey
 
-T = TypeVar("T", Engine, Acceptor)
-
 
 class Worker:
     """
@@ -50,19 +41,14 @@ class Worker:
 
     The activation makes one in every process; under xdist the controller's makes no attempts. `pytest_runtestloop`
     opens the records' file, builds the engine and starts the look-ahead; `pytest_runtest_protocol` queues the attempts
-    of the next tests. The threads of the look-ahead enter `_attempt`, and through it `suite_runner`, `admission` and
-    `write`; a project's tests enter `runner`, `admission`, `write` and `resumed` from whichever thread they ask in.
+    of the next tests. The threads of the look-ahead enter `_attempt`, and through it the variant's runner and `write`;
+    a project's tests enter `write`, `resumed` and a variant's runner from whichever thread they ask in.
     `pytest_sessionfinish` stops new calls and closes the engine, the judge and the file.
     """
 
     def __init__(self, config: pytest.Config, context: RunContext) -> None:
         self._config = config
         self._context = context
-        #: None where no model is called
-        self._runner: Runner | None = None
-        self._batch_runner: Runner | None = None
-        #: makes the record of a case; its second argument is the time at which the case was queued
-        self._make: Callable[[JSBenchCase, float], Record] | None = None
         self._journal: Journal | None = None
         self._lookahead: LookAhead[AttemptResult] | None = None
         #: answers that did not pass; where a plugin runs their test again, the model is not asked again
@@ -71,12 +57,14 @@ class Worker:
         #: None before the collection, and where xdist's workers collect
         self.collected: Collected | None = None
         self._lock = threading.RLock()
-        #: by the engine and model, which decide the price
-        self._admissions: dict[AnsweredBy, Admission] = {}
-        #: why no more calls are made; None while they are made
-        self._refusal: Refused | None = None
+        self._judging: Judge | None = None
         self._resources: ExitStack = contextlib.ExitStack()
         config.add_cleanup(self._resources.close)
+        #: by the variant's name
+        self.variants: Mapping[str, VariantRunner] = {
+            name: VariantRunner(config, context, variant, judge=self.judge, resources=self._resources)
+            for name, variant in context.plan.variants.items()
+        }
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(
@@ -101,16 +89,11 @@ class Worker:
             return
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
             return
-        if context.plan.selected.labelled is None:
-            if context.settings.batch is None or not cases:
-                self.runner()
-            self._make = self._generated
-        elif cases:
-            self._make = self._acceptance()
+        for variant in self.variants.values():
+            variant.open(cases=bool(cases))
         if cases:
-            self._lookahead = LookAhead(
-                session, self._attempt, concurrency=context.plan.concurrency, steals=context.handover.steals
-            )
+            concurrency = {name: variant.concurrency for name, variant in context.plan.variants.items()}
+            self._lookahead = LookAhead(session, self._attempt, concurrency=concurrency, steals=context.handover.steals)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
@@ -123,8 +106,8 @@ class Worker:
         """Begin no more attempts; close the engine, the judge and the records' file."""
         self._stop()
         self._resources.close()
-        for admission in self._admissions.values():
-            admission.close()
+        for variant in self.variants.values():
+            variant.close()
         if self._journal is not None:
             self._journal.close()
 
@@ -145,52 +128,6 @@ class Worker:
             message = f"{item.nodeid} runs outside pytest's own loop"
             raise RuntimeError(message)
         return self._lookahead.result(item)
-
-    def runner(self) -> Runner:
-        """The runner of the run's engine, built when it is first needed."""
-        with self._lock:
-            if self._runner is None:
-                self._runner = self._build_runner()
-            return self._runner
-
-    def suite_runner(self) -> Runner:
-        """The runner of the suite's attempts: of the run's engine, or of the answers in the provider's batches."""
-        if self._context.settings.batch is None:
-            return self.runner()
-        with self._lock:
-            if self._batch_runner is None:
-                from pytest_jsbench.runner.batches.requests import BatchedEngine
-
-                info = describe(self._context.plan.factory, self._context.settings.engine)
-                engine = BatchedEngine(self._context.handover.answers, replace(info, streaming=False))
-                runner = self._new_runner(self.recorded(engine), self._new_judge())
-                self._batch_runner = replace(runner, retries=0, admission=None)
-            return self._batch_runner
-
-    def admission(self, who: AnsweredBy) -> Admission:
-        """The limits as they hold for an engine's calls; PriceError if cost is limited and the model has no price."""
-        limits = self._context.handover.limits
-        with self._lock:
-            if who not in self._admissions:
-                price = None if limits.max_cost is None else price_of(self._context.handover.metadata, who)
-                self._admissions[who] = Admission(
-                    self._context.handover.shared_limits(),
-                    price=price,
-                    provider=f"{who.engine} {who.model}",
-                    concurrency=self._context.plan.concurrency,
-                )
-                if self._refusal is not None:
-                    self._admissions[who].stop(self._refusal)
-            return self._admissions[who]
-
-    def recorded(self, engine: Engine) -> Engine:
-        """The engine; with --jsbench-record each of its answers is written to a file."""
-        folder = self._context.settings.record
-        if folder is None:
-            return engine
-        from pytest_jsbench.engines.recorded.engine import RecordingEngine
-
-        return RecordingEngine(engine, folder)
 
     def write(self, record: Record) -> tuple[AttemptResult, Record]:
         """Classify and write a record; the result says what went wrong with either, the record is as classified."""
@@ -236,75 +173,28 @@ class Worker:
 
     def _refuse(self, refusal: Refused) -> None:
         """Make no more calls, for this reason."""
+        for variant in self.variants.values():
+            variant.refuse(refusal)
+
+    def judge(self) -> Judge:
+        """What judges all answers of this process, made when it is first needed."""
         with self._lock:
-            self._refusal = self._refusal or refusal
-            for admission in self._admissions.values():
-                admission.stop(refusal)
-
-    def _build_runner(self) -> Runner:
-        judge = self._new_judge()
-        # it takes as long to start as an engine takes to import its SDK
-        judge.start()
-        return self._new_runner(self.recorded(self._build(partial(build, self._context.plan.factory))), judge)
-
-    def _new_judge(self) -> Judge:
-        return self._resources.enter_context(Judge(self._context.settings.policy))
-
-    def _new_runner(self, engine: Engine, judge: Judge) -> Runner:
-        context = self._context
-        return Runner(
-            engine=engine,
-            judge=judge,
-            template=context.plan.template.render,
-            params=sampled(context.plan.factory, context.settings.engine, context.plan.params),
-            retries=context.settings.retries,
-            adapter=adapter(context.settings.adapt),
-            origin=Origin(run=context.settings.said),
-            context=context.settings.context or engine.info.context,
-            admission=self.admission(context.handover.metadata.engine_asked),
-        )
-
-    def _generated(self, item: JSBenchCase, planned_at: float) -> Record:
-        """Ask the engine for an answer to the case."""
-        case = self._context.plan.selected.dataset.case(item.key)
-        if self._context.settings.batch is not None:  # its answer is here: the controller waited for the batches
-            return self.suite_runner().attempt(case, repeat=item.repeat)
-        return self.runner().attempt(case, repeat=item.repeat, planned_at=planned_at)
-
-    def _acceptance(self) -> Callable[[JSBenchCase, float], Record]:
-        """What asks the engine's grammar which of a case's labelled answers it accepts."""
-        from pytest_jsbench.runner.labelled import AcceptanceRunner
-
-        labelled = self._context.plan.selected.labelled
-        assert labelled is not None
-        judge = self._new_judge()
-        factory = require_acceptor(self._context.plan.factory, self._context.settings.engine.name)
-        acceptor: Acceptor = self._build(factory.build_acceptor)
-        runner = AcceptanceRunner(acceptor=acceptor, judge=judge)
-        return lambda item, planned_at: runner.attempt(
-            labelled.case(item.key), labelled.instances(item.key), planned_at=planned_at
-        )
-
-    def _build(self, build: Callable[[EngineConfig], T]) -> T:
-        with usage_errors(self._config):
-            config = self._context.handover.prepared or self._resources.enter_context(prepare(self._context))
-            built = build(config)
-        self._resources.callback(built.close)
-        return built
+            if self._judging is None:
+                self._judging = self._resources.enter_context(Judge(self._context.settings.policy))
+            return self._judging
 
     def _attempt(self, item: JSBenchCase, planned_at: float) -> AttemptResult:
         """Make one attempt and write its record, both in this thread of the look-ahead; or find its result."""
-        assert self._make is not None
         assert self._lookahead is not None
         if (answered := self._answered.get((item.key, item.repeat))) is not None:
             return answered
         if (recorded := self._context.recorded.get((item.key, item.repeat))) is not None:
-            return self.resumed(recorded, self.suite_runner().judge)[0]
+            return self.resumed(recorded, self.judge())[0]
         left = self.left_behind.outcome((item.key, item.repeat))
         if left is not None and left.asked_by is None:
             return AttemptResult(result=left)
         try:
-            record = self._make(item, planned_at)
+            record = self.variants[item.variant].attempt(item, planned_at)
         except Refused as refused:
             return AttemptResult(result=missed(item.key, item.repeat, refused))
         broken = isinstance(record.generation, Failed)
