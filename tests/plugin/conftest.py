@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,9 @@ NUMBER = {
 }
 
 
-_SCRIPTED = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=answers.json")
+def unless_said(args: Iterable[str], *defaults: str) -> list[str]:
+    """The options of which the arguments say nothing: two values of one would be two variants."""
+    return [one for one in defaults if not any(arg.startswith(one[: one.rindex("=") + 1]) for arg in args)]
 
 
 @dataclass(kw_only=True)
@@ -71,8 +73,7 @@ class Bench:
     def arguments(self, *args: str) -> list[str]:
         (self.path / "answers.json").write_text(json.dumps(self.answers))
         return [
-            # where a test says another one, both together would be two variants
-            *(one for one in _SCRIPTED if not any(arg.startswith(one[: one.rindex("=") + 1]) for arg in args)),
+            *unless_said(args, "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answers.json"),
             "--jsbench-dataset=schemas",
             *("-p", "no:randomly"),
             *WITHOUT_SLOW_PLUGINS,

@@ -13,7 +13,7 @@ import pytest
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.plugin.options.declared import OPTIONS
 from pytest_jsbench.plugin.options.reading import ROOT, from_here, is_typed, path_of, start_of, value_of
-from pytest_jsbench.plugin.options.variant_settings import Recording, VariantSettings
+from pytest_jsbench.plugin.options.variant_settings import RecordingSettings, VariantSettings
 from pytest_jsbench.plugin.options.variants import Variants, typed_values
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Settings:
         values = {option.name: value_of(config, option.name) for option in OPTIONS}
         _place(config, values)
         record, replay = read_recording(config)
-        recording = Recording(record=record, replay=replay, strict=values["replay-strict"] == "on")
+        recording = RecordingSettings(record=record, replay=replay, strict=values["replay-strict"] == "on")
         _refuse_beside_instances({**values, "record": record, "replay": replay})
         _refuse_beside_redact({**values, "record": record})
         policy = _policy(values)

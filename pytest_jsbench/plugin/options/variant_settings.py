@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
+class RecordingSettings:
     """Where answers are kept, or come from, for all variants; one of the two at most."""
 
     #: where every answer is recorded
@@ -52,7 +52,7 @@ class VariantSettings:
     concurrency: int | None
 
     @classmethod
-    def of(cls, variant: Variant, recording: Recording) -> VariantSettings:
+    def of(cls, variant: Variant, recording: RecordingSettings) -> VariantSettings:
         """The settings of a variant; pytest.UsageError says what is wrong with them."""
         values, name = variant.values, variant.name
         if values["engine"] is None and recording.replay is None:
@@ -74,7 +74,7 @@ class VariantSettings:
         )
 
 
-def _no_engine(name: str, recording: Recording) -> str:
+def _no_engine(name: str, recording: RecordingSettings) -> str:
     if recording.record is not None:
         return "--jsbench-record needs an engine to record: --jsbench-engine=NAME, or jsbench_engine in the ini file"
     about = f"variant '{name}' names no engine" if name else "no engine is named"
@@ -100,7 +100,7 @@ def _said(values: Mapping[str, Any]) -> dict[str, Any]:
     return {**engine, **{name: value for name, value in said.items() if value is not None}}
 
 
-def _replaying(path: Path, recording: Recording, variant: str) -> EngineConfig:
+def _replaying(path: Path, recording: RecordingSettings, variant: str) -> EngineConfig:
     """The engine that says what a folder of recordings, or the records of a run, hold for a variant."""
     from pytest_jsbench.engines.base import EngineConfig
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.plugin.options.declared import OPTIONS, Option, assignment, shown_assignment
-from pytest_jsbench.plugin.options.variants_table import MULTIPLIED, SETTABLE, Row, VariantsTable, clean_name
+from pytest_jsbench.plugin.options.variants_table import MULTIPLIED, SETTABLE, VariantRow, VariantsTable, clean_name
 
 _BY_NAME = {option.name: option for option in OPTIONS}
 #: the options whose values are names; before any other value stands what it is of
@@ -69,9 +69,9 @@ def typed_values(config: pytest.Config) -> Mapping[str, Sequence[str]]:
 
 def _rows(
     config: pytest.Config, values: Mapping[str, Any], typed: Mapping[str, Sequence[str]]
-) -> tuple[Sequence[Row], str]:
+) -> tuple[Sequence[VariantRow], str]:
     """The rows of the table that are asked for, or one that changes nothing; and why a table is left out."""
-    nothing = (Row(values={}),)
+    nothing = (VariantRow(values={}),)
     table, names = VariantsTable.read(config), values["variants"]
     rows = table.rows if names is None else table.take(names)
     if not rows:
@@ -86,7 +86,7 @@ def _rows(
     return nothing, f"the variants in {table.path} are left out, since {option} is given here"
 
 
-def _said_twice(row: Row, typed: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
+def _said_twice(row: VariantRow, typed: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
     """What was typed though the row says it too, and the row's name; None where there is nothing of the kind."""
     for name, texts in typed.items():
         if name != "engine-option" and name in row.values:
@@ -160,7 +160,7 @@ def _made_unique(names: Iterable[str]) -> list[str]:
 
 
 def _replaced(
-    values: Mapping[str, Any], row: Row, points: Sequence[_Point], typed: Mapping[str, Sequence[str]]
+    values: Mapping[str, Any], row: VariantRow, points: Sequence[_Point], typed: Mapping[str, Sequence[str]]
 ) -> Mapping[str, Any]:
     """The values of the options, as they are for one variant."""
     changed = {**values, "engine-option": list(values["engine-option"] or ())}

@@ -14,7 +14,7 @@ from pytest_jsbench.runner.batches.submission import Polling
 from tests.engines.batch_server import AnthropicServer, BatchServer, OpenAIServer
 from tests.engines.openai_wire import error_body
 from tests.engines.provider import Provider, json_reply
-from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
+from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, unless_said
 from tests.plugin.test_records import without_times
 
 RUNS = ".pytest_cache/d/jsbench"
@@ -61,7 +61,7 @@ MIXED = {
 def run(bench: Bench, server: BatchServer, *args: str, **options: Any) -> pytest.RunResult:
     engine = "anthropic" if isinstance(server, AnthropicServer) else "openai"
     return bench.pytester.runpytest_inprocess(
-        f"--jsbench-engine={engine}",
+        *unless_said(args, f"--jsbench-engine={engine}"),
         "--jsbench-model=m",
         f"--jsbench-base-url={server.url}",
         "--jsbench-api-key-env=MY_KEY",

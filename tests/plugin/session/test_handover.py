@@ -18,7 +18,7 @@ from pytest_jsbench.runs import journal
 from tests import examples
 
 HERE, ELSEWHERE = SimpleNamespace(popen=True), SimpleNamespace(popen=None, ssh="elsewhere")
-PREPARED = EngineConfig(name="scripted", api_key="the local server's own")
+PREPARED = {"": EngineConfig(name="scripted", api_key="the local server's own"), "b": EngineConfig(name="openai")}
 
 
 def node(spec: Any, *others: Any, dist: str = "load") -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
+from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, unless_said
 
 #: answers by the last message: what it says after `say `, and `{"n": <repeat>}` to anything else
 ANSWERING = """
@@ -82,8 +82,7 @@ def project(bench: Bench) -> Bench:
 def arguments(bench: Bench, *args: str) -> list[str]:
     return [
         *("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers),
-        "--jsbench-engine=scripted",
-        "--jsbench-engine-option=answers=answering:answer",
+        *unless_said(args, "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:answer"),
         *args,
     ]
 
