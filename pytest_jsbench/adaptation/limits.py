@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.adaptation.constraints import Node
     from pytest_jsbench.adaptation.subsets import Subset
 
+#: the keywords under which definitions stand
+DEFINITIONS = ("$defs", "definitions")
 _CONTAINERS = frozenset({"object", "array"})
 
 
@@ -18,7 +20,8 @@ def excess(schema: Node, subset: Subset) -> Iterator[tuple[str, str]]:
     """Each limit that the adapted schema exceeds: the keyword, and a sentence with both numbers."""
     nodes = [node for node, _ in _walk(schema)]
     limits = subset.limits
-    names = [name for node in nodes for keyword in ("properties", "$defs") for name in node.get(keyword, {})]
+    named = ("properties", *DEFINITIONS)
+    names = [name for node in nodes for keyword in named for name in node.get(keyword, {})]
     enums = [node["enum"] for node in nodes if "enum" in node]
     values = [value for listed in enums for value in listed] + [node["const"] for node in nodes if "const" in node]
     counts = (
@@ -45,14 +48,15 @@ def _walk(node: Node, depth: int = 0) -> Iterator[tuple[Node, int]]:
     yield node, depth
     for child in _children(node):
         yield from _walk(child, depth)
-    for child in node.get("$defs", {}).values():
-        yield from _walk(child, 0)
+    for keyword in DEFINITIONS:
+        for child in node.get(keyword, {}).values():
+            yield from _walk(child, 0)
 
 
 def _children(node: Node) -> Iterator[Node]:
     yield from node.get("properties", {}).values()
-    yield from node.get("anyOf", ())
-    yield from node.get("prefixItems", ())
+    for keyword in ("anyOf", "allOf", "prefixItems"):
+        yield from node.get(keyword, ())
     for keyword in ("items", "additionalProperties"):
         if isinstance(node.get(keyword), Mapping):
             yield node[keyword]
@@ -71,16 +75,45 @@ def _is_union(node: Node) -> bool:
 
 
 def referred(root: Node, definitions: Mapping[str, Node]) -> dict[str, Node]:
-    """The definitions that the root refers to, directly or not."""
+    """The definitions that the root refers to, directly or not, each by its place: `$defs/name`."""
     found: dict[str, Node] = {}
     pending = [root]
     while pending:
         for node, _ in _walk(pending.pop()):
-            name = node.get("$ref", "#").removeprefix("#/$defs/")
+            name = node.get("$ref", "#").removeprefix("#/")
             if name in definitions and name not in found:
                 found[name] = definitions[name]
                 pending.append(definitions[name])
     return {name: node for name, node in definitions.items() if name in found}
+
+
+def required_circle(root: Node, definitions: Mapping[str, Node]) -> str | None:
+    """A reference that leads back to itself without a property that may be left out; None where there is none."""
+    leads = {reference: set(_unavoidable(node)) for reference, node in _places(root, definitions).items()}
+    for start in leads:
+        found, pending = set[str](), [start]
+        while pending:
+            new = leads.get(pending.pop(), set()) - found
+            found |= new
+            pending += new
+        if start in found:
+            return start
+    return None
+
+
+def _places(root: Node, definitions: Mapping[str, Node]) -> dict[str, Node]:
+    return {"#": root, **{f"#/{place}": node for place, node in definitions.items()}}
+
+
+def _unavoidable(node: Node) -> Iterator[str]:
+    """The references in the node, but for those within a property that is not required."""
+    if "$ref" in node:
+        yield node["$ref"]
+    required = node.get("required", ())
+    optional = [id(child) for name, child in node.get("properties", {}).items() if name not in required]
+    for child in _children(node):
+        if id(child) not in optional:
+            yield from _unavoidable(child)
 
 
 class Endings:
@@ -88,7 +121,7 @@ class Endings:
 
     def __init__(self, root: Node, definitions: Mapping[str, Node]) -> None:
         self._ending: set[str] = set()
-        places = {"#": root, **{f"#/$defs/{name}": node for name, node in definitions.items()}}
+        places = _places(root, definitions)
         known = -1
         while known < len(self._ending):
             known = len(self._ending)

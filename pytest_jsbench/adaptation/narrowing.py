@@ -12,6 +12,7 @@ so it is enough that each place by itself admits no more than the original.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import re
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ from pytest_jsbench.adaptation.changes import Adapted, Blocked, Contradiction, I
 from pytest_jsbench.adaptation.constraints import Constraints, Context
 from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart, canonical, outline
 from pytest_jsbench.adaptation.flattening import flatten
-from pytest_jsbench.adaptation.limits import Endings, excess, referred
+from pytest_jsbench.adaptation.limits import DEFINITIONS, Endings, excess, referred, required_circle
 from pytest_jsbench.adaptation.objects import object_keywords
 from pytest_jsbench.adaptation.values import listed_values, number_keywords, string_keywords
 from pytest_jsbench.schemas.keywords import APPLICATORS, BY_KIND, KEYWORDS
@@ -51,7 +52,7 @@ class Narrowing:
     def __init__(self, document: SchemaDocument, subset: Subset, ledger: Ledger, omitted: frozenset[Path]) -> None:
         self.context = Context(subset=subset, document=document, ledger=ledger, place=self.place, omitted=omitted)
         self._document, self._subset, self._ledger = document, subset, ledger
-        #: the adapted definitions, by name
+        #: the adapted definitions, by place: `$defs/name`
         self.definitions: dict[str, Node] = {}
         self._names: dict[Path, str] = {(): ""}
         self._open: list[Path] = [()]
@@ -86,7 +87,7 @@ class Narrowing:
         target = self._document.resolve(part, part.schema["$ref"])
         if target is None or isinstance(target.schema, bool):
             return self._conjunction((part,), part.path)
-        if target.path in self._open and not self._subset.recursion:
+        if target.path in self._open and self._subset.recursion == "none":
             self._ledger.give_up("$ref", part.path, "recursion is not taken")
             return self._conjunction((), part.path)
         if target.path in self._open:
@@ -94,7 +95,7 @@ class Narrowing:
         if target.path not in self._names:
             self._define(target)
         siblings = self._beside(part)
-        said = f"#/$defs/{self._names[target.path]}" if target.path else "#"
+        said = f"#/{self._names[target.path]}" if target.path else "#"
         if said != part.schema["$ref"]:
             self._ledger.note("rewritten", "$ref", part.path, said)
         return {"$ref": said, **siblings}
@@ -108,7 +109,9 @@ class Narrowing:
         return allowed
 
     def _define(self, target: SchemaPart) -> None:
-        wanted = re.sub(r"[^A-Za-z0-9_.-]", "_", target.path[-1]) or "empty"
+        kept = len(target.path) == 2 and target.path[0] in DEFINITIONS and target.path[0] in self._subset.keywords
+        place = target.path[0] if kept else DEFINITIONS[0]
+        wanted = f"{place}/{re.sub(r'[^A-Za-z0-9_.-]', '_', target.path[-1]) or 'empty'}"
         taken = self._names.values()
         name = next(one for n in itertools.count(1) if (one := wanted if n == 1 else f"{wanted}_{n}") not in taken)
         self._names[target.path] = name
@@ -128,6 +131,8 @@ class Narrowing:
         self._places += 1
         if self._places > _MOST_PLACES or self._depth > _DEEPEST + 1:
             self._ledger.refuse("", path, "too deep or too large once its references and alternatives are written out")
+        if len(parts) == 1 and self._stays(parts[0].schema):
+            return copy.deepcopy(dict(parts[0].schema))
         flat = flatten(parts, self._document, self._ledger)
         self._limit_choices(flat)
         if not flat.choices:
@@ -155,6 +160,14 @@ class Narrowing:
             self._ledger.note("tightened", first.keyword, first.path, "the first alternative only: none at the root")
             return {**said[0], **annotations}
         return {"anyOf": said, **annotations}
+
+    def _stays(self, schema: Any) -> bool:
+        """Whether the schema has an `allOf` that the provider takes as it is."""
+        return isinstance(schema, Mapping) and "allOf" in schema and self._subset.takes(schema)
+
+    def origin(self, reference: str) -> Path:
+        """The place in the original of what an adapted reference leads to."""
+        return next(path for path, name in self._names.items() if name == reference.removeprefix("#").lstrip("/"))
 
     def _limit_choices(self, flat: Conjunction) -> None:
         while (count := _product(len(choice.alternatives) for choice in flat.choices)) > _MOST_ALTERNATIVES:
@@ -301,6 +314,12 @@ def _finite(schema: Schema, subset: Subset, mode: Mode) -> tuple[Node, Ledger]:
         omitted |= endless
     if not endings.root_ends:
         ledger.refuse("$ref", (), "every answer would have to go on for ever")
+    circle = required_circle(root, narrowing.definitions) if subset.recursion == "optional" else None
+    if circle is not None and mode == "relax":
+        return _finite(schema, replace(subset, recursion="none"), mode)
+    if circle is not None:
+        message = "it leads back to itself without a property that may be left out"
+        ledger.refuse("$ref", narrowing.origin(circle), message)
     head = {}
     if isinstance(schema, Mapping) and "$schema" in schema:
         if "$schema" in subset.keywords:
@@ -308,5 +327,8 @@ def _finite(schema: Schema, subset: Subset, mode: Mode) -> tuple[Node, Ledger]:
         else:
             ledger.note("dropped_annotation", "$schema", (), "says nothing about validity")
     definitions = referred(root, narrowing.definitions)
-    tail = {"$defs": definitions} if definitions else {}
+    tail: Node = {}
+    for place, node in definitions.items():
+        keyword, _, name = place.partition("/")
+        tail.setdefault(keyword, {})[name] = node
     return {**head, **root, **tail}, ledger

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,8 @@ class Subset:
     typed: bool = False
     #: whether `type` may be any list, or one type and null
     type_lists: Literal["any", "nullable"] = "any"
-    recursion: bool = True
+    #: whether a reference may lead back to itself: anywhere, only within a property that is not required, or nowhere
+    recursion: Literal["any", "optional", "none"] = "any"
     #: `enum` and `const` hold no arrays or objects
     scalar_values: bool = True
     most_min_items: int | None = None
@@ -55,6 +57,41 @@ class Subset:
     longest_repeat: int = 0
     limits: SubsetLimits = SubsetLimits()
 
+    def takes(self, schema: Any, *, deepest: int = 60) -> bool:
+        """Whether a schema without references is within the subset as it is; its size is not looked at."""
+        if not isinstance(schema, Mapping) or not deepest or schema.keys() - (self.keywords - _OF_DOCUMENTS):
+            return False
+        if not all(isinstance(schema.get(keyword, kind()), kind) for keyword, kind in _SHAPES.items()):
+            return False
+        declared, required = schema.get("type", []), schema.get("required", [])
+        properties: Mapping[str, Any] = schema.get("properties", {})
+        kinds = [declared] if isinstance(declared, str) else declared
+        objects = "object" in kinds or properties or "additionalProperties" in schema
+        values = [*schema.get("enum", []), schema.get("const")]
+        inside = [*schema.get("anyOf", []), *schema.get("allOf", []), *schema.get("prefixItems", [])]
+        inside += [schema["items"]] if "items" in schema else []
+        return (
+            isinstance(kinds, list)
+            and (bool(kinds) or not self.typed)
+            and (self.type_lists == "any" or len(kinds) < 2 or (len(kinds) == 2 and "null" in kinds))
+            and not (objects and self.closed and schema.get("additionalProperties") is not False)
+            and (not self.all_required or all(name in required for name in properties))
+            and schema.get("format", "date") in self.formats
+            and (self.most_min_items is None or schema.get("minItems", 0) <= self.most_min_items)
+            and self.forbidden_pattern.search(schema.get("pattern", "")) is None
+            and not (self.scalar_values and any(isinstance(value, dict | list) for value in values))
+            and all(self.takes(part, deepest=deepest - 1) for part in [*properties.values(), *inside])
+        )
+
+
+#: keywords that are about a whole document, or lead to another part of it
+_OF_DOCUMENTS = frozenset({"$ref", "$defs", "definitions", "$schema"})
+_SHAPES: dict[str, type] = {
+    "properties": dict,
+    **dict.fromkeys(("required", "enum", "anyOf", "allOf", "prefixItems"), list),
+    **dict.fromkeys(("pattern", "format"), str),
+    "minItems": int,
+}
 
 _ASSERTIONS = frozenset({"type", "properties", "required", "additionalProperties", "items", "enum", "anyOf"})
 _REFERENCES = frozenset({"$ref", "$defs"})
@@ -89,11 +126,14 @@ OPENAI = Subset(
 
 ANTHROPIC = Subset(
     name="anthropic",
-    keywords=_ASSERTIONS | _REFERENCES | _NAMES | {"$schema", "const", "pattern", "format", "minItems", "default"},
+    keywords=_ASSERTIONS
+    | _REFERENCES
+    | _NAMES
+    | {"$schema", "definitions", "allOf", "const", "pattern", "format", "minItems", "default"},
     formats=_FORMATS | {"uri"},
     reference_siblings=_NAMES,
     closed=True,
-    recursion=False,
+    recursion="none",
     most_min_items=1,
     # look-around, word boundaries, references back, repetitions of hundreds
     forbidden_pattern=re.compile(_LOOK_AROUND + r"|\\[bBk1-9]|\{\d*,?\d{3,}"),
@@ -110,6 +150,7 @@ GEMINI = Subset(
     formats=frozenset({"date-time", "date", "time"}),
     typed=True,
     type_lists="nullable",
+    recursion="optional",
 )
 
 SUBSETS = {subset.name: subset for subset in (OPENAI, ANTHROPIC, GEMINI)}

@@ -57,6 +57,8 @@ class FinishReason(StrEnum):
     STOP = "stop"
     LENGTH = "length"
     CONTENT_FILTER = "content_filter"
+    #: the provider found the text wrong by its own check, and sent it inside an error
+    REJECTED = "rejected"
     UNKNOWN = "unknown"
 
 

@@ -149,11 +149,14 @@ class SDKBatches:
     of a provider says what its SDK is, and how one line of results is read.
     """
 
-    def __init__(self, *, sdk: Any, sdk_error: type[Exception], client: Any, address: str, key: Key) -> None:
+    def __init__(
+        self, *, sdk: Any, sdk_error: type[Exception], client: Any, address: str, model: str, key: Key
+    ) -> None:
         self._sdk = sdk
         self._sdk_error = sdk_error
         self._any_client = client
         self._address = address
+        self._model = model
         self._key = key
 
     def close(self) -> None:
@@ -169,8 +172,8 @@ class SDKBatches:
         for line in read_lines(response.iter_bytes()):
             yield str(line.get("custom_id")), self._settled(line, sent)
 
-    def classify(self, error: ProviderError, sent: Sent) -> Declined:
-        """A provider's word against one request: Declined, or raised as a CallError."""
+    def classify(self, error: ProviderError, sent: Sent) -> Completion | Declined:
+        """A provider's word against one request: a failed generation, Declined, or raised as a CallError."""
         outcome = classify_error(error, sent=sent, secret=self._key.value)
         if isinstance(outcome, CallError):
             raise outcome
@@ -195,6 +198,8 @@ class SDKBatches:
             outcome = self._explain(error, Sent(response_format=ResponseFormat.TEXT))
             if isinstance(outcome, Declined):
                 outcome = CallError(FaultKind.BAD_REQUEST, outcome.message)
+            if isinstance(outcome, Completion):
+                outcome = CallError(FaultKind.BAD_RESPONSE, "the server answered a question about a batch with a text")
             raise outcome from None
 
     def _settled(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined | Failed:
@@ -210,5 +215,7 @@ class SDKBatches:
             return Failed(kind=error.kind, message=error.message, status=error.status)
         return replace(generation, timing=None)
 
-    def _explain(self, error: Exception, sent: Sent) -> Declined | CallError:
-        return explain_error(error, sent, sdk=self._sdk, address=self._address, secret=self._key.value)
+    def _explain(self, error: Exception, sent: Sent) -> Completion | Declined | CallError:
+        return explain_error(
+            error, sent, sdk=self._sdk, address=self._address, model=self._model, secret=self._key.value
+        )

@@ -6,24 +6,60 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.generations import Completion
+from pytest_jsbench.schemas.locations import json_path
+from pytest_jsbench.schemas.references import follow, tokens_of
 from pytest_jsbench.verdicts import Judge, Note, Verdict, decide
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pytest_jsbench.adaptation import Change
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Generation
     from pytest_jsbench.runs.records import Record
+    from pytest_jsbench.schemas.locations import Path
+    from pytest_jsbench.verdicts import Violation
 
 
 def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ...], judge: Judge) -> Verdict:
-    """The verdict, with notes: the answer quoted a secret, or it breaks a keyword that the engine was never told."""
+    """
+    The verdict, with notes of what stands beside it.
+
+    The answer quoted a secret, gave a listed value in other capitals, or breaks a keyword that the engine was never
+    told.
+    """
     verdict = decide(generation, schema, judge)
     if isinstance(generation, Completion) and generation.secret_replaced:
         verdict = replace(verdict, notes=(*verdict.notes, Note.SECRET_REPLACED))
+    if any(_only_capitals(violation, schema, verdict.instance) for violation in verdict.violations):
+        verdict = replace(verdict, notes=(*verdict.notes, Note.CAPITALS))
     dropped = {change.keyword for change in changes if change.kind == "widened"}
     if dropped.isdisjoint(violation.keyword for violation in verdict.violations):
         return verdict
     return replace(verdict, notes=(*verdict.notes, Note.ADAPTATION_LOSS))
+
+
+def _only_capitals(violation: Violation, schema: Schema, instance: object) -> bool:
+    """Whether a text is one of the values that the schema lists there, but for its capitals."""
+    if violation.keyword not in ("enum", "const"):
+        return False
+    said = follow(schema, tokens_of(violation.schema_path))
+    listed = {value.casefold() for value in (said if isinstance(said, list) else [said]) if isinstance(value, str)}
+    return any(
+        json_path(path) == violation.instance_path for path, text in _texts(instance) if text.casefold() in listed
+    )
+
+
+def _texts(instance: object) -> Iterator[tuple[Path, str]]:
+    pending: list[tuple[Path, object]] = [((), instance)]
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, str):
+            yield path, value
+        elif isinstance(value, dict):
+            pending += [((*path, name), member) for name, member in value.items()]
+        elif isinstance(value, list):
+            pending += [((*path, number), member) for number, member in enumerate(value)]
 
 
 def judge_again(record: Record, judge: Judge) -> Record:

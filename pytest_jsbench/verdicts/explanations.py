@@ -37,6 +37,8 @@ def _details(verdict: Verdict) -> Iterator[str]:
         yield f"  {fault}: {shown}{', …' if len(paths) > 5 else ''}"
     if Note.SECRET_REPLACED in verdict.notes:
         yield "  secret_replaced: it quoted a secret of this run, and was judged with * in its place"
+    if Note.CAPITALS in verdict.notes:
+        yield "  capitals: a value of the schema's list but for its capitals, which not every provider guarantees"
     if Note.ADAPTATION_LOSS in verdict.notes:
         yield "  adaptation_loss: it breaks a keyword that was left out of the schema that was sent"
 

@@ -137,6 +137,9 @@ def _decide_completion(completion: Completion, schema: Schema, judge: Judge) -> 
     if completion.finish_reason is FinishReason.CONTENT_FILTER and not completion.text.strip():
         message = "a content filter stopped the answer before any text"
         return _no_instance(FailureType.REFUSAL, FinishReason.CONTENT_FILTER.value, message)
+    if completion.finish_reason is FinishReason.REJECTED and not completion.text.strip():
+        message = "the provider found the answer wrong, and did not show it"
+        return _no_instance(FailureType.SYNTAX_ERROR, FinishReason.REJECTED.value, message)
     truncated = completion.finish_reason is FinishReason.LENGTH
     return judge.judge(schema, completion.text, truncated=truncated)
 

@@ -48,6 +48,8 @@ class Note(StrEnum):
     UNCLOSED_FENCE = "unclosed_fence"
     DUPLICATE_KEYS = "duplicate_keys"
     REASONING_STRIPPED = "reasoning_stripped"
+    #: a text is a value that `enum` or `const` lists, but for its capitals
+    CAPITALS = "capitals"
     #: the answer breaks a keyword that was left out of the schema that the engine was sent
     ADAPTATION_LOSS = "adaptation_loss"
     #: the answer quoted a secret of the run, and was judged, and is kept, with as many `*` in its place

@@ -196,7 +196,8 @@ def test_what_cannot_be_a_root_or_is_no_schema_is_not_sent_in_either_mode(schema
 def test_a_root_that_refers_is_written_out_for_openai() -> None:
     schema = {"$ref": "#/definitions/r", "definitions": {"r": obj(x=TEXT)}}
     assert said(schema) == obj(x=TEXT)
-    assert said(schema, ANTHROPIC) == {"$ref": "#/$defs/r", "$defs": {"r": obj(x=TEXT)}}
+    assert said(schema, ANTHROPIC) == schema
+    assert said(schema, GEMINI) == {"$ref": "#/$defs/r", "$defs": {"r": obj(x=TEXT)}}
 
 
 def test_of_alternatives_at_the_root_openai_gets_the_first() -> None:
@@ -372,3 +373,72 @@ def test_a_root_that_may_be_more_than_an_object_is_tightened(root: dict[str, Any
 @pytest.mark.parametrize("keyword", ["minimum", "maxLength", "multipleOf"])
 def test_a_bound_beyond_double_precision_is_not_sent(keyword: str) -> None:
     assert obstacle(obj(a={"type": ["number", "string"], keyword: 10**400}))[0] == keyword
+
+
+NODE = {"$ref": "#/$defs/node"}
+
+
+@pytest.mark.parametrize(
+    ("node", "taken"),
+    [
+        (obj("children", name=TEXT, children={"type": "array", "items": NODE}), True),
+        (obj(name=TEXT, children={"type": "array", "items": NODE}), False),
+        (obj(name=TEXT, next={"anyOf": [NODE, NULL]}), False),
+        (obj("next", name=TEXT, next={"anyOf": [NODE, NULL]}), True),
+        (obj("next", next=obj(again={"type": "array", "items": NODE})), True),
+    ],
+)
+def test_gemini_takes_a_circle_only_through_a_property_that_is_not_required(node: Any, *, taken: bool) -> None:
+    schema = {**obj(root=NODE), "$defs": {"node": node}}
+    if taken:
+        assert adapt(schema, GEMINI, "narrow") == Adapted(schema=schema)
+    else:
+        assert obstacle(schema, GEMINI) == ("$ref", "/$defs/node")
+
+
+def test_gemini_is_asked_without_the_circle_where_more_may_be_admitted() -> None:
+    schema = {**obj(root=NODE), "$defs": {"node": obj(name=TEXT, children={"type": "array", "items": NODE})}}
+    adapted = adapt(schema, GEMINI, "relax")
+    assert isinstance(adapted, Adapted)
+    assert [change.keyword for change in adapted.changes if change.kind == "widened"] == ["$ref"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "allOf": [{"pattern": "^a"}, {"pattern": "b$"}]},
+        {**obj("x", x=TEXT, y=NULL), "allOf": [{"required": ["x"]}]},
+        obj(x={"allOf": [obj(y=TEXT)], "description": "one"}),
+        {**obj(x={"$ref": "#/definitions/n"}), "definitions": {"n": {"type": ["integer", "null"]}}},
+        {
+            **obj(x={"$ref": "#/definitions/n"}, y={"$ref": "#/$defs/m"}),
+            "$defs": {"m": TEXT},
+            "definitions": {"n": {"type": "array", "items": {"$ref": "#/definitions/o"}}, "o": NULL},
+        },
+    ],
+)
+def test_anthropic_gets_what_it_documents_of_all_of_and_definitions_as_it_is(schema: Any) -> None:
+    assert adapt(schema, ANTHROPIC, "narrow") == Adapted(schema=schema)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "allOf": [{"maxLength": 3}]},
+        {"allOf": [{"type": "object", "properties": {"x": TEXT}}, {"type": "object", "properties": {"y": TEXT}}]},
+        {**obj(x={"allOf": [NODE]}), "$defs": {"node": TEXT}},
+        obj(x={"allOf": [{"type": "array", "items": TEXT, "minItems": 2}]}),
+        obj(x={"allOf": [{"type": "string", "pattern": 7}]}),
+        obj(x={"allOf": [{"enum": [[1], "a"]}]}),
+    ],
+)
+def test_anthropic_gets_no_all_of_that_it_does_not_document(schema: Any) -> None:
+    adapted = adapt(schema, ANTHROPIC, "narrow")
+    assert isinstance(adapted, Inexpressible) or "allOf" not in str(adapted.schema)
+
+
+def test_all_of_within_all_of_many_times_ends_soon() -> None:
+    schema: Any = {"type": "string", "maxLength": 7}
+    for _ in range(300):
+        schema = {"allOf": [schema]}
+    assert said(schema, ANTHROPIC) == {"type": "string", "pattern": "^.{0,7}$"}

@@ -52,3 +52,30 @@ def test_what_was_never_asked_stays_as_it_is(judge: Judge) -> None:
 
     assert judge_again(excluded, judge) is excluded
     assert excluded.verdict.failure_type is FailureType.INVALID_SCHEMA
+
+
+LISTED = {
+    "properties": {
+        "city": {"enum": ["Oslo", "Paris", 7]},
+        "deep": {"items": {"$ref": "#/$defs/kind"}},
+    },
+    "$defs": {"kind": {"const": "Fjord"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("answer", "notes"),
+    [
+        ('{"city": "oslo"}', (Note.CAPITALS,)),
+        ('{"deep": ["FJORD"]}', (Note.CAPITALS,)),
+        ('{"city": "OSLO", "deep": ["lake"]}', (Note.CAPITALS,)),
+        ('{"city": "oslo ", "deep": ["lake"], "more": "Oslo"}', ()),
+        ('{"city": "Oslo", "deep": ["Fjord"]}', ()),
+    ],
+)
+def test_a_listed_value_in_other_capitals_fails_and_is_noted(
+    judge: Judge, answer: str, notes: tuple[Note, ...]
+) -> None:
+    judged = judge_again(record("a", schema=LISTED, generation=examples.completion(text=answer)), judge).verdict
+    assert judged.notes == notes
+    assert judged.passed is (answer == '{"city": "Oslo", "deep": ["Fjord"]}')

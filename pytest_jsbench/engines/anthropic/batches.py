@@ -67,7 +67,12 @@ class AnthropicBatches(SDKBatches):
             settings, key, max_retries=RETRIES, timeout=TIMEOUT, default_headers=dict(settings.extra_headers)
         )
         super().__init__(
-            sdk=anthropic, sdk_error=anthropic.AnthropicError, client=self._client, address=settings.base_url, key=key
+            sdk=anthropic,
+            sdk_error=anthropic.AnthropicError,
+            client=self._client,
+            address=settings.base_url,
+            model=settings.model,
+            key=key,
         )
 
     @property

@@ -45,12 +45,13 @@ class MessagesEngine:
         """One call; what the SDK raises becomes a CallError or a Declined."""
         import anthropic
 
-        sent = Sent(response_format=self._settings.response_format)
+        settings = self._settings
+        sent = Sent(response_format=settings.response_format)
         deadline = Deadline(request.params.timeout)
         return settle(
             lambda: self._call(request, sent, deadline),
             lambda error: explain_error(
-                error, sent, sdk=anthropic, address=self._settings.base_url, secret=self._key.value
+                error, sent, sdk=anthropic, address=settings.base_url, model=settings.model, secret=self._key.value
             ),
             sdk_error=anthropic.AnthropicError,
             deadline=deadline,

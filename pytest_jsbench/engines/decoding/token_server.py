@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import CallError, FaultKind, ResponseFormat, Sent
+from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.http.calls import Deadline, bound, reading, timed
 from pytest_jsbench.engines.http.faults import ProviderError, classify_error, connection_fault
 
@@ -103,7 +104,7 @@ class TokenServer:
         outcome = classify_error(said, sent=_SENT, secret=self._key.value)
         if isinstance(outcome, CallError):
             raise outcome
-        raise CallError(FaultKind.BAD_RESPONSE, outcome.message)
+        raise CallError(FaultKind.BAD_RESPONSE, one_line(said.message, secret=self._key.value))
 
 
 class Slots:

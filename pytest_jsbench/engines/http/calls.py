@@ -11,10 +11,12 @@ import json
 import time
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.generations import CallError, FaultKind
+from pytest_jsbench.core.generations import CallError, Completion, FaultKind
 from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.engines.http.faults import EnclosedError
 from pytest_jsbench.verdicts.json_text import too_deep
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     import httpcore2
     import httpx2
 
-    from pytest_jsbench.core.generations import Completion, Declined
+    from pytest_jsbench.core.generations import Declined
 
 #: the longest wait for a connection
 _CONNECT_SECONDS = 10.0
@@ -57,6 +59,11 @@ class Deadline:
     def remaining(self) -> float:
         """Seconds until it; never negative."""
         return max(0.0, self._end - time.perf_counter())
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since it was set."""
+        return time.perf_counter() - self._end + self.seconds
 
     @property
     def passed(self) -> bool:
@@ -203,7 +210,7 @@ def reading() -> Iterator[None]:
 
 def settle(
     call: Callable[[], Completion | Declined],
-    explain: Callable[[Exception], Declined | CallError],
+    explain: Callable[[Exception], Completion | Declined | CallError],
     *,
     sdk_error: type[Exception],
     deadline: Deadline,
@@ -211,7 +218,8 @@ def settle(
     """
     The call's own result, or what `explain` makes of the exception that it raised.
 
-    Whatever breaks once the deadline has passed broke because of it.
+    Of an answer that came as an error only the whole time is known. Whatever breaks once the deadline has passed broke
+    because of it.
     """
     # HTTPError: anthropic lets httpx2's own errors through while a stream is read;
     # ValueError, RecursionError: a schema that no JSON encoder takes
@@ -221,7 +229,7 @@ def settle(
         with deadline.enforced():
             return call()
     except CallError as error:
-        outcome: Declined | CallError = error
+        outcome: Completion | Declined | CallError = error
     except (sdk_error, HTTPError, EnclosedError, ValueError, RecursionError) as error:
         outcome = explain(error)
     if deadline.passed:
@@ -229,7 +237,7 @@ def settle(
     if isinstance(outcome, CallError):
         # from None: the SDK's own words may quote the key
         raise outcome from None
-    return outcome
+    return replace(outcome, timing=Timing(tgt=deadline.elapsed)) if isinstance(outcome, Completion) else outcome
 
 
 def bound(response: httpx2.Response) -> None:

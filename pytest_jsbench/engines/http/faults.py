@@ -4,19 +4,29 @@ Errors of providers: read into one shape, and classified by whose fault they are
 The bodies of OpenAI, Anthropic, Gemini (a list), OpenRouter (the real provider's words inside), vLLM (flat),
 Ollama and TGI (text), FastAPI servers (`detail`) and llama.cpp are told apart by what they hold. The first rule of a
 table that holds decides whether the schema, the request, the account or the server is to blame; a hint names the
-option to change where a provider does not take a parameter that one of our options sends.
+option to change where a provider does not take a parameter that one of our options sends. One kind of error is an
+answer: a provider that has looked at what its model wrote, and sends it as the error's `failed_generation`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, FaultKind, ResponseFormat
+from pytest_jsbench.core.generations import (
+    CallError,
+    Completion,
+    Declined,
+    DeclineReason,
+    FaultKind,
+    FinishReason,
+    ResponseFormat,
+    Usage,
+)
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.requirements import NO_KEY
 
@@ -43,6 +53,9 @@ class ProviderError:
     #: the request's parameter that is to blame
     param: str = ""
     retry_after: float | None = None
+    #: what the model wrote, and the provider found wrong; None where the error is about anything else
+    failed_generation: str | None = None
+    usage: Usage = field(default_factory=Usage)
 
     @classmethod
     def parse(
@@ -57,17 +70,32 @@ class ProviderError:
                 retry_after=retry_after(headers or {}),
             )
         details = error.get("details")
-        names = {error.get(field) for field in ("type", "code", "status", "error_type")}
+        names = {error.get(name) for name in ("type", "code", "status", "error_type")}
         if isinstance(details, Mapping):
             names.add(details.get("error_code"))
         param = error.get("param")
+        said = frozenset(name.lower() for name in names if isinstance(name, str))
+        wrote = error.get("failed_generation")
         return cls(
             message=_message(error, status),
             status=_status(status, error),
-            names=frozenset(name.lower() for name in names if isinstance(name, str)),
+            names=said,
             param=param if isinstance(param, str) else "",
             retry_after=_first(retry_after(headers or {}), _retry_delay(details)),
+            failed_generation=(wrote if isinstance(wrote, str) else "") if said & _FAILED_GENERATIONS else None,
+            usage=_usage(error.get("usage")),
         )
+
+
+#: Groq's, of structured output and of tools
+_FAILED_GENERATIONS = frozenset({"json_validate_failed", "tool_use_failed"})
+
+
+def _usage(said: object) -> Usage:
+    counts = said if isinstance(said, Mapping) else {}
+    tokens = [counts.get(name) for name in ("prompt_tokens", "completion_tokens")]
+    sound = [count if isinstance(count, int) and not isinstance(count, bool) else None for count in tokens]
+    return Usage(input_tokens=sound[0], output_tokens=sound[1])
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -136,8 +164,8 @@ def _status(status: int | None, error: Mapping[str, object]) -> int | None:
 
 def _message(error: Mapping[str, object], status: int | None) -> str:
     # `error` as text is Ollama's and TGI's, `detail` FastAPI's
-    for field in ("message", "error", "detail"):
-        if value := error.get(field):
+    for name in ("message", "error", "detail"):
+        if value := error.get(name):
             said = _shown(value)
             metadata = error.get("metadata")
             # OpenRouter's own message is only "Provider returned error"
@@ -161,11 +189,11 @@ def _plain(body: object, status: int | None) -> str:
 
 
 #: what is sent because an option of ours says so
-PARAMETERS = "max_completion_tokens|max_output_tokens|max_tokens|temperature|seed|stream_options|stream"
+PARAMETERS = "max_completion_tokens|max_output_tokens|max_tokens|temperature|seed|stream_options|stream|tool_choice"
 _NAMED = re.compile(rf"\b({PARAMETERS})\b")
 _NOT_TAKEN = re.compile(
     r"unsupported|not support|unknown|unrecognized|unexpected|deprecated|not permitted|not allowed|not available"
-    r"|only the default|only 1 is allowed|instead",
+    r"|only the default|only 1 is allowed|instead|not compatible|incompatible|may not be|may only be",
     re.IGNORECASE,
 )
 _RENAME = "--jsbench-engine-option max_tokens_field="
@@ -176,6 +204,7 @@ _UNWANTED = {
     "seed": "leave --jsbench-seed away",
     "stream": "--jsbench-engine-option stream=false",
     "stream_options": "--jsbench-engine-option stream=false",
+    "tool_choice": "another --jsbench-response-format than tool, which forces a tool",
 }
 _LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
 
@@ -277,6 +306,27 @@ _ACCOUNT = (
     ),
 )
 
+#: the model, or the way to it, has no structured output at all: no word about the schema, whose keywords are named by
+#: longer paths (`output_config.format.schema.…`)
+_NO_STRUCTURED_OUTPUT = _Rule(
+    outcome=FaultKind.BAD_REQUEST,
+    status=_CLIENT_ERRORS,
+    message=_says(
+        r"not (?:supported|available) (?:with|by|for|on|in) (?:this|the|your) model"
+        r"|(?:do|does)(?: not|n't) support (?:the )?\W?(?:response.?format|output.?config|structured|json|tool|output"
+        r"|function|strict)"
+        r"|response_format[\"'.,\s\])]*type\b.*(?:unavailable|should be|must be|not supported)"
+        r"|this response_format type"
+        r"|(?:unknown|unrecognized|unsupported|extra) (?:request )?(?:parameter|argument|field|input)s?"
+        r".*(?:response_format|output_config|tools|tool_choice|strict)"
+        r"|\b(?:output_config(?:\.format)?|tools|tool_choice|(?:tools\.\d+(?:\.\w+)*\.)?strict"
+        r"|response_format(?:\.type|(?:\.json_schema)?(?:\.strict)?)?)\W+extra inputs"
+        # of Bedrock's Converse
+        r"|extraneous key \[outputConfig\]"
+    ),
+)
+_OF_STRUCTURED_OUTPUT = _says(r"response.?format|output.?config|structured|json|schema|tool|strict|function|output")
+
 #: about the request, whatever schema is in it
 _REQUEST = (
     # llama.cpp's, of the prompt alone; other servers' words for it hold for --jsbench-max-tokens too
@@ -293,20 +343,13 @@ _REQUEST = (
         ),
     ),
     _Rule(outcome=FaultKind.BAD_REQUEST, message=_says(r"maximum context length|context (?:window|size)")),
-    # the model or server has no structured output at all
+    # before the next, because the words may name what else to use: structured outputs
     _Rule(
         outcome=FaultKind.BAD_REQUEST,
         status=_CLIENT_ERRORS,
-        message=_says(
-            r"not (?:supported|available) (?:with|by|for|on|in) (?:this|the|your) model"
-            r"|(?:does|do) not support (?:response_format|structured|json|tool|output|function)"
-            r"|response_format[\"'.,\s\])]*type\b.*(?:unavailable|should be|must be|not supported)"
-            r"|this response_format type"
-            r"|(?:unknown|unrecognized|unsupported|extra) (?:request )?(?:parameter|argument|field|input)s?"
-            r".*(?:response_format|output_config|tools|tool_choice|strict)"
-            r"|(?:output_config|tools|tool_choice|response_format)\W+extra inputs"
-        ),
+        message=_says(rf"\btool_choice\b.*(?:{_NOT_TAKEN.pattern})|(?:{_NOT_TAKEN.pattern}).*\btool_choice\b"),
     ),
+    _NO_STRUCTURED_OUTPUT,
     _Rule(outcome=FaultKind.BAD_REQUEST, param=re.compile(r"\.name$|^(?:messages|input|model|tool_choice)$")),
     _Rule(outcome=FaultKind.BAD_REQUEST, status=_CLIENT_ERRORS, param=re.compile(f"^(?:{PARAMETERS})$")),
 )
@@ -354,21 +397,45 @@ _WITHOUT_SCHEMA = (*_REFUSAL, *_ACCOUNT, *_REQUEST, *_REST)
 _WITH_SCHEMA = (*_REFUSAL, *_ACCOUNT, *_REQUEST, *_SCHEMA, *_REST)
 
 
-def classify_error(error: ProviderError, *, sent: Sent, secret: str | None) -> Declined | CallError:
-    """The outcome of the first rule that holds; its message never holds the secret."""
+def classify_error(
+    error: ProviderError, *, sent: Sent, secret: str | None, route: str = "this server"
+) -> Completion | Declined | CallError:
+    """
+    The answer that the error holds, or the outcome of the first rule that holds; its message never holds the secret.
+
+    `route` says which model was asked where.
+    """
+    if error.failed_generation is not None:
+        return _failed_generation(error, sent)
     rules = _WITH_SCHEMA if sent.response_format in _CARRYING_A_SCHEMA else _WITHOUT_SCHEMA
-    outcome = next(rule.outcome for rule in rules if rule.holds(error))
+    rule = next(rule for rule in rules if rule.holds(error))
     message = one_line(error.message, secret=secret)
-    if isinstance(outcome, DeclineReason):
-        return Declined(reason=outcome, message=message, sent=sent)
-    hint = find_hint(error) if outcome is FaultKind.BAD_REQUEST else None
-    message = f"{message} (to change it: {hint})" if hint else message
-    if outcome is FaultKind.AUTH and secret == NO_KEY:
+    if isinstance(rule.outcome, DeclineReason):
+        return Declined(reason=rule.outcome, message=message, sent=sent)
+    hint = find_hint(error) if rule.outcome is FaultKind.BAD_REQUEST else None
+    if hint is not None:
+        message = f"{message} (to change it: {hint})"
+    elif rule is _NO_STRUCTURED_OUTPUT and _OF_STRUCTURED_OUTPUT.search(error.message):
+        message = f"{message} ({route} has no {sent.response_format}: another --jsbench-response-format)"
+    if rule.outcome is FaultKind.AUTH and secret == NO_KEY:
         message = f"{message} (no key was sent: --jsbench-api-key-env names the variable that holds it)"
-    return CallError(outcome, message, status=error.status, retry_after=error.retry_after)
+    return CallError(rule.outcome, message, status=error.status, retry_after=error.retry_after)
 
 
-def explain_error(error: Exception, sent: Sent, *, sdk: Any, address: str, secret: str) -> Declined | CallError:
+#: Groq's words in the place of a text
+_OUT_OF_TOKENS = re.compile(r"max completion tokens reached", re.IGNORECASE)
+
+
+def _failed_generation(error: ProviderError, sent: Sent) -> Completion:
+    text = error.failed_generation or ""
+    limit = any(map(_OUT_OF_TOKENS.search, (error.message, text)))
+    finish = FinishReason.LENGTH if limit else FinishReason.REJECTED
+    return Completion(text=text, finish_reason=finish, timing=None, usage=error.usage, sent=sent)
+
+
+def explain_error(
+    error: Exception, sent: Sent, *, sdk: Any, address: str, model: str, secret: str
+) -> Completion | Declined | CallError:
     """What an exception says of a call: one of the SDK (the module `openai` or `anthropic`), or of its HTTP client."""
     from httpx2 import HTTPError
 
@@ -380,7 +447,7 @@ def explain_error(error: Exception, sent: Sent, *, sdk: Any, address: str, secre
         said = ProviderError.parse(error.body or str(error), status=200)
     else:
         return request_fault(error, secret=secret)
-    return classify_error(said, sent=sent, secret=secret)
+    return classify_error(said, sent=sent, secret=secret, route=f"{model} at {_without_credentials(address)}")
 
 
 def connection_fault(error: BaseException, *, address: str, secret: str | None = None) -> CallError:

@@ -65,7 +65,12 @@ class OpenAIBatches(SDKBatches):
             http_client=http_client(settings),
         )
         super().__init__(
-            sdk=openai, sdk_error=openai.OpenAIError, client=self._client, address=settings.base_url, key=key
+            sdk=openai,
+            sdk_error=openai.OpenAIError,
+            client=self._client,
+            address=settings.base_url,
+            model=settings.model,
+            key=key,
         )
 
     @property

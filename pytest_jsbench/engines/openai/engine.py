@@ -70,7 +70,9 @@ class OpenAIEngine:
             settings = replace(settings, response_format=ResponseFormat.TEXT, extra_body=body)
         return settle(
             lambda: self._call(settings, request, sent, deadline),
-            lambda error: explain_error(error, sent, sdk=openai, address=settings.base_url, secret=self._key.value),
+            lambda error: explain_error(
+                error, sent, sdk=openai, address=settings.base_url, model=settings.model, secret=self._key.value
+            ),
             sdk_error=openai.OpenAIError,
             deadline=deadline,
         )

@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, FaultKind, ResponseFormat, Sent
+from pytest_jsbench.core.generations import (
+    CallError,
+    Completion,
+    Declined,
+    DeclineReason,
+    FaultKind,
+    ResponseFormat,
+    Sent,
+)
 from pytest_jsbench.engines.http.faults import (
     ProviderError,
     classify_error,
@@ -23,10 +31,16 @@ WITHOUT_SCHEMA = Sent(response_format=ResponseFormat.TEXT)
 UNSUPPORTED = DeclineReason.UNSUPPORTED_SCHEMA
 
 
+def classified(error: ProviderError, *, sent: Sent, secret: str | None) -> Declined | CallError:
+    decided = classify_error(error, sent=sent, secret=secret)
+    assert not isinstance(decided, Completion)
+    return decided
+
+
 def outcome(
     status: int | None, body: Any, sent: Sent = WITH_SCHEMA, secret: str | None = None
 ) -> FaultKind | DeclineReason:
-    decided = classify_error(ProviderError.parse(body, status=status), sent=sent, secret=secret)
+    decided = classified(ProviderError.parse(body, status=status), sent=sent, secret=secret)
     return decided.reason if isinstance(decided, Declined) else decided.kind
 
 
@@ -61,20 +75,20 @@ def test_where_no_schema_was_sent_none_is_unsupported(status: int, body: Any) ->
 @pytest.mark.parametrize(("secret", "told"), [(NO_KEY, True), ("sk-1", False)])
 def test_a_server_that_wants_a_key_and_got_none_is_told_how(secret: str, told: bool) -> None:
     body = {"error": {"message": "Invalid API Key", "type": "authentication_error"}}
-    decided = classify_error(ProviderError.parse(body, status=401), sent=WITH_SCHEMA, secret=secret)
+    decided = classified(ProviderError.parse(body, status=401), sent=WITH_SCHEMA, secret=secret)
 
     assert ("(no key was sent: --jsbench-api-key-env names" in decided.message) is told
 
 
 @pytest.mark.parametrize("kind", ["api_error", "server_error"])
 def test_an_error_inside_a_stream_has_no_status_but_a_type(kind: str) -> None:
-    decided = classify_error(ProviderError.parse({"type": kind, "message": "gone"}), sent=WITH_SCHEMA, secret=None)
+    decided = classified(ProviderError.parse({"type": kind, "message": "gone"}), sent=WITH_SCHEMA, secret=None)
     assert isinstance(decided, CallError)
     assert (decided.kind, decided.status) == (FaultKind.SERVER, None)
 
 
 def test_a_decline_says_what_was_sent_and_what_the_provider_said() -> None:
-    decided = classify_error(
+    decided = classified(
         ProviderError.parse({"error": {"message": "Invalid schema", "param": "response_format"}}, status=400),
         sent=WITH_SCHEMA,
         secret=None,
@@ -88,7 +102,7 @@ def test_no_message_holds_the_key(body: Any) -> None:
     spoiled = json.loads(json.dumps(body).replace("sk-abc***xyz", secret)) if body else f"no {secret}"
     if isinstance(spoiled, dict) and isinstance(spoiled.get("error"), dict):
         spoiled["error"]["message"] = f"{secret}\n{spoiled['error']['message']}"
-    decided = classify_error(ProviderError.parse(spoiled, status=400), sent=WITH_SCHEMA, secret=secret)
+    decided = classified(ProviderError.parse(spoiled, status=400), sent=WITH_SCHEMA, secret=secret)
     assert secret not in decided.message
     assert "\n" not in decided.message
     assert decided.message
@@ -135,7 +149,7 @@ def test_an_error_that_is_nested_deeper_than_any_is_one_all_the_same(deep: Any) 
     body = deep
     for _ in range(100_000):
         body = [body] if isinstance(deep, list) else {next(iter(deep)): body}
-    decided = classify_error(ProviderError.parse(body, status=500), sent=WITH_SCHEMA, secret=None)
+    decided = classified(ProviderError.parse(body, status=500), sent=WITH_SCHEMA, secret=None)
     assert isinstance(decided, CallError)
     assert decided.kind is FaultKind.SERVER
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.generations import CallError, FaultKind, ResponseFormat, Sent
+from pytest_jsbench.core.generations import CallError, Completion, Declined, FaultKind, ResponseFormat, Sent
 from pytest_jsbench.engines.http.faults import ProviderError, classify_error
 from pytest_jsbench.engines.registry import find
 from tests.engines import anthropic_wire, openai_wire, responses_wire
@@ -19,6 +19,12 @@ NO_TEMPERATURE = "leave --jsbench-temperature away"
 NO_SEED = "leave --jsbench-seed away"
 NO_STREAM = "--jsbench-engine-option stream=false"
 ANOTHER_LIMIT = "another --jsbench-max-tokens"
+
+
+def classified(error: ProviderError, *, sent: Sent, secret: str | None) -> Declined | CallError:
+    decided = classify_error(error, sent=sent, secret=secret)
+    assert not isinstance(decided, Completion)
+    return decided
 
 
 def openai(message: str, param: str | None, code: str | None = None) -> dict[str, Any]:
@@ -110,7 +116,7 @@ COMPLAINTS: list[tuple[str, int, Any, str]] = [
 def test_a_parameter_that_is_not_taken_is_a_bad_request_that_names_our_option(
     status: int, body: Any, option: str
 ) -> None:
-    error = classify_error(ProviderError.parse(body, status=status), sent=SENT, secret=None)
+    error = classified(ProviderError.parse(body, status=status), sent=SENT, secret=None)
     assert isinstance(error, CallError)
     assert error.kind is FaultKind.BAD_REQUEST
     assert error.message.endswith(f" (to change it: {option})")
@@ -118,7 +124,7 @@ def test_a_parameter_that_is_not_taken_is_a_bad_request_that_names_our_option(
 
 def test_the_option_is_named_however_long_the_complaint_is() -> None:
     words = f"Unsupported parameter: 'seed'. {'And so on. ' * 100}"
-    error = classify_error(ProviderError.parse(openai(words, "seed"), status=400), sent=SENT, secret=None)
+    error = classified(ProviderError.parse(openai(words, "seed"), status=400), sent=SENT, secret=None)
     assert error.message.endswith(NO_SEED + ")")
     assert len(error.message) < 400
 
@@ -132,7 +138,7 @@ def test_the_option_is_named_however_long_the_complaint_is() -> None:
     ],
 )
 def test_another_complaint_names_none(body: Any) -> None:
-    error = classify_error(ProviderError.parse(body, status=400), sent=SENT, secret=None)
+    error = classified(ProviderError.parse(body, status=400), sent=SENT, secret=None)
     assert isinstance(error, CallError)
     assert error.kind is FaultKind.BAD_REQUEST
     assert "--jsbench" not in error.message
@@ -141,7 +147,7 @@ def test_another_complaint_names_none(body: Any) -> None:
 @pytest.mark.parametrize("status", [401, 429, 500])
 def test_a_fault_of_another_kind_names_none(status: int) -> None:
     body = openai("Unsupported parameter: 'max_tokens'.", "max_tokens")
-    assert "--jsbench" not in classify_error(ProviderError.parse(body, status=status), sent=SENT, secret=None).message
+    assert "--jsbench" not in classified(ProviderError.parse(body, status=status), sent=SENT, secret=None).message
 
 
 @pytest.mark.parametrize("wire", [openai_wire, responses_wire, anthropic_wire], ids=["chat", "responses", "anthropic"])
