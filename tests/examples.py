@@ -21,6 +21,7 @@ from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.runs.outcomes import Run
 from pytest_jsbench.runs.records import Record, RunMetadata
+from pytest_jsbench.runs.variants import together
 from pytest_jsbench.verdicts import FailureType, Note, SecondOpinion, Verdict, Violation
 
 PASSED = Verdict(failure_type=None, valid=True, second_opinion=SecondOpinion.AGREES)
@@ -123,3 +124,14 @@ def metadata(**changes: object) -> RunMetadata:
 def run(*records: Record, planned: tuple[CaseKey, ...] | None = None) -> Run:
     keys = tuple(one.key for one in records) if planned is None else planned
     return Run.of(metadata(), keys, records)
+
+
+def variants(**changes: dict[str, object]) -> RunMetadata:
+    """The metadata of a run of variants: by name, in what each is not as usual."""
+    return together([replace(metadata(**change), variant=name) for name, change in changes.items()])
+
+
+def run_of_variants(metadata: RunMetadata, *records: Record) -> Run:
+    """A run that planned what it recorded."""
+    planned = metadata.with_plan(one.attempt for one in records)
+    return Run.of(planned, planned.planned() or (), records)

@@ -53,7 +53,7 @@ def write_run_folder(folder: Path) -> Path:
     """The folder of a run with one attempt of each kind."""
     found = replace(examples.run(*RECORDS), metadata=METADATA)
     folder.mkdir(parents=True)
-    journal.write(folder / "records.jsonl", METADATA.with_plan([one.key for one in RECORDS]), RECORDS)
+    journal.write(folder / "records.jsonl", METADATA.with_plan(one.attempt for one in RECORDS), RECORDS)
     write_run(folder / "run.json", run_to_dict(found, summarize(found), config_path="pytest.ini"))
     return folder
 
@@ -75,7 +75,7 @@ def test_hostile_records_are_read_resumed_and_judged_or_refused_in_one_line(run:
         found = journal.read_run(hostile)
         if found.metadata is not None:
             policy_of(found.metadata.policy, {})
-        resume(hostile, METADATA, [one.key for one in RECORDS], load=load, template=schema_prompt)
+        resume(hostile, METADATA, [one.key for one in RECORDS], load=load, templates={"": schema_prompt})
 
     said(survive("records", attempt))
 

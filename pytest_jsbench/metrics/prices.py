@@ -12,9 +12,8 @@ from pytest_jsbench.core.errors import PriceError
 from pytest_jsbench.core.generations import Usage
 
 if TYPE_CHECKING:
-    from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.runs.outcomes import Run
-    from pytest_jsbench.runs.records import AnsweredBy, RunMetadata
+    from pytest_jsbench.runs.records import AnsweredBy, Attempt, RunMetadata
 
 #: gives the cost of a usage in US dollars; None where it is not known
 Price = Callable[[Usage], float | None]
@@ -24,8 +23,8 @@ Price = Callable[[Usage], float | None]
 class Costs:
     """The known costs of a run's attempts, in US dollars."""
 
-    #: by case and repeat, without attempts of unknown cost
-    attempts: Mapping[tuple[CaseKey, int], float] = field(default_factory=dict)
+    #: without attempts of unknown cost
+    attempts: Mapping[Attempt, float] = field(default_factory=dict)
     #: why no cost is known though a provider was called; empty otherwise
     problem: str = ""
 
@@ -39,7 +38,7 @@ def costs(run: Run) -> Costs:
         return Costs()
     if importlib.util.find_spec("genai_prices") is None:
         return Costs(problem="needs the package genai-prices: pip install genai-prices")
-    known: dict[tuple[CaseKey, int], float] = {}
+    known: dict[Attempt, float] = {}
     unpriced: dict[AnsweredBy, str] = {}
     for outcome, who in paid:
         if who in unpriced or outcome.usage is None:

@@ -16,12 +16,12 @@ from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.identity import difference
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
 from pytest_jsbench.runs.records import Attempt, RunMetadata
+from pytest_jsbench.runs.variants import each, together
 
 #: what else the parts of one run have in common, besides what they ask of whom
 _ALIKE: dict[str, Callable[[RunMetadata], object]] = {
     "dataset": lambda metadata: metadata.dataset.get("source"),
     "cases": lambda metadata: metadata.dataset.get("cases_digest"),
-    "prompt": lambda metadata: metadata.prompt,
     "repeats": lambda metadata: metadata.repeats,
     "classifiers": lambda metadata: list(metadata.classifiers),
     "policy": lambda metadata: dict(metadata.policy),
@@ -51,29 +51,38 @@ class _Part:
     path: Path
     metadata: RunMetadata
     outcomes: tuple[AttemptOutcome, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+    def of_variant(self, metadata: RunMetadata) -> _Part:
+        """What it holds of one variant."""
+        outcomes = tuple(outcome for outcome in self.outcomes if outcome.variant == metadata.variant)
+        return _Part(path=self.path, metadata=metadata, outcomes=outcomes)
 
 
 def merge(paths: Sequence[Path]) -> Merged:
     """The runs as one; MergeError where they are not parts of the same one."""
     parts = [_read(path) for path in paths]
-    _refuse_strangers(parts)
+    of_variants = _by_variant(parts)
     made: dict[Attempt, AttemptOutcome] = {}
     twice = 0
     for outcome in itertools.chain.from_iterable(part.outcomes for part in parts):
         twice += outcome.attempt in made
         made[outcome.attempt] = _choose(made.get(outcome.attempt), outcome)
-    metadata = parts[0].metadata
-    absent = _absent_shards(parts)
+    metadatas = [of_one[0].metadata for of_one in of_variants.values()]
+    metadata = together(metadatas) if parts[0].metadata.variants else metadatas[0]
+    absent = [
+        f"{shard} of variant {name}" if name else shard
+        for name, of_one in of_variants.items()
+        for shard in _absent_shards(of_one)
+    ]
     notes = [warning for part in parts for warning in part.warnings]
     notes.append(f"merged {len(parts)} runs: {len(made)} attempts, of which {twice} were in more than one")
     notes += [f"shard {shard} is not among them: the figures are incomplete" for shard in absent]
     whole_dataset = {**metadata.dataset, "shard": None}
-    attempts = _attempts(parts, made)
-    every = tuple(key for key, _ in attempts)
+    attempts = tuple(itertools.chain.from_iterable(_attempts(of_one, made) for of_one in of_variants.values()))
     run = Run(
-        metadata=replace(metadata, uuid=_uuid(parts), dataset=whole_dataset, resumed_from=None).with_plan(every),
-        planned=every,
+        metadata=replace(metadata, uuid=_uuid(parts), dataset=whole_dataset, resumed_from=None).with_plan(attempts),
+        planned=tuple(attempt.key for attempt in attempts),
         outcomes=tuple(made[attempt] for attempt in attempts if attempt in made),
     )
     return Merged(run=run, notes=tuple(notes), absent=tuple(absent))
@@ -93,12 +102,32 @@ def _read(path: Path) -> _Part:
     return _Part(path=path, metadata=content.metadata, outcomes=content.outcomes, warnings=content.warnings)
 
 
-def _refuse_strangers(parts: Sequence[_Part]) -> None:
-    first, *others = parts
-    for part in others:
-        if found := difference(part.metadata, first.metadata) or _otherwise(part.metadata, first.metadata):
-            message = f"{part.path} is no part of the run {first.path}: its run asked {found}"
-            raise MergeError(message)
+def _by_variant(parts: Sequence[_Part]) -> dict[str, list[_Part]]:
+    """The parts of each variant, or of the one of no name; MergeError where two of one variant did not ask the same."""
+    found: dict[str, list[_Part]] = {}
+    for part in parts:
+        _compare(part, parts[0], _otherwise(part.metadata, parts[0].metadata))
+        for metadata in each(part.metadata):
+            of_one = found.setdefault(metadata.variant, [])
+            of_one.append(part.of_variant(metadata))
+            _compare(part, of_one[0], _asked_otherwise(metadata, of_one[0].metadata))
+    if "" in found and len(found) > 1:
+        message = f"not parts of one run: some have variants ({', '.join(filter(None, found))}), and some have none"
+        raise MergeError(message, found=list(found))
+    return found
+
+
+def _compare(part: _Part, first: _Part, otherwise: str) -> None:
+    if otherwise:
+        message = f"{part.path} is no part of the run {first.path}: its run asked {otherwise}"
+        raise MergeError(message)
+
+
+def _asked_otherwise(theirs: RunMetadata, ours: RunMetadata) -> str:
+    found = difference(theirs, ours)
+    if not found and theirs.prompt != ours.prompt:
+        found = f"with prompt {json.dumps(theirs.prompt)}, that one with {json.dumps(ours.prompt)}"
+    return f"{found} (variant {ours.variant})" if found and ours.variant else found
 
 
 def _otherwise(theirs: RunMetadata, ours: RunMetadata) -> str:
@@ -121,14 +150,16 @@ def _choose(one: AttemptOutcome | None, other: AttemptOutcome) -> AttemptOutcome
 
 
 def _attempts(parts: Sequence[_Part], made: Mapping[Attempt, AttemptOutcome]) -> tuple[Attempt, ...]:
-    """All that was to be attempted; a project's own tests are in each shard whole, and say themselves how often."""
-    own = {attempt for attempt, outcome in made.items() if outcome.asked_by is not None}
-    asked = {key for key, _ in own}
+    """What one variant was to attempt; a project's own tests are in each shard whole, and say themselves how often."""
+    metadata = parts[0].metadata
+    of_tests = (attempt for attempt, outcome in made.items() if outcome.asked_by is not None)
+    own = {attempt for attempt in of_tests if attempt.variant == metadata.variant}
+    asked = {attempt.key for attempt in own}
     for part in parts:
         often = Counter(key for key in part.metadata.planned() or () if key in asked)
-        own |= {(key, repeat) for key, count in often.items() for repeat in range(count)}
-    cases = [key for key in _plan(parts) if key not in asked]
-    return (*itertools.product(cases, range(parts[0].metadata.repeats)), *sorted(own))
+        own |= {Attempt(key, repeat, metadata.variant) for key, count in often.items() for repeat in range(count)}
+    of_cases = itertools.product((key for key in _plan(parts) if key not in asked), range(metadata.repeats))
+    return (*(Attempt(key, repeat, metadata.variant) for key, repeat in of_cases), *sorted(own))
 
 
 def _plan(parts: Iterable[_Part]) -> tuple[CaseKey, ...]:

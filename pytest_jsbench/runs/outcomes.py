@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -15,13 +15,13 @@ from pytest_jsbench.core.files import FileReader, LinesByPlace
 from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, FaultKind, Usage
 from pytest_jsbench.core.json_values import known
 from pytest_jsbench.core.timing import Timing
-from pytest_jsbench.runs.records import LONGEST_LINE, AnsweredBy, AskedBy, Record
+from pytest_jsbench.runs.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, Record
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.verdicts import FailureType, Note
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import GrammarDecision
-    from pytest_jsbench.runs.records import Attempt, Missing, RunMetadata
+    from pytest_jsbench.runs.records import Missing, RunMetadata
     from pytest_jsbench.runs.run_verdict import RunVerdict
 
 
@@ -116,16 +116,18 @@ class AttemptOutcome:
     #: whether it was answered in a provider's batch
     batch: bool
     redacted: bool
+    #: which of the run's variants asked; empty in a run without variants
+    variant: str = ""
 
     @property
     def attempt(self) -> Attempt:
         """Which attempt of the run it is of."""
-        return self.key, self.repeat
+        return Attempt(self.key, self.repeat, self.variant)
 
     @property
     def identity(self) -> tuple[object, ...]:
         """Which attempt it is of, and what was asked; equal for two records of the very same question."""
-        return self.key, self.repeat, self.schema_digest, self.prompt_digest
+        return *self.attempt, self.schema_digest, self.prompt_digest
 
     @property
     def passed(self) -> bool:
@@ -196,6 +198,7 @@ class AttemptOutcome:
             asked_otherwise=None if sent is None else sent.asked_otherwise,
             batch=record.batch is not None,
             redacted=record.redacted is not None,
+            variant=sys.intern(record.variant),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -263,9 +266,10 @@ def _record_of(outcome: AttemptOutcome, lines: LinesByPlace) -> Record:
         record = Record.from_dict(json.loads(lines.read(place.path, place.start)))
     except (RecordError, ValueError, RecursionError) as error:
         raise _changed(place) from error
-    if record.attempt != outcome.attempt:
+    if (record.key, record.repeat) != (outcome.key, outcome.repeat):
         raise _changed(place)
-    return record
+    # an answer that was taken over may be of a variant that was called otherwise
+    return record if record.variant == outcome.variant else replace(record, variant=outcome.variant)
 
 
 def _changed(place: Place) -> RecordError:
@@ -305,7 +309,11 @@ class Records(Sequence[Record]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """The outcomes of one session's attempts, and what was planned."""
+    """
+    The outcomes of one session's attempts, and what was planned.
+
+    A run of variants is several runs in one journal: `of_variant` gives each of them.
+    """
 
     metadata: RunMetadata
     #: the case of each attempt that was to be made, in order: a case that is asked three times stands there thrice
@@ -324,6 +332,24 @@ class Run:
     def records(self) -> Records:
         """The record of each outcome, read from disk."""
         return Records(self.outcomes)
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The names of its variants, in order; none where each case was asked in one way."""
+        return tuple(one.variant for one in self.metadata.variants)
+
+    def of_variant(self, name: str) -> Run:
+        """The run that one variant alone would have been, without a verdict; KeyError where there is none."""
+        metadata = self.metadata.of_variant(name)
+        outcomes = tuple(outcome for outcome in self.outcomes if outcome.variant == name)
+        planned = metadata.planned()
+        return Run(
+            metadata=metadata,
+            # an old plan may not have been written down: what was recorded is what is known
+            planned=tuple(outcome.key for outcome in outcomes) if planned is None else planned,
+            outcomes=outcomes,
+            missing=tuple(entry for entry in self.missing if entry.variant == name),
+        )
 
     @classmethod
     def of(cls, metadata: RunMetadata, planned: Iterable[CaseKey], records: Iterable[Record]) -> Run:

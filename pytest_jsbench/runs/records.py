@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from types import NoneType
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_jsbench.adaptation import Change
 from pytest_jsbench.core.cases import CaseKey, Message, Schema
@@ -15,6 +17,7 @@ from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.generations import Generation, GenerationParams, generation_from_dict, generation_to_dict
 from pytest_jsbench.core.json_values import digest, expect, known
 from pytest_jsbench.core.prompts import Prompt, PromptLength
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.verdicts import FailureType, Verdict
 from pytest_jsbench.verdicts.verdict_json import verdict_from_dict, verdict_to_dict
 
@@ -47,10 +50,17 @@ class Missing:
     reason: MissingReason
     #: one line; empty where the reason says it all
     message: str = ""
+    #: of which variant; empty in a run without variants
+    variant: str = ""
+
+    @property
+    def attempt(self) -> Attempt:
+        """Which attempt of the run it would have been."""
+        return Attempt(self.key, self.repeat, self.variant)
 
 
 #: the version of a line of `records.jsonl`; raised when a field is added
-RECORDS_VERSION = "1.3"
+RECORDS_VERSION = "1.4"
 #: bytes of a line: a record holds the schema, the prompt and the answer, and that may not be lost by being long
 LONGEST_LINE = 100_000_000
 
@@ -58,8 +68,35 @@ LONGEST_LINE = 100_000_000
 _TEXTS = ("run_id", "started_at", "engine", "model", "response_format")
 _OBJECTS = frozenset({"details", "params", "dataset", "policy", "versions", "host"})
 
-#: a case and which of its repeats
-Attempt = tuple[CaseKey, int]
+#: what may be called a variant: a part of a node id, of a gate and of a file's name
+_VARIANT = re.compile(r"[\w.+-]{1,200}")
+#: what is a variant's own; all else of a run's metadata its variants share
+_OWN = (
+    "variant",
+    "engine",
+    "model",
+    "response_format",
+    "streaming",
+    "provider",
+    "details",
+    "params",
+    "asked_params",
+    "prompt",
+    "prompt_digest",
+    "shots",
+    "adapt",
+    "concurrency",
+    "plan",
+)
+
+
+class Attempt(NamedTuple):
+    """A case, which of its repeats, and in which of the run's ways it is asked."""
+
+    key: CaseKey
+    repeat: int
+    #: empty in a run without variants
+    variant: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,17 +166,19 @@ class Record:
     codes: tuple[str, ...] = ()
     #: what stands for the schema where digests stand for prompt and answer; None: nothing is redacted
     redacted: RedactedSchema | None = None
+    #: which of the run's variants asked; empty in a run without variants
+    variant: str = ""
 
     @property
     def attempt(self) -> Attempt:
         """Which attempt of the run it is of."""
-        return self.key, self.repeat
+        return Attempt(self.key, self.repeat, self.variant)
 
     @property
     def identity(self) -> tuple[object, ...]:
         """Which attempt it is of, and what was asked; equal for two records of the very same question."""
         prompt = None if self.prompt is None else self.prompt.digest
-        return self.key, self.repeat, self.schema_digest, prompt
+        return *self.attempt, self.schema_digest, prompt
 
     @property
     def schema_digest(self) -> str | None:
@@ -166,6 +205,7 @@ class Record:
             "task": self.key.task,
             "id": self.key.id,
             "repeat": self.repeat,
+            **({"variant": self.variant} if self.variant else {}),
             "schema_digest": self.schema_digest,
             "schema": self.schema,
             "prompt": None
@@ -213,10 +253,19 @@ class Record:
                 tags=tuple(data.get("tags", ())),
                 codes=tuple(data.get("codes", ())),
                 redacted=_redacted(data),
+                variant=_variant(data.get("variant", "")),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             message = f"not a record of pytest-jsbench: {type(error).__name__}: {error}"
             raise RecordError(message) from error
+
+
+def _variant(name: object) -> str:
+    """The name of a variant, or of none; ValueError where it is no name."""
+    if name == "" or (isinstance(name, str) and _VARIANT.fullmatch(name)):
+        return name
+    message = f"'{printable(str(name), 60)}' is no variant: expected letters, digits and any of . _ + -"
+    raise ValueError(message)
 
 
 def _redacted(data: Mapping[str, Any]) -> RedactedSchema | None:
@@ -229,7 +278,11 @@ def _redacted(data: Mapping[str, Any]) -> RedactedSchema | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMetadata:
-    """What produced a run; JSON values, no key, no environment."""
+    """
+    What produced a run; JSON values, no key, no environment.
+
+    Of a run of variants it says what they share; where they differ it counts ("2 models"), or is None.
+    """
 
     run_id: str
     #: tells it from every other run, also one of the same second elsewhere; None where that was not written down
@@ -239,7 +292,7 @@ class RunMetadata:
     engine: str
     model: str
     response_format: str
-    streaming: bool
+    streaming: bool | None
     provider: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
     #: how answers are sampled: what was asked for, and what the engine itself adds
@@ -252,11 +305,11 @@ class RunMetadata:
     #: of the template and its examples; None where that cannot be known
     prompt_digest: str | None = None
     #: examples before each question
-    shots: int = 0
+    shots: int | None = 0
     #: `verbatim`, or mode and subset: `narrow:openai`
     adapt: str = "verbatim"
     repeats: int = 1
-    concurrency: int = 1
+    concurrency: int | None = 1
     policy: Mapping[str, Any] = field(default_factory=dict)
     #: what gave failed attempts their codes, by name
     classifiers: Sequence[str] = field(default_factory=list)
@@ -268,20 +321,42 @@ class RunMetadata:
     plan: Mapping[str, Sequence[str]] | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     host: Mapping[str, Any] = field(default_factory=dict)
+    #: of which variant of a run it is; empty for a whole run
+    variant: str = ""
+    #: the ways in which the run asked each case, in order; empty where there was one. A plan of None is the run's
+    variants: tuple[RunMetadata, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The metadata as JSON values."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        """The metadata as JSON values; of a variant what is its own stands there, once for all what they share."""
+        data = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        data["variants"] = [{name: getattr(one, name) for name in _OWN} for one in self.variants]
+        return {name: value for name, value in data.items() if value or name not in {"variant", "variants"}}
 
-    def with_plan(self, planned: Sequence[CaseKey]) -> RunMetadata:
+    def of_variant(self, name: str) -> RunMetadata:
+        """What produced the answers of one variant, as of a run of its own; KeyError where there is none."""
+        own = {one.variant: one for one in self.variants}[name]
+        plan = self.plan if own.plan is None else own.plan
+        return replace(self, **{**{part: getattr(own, part) for part in _OWN}, "plan": plan, "variants": ()})
+
+    def with_plan(self, attempts: Iterable[Attempt]) -> RunMetadata:
         """The same, and what was to be attempted."""
-        plan: dict[str, list[str]] = {}
-        for key in planned:
-            plan.setdefault(key.task, []).append(key.id)
-        return replace(self, plan=plan)
+        plans: dict[str, dict[str, list[str]]] = {one.variant: {} for one in self.variants} or {"": {}}
+        for key, _, variant in attempts:
+            plans[variant].setdefault(key.task, []).append(key.id)
+        first = next(iter(plans.values()))
+        alike = all(plan == first for plan in plans.values())
+        return replace(
+            self,
+            plan=first if alike else None,
+            variants=tuple(replace(one, plan=None if alike else plans[one.variant]) for one in self.variants),
+        )
 
     def planned(self) -> tuple[CaseKey, ...] | None:
-        """The case of each attempt that was to be made; None where that was not written down."""
+        """The case of each attempt that was to be made, one variant's after another's; None where it is not known."""
+        if self.variants:
+            plans = [self.of_variant(one.variant).planned() for one in self.variants]
+            known = [plan for plan in plans if plan is not None]
+            return tuple(itertools.chain.from_iterable(known)) if len(known) == len(plans) else None
         if self.plan is None:
             return None
         return tuple(CaseKey(task=task, id=name) for task, names in self.plan.items() for name in names)
@@ -312,7 +387,9 @@ class RunMetadata:
             for ids in (expect(data.get("plan"), "plan", Mapping, NoneType) or {}).values():
                 expect(ids, "a task of the plan", list)
             datetime.fromisoformat(data["started_at"])
-            metadata = cls(**{name: data[name] for name in cls.__dataclass_fields__ if name in data})
+            values = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
+            _variant(values.get("variant", ""))
+            metadata = cls(**{**values, "variants": _variants(data)})
             metadata.planned()  # every name in it is one
             return metadata
         except KeyError as error:
@@ -321,3 +398,17 @@ class RunMetadata:
         except (TypeError, ValueError) as error:
             message = f"not the header of a run of pytest-jsbench: {error}"
             raise RecordError(message) from error
+
+
+def _variants(data: Mapping[str, Any]) -> tuple[RunMetadata, ...]:
+    """The variants in a run's header, each whole; RecordError or ValueError where one is none."""
+    shared = {name: value for name, value in data.items() if name not in {"variants", "plan"}}
+    found = tuple(
+        RunMetadata.from_dict({**shared, **expect(one, "a variant", Mapping)})
+        for one in expect(data.get("variants", []), "variants", list)
+    )
+    names = {one.variant for one in found}
+    if "" in names or len(names) < len(found):
+        message = "a variant has no name, or that of another"
+        raise ValueError(message)
+    return found

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ from pytest_jsbench.core.files import IndexedLines
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.prompts import PromptTemplate, prompt_of
 from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.identity import difference
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Place, Records
 from pytest_jsbench.runs.records import Attempt, Record, RunMetadata
 from pytest_jsbench.runs.redaction import asked_the_same
+from pytest_jsbench.runs.variants import each, match, strangers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +30,7 @@ class Resumption:
     folder: Path
     #: the earlier run; None where it was killed before it had anything to write
     metadata: RunMetadata | None
-    #: its answers to this run's questions, as they stand in the earlier run
+    #: its answers to this run's questions, each of this run's variant that asks the same, wherever it stands
     answers: tuple[AttemptOutcome, ...]
     #: answers to a project's own tests, each taken over if its test asks the same
     project_answers: tuple[AttemptOutcome, ...] = ()
@@ -38,6 +39,8 @@ class Resumption:
     #: calls that broke, and are made again
     broken: int
     warnings: tuple[str, ...]
+    #: whether answers are of a variant that the earlier run called otherwise, so that their lines are written anew
+    renamed: bool = False
 
 
 class Recorded:
@@ -46,14 +49,15 @@ class Recorded:
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._lines = None if path is None else IndexedLines(path, _attempt)
-        self._of_task: dict[tuple[str, int], list[CaseKey]] = {}
-        for key, repeat in self._lines or ():
-            self._of_task.setdefault((key.task, repeat), []).append(key)
+        self._of_task: dict[tuple[str, int, str], list[Attempt]] = {}
+        for attempt in self._lines or ():
+            self._of_task.setdefault((attempt.key.task, attempt.repeat, attempt.variant), []).append(attempt)
 
-    def of_test(self, first: CaseKey, repeat: int) -> list[Record]:
+    def of_test(self, first: Attempt) -> list[Record]:
         """The records of one run of a project's own test, by the first of its questions, in their order."""
-        keys = [key for key in self._of_task.get((first.task, repeat), ()) if key.is_of_test(first)]
-        found = (self.get((key, repeat)) for key in sorted(keys, key=_number))
+        alike = self._of_task.get((first.key.task, first.repeat, first.variant), ())
+        attempts = [attempt for attempt in alike if attempt.key.is_of_test(first.key)]
+        found = (self.get(attempt) for attempt in sorted(attempts, key=_number))
         return [record for record in found if record is not None]
 
     def __contains__(self, attempt: Attempt) -> bool:
@@ -72,11 +76,13 @@ class Recorded:
 
 def _attempt(line: Mapping[str, Any]) -> Attempt | None:
     """The attempt that a line is the record of; None for the header."""
-    return (CaseKey(task=line["task"], id=line["id"]), line["repeat"]) if line["type"] == "record" else None
+    if line["type"] != "record":
+        return None
+    return Attempt(CaseKey(task=line["task"], id=line["id"]), line["repeat"], sys.intern(line.get("variant", "")))
 
 
-def _number(key: CaseKey) -> int:
-    return key.number
+def _number(attempt: Attempt) -> int:
+    return attempt.key.number
 
 
 def resume(
@@ -85,14 +91,15 @@ def resume(
     planned: Collection[CaseKey],
     *,
     load: Callable[[CaseKey], Case | BrokenCase],
-    template: PromptTemplate,
+    templates: Mapping[str, PromptTemplate],
     elsewhere: Collection[Path] = (),
 ) -> Resumption:
     """
     What a run of this metadata and plan can take over from the run at `path`, and from copies of its files elsewhere.
 
-    An answer is taken over where case, schema, prompt, engine, parameters and repeat are the same. ResumeError where
-    the other run asked another engine, or with other parameters: it is more likely a mistake than a wish to pay twice.
+    An answer is taken over where case, schema, prompt, engine, parameters and repeat are the same, variant by variant;
+    `templates` are by variant. ResumeError where the other run asked another engine, or with other parameters: it is
+    more likely a mistake than a wish to pay twice. A variant that is new, or that was changed, is asked anew.
     """
     if journal.is_bare(path):
         warning = f"{path} is empty, as a run leaves it that was killed at its start: nothing is taken over"
@@ -103,24 +110,32 @@ def resume(
     if content.metadata is None and not path.is_dir():
         message = f"{path} has no header line; expected the records.jsonl of a run, or the folder it is in"
         raise ResumeError(message, where=path)
-    if content.metadata is not None and (other := difference(content.metadata, metadata)):
+    names = {one.variant: one.variant for one in each(metadata)}
+    changed: dict[str, str] = {}
+    if content.metadata is not None:
+        names, changed = match(content.metadata, metadata), strangers(content.metadata, metadata)
+    if not names:
+        other = next(iter(changed.values()))
         message = f"{path}: its run asked {other}; nothing of it can be taken over"
         raise ResumeError(message, found=other, where=path)
     redacted = content.metadata is not None and _redacted(path, content.metadata, metadata)
-    answered = [outcome for outcome in content.outcomes if not (outcome.excluded or outcome.failed)]
+    of_run = [outcome for outcome in content.outcomes if not (outcome.excluded or outcome.failed)]
+    answered = [_of(outcome, names[outcome.variant]) for outcome in of_run if outcome.variant in names]
     expected = _Expected(
         planned=frozenset(planned),
         repeats=metadata.repeats,
         load=load,
-        template=template,
-        seed=metadata.params.get("seed"),
+        templates=templates,
+        seeds={one.variant: one.params.get("seed") for one in each(metadata)},
     )
     asked_by_tests = tuple(outcome for outcome in answered if outcome.asked_by is not None)
     of_cases = [outcome for outcome in answered if outcome.asked_by is None]
     answers = tuple(
         outcome for outcome, record in zip(of_cases, Records(of_cases), strict=True) if expected.asks(record)
     )
-    left_out, warnings = len(of_cases) - len(answers), content.warnings
+    left_out = len(of_run) - len(asked_by_tests) - len(answers)
+    anew = (f"variant {name} is asked anew: {path} asked {asked}" for name, asked in changed.items())
+    warnings = (*content.warnings, *anew)
     if asked_by_tests and redacted:  # such a test needs the answer itself
         warnings = (*warnings, f"{len(asked_by_tests)} answers to own tests are redacted: their tests ask again")
         asked_by_tests = ()
@@ -133,7 +148,12 @@ def resume(
         left_out=left_out,
         broken=sum(outcome.failed for outcome in content.outcomes),
         warnings=warnings,
+        renamed=any(name != theirs for theirs, name in names.items()),
     )
+
+
+def _of(outcome: AttemptOutcome, variant: str) -> AttemptOutcome:
+    return outcome if outcome.variant == variant else replace(outcome, variant=variant)
 
 
 def _redacted(path: Path, theirs: RunMetadata, ours: RunMetadata) -> bool:
@@ -162,17 +182,17 @@ class _Expected:
     planned: frozenset[CaseKey]
     repeats: int
     load: Callable[[CaseKey], Case | BrokenCase]
-    template: PromptTemplate
-    #: of the run; each attempt's own is derived from it
-    seed: int | None
+    templates: Mapping[str, PromptTemplate]
+    #: of each variant; each attempt's own is derived from it
+    seeds: Mapping[str, int | None]
 
     def asks(self, record: Record) -> bool:
         """Whether the record's question is one of them, to the letter."""
         if record.key not in self.planned or record.repeat >= self.repeats or record.prompt is None:
             return False
-        if self.seed is not None and record.repeat and record.params is None:
+        if self.seeds[record.variant] is not None and record.repeat and record.params is None:
             return False  # 0.1.0 asked each attempt with the same seed
         case = self.load(record.key)
         if isinstance(case, BrokenCase) or digest(case.schema) != record.schema_digest:
             return False
-        return asked_the_same(record, prompt_of(case, self.template))
+        return asked_the_same(record, prompt_of(case, self.templates[record.variant]))

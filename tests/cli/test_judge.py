@@ -11,6 +11,7 @@ from pytest_jsbench.cli.main import main
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.plugin.options.declared import OPTIONS
 from pytest_jsbench.runs import journal
+from pytest_jsbench.runs.records import Attempt
 from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.verdicts import FailureType, JudgePolicy, Verdict
 from tests import examples
@@ -124,7 +125,7 @@ def test_recorded_answers_are_judged_again_and_changes_are_named(tmp_path: Path)
 
 
 def test_an_attempt_that_was_planned_and_never_made_is_missing_when_judged_again_too(tmp_path: Path) -> None:
-    metadata = examples.metadata().with_plan([CaseKey(task="simple", id=name) for name in ("a", "b")])
+    metadata = examples.metadata().with_plan(Attempt(CaseKey(task="simple", id=name), 0) for name in ("a", "b"))
     journal.write(tmp_path / "records.jsonl", metadata, [record("a", schema=SCHEMA)])
 
     status, shown = judged(tmp_path)

@@ -11,7 +11,7 @@ from pytest_jsbench.core.generations import Usage
 from pytest_jsbench.metrics.prices import costs, price_of
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.runs.outcomes import Run
-from pytest_jsbench.runs.records import AnsweredBy, Record
+from pytest_jsbench.runs.records import AnsweredBy, Attempt, Record
 from tests import examples
 from tests.examples import record
 
@@ -41,7 +41,7 @@ def test_an_answer_costs_what_its_tokens_do_and_cached_ones_less(monkeypatch: py
 
     found = costs(run)
 
-    a, b = (found.attempts[one.key, 0] for one in run.records)
+    a, b = (found.attempts[one.attempt] for one in run.records)
     assert a == pytest.approx(1000 * 2.5e-6 + 500 * 10e-6)
     assert b == pytest.approx(800 * 2.5e-6 + 200 * 1.25e-6 + 500 * 10e-6)
     summary = summarize(run)
@@ -58,8 +58,8 @@ def test_an_answer_out_of_a_batch_costs_what_is_published_of_batches() -> None:
 
     found = costs(run := paid(alone, batched)).attempts
 
-    assert found[batched.key, 0] == pytest.approx(found[alone.key, 0] / 2)
-    assert price_of(run.metadata, batch=True)(usage) == found[batched.key, 0]
+    assert found[batched.attempt] == pytest.approx(found[alone.attempt] / 2)
+    assert price_of(run.metadata, batch=True)(usage) == found[batched.attempt]
 
 
 @needs_prices
@@ -75,9 +75,9 @@ def test_an_answer_of_another_engine_costs_what_that_one_does() -> None:
 
     found = costs(paid(ours, theirs, cheap)).attempts
 
-    assert {repeat for _, repeat in found} == {0, 2}
-    assert found[ours.key, 2] == pytest.approx(1000 * 0.15e-6 + 500 * 0.6e-6)
-    assert costs(paid(theirs, cheap, provider=None)).attempts.keys() == {(ours.key, 2)}
+    assert {attempt.repeat for attempt in found} == {0, 2}
+    assert found[cheap.attempt] == pytest.approx(1000 * 0.15e-6 + 500 * 0.6e-6)
+    assert costs(paid(theirs, cheap, provider=None)).attempts.keys() == {Attempt(ours.key, 2)}
 
 
 @needs_prices
@@ -85,7 +85,7 @@ def test_an_engine_without_a_published_price_hides_no_other_s_cost() -> None:
     ours = used("ours", input_tokens=1000, output_tokens=500)
     theirs = replace(ours, repeat=1, answered_by=AnsweredBy(engine="openai", model="my-model", provider="openai"))
 
-    assert costs(paid(ours, theirs)).attempts.keys() == {(ours.key, 0)}
+    assert costs(paid(ours, theirs)).attempts.keys() == {Attempt(ours.key, 0)}
     assert costs(paid(theirs)).problem == "no published price of openai my-model"
 
 
@@ -111,7 +111,7 @@ def test_what_no_one_publishes_is_not_known_and_said_once() -> None:
 def test_an_answer_without_usage_has_no_cost() -> None:
     run = paid(record("a", generation=examples.completion(tokens=None)), record("b"))
 
-    assert [key.id for key, _ in costs(run).attempts] == ["b"]
+    assert [attempt.key.id for attempt in costs(run).attempts] == ["b"]
 
 
 def test_a_server_of_ones_own_costs_nothing_that_is_known() -> None:

@@ -17,8 +17,9 @@ from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports import evaluations
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.merging import merge
-from pytest_jsbench.runs.records import AskedBy, Record
+from pytest_jsbench.runs.records import AskedBy, Attempt, Record, RunMetadata
 from pytest_jsbench.runs.run_verdict import RunVerdict
+from pytest_jsbench.runs.variants import each
 from tests import examples
 
 NAMES = "abcdefg"
@@ -32,7 +33,7 @@ def write(
     dataset = {"source": "builtin", "cases": len(NAMES), "cases_digest": f"sha256:{1:064}", "shard": shard}
     metadata = replace(examples.metadata(), **{"dataset": dataset, **changes})
     keys = [CaseKey(task="simple", id=name) for name in plan] + [CaseKey(task="test_it", id=name) for name in own]
-    journal.write(folder / "records.jsonl", metadata.with_plan(keys), records)
+    journal.write(folder / "records.jsonl", metadata.with_plan(Attempt(key, 0) for key in keys), records)
     return folder
 
 
@@ -180,3 +181,66 @@ def test_the_merged_run_has_a_verdict_which_is_shown_and_written(tmp_path: Path)
     assert found["because"] == ["1 test failed of what was answered: simple::c", "shard 2/2 is not among them"]
     assert "verdict    FAILED: 1 test failed of what was answered: simple::c; shard 2/2 is\n" in output.getvalue()
     assert evaluations.read_run(tmp_path / "out").verdict == RunVerdict.from_dict(found)
+
+
+def write_variants(folder: Path, metadata: RunMetadata, shard: str, *attempts: Attempt) -> Path:
+    folder.mkdir()
+    dataset = {"source": "builtin", "cases": 2, "cases_digest": f"sha256:{1:064}", "shard": shard}
+    records = [replace(examples.record(one.key.id), variant=one.variant) for one in attempts]
+    whole = replace(metadata, dataset=dataset).with_plan(attempts)
+    journal.write(folder / "records.jsonl", whole, records)
+    return folder
+
+
+def of(variant: str, name: str) -> Attempt:
+    return Attempt(CaseKey(task="simple", id=name), 0, variant)
+
+
+def test_the_shards_of_a_run_of_variants_become_one_run_of_its_variants(tmp_path: Path) -> None:
+    metadata = examples.variants(a={}, b={"model": "n"})
+    parts = [
+        write_variants(tmp_path / "1", metadata, "1/2", of("a", "x"), of("b", "x")),
+        write_variants(tmp_path / "2", metadata, "2/2", of("a", "y"), of("b", "y")),
+    ]
+
+    merged = merge(parts)
+
+    assert merged.run.variants == ("a", "b")
+    assert [ids(merged.run.of_variant(name).records) for name in "ab"] == ["xy", "xy"]
+    assert [merged.run.of_variant(name).metadata.model for name in "ab"] == ["m", "n"]
+    assert merged.run.planned == merged.run.metadata.planned()
+    assert merged.whole
+
+
+def test_runs_of_some_variants_each_become_one_run_and_what_is_absent_is_said_by_variant(tmp_path: Path) -> None:
+    parts = [
+        write_variants(tmp_path / "1", examples.variants(a={}), "1/1", of("a", "x"), of("a", "y")),
+        write_variants(tmp_path / "2", examples.variants(b={"model": "n"}), "2/2", of("b", "y")),
+    ]
+
+    merged = merge(parts)
+
+    assert merged.run.variants == ("a", "b")
+    assert len(summarize(merged.run.of_variant("a")).outcomes) == 2
+    assert merged.absent == ("1/2 of variant b",)
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (examples.variants(a={"model": "n"}), r'model "n", this one "m" \(variant a\)'),
+        (examples.variants(a={"prompt": "chat"}), r'with prompt "chat", that one with "schema" \(variant a\)'),
+        (examples.metadata(), "some have variants"),
+        (examples.variants(b={"repeats": 2}), "with repeats 2"),
+    ],
+)
+def test_runs_whose_variants_ask_otherwise_are_not_parts_of_one(
+    tmp_path: Path, other: RunMetadata, message: str
+) -> None:
+    parts = [
+        write_variants(tmp_path / "1", examples.variants(a={}), "1/2", of("a", "x")),
+        write_variants(tmp_path / "2", other, "2/2", *[of(one.variant, "y") for one in each(other)]),
+    ]
+
+    with pytest.raises(MergeError, match=message):
+        merge(parts)

@@ -56,7 +56,7 @@ def some_records(seed: int, *, count: int = 60) -> list[Record]:
 
 
 def written(path: Path, records: Sequence[Record]) -> Run:
-    journal.write(path, examples.metadata().with_plan([one.key for one in records]), records)
+    journal.write(path, examples.metadata().with_plan(one.attempt for one in records), records)
     return run_of(path, journal.read(path))
 
 

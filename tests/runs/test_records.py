@@ -10,7 +10,7 @@ import pytest
 
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.generations import FaultKind, GenerationParams, ResponseFormat, Sent
-from pytest_jsbench.runs.records import RECORDS_VERSION, AnsweredBy, AskedBy, Record, RunMetadata
+from pytest_jsbench.runs.records import RECORDS_VERSION, AnsweredBy, AskedBy, Attempt, Record, RunMetadata
 from tests import examples
 
 RECORDS = [
@@ -34,6 +34,9 @@ RECORDS = [
         ),
     ),
 ]
+
+
+RECORDS.append(replace(RECORDS[0], variant="gpt-5+low.v1"))
 
 
 def line_validator() -> jsonschema.Draft202012Validator:
@@ -124,3 +127,54 @@ def test_metadata_survive_json() -> None:
 def test_metadata_without_an_engine_are_refused() -> None:
     with pytest.raises(RecordError, match="not the header of a run"):
         RunMetadata.from_dict({"run_id": "x"})
+
+
+def test_the_header_of_a_run_of_variants_survives_json_and_conforms() -> None:
+    metadata = examples.variants(
+        a={"params": {"max_tokens": 50, "seed": 1}, "shots": 2}, b={"model": "n", "response_format": "text"}
+    )
+    header = json.loads(json.dumps(metadata.to_dict()))
+
+    line_validator().validate({"type": "run", "records_version": RECORDS_VERSION, "run": header})
+    found = RunMetadata.from_dict(header)
+    assert found == metadata
+    assert [found.of_variant(name).shots for name in "ab"] == [2, 0]
+
+
+def test_a_run_without_variants_is_written_as_before() -> None:
+    written = examples.metadata().to_dict().keys() | RECORDS[0].to_dict().keys()
+
+    assert written.isdisjoint({"variant", "variants"})
+
+
+@pytest.mark.parametrize("name", ["a b", "x/../y", "a::b", "", "\x1b[31m", "n" * 201, 5])
+def test_what_is_no_name_of_a_variant_is_refused(name: object) -> None:
+    run = {**examples.variants(a={}).to_dict()}
+    run["variants"] = [{**run["variants"][0], "variant": name}]
+
+    with pytest.raises(RecordError):
+        RunMetadata.from_dict(run)
+    if name:
+        with pytest.raises(RecordError, match="is no variant"):
+            Record.from_dict({**RECORDS[0].to_dict(), "variant": name})
+
+
+def test_two_variants_of_one_name_are_refused() -> None:
+    run = examples.variants(a={}).to_dict()
+
+    with pytest.raises(RecordError, match="that of another"):
+        RunMetadata.from_dict({**run, "variants": run["variants"] * 2})
+
+
+def test_a_plan_that_all_variants_share_is_written_once() -> None:
+    metadata = examples.variants(a={}, b={"model": "n"})
+    shared = [Attempt(RECORDS[0].key, repeat, name) for name in "ab" for repeat in (0, 1)]
+
+    alike, unlike = metadata.with_plan(shared), metadata.with_plan(shared[:3])
+
+    assert alike.plan == {"simple": ["order", "order"]}
+    assert [one["plan"] for one in alike.to_dict()["variants"]] == [None, None]
+    assert unlike.plan is None
+    assert [len(unlike.of_variant(name).planned() or ()) for name in "ab"] == [2, 1]
+    assert [len(one.planned() or ()) for one in (alike, unlike)] == [4, 3]
+    assert metadata.planned() is None

@@ -13,7 +13,7 @@ from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.prompts.presets import schema_prompt
 from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.records import AskedBy, Record
+from pytest_jsbench.runs.records import AskedBy, Attempt, Record, RunMetadata
 from pytest_jsbench.runs.resumption import Recorded, Resumption, resume
 from tests import examples
 
@@ -34,7 +34,7 @@ def resumed(path: Path, cases: Mapping[str, Any], *, repeats: int = 1, **metadat
         return Case(key=wanted, schema=cases[wanted.id])
 
     now = replace(examples.metadata(), repeats=repeats, **metadata)
-    return resume(path, now, [key(name) for name in cases], load=load, template=schema_prompt)
+    return resume(path, now, [key(name) for name in cases], load=load, templates={"": schema_prompt})
 
 
 def ids(resumption: Resumption) -> list[str]:
@@ -72,7 +72,7 @@ def test_a_case_that_brings_its_own_words_is_asked_the_same_by_them(tmp_path: Pa
     journal.write(tmp_path / "records.jsonl", examples.metadata(), [record])
     case = Case(key=key("a"), schema=SCHEMA, messages=words)
 
-    found = resume(tmp_path, examples.metadata(), [key("a")], load=lambda _: case, template=schema_prompt)
+    found = resume(tmp_path, examples.metadata(), [key("a")], load=lambda _: case, templates={"": schema_prompt})
 
     assert ids(found) == ["a"]
 
@@ -187,7 +187,12 @@ def test_what_workers_on_other_machines_have_kept_counts_too(tmp_path: Path) -> 
     cases = dict.fromkeys("abc", SCHEMA)
 
     found = resume(
-        here, examples.metadata(), [key(name) for name in cases], load=_case, template=schema_prompt, elsewhere=[there]
+        here,
+        examples.metadata(),
+        [key(name) for name in cases],
+        load=_case,
+        templates={"": schema_prompt},
+        elsewhere=[there],
     )
 
     assert ids(found) == ["a", "b"]
@@ -214,9 +219,9 @@ def test_recorded_attempts_are_found_by_case_and_repeat(tmp_path: Path) -> None:
     recorded = Recorded(path)
 
     assert [recorded.get(record.attempt) for record in records] == records
-    assert recorded.get((key("b"), 1)) is None
-    assert (key("a"), 1) in recorded
-    assert Recorded().get((key("a"), 0)) is None
+    assert recorded.get(Attempt(key("b"), 1)) is None
+    assert Attempt(key("a"), 1) in recorded
+    assert Recorded().get(Attempt(key("a"), 0)) is None
 
 
 def test_answers_to_own_tests_are_kept_apart_until_their_tests_ask(tmp_path: Path) -> None:
@@ -252,3 +257,56 @@ def test_what_an_engine_adds_by_itself_does_not_keep_an_older_run_from_being_gon
     assert ids(found) == ["a"]
     with pytest.raises(ResumeError, match=r"with temperature null, this one with 0\.5"):
         resumed(tmp_path, {"a": SCHEMA}, asked_params={**before.params, "temperature": 0.5})
+
+
+def resumed_variants(path: Path, now: RunMetadata) -> Resumption:
+    templates = dict.fromkeys(["", "a", "b", "c"], schema_prompt)
+    return resume(path, now, [key("x"), key("y")], load=_case, templates=templates)
+
+
+def attempts(resumption: Resumption) -> list[tuple[str, str]]:
+    return [(answer.key.id, answer.variant) for answer in resumption.answers]
+
+
+def test_each_variant_takes_over_its_own_answers_and_a_changed_one_is_asked_anew(tmp_path: Path) -> None:
+    then = examples.variants(a={}, b={"model": "n"})
+    journal.write(tmp_path / "records.jsonl", then, [asked("x", variant="a"), asked("x", variant="b")])
+
+    found = resumed_variants(tmp_path, examples.variants(a={}, b={"model": "other"}, c={"model": "third"}))
+
+    assert attempts(found) == [("x", "a")]
+    assert (found.left_out, found.renamed) == (1, False)
+    assert [one for one in found.warnings if "variant b is asked anew" in one and 'model "n", this one "other"' in one]
+
+
+def test_a_run_without_variants_answers_for_the_variant_that_asks_the_same(tmp_path: Path) -> None:
+    journal.write(tmp_path / "records.jsonl", examples.metadata(), [asked("x")])
+
+    found = resumed_variants(tmp_path, examples.variants(a={"model": "other"}, b={}))
+
+    assert attempts(found) == [("x", "b")]
+    assert [answer.read().variant for answer in found.answers] == ["b"]
+    assert found.renamed
+
+
+def test_one_variant_of_a_run_answers_for_a_run_without_variants(tmp_path: Path) -> None:
+    then = examples.variants(a={"model": "other"}, b={})
+    journal.write(tmp_path / "records.jsonl", then, [asked("x", variant="a"), asked("y", variant="b")])
+
+    assert attempts(resumed_variants(tmp_path, examples.metadata())) == [("y", "")]
+
+
+def test_variants_that_differ_only_in_how_many_calls_are_in_flight_keep_their_own_answers(tmp_path: Path) -> None:
+    then = examples.variants(a={"concurrency": 1}, b={"concurrency": 32})
+    journal.write(tmp_path / "records.jsonl", then, [asked("x", variant="a"), asked("y", variant="b")])
+
+    assert attempts(resumed_variants(tmp_path, then)) == [("x", "a"), ("y", "b")]
+    swapped = examples.variants(b={"concurrency": 32}, a={"concurrency": 1})
+    assert attempts(resumed_variants(tmp_path, swapped)) == [("x", "a"), ("y", "b")]
+
+
+def test_a_run_none_of_whose_variants_ask_the_same_is_refused(tmp_path: Path) -> None:
+    journal.write(tmp_path / "records.jsonl", examples.variants(a={}, b={"model": "n"}), [asked("x", variant="a")])
+
+    with pytest.raises(ResumeError, match='model "m", this one "other"; nothing of it can be taken over'):
+        resumed_variants(tmp_path, examples.variants(a={"model": "other"}))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.runs.outcomes import AttemptOutcome
     from pytest_jsbench.runs.records import RunMetadata
 
-OPTIONS = frozenset({"records", "strict"})
+OPTIONS = frozenset({"records", "strict", "variant"})
 #: the same would come again, so that another try is not worth its wait
 _NEVER = float("inf")
 
@@ -47,7 +47,8 @@ class ReplayEngine:
     def __init__(self, outcomes: Iterable[AttemptOutcome], info: EngineInfo, source: Path, *, strict: bool) -> None:
         #: whether an answer that was asked for with other settings is none
         self._strict = strict
-        self._outcomes = {outcome.attempt: outcome for outcome in outcomes}
+        #: by case and repeat, of one variant
+        self._outcomes = {(outcome.key, outcome.repeat): outcome for outcome in outcomes}
         self._of_task: dict[tuple[str, int], list[AttemptOutcome]] = {}
         for outcome in self._outcomes.values():
             self._of_task.setdefault((outcome.key.task, outcome.repeat), []).append(outcome)
@@ -119,12 +120,13 @@ class ReplayFactory(UnsharedFactory):
         """The engine, with the records read."""
         path = _path(config)
         strict = Options(config, OPTIONS).flag("strict", default=False)
-        info = _describe(config, _metadata(config))
+        metadata = _metadata(config)
         try:
             content = journal.read_run(path)
         except JSBenchError as error:
             raise _unreadable(config, error) from error
-        return ReplayEngine(content.outcomes, info, path, strict=strict)
+        outcomes = (outcome for outcome in content.outcomes if outcome.variant == metadata.variant)
+        return ReplayEngine(outcomes, _describe(config, metadata), path, strict=strict)
 
 
 def _path(config: EngineConfig) -> Path:
@@ -139,14 +141,24 @@ def _path(config: EngineConfig) -> Path:
 
 
 def _metadata(config: EngineConfig) -> RunMetadata:
+    """What produced the run, or the variant of it that is to be said again."""
     try:
         files = journal.find_files(_path(config))
         # one of a run that was killed may not have been begun
-        return journal.read_metadata(next((file for file in files if file.stat().st_size), files[0]))
+        metadata = journal.read_metadata(next((file for file in files if file.stat().st_size), files[0]))
     except EngineError:
         raise
     except JSBenchError as error:
         raise _unreadable(config, error) from error
+    names = [one.variant for one in metadata.variants]
+    name = Options(config, OPTIONS).text("variant", default="") if "variant" in config.options else ""
+    if name in names:
+        return metadata.of_variant(name)
+    if names or name:
+        found, offered = (f"no variant '{name}'" if name else "several variants"), ", ".join(names) or "none"
+        message = f"engine '{config.name}': {_path(config)} has {found}; expected the option variant, one of: {offered}"
+        raise EngineError(message, found=name, expected=names)
+    return metadata
 
 
 def _unreadable(config: EngineConfig, error: JSBenchError) -> EngineError:
@@ -162,7 +174,7 @@ def _describe(config: EngineConfig, metadata: RunMetadata) -> EngineInfo:
         engine=config.name,
         model=metadata.model,
         response_format=response_format,
-        streaming=metadata.streaming,
+        streaming=metadata.streaming is True,
         provider=metadata.provider,
         details={"replayed_engine": metadata.engine, "replayed_run": metadata.run_id},
     )

@@ -28,7 +28,7 @@ from pytest_jsbench.plugin.session.secrecy import usage_errors
 from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase
 from pytest_jsbench.plugin.worker.project_tests import key_of
 from pytest_jsbench.plugin.worker.worker import note_death
-from pytest_jsbench.runs.records import MissingReason, Record
+from pytest_jsbench.runs.records import Attempt, MissingReason, Record
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -105,7 +105,7 @@ class Controller:
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Note the attempts of the suite, where this process runs the tests."""
         if not self.state.planned:
-            self.state.plan((item.key, item.repeat) for item in session.items if isinstance(item, JSBenchCase))
+            self.state.plan(Attempt(item.key, item.repeat) for item in session.items if isinstance(item, JSBenchCase))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
@@ -219,7 +219,7 @@ class Controller:
         return attempt
 
     def _planned_metadata(self) -> RunMetadata:
-        return self._context.handover.metadata.with_plan(self.state.keys)
+        return self._context.handover.metadata.with_plan(self.state.attempts)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note an error of the collection, which fails the run whatever its gates say."""

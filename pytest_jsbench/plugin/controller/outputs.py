@@ -101,7 +101,7 @@ def complete_junit(config: pytest.Config, run: Run, summary: Summary, decision: 
 
     path = Path(os.path.expandvars(given)).expanduser()
     properties = junit.suite_properties(run, summary, decision.gates)
-    costs = {f"{key}[{repeat + 1}]": cost for (key, repeat), cost in prices.costs(run).attempts.items()}
+    costs = {f"{key}[{repeat + 1}]": cost for (key, repeat, _), cost in prices.costs(run).attempts.items()}
     try:
         junit.complete(path, properties, costs)
     except (OSError, ParseError) as error:

@@ -46,7 +46,7 @@ class RunState:
     def plan(self, attempts: Iterable[Attempt]) -> None:
         """Set the suite's attempts, in any order."""
         position = {key: number for number, key in enumerate(self._keys)}
-        self.planned = tuple(sorted(attempts, key=lambda attempt: (position[attempt[0]], attempt[1])))
+        self.planned = tuple(sorted(attempts, key=lambda attempt: (position[attempt.key], attempt.repeat)))
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
@@ -61,7 +61,7 @@ class RunState:
     @property
     def keys(self) -> tuple[CaseKey, ...]:
         """The case of each attempt."""
-        return tuple(key for key, _ in self.attempts)
+        return tuple(attempt.key for attempt in self.attempts)
 
     @property
     def complete(self) -> bool:
@@ -71,7 +71,7 @@ class RunState:
     def take(self, outcome: AttemptResult, *, of_project: bool = False) -> AttemptOutcome | None:
         """Note the result of an attempt; its outcome, or None if the attempt has one already or is missing."""
         result = outcome.result
-        attempt = result.key, result.repeat
+        attempt = result.attempt
         if of_project:
             self._of_project.add(attempt)
         if isinstance(result, Missing):
@@ -86,14 +86,15 @@ class RunState:
 
     def miss_project_test(self, key: CaseKey, reason: MissingReason) -> None:
         """Note that a test of the project would have asked, and did not."""
-        if not any(known == key for known, _ in self._of_project):
-            self._of_project.add((key, 0))
-            self._missing[key, 0] = Missing(key=key, repeat=0, reason=reason)
+        if not any(known.key == key for known in self._of_project):
+            missing = Missing(key=key, repeat=0, reason=reason)
+            self._of_project.add(missing.attempt)
+            self._missing[missing.attempt] = missing
 
     def miss(self, nodeid: str, reason: MissingReason) -> None:
         """Note why the attempt of a broken test is missing, if it is a test of the suite."""
         if (attempt := attempt_of(nodeid)) is not None:
-            self._missing[attempt] = Missing(key=attempt[0], repeat=attempt[1], reason=reason)
+            self._missing[attempt] = Missing(**attempt._asdict(), reason=reason)
 
     def keep(self, outcome: AttemptOutcome) -> None:
         """Put an outcome in the place of the one that stands, because its record is elsewhere now."""
@@ -121,7 +122,7 @@ class RunState:
     def to_run(self, metadata: RunMetadata) -> Run:
         """The run as it is known."""
         return Run(
-            metadata=metadata.with_plan(self.keys),
+            metadata=metadata.with_plan(self.attempts),
             planned=self.keys,
             outcomes=tuple(sorted(self._outcomes.values(), key=self._order())),
             missing=tuple(self._find_missing()),
@@ -132,7 +133,7 @@ class RunState:
         """Each attempt without a record, with its reason; without a reported reason, the session ended first."""
         for attempt in self.attempts:
             if attempt not in self._outcomes:
-                stopped = Missing(key=attempt[0], repeat=attempt[1], reason=MissingReason.STOPPED)
+                stopped = Missing(**attempt._asdict(), reason=MissingReason.STOPPED)
                 yield self._missing.get(attempt, stopped)
 
     def _order(self) -> Callable[[AttemptOutcome], tuple[int, CaseKey, int]]:
@@ -146,7 +147,7 @@ def attempt_of(nodeid: str) -> Attempt | None:
     if not nodeid.startswith(prefix):
         return None
     name, _, number = nodeid.removeprefix(prefix).removesuffix("]").partition("[")
-    return CaseKey.parse(name), int(number or 1) - 1
+    return Attempt(CaseKey.parse(name), int(number or 1) - 1)
 
 
 _PHASES = {

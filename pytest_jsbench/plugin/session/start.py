@@ -63,7 +63,7 @@ def start(config: pytest.Config, settings: Settings, plan: Plan) -> tuple[Handov
     recorded = None
     if resumption is not None and resumption.metadata is not None:
         metadata = dataclasses.replace(metadata, resumed_from=resumption.metadata.run_id)
-        recorded = _keep_records(folder or shared, resumption, redaction)
+        recorded = _keep_records(folder or shared, resumption, metadata, redaction)
     return (
         Handover(
             metadata=metadata,
@@ -87,8 +87,9 @@ def _resume(settings: Settings, plan: Plan, metadata: RunMetadata, fetched: Fetc
     if settings.resume is None:
         return None
     keys = plan.keys if settings.targets.suite else ()
-    load, (variant,) = plan.selected.dataset.case, plan.variants.values()
-    return resume(settings.resume, metadata, keys, load=load, template=variant.template.render, elsewhere=fetched.files)
+    load = plan.selected.dataset.case
+    templates = {name: variant.template.render for name, variant in plan.variants.items()}
+    return resume(settings.resume, metadata, keys, load=load, templates=templates, elsewhere=fetched.files)
 
 
 def _find_batches(resumption: Resumption | None, metadata: RunMetadata, *, batch: bool) -> tuple[BatchPart, ...]:
@@ -108,14 +109,14 @@ def _keep_batches(folder: Path, metadata: RunMetadata, batches: tuple[BatchPart,
         BatchFile(folder / journal.BATCHES, metadata, batches)
 
 
-def _keep_records(folder: Path, resumption: Resumption, redaction: Redaction | None) -> Path:
+def _keep_records(folder: Path, resumption: Resumption, ours: RunMetadata, redaction: Redaction | None) -> Path:
     """Write the earlier run's records beside the new ones, so that this run can be resumed in its turn."""
     assert resumption.metadata is not None
-    earlier = dataclasses.replace(resumption.metadata, redacted=redaction is not None)
+    earlier = dataclasses.replace(ours if resumption.renamed else resumption.metadata, redacted=redaction is not None)
     answers = (*resumption.answers, *resumption.project_answers)
     kept: Iterable[Place | Record] = (outcome.source for outcome in answers)
-    if redaction is not None:
-        kept = map(redaction.record, Records(answers))
+    if redaction is not None or resumption.renamed:
+        kept = (record if redaction is None else redaction.record(record) for record in Records(answers))
     journal.write(folder / journal.RESUMED, earlier, kept)
     return folder / journal.RESUMED
 

@@ -144,5 +144,5 @@ def _result(data: Mapping[str, Any]) -> AttemptOutcome | Missing:
     return AttemptOutcome.of(Record.from_dict(data["record"]))
 
 
-def _missing(*, key: dict[str, str], repeat: int, reason: str, message: str) -> Missing:
-    return Missing(key=CaseKey(**key), repeat=repeat, reason=MissingReason(reason), message=message)
+def _missing(*, key: dict[str, str], reason: str, **others: Any) -> Missing:
+    return Missing(key=CaseKey(**key), reason=MissingReason(reason), **others)

@@ -20,7 +20,7 @@ from pytest_jsbench.plugin.options.reading import ROOT
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.cases import Marks, add_markers, task_mark
 from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext, asks
-from pytest_jsbench.runs.records import Missing
+from pytest_jsbench.runs.records import Attempt, Missing
 
 if TYPE_CHECKING:
     from pytest_jsbench.plugin.session.transport import AttemptResult
@@ -171,7 +171,7 @@ class Suite:
         """Put cases that an earlier run answered first, so that the look-ahead is filled with cases to be called."""
         places = [place for place, item in enumerate(items) if isinstance(item, JSBenchCase)]
         cases = [item for item in items if isinstance(item, JSBenchCase)]
-        cases.sort(key=lambda item: (item.key, item.repeat) not in self._context.recorded)
+        cases.sort(key=lambda item: Attempt(item.key, item.repeat) not in self._context.recorded)
         for place, case in zip(places, cases, strict=True):
             items[place] = case
 

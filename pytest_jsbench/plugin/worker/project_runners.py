@@ -19,7 +19,7 @@ from pytest_jsbench.engines.registry import find, sampled
 from pytest_jsbench.engines.secrets import build, check, public
 from pytest_jsbench.plugin.session.transport import AttemptResult, missed
 from pytest_jsbench.runner.rate_limits import Refused
-from pytest_jsbench.runs.records import AnsweredBy, AskedBy, Record
+from pytest_jsbench.runs.records import AnsweredBy, AskedBy, Attempt, Record
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.plugin.worker.variant_runners import VariantRunner
     from pytest_jsbench.plugin.worker.worker import Worker
     from pytest_jsbench.runner.attempts import Runner
-    from pytest_jsbench.runs.records import Attempt, Missing
+    from pytest_jsbench.runs.records import Missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +78,11 @@ class StandingAnswers:
 
     def take(self, question: Question, same: Callable[[Record], bool]) -> Heard | None:
         """The answer that an earlier run of the test got to this question; None where there is none."""
-        first = (question.case.key, question.repeat)
+        first = Attempt(question.case.key, question.repeat)
         with self._lock:
             for attempt in dict.fromkeys([first, *self._heard]):
                 heard = self._heard.get(attempt)
-                if heard is None or attempt in self._taken or attempt[1] != question.repeat:
+                if heard is None or attempt in self._taken or attempt.repeat != question.repeat:
                     continue
                 if isinstance(heard.result, Record) and same(heard.result):
                     self._taken.add(attempt)
@@ -95,7 +95,7 @@ class StandingAnswers:
         with self._lock:
             numbers = (dataclasses.replace(self._key, id=f"{self._key.id}@{number}") for number in itertools.count(2))
             for name in itertools.chain([key], numbers):
-                attempt = (name, question.repeat)
+                attempt = Attempt(name, question.repeat)
                 if attempt not in self._heard and attempt not in self._taken:
                     self._taken.add(attempt)
                     break
@@ -144,8 +144,8 @@ class ProjectRunners:
 
     def _new(self, question: Question, runner: Runner, asked_by: AskedBy, same: Callable[[Record], bool]) -> Heard:
         """Take the result from an earlier run or a dead worker, or else make the attempt and write its record."""
-        attempt = question.case.key, question.repeat
-        equal = [one for one in self._context.recorded.of_test(question.first, question.repeat) if same(one)]
+        attempt = Attempt(question.case.key, question.repeat)
+        equal = [one for one in self._context.recorded.of_test(Attempt(question.first, question.repeat)) if same(one)]
         if question.equal_before < len(equal):
             recorded = equal[question.equal_before]
             outcome, record = self._worker.resumed(recorded, runner.judge, key=question.case.key)

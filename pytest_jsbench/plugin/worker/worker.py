@@ -83,7 +83,7 @@ class Worker:
         asking = any(asks(item) for item in session.items)
         context = self._context
         name = "records.jsonl" if context.worker is None else f"records.{context.worker}.jsonl"
-        plan = context.handover.metadata.with_plan([item.key for item in cases])
+        plan = context.handover.metadata.with_plan(Attempt(item.key, item.repeat) for item in cases)
         self._journal = Journal(context.handover.records / name, plan)
         if context.settings.only_looks or not (cases or asking):
             return
@@ -186,11 +186,12 @@ class Worker:
     def _attempt(self, item: JSBenchCase, planned_at: float) -> AttemptResult:
         """Make one attempt and write its record, both in this thread of the look-ahead; or find its result."""
         assert self._lookahead is not None
-        if (answered := self._answered.get((item.key, item.repeat))) is not None:
+        attempt = Attempt(item.key, item.repeat)
+        if (answered := self._answered.get(attempt)) is not None:
             return answered
-        if (recorded := self._context.recorded.get((item.key, item.repeat))) is not None:
+        if (recorded := self._context.recorded.get(attempt)) is not None:
             return self.resumed(recorded, self.judge())[0]
-        left = self.left_behind.outcome((item.key, item.repeat))
+        left = self.left_behind.outcome(attempt)
         if left is not None and left.asked_by is None:
             return AttemptResult(result=left)
         try:

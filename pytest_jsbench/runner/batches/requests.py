@@ -45,8 +45,8 @@ def gather(
     """
     engine = _Gathering(runner.engine.info)
     gathering = dataclasses.replace(runner, engine=engine, retries=0, admission=None)
-    for key, repeat in attempts:
-        gathering.attempt(load(key), repeat=repeat)
+    for attempt in attempts:
+        gathering.attempt(load(attempt.key), repeat=attempt.repeat)
         yield from engine.taken()
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,22 @@ def test_a_torn_record_in_the_middle_is_missing_and_the_others_are_said_again(tm
     assert isinstance(engine.generate(request(SCHEMA, case_id="b")), Completion)
     with pytest.raises(CallError):
         engine.generate(request(SCHEMA, case_id="a"))
+
+
+def test_of_a_run_of_variants_the_one_that_is_named_is_said_again(tmp_path: Path) -> None:
+    of_a = replace(record("a", schema=SCHEMA, generation=examples.completion("1")), variant="x")
+    of_b = replace(record("a", schema=SCHEMA, generation=examples.completion("2")), variant="y")
+    journal.write(tmp_path / "records.jsonl", examples.variants(x={}, y={"model": "n"}), [of_a, of_b])
+    config = EngineConfig(name="replay", options={"records": str(tmp_path), "variant": "y"})
+
+    assert find("replay").describe(config).model == "n"
+    assert find("replay").build(config).generate(request(SCHEMA, case_id="a")) == of_b.generation
+
+
+@pytest.mark.parametrize(("named", "said"), [({}, "has several variants"), ({"variant": "z"}, "has no variant 'z'")])
+def test_which_variant_is_said_again_is_asked_for(tmp_path: Path, named: dict[str, str], said: str) -> None:
+    journal.write(tmp_path / "records.jsonl", examples.variants(x={}, y={"model": "n"}), [])
+    config = EngineConfig(name="replay", options={"records": str(tmp_path), **named})
+
+    with pytest.raises(EngineError, match=f"{said}; expected the option variant, one of: x, y"):
+        find("replay").check(config)

@@ -6,7 +6,7 @@ from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.plugin.controller.run_state import RunState, attempt_of
 from pytest_jsbench.plugin.session.transport import AttemptResult
 from pytest_jsbench.runs.outcomes import AttemptOutcome
-from pytest_jsbench.runs.records import MissingReason
+from pytest_jsbench.runs.records import Attempt, MissingReason
 from tests import examples
 from tests.examples import record
 
@@ -41,8 +41,8 @@ def test_a_test_that_broke_is_why_its_attempt_is_missing_and_a_record_on_disk_sp
 @pytest.mark.parametrize(
     ("nodeid", "attempt"),
     [
-        ("jsbench::t::a", (CaseKey(task="t", id="a"), 0)),
-        ("jsbench::t::a[3]", (CaseKey(task="t", id="a"), 2)),
+        ("jsbench::t::a", Attempt(CaseKey(task="t", id="a"), 0)),
+        ("jsbench::t::a[3]", Attempt(CaseKey(task="t", id="a"), 2)),
         ("tests/test_it.py::test_it[3]", None),
     ],
 )

@@ -1,0 +1,92 @@
+"""Variants: the ways in which one run asks each of its cases, put together and told apart."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pytest_jsbench.runs.identity import difference
+from pytest_jsbench.runs.records import RunMetadata
+
+#: what is counted where variants differ in it
+_COUNTED = {
+    "engine": "engines",
+    "model": "models",
+    "response_format": "response formats",
+    "prompt": "prompts",
+    "adapt": "adaptations",
+}
+#: what is not known of the whole where variants differ in it
+_UNSAID = ("streaming", "provider", "prompt_digest", "shots", "concurrency")
+#: of what the whole says that in which all variants agree
+_PARTS = ("details", "params", "asked_params")
+
+
+def together(variants: Sequence[RunMetadata]) -> RunMetadata:
+    """The metadata of the run of these variants, each of which has a name; what all share is that of the first."""
+    shared: dict[str, Any] = {}
+    for name, noun in _COUNTED.items():
+        values = dict.fromkeys(getattr(one, name) for one in variants)
+        shared[name] = next(iter(values)) if len(values) == 1 else f"{len(values)} {noun}"
+    for name in _UNSAID:
+        values = dict.fromkeys(getattr(one, name) for one in variants)
+        shared[name] = next(iter(values)) if len(values) == 1 else None
+    for name in _PARTS:
+        shared[name] = _common([getattr(one, name) for one in variants])
+    return replace(variants[0], **shared, variant="", plan=None, variants=tuple(variants))
+
+
+def _common(mappings: Sequence[Mapping[str, Any] | None]) -> dict[str, Any] | None:
+    """That in which all of them agree; None where one of them is not known."""
+    known = [one for one in mappings if one is not None]
+    if len(known) < len(mappings):
+        return None
+    first, *others = known
+    return {
+        name: value for name, value in first.items() if all(name in other and other[name] == value for other in others)
+    }
+
+
+def each(metadata: RunMetadata) -> tuple[RunMetadata, ...]:
+    """The variants of a run, each as of a run of its own; the run itself where it has none."""
+    return tuple(metadata.of_variant(one.variant) for one in metadata.variants) or (metadata,)
+
+
+def match(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
+    """
+    By name of a variant of another run, the variant of ours that asks the same; a run without variants has one, "".
+
+    Each is matched once: variants that differ only in what changes no answer, such as concurrency, stay apart.
+    """
+    pairs = [
+        (_likeness(one, other), one.variant, other.variant)
+        for one, other in itertools.product(each(theirs), each(ours))
+        if not difference(one, other)
+    ]
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for _, name, our_name in sorted(pairs, key=lambda pair: pair[0], reverse=True):
+        if name not in found and our_name not in taken:
+            found[name] = our_name
+            taken.add(our_name)
+    return found
+
+
+def _likeness(one: RunMetadata, other: RunMetadata) -> tuple[bool, ...]:
+    """How well two variants that ask the same fit each other, the most important first."""
+    same_words = (one.prompt, one.shots, one.prompt_digest) == (other.prompt, other.shots, other.prompt_digest)
+    return same_words, one.variant == other.variant, one.concurrency == other.concurrency
+
+
+def strangers(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
+    """By name of a variant of ours for which the other run has nothing: what that asked instead, as half a sentence."""
+    matched = frozenset(match(theirs, ours).values())
+    of_theirs = {one.variant: one for one in each(theirs)}
+    return {
+        one.variant: difference(of_theirs.get(one.variant, next(iter(of_theirs.values()))), one)
+        or "another variant of this run too"
+        for one in each(ours)
+        if one.variant not in matched
+    }

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.runs import journal
+from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
+from pytest_jsbench.runs.records import Missing, MissingReason, Record
+from pytest_jsbench.runs.variants import each, match
+from tests import examples
+from tests.examples import record
+
+TWO = examples.variants(a={}, b={"model": "n", "shots": 3, "streaming": False})
+
+
+def of(variant: str, name: str) -> Record:
+    return replace(record(name), variant=variant)
+
+
+def test_the_whole_says_what_all_variants_share_and_counts_where_they_differ() -> None:
+    found = examples.variants(
+        a={"params": {"max_tokens": 50, "seed": 1}, "details": {"sdk": "1"}, "provider": "x"},
+        b={"params": {"max_tokens": 99, "seed": 1}, "details": {"sdk": "1", "url": "u"}, "model": "n", "shots": 3},
+        c={"params": {"max_tokens": 50, "seed": 1}, "details": {"sdk": "1"}, "response_format": "text"},
+    )
+
+    assert (found.engine, found.model, found.response_format) == ("scripted", "2 models", "2 response formats")
+    assert (found.params, found.details) == ({"seed": 1}, {"sdk": "1"})
+    assert (found.shots, found.provider, found.concurrency) == (None, None, 1)
+    assert found.variant == ""
+
+
+def test_a_variant_is_a_run_of_its_own(tmp_path: Path) -> None:
+    records = [of("a", "x"), of("b", "x"), of("a", "y"), of("b", "y")]
+    lost = Missing(key=CaseKey(task="simple", id="z"), repeat=0, reason=MissingReason.LIMIT, variant="b")
+    planned = TWO.with_plan([*[one.attempt for one in records], lost.attempt])
+    journal.write(tmp_path / "records.jsonl", planned, records)
+    content = journal.read_run(tmp_path)
+    assert content.metadata is not None
+    run = Run(
+        metadata=content.metadata,
+        planned=content.metadata.planned() or (),
+        outcomes=content.outcomes,
+        missing=(lost,),
+    )
+
+    a, b = (run.of_variant(name) for name in run.variants)
+
+    assert (run.variants, a.variants) == (("a", "b"), ())
+    assert list(a.records) == records[0::2]
+    assert list(b.records) == records[1::2]
+    assert [key.id for key in a.planned] == ["x", "y"]
+    assert [key.id for key in b.planned] == ["x", "y", "z"]
+    assert (a.missing, b.missing) == ((), (lost,))
+    assert (a.metadata.variant, a.metadata.model, a.metadata.shots) == ("a", "m", 0)
+    assert (b.metadata.variant, b.metadata.model, b.metadata.shots) == ("b", "n", 3)
+    assert len(run.planned) == 5
+
+
+def test_what_is_said_of_the_whole_later_is_said_of_each_variant() -> None:
+    resumed = replace(TWO, resumed_from="earlier", policy={"fences": "forbid"})
+
+    assert {one.resumed_from for one in each(resumed)} == {"earlier"}
+    assert resumed.of_variant("b").policy == {"fences": "forbid"}
+
+
+def test_there_is_no_variant_of_another_name() -> None:
+    with pytest.raises(KeyError):
+        examples.run_of_variants(TWO, of("a", "x")).of_variant("c")
+
+
+def test_an_outcome_keeps_its_variant_on_its_way_to_another_process(tmp_path: Path) -> None:
+    (place,) = journal.write(tmp_path / "records.jsonl", TWO, [of("b", "x")])
+    outcome = AttemptOutcome.of(of("b", "x"), place)
+
+    assert AttemptOutcome.from_dict(json.loads(json.dumps(outcome.to_dict()))) == outcome
+    assert outcome.attempt.variant == "b"
+
+
+def test_an_answer_and_a_broken_call_of_two_variants_do_not_hide_each_other(tmp_path: Path) -> None:
+    broken = replace(of("b", "x"), generation=examples.failed(), verdict=examples.BROKEN)
+    journal.write(tmp_path / "records.jsonl", TWO, [of("a", "x"), broken])
+
+    assert [outcome.variant for outcome in journal.read_run(tmp_path).outcomes] == ["a", "b"]
+
+
+def test_variants_are_matched_by_what_they_ask_and_then_by_name() -> None:
+    words = examples.variants(a={"prompt": "chat"}, b={})
+
+    assert match(examples.metadata(), words) == {"": "b"}
+    assert match(examples.variants(b={"prompt": "chat"}, a={}), words) == {"b": "a", "a": "b"}
+    assert match(examples.variants(a={}, c={}), words) == {"a": "b", "c": "a"}
+    assert match(examples.variants(a={"model": "n"}), words) == {}
