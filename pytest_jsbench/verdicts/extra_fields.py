@@ -6,17 +6,18 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pytest_jsbench.schemas.locations import json_path
 from pytest_jsbench.schemas.references import References
 from pytest_jsbench.verdicts.field_names import Survey, all_names, by_spelling, spelling
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable
 
     from pytest_jsbench.schemas.dialects import Dialect
     from pytest_jsbench.schemas.locations import Path
 
-#: places remembered from one instance to the next; free-form names and deep recursion make ever new ones
-_MOST_PLACES = 4096
+#: extra fields that a verdict lists
+_MOST_LISTED = 100
 #: what an editor reads at the root of any JSON file: the schema's URI, and no field of the answer
 _POINTER_TO_SCHEMA = "$schema"
 
@@ -28,6 +29,38 @@ class ExtraFieldReason(StrEnum):
     MISPLACED = "misplaced"
     #: of one at least the schema has no such name anywhere
     UNNAMED = "unnamed"
+
+
+class ExtraFields:
+    """The extra fields of one instance, in its order; of those within each other the outermost alone."""
+
+    def __init__(self, instance: object) -> None:
+        #: the instance without them; what is not on the way to one is shared
+        self.rest = instance
+        #: how many there are for each reason
+        self.count = dict.fromkeys(ExtraFieldReason, 0)
+        self._kept: list[tuple[Path, ExtraFieldReason]] = []
+
+    def add(self, path: Path, reason: ExtraFieldReason) -> None:
+        """Count one more; the first ones for each reason are kept."""
+        self.count[reason] += 1
+        if self.count[reason] <= _MOST_LISTED:
+            self._kept.append((path, reason))
+
+    @property
+    def reason(self) -> ExtraFieldReason | None:
+        """The reason for all of them together; None where there are none."""
+        if self.count[ExtraFieldReason.UNNAMED]:
+            return ExtraFieldReason.UNNAMED
+        return ExtraFieldReason.MISPLACED if self.count[ExtraFieldReason.MISPLACED] else None
+
+    def first(self, *reasons: ExtraFieldReason) -> list[Path]:
+        """The first ones for those reasons."""
+        return [path for path, reason in self._kept if reason in reasons]
+
+    def listed(self, *reasons: ExtraFieldReason) -> tuple[str, ...]:
+        """Those for these reasons among the first of all, as JSON paths."""
+        return tuple(json_path(path) for path, reason in self._kept[:_MOST_LISTED] if reason in reasons)
 
 
 class FieldNames:
@@ -47,62 +80,55 @@ class FieldNames:
     def _spellings(self) -> dict[str, str]:
         return by_spelling(self._names)
 
-    def extra_fields(self, instance: object, ignored: Collection[str] = ()) -> list[Path]:
-        """The paths of the fields that it does not name where they stand: outermost only, in the instance's order."""
-        if len(self._survey.places) > _MOST_PLACES:
-            self._survey = Survey(self._references)
-        try:
-            return list(self._walk(self._schema, instance, (), self._survey, ignored))
-        except RecursionError:
-            # a chain of references too long to follow is one that cannot be resolved: never flagged
-            return []
+    def extra_fields(self, instance: object, ignored: Collection[str] = ()) -> ExtraFields:
+        """The fields of the instance that it does not name where they stand."""
+        found = ExtraFields(instance)
+        if isinstance(instance, (dict, list)):
+            try:
+                found.rest = self._look(self._schema, instance, (), found, frozenset(ignored))
+            except RecursionError:
+                # a chain of references too long to follow is one that cannot be resolved: never flagged
+                return ExtraFields(instance)
+        return found
 
-    def _walk(
-        self, schema: object, value: object, path: Path, survey: Survey, ignored: Collection[str]
-    ) -> Iterator[Path]:
-        steps: Iterator[tuple[str | int, object]]
-        extra: set[str] = set()
+    def _look(self, schema: object, value: Any, path: Path, found: ExtraFields, ignored: frozenset[str]) -> Any:
+        """Find the extra fields of an object or in an array, and below it; what is left of it without them."""
+        extra: Collection[str | int] = ()
+        steps: Iterable[tuple[str | int, object]]
         if isinstance(value, dict):
-            extra = set(survey.fields(schema).unnamed(value)).difference(ignored, () if path else (_POINTER_TO_SCHEMA,))
-            steps = iter(value.items())
-        elif isinstance(value, list):
-            steps = iter(enumerate(value))
+            if extra := self._survey.fields(schema).unnamed(value):
+                extra = set(extra).difference(ignored, () if path else (_POINTER_TO_SCHEMA,))
+            steps = value.items()
         else:
-            return
+            steps = enumerate(value)
+        changed: dict[str | int, object] = {}
         for step, child in steps:
             if step in extra:
-                yield (*path, step)
+                found.add((*path, step), self._reason(step))
             elif child and isinstance(child, (dict, list)):
-                yield from self._walk(self._below(schema, step, survey), child, (*path, step), survey, ignored)
+                below = self._below(schema, step)
+                # where no schema speaks, none names a field
+                if isinstance(below, dict):
+                    rest = self._look(below, child, (*path, step), found, ignored)
+                    if rest is not child:
+                        changed[step] = rest
+        if not (extra or changed):
+            return value
+        if isinstance(value, list):
+            return [changed.get(index, child) for index, child in enumerate(value)]
+        return {key: changed.get(key, child) for key, child in value.items() if key not in extra}
 
-    def _below(self, schema: object, step: str | int, survey: Survey) -> object:
-        return survey.below(schema, min(step, self._references.longest_tuple) if isinstance(step, int) else step)
+    def _below(self, schema: object, step: str | int) -> object:
+        return self._survey.below(schema, min(step, self._references.longest_tuple) if isinstance(step, int) else step)
 
-    def misplaced(self, path: Path) -> bool:
-        """Whether a field elsewhere in the schema has the name of that extra field."""
-        return path[-1] in self._names
+    def _reason(self, name: object) -> ExtraFieldReason:
+        return ExtraFieldReason.MISPLACED if name in self._names else ExtraFieldReason.UNNAMED
 
     def meant(self, path: Path) -> str | None:
         """The name, there or else anywhere, that the extra field's differs from by white space or case alone."""
         schema: object = self._schema
         for step in path[:-1]:
-            schema = self._below(schema, step, self._survey)
+            schema = self._below(schema, step)
         spelt = spelling(str(path[-1]))
         here = by_spelling(self._survey.fields(schema).names).get(spelt)
-        return here or (None if self.misplaced(path) else self._spellings.get(spelt))
-
-
-def without(instance: Any, paths: Collection[Path]) -> Any:
-    """A copy of the instance without the fields at those paths; what is not on the way to one is shared."""
-    here = {path[0] for path in paths if len(path) == 1}
-    deeper: dict[str | int, list[Path]] = {}
-    for path in paths:
-        if len(path) > 1:
-            deeper.setdefault(path[0], []).append(path[1:])
-    if isinstance(instance, list):
-        return [without(v, deeper[i]) if i in deeper else v for i, v in enumerate(instance)]
-    return {
-        key: without(value, deeper[key]) if key in deeper else value
-        for key, value in instance.items()
-        if key not in here
-    }
+        return here or (None if path[-1] in self._names else self._spellings.get(spelt))

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.schemas.references import References
 
+#: places remembered; free-form names and deep recursion make ever new ones
+_MOST_PLACES = 4096
 _ALTERNATIVE = ("anyOf", "oneOf")
 _CONDITIONAL = ("if", "then", "else")
 _DEPENDENT = ("dependentRequired", "dependentSchemas", "dependencies")
@@ -47,16 +49,13 @@ class ObjectFields:
         self.names |= other.names
         self.patterns |= other.patterns
 
-    def unnamed(self, instance: dict[str, Any]) -> list[str]:
+    def unnamed(self, instance: dict[str, Any]) -> set[str]:
         """The keys of that object that have no name here."""
         must_invent = self.least > len(self.names) and not self.patterns
-        if self.open or not self.shaped or must_invent:
-            return []
-        return [
-            key
-            for key in instance
-            if key not in self.names and not any(matcher(pattern)(key) for pattern in self.patterns)
-        ]
+        if self.open or not self.shaped or must_invent or self.names.issuperset(instance):
+            return set()
+        others = instance.keys() - self.names
+        return {key for key in others if not any(matcher(pattern)(key) for pattern in self.patterns)}
 
 
 def by_spelling(names: Iterable[str]) -> dict[str, str]:
@@ -97,11 +96,14 @@ class Survey:
 
     def __init__(self, references: References) -> None:
         self._references = references
+        self._forget()
+
+    def _forget(self) -> None:
         self._read: dict[int, tuple[object, dict[str, Any]]] = {}
         self._fields: dict[int, tuple[object, ObjectFields]] = {}
         self._conditionals: dict[tuple[int, type], tuple[object, list[object]]] = {}
         self._possible: dict[tuple[int, type, int], tuple[object, bool]] = {}
-        self.places: dict[tuple[int, str | int], tuple[object, object]] = {}
+        self._places: dict[tuple[int, str | int], tuple[object, object]] = {}
 
     def _said(self, schema: dict[str, Any]) -> dict[str, Any]:
         """The schema as its dialect reads it; all of it where it was made here."""
@@ -193,10 +195,13 @@ class Survey:
         return found
 
     def below(self, schema: object, step: str | int) -> object:
-        """One schema that says of the value at that key or index what this one says of it."""
-        known = self.places.get((id(schema), step))
+        """One schema that says of the value at that place what this one says of it; True where that is nothing."""
+        known = self._places.get((id(schema), step))
         if known is None:
-            known = self.places[id(schema), step] = (schema, all_of(self._below(schema, step, {}).values()))
+            if len(self._places) >= _MOST_PLACES:
+                self._forget()
+            parts = self._below(schema, step, {}).values()
+            known = self._places[id(schema), step] = (schema, all_of(parts) if parts else True)
         return known[1]
 
     def _below(self, schema: object, step: str | int, seen: dict[int, _Parts]) -> _Parts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.locations import json_path
 from pytest_jsbench.verdicts.answer_text import AnswerDocument, read_answer
-from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason, FieldNames, without
+from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason, ExtraFields, FieldNames
 from pytest_jsbench.verdicts.patterns import BeyondRustError
 from pytest_jsbench.verdicts.schema_text import ReadSchema, read_schema
 from pytest_jsbench.verdicts.syntax_reasons import NotJson
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from pytest_jsbench.verdicts.second_opinion import SecondOpinionSeeker
     from pytest_jsbench.verdicts.verdicts import JudgePolicy
 
-#: extra fields that a verdict lists
-MOST_EXTRA_FIELDS = 100
 _MOST_SHOWN = 5
 _LONGEST_PATH = 120
 #: kept ready from when they are inspected until an answer comes, for as many calls as may be in flight
@@ -124,18 +121,18 @@ class InProcessJudge:
         names = compiled.field_names
         extra = names.extra_fields(instance, policy.ignored_fields)
         failure_type, reason = None, None
-        if extra and (policy.extra_fields == "fail" if valid else validator.is_valid(without(instance, extra))):
-            failure_type, reason = FailureType.HALLUCINATION, _reason(extra, names)
+        if extra.reason and (policy.extra_fields == "fail" if valid else validator.is_valid(extra.rest)):
+            failure_type, reason = FailureType.HALLUCINATION, extra.reason
         elif not valid:
             failure_type = FailureType.SCHEMA_VIOLATION
         asked = policy.validator == "both"
         return Verdict(
             failure_type=failure_type,
             valid=valid,
-            reason=reason,
+            reason=reason and reason.value,
             message=_message(failure_type, extra, names),
-            extra_fields=tuple(map(json_path, extra[:MOST_EXTRA_FIELDS])),
-            misplaced_fields=tuple(map(json_path, filter(names.misplaced, extra[:MOST_EXTRA_FIELDS]))),
+            extra_fields=extra.listed(*ExtraFieldReason),
+            misplaced_fields=extra.listed(ExtraFieldReason.MISPLACED),
             notes=read.notes,
             dialect=compiled.dialect,
             # until it has spoken, and for good if it never does
@@ -162,24 +159,21 @@ def _not_json(read: NotJson, truncated: bool, dialect: str) -> Verdict:
     )
 
 
-def _reason(extra: list[Path], names: FieldNames) -> str:
-    misplaced = all(map(names.misplaced, extra))
-    return (ExtraFieldReason.MISPLACED if misplaced else ExtraFieldReason.UNNAMED).value
-
-
-def _message(failure_type: FailureType | None, extra: list[Path], names: FieldNames) -> str:
+def _message(failure_type: FailureType | None, extra: ExtraFields, names: FieldNames) -> str:
     if failure_type is not FailureType.HALLUCINATION:
         return "" if failure_type is None else "the instance does not conform to the schema"
-    misplaced = list(filter(names.misplaced, extra))
-    unnamed = list(itertools.filterfalse(names.misplaced, extra))
-    said = [f"fields that the schema does not name: {_listed(unnamed, names)}"] if unnamed else []
-    said += [f"fields that the schema names, but not here: {_listed(misplaced, names)}"] if misplaced else []
+    faults = {
+        ExtraFieldReason.UNNAMED: "fields that the schema does not name",
+        ExtraFieldReason.MISPLACED: "fields that the schema names, but not here",
+    }
+    said = (f"{fault}: {_listed(extra, reason, names)}" for reason, fault in faults.items() if extra.count[reason])
     return "; ".join(said)
 
 
-def _listed(extra: list[Path], names: FieldNames) -> str:
-    more = f" and {len(extra) - _MOST_SHOWN} more" if len(extra) > _MOST_SHOWN else ""
-    return ", ".join(_shown(path, names.meant(path)) for path in extra[:_MOST_SHOWN]) + more
+def _listed(extra: ExtraFields, reason: ExtraFieldReason, names: FieldNames) -> str:
+    more = extra.count[reason] - _MOST_SHOWN
+    shown = ", ".join(_shown(path, names.meant(path)) for path in extra.first(reason)[:_MOST_SHOWN])
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _shown(path: Path, meant: str | None) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -14,15 +15,14 @@ from pytest_jsbench.schemas.dialects import (
     DRAFT_2020_12,
     Dialect,
 )
-from pytest_jsbench.schemas.locations import Path, json_path
-from pytest_jsbench.verdicts.extra_fields import FieldNames, without
+from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason, FieldNames
 
 A: dict[str, Any] = {"properties": {"a": {}}}
 B: dict[str, Any] = {"properties": {"b": {}}}
 
 
 def unnamed(schema: Any, instance: object, *ignored: str, dialect: Dialect = DRAFT_2020_12) -> list[str]:
-    return list(map(json_path, FieldNames(schema, dialect).extra_fields(instance, ignored)))
+    return list(FieldNames(schema, dialect).extra_fields(instance, ignored).listed(*ExtraFieldReason))
 
 
 @pytest.mark.parametrize(
@@ -252,14 +252,12 @@ def test_the_schema_s_uri_at_the_root_of_an_answer_is_no_invention() -> None:
 
 
 def misplaced(schema: Any, instance: object) -> bool:
-    names = FieldNames(schema, DRAFT_2020_12)
-    (path,) = names.extra_fields(instance)
-    return names.misplaced(path)
+    return FieldNames(schema, DRAFT_2020_12).extra_fields(instance).reason is ExtraFieldReason.MISPLACED
 
 
 def meant(schema: Any, instance: object) -> str | None:
     names = FieldNames(schema, DRAFT_2020_12)
-    (path,) = names.extra_fields(instance)
+    (path,) = names.extra_fields(instance).first(*ExtraFieldReason)
     return names.meant(path)
 
 
@@ -333,14 +331,26 @@ def test_a_schema_that_refers_to_itself_for_its_own_keys_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("instance", "paths", "rest"),
+    ("instance", "rest"),
     [
-        ({"a": 1, "z": 2}, [("z",)], {"a": 1}),
-        ({"a": [{"b": 1, "z": 2}, 3]}, [("a", 0, "z")], {"a": [{"b": 1}, 3]}),
-        ({"a": {"z": 1, "y": 2}, "z": 1}, [("a", "z"), ("a", "y"), ("z",)], {"a": {}}),
+        ({"a": 1, "z": 2}, {"a": 1}),
+        ({"p": [{"a": 1, "z": 2}, {"a": 3}], "a": [0]}, {"p": [{"a": 1}, {"a": 3}], "a": [0]}),
+        ({"p": [{"z": 1, "y": 2}], "z": 1}, {"p": [{}]}),
+        ({"p": [{"a": 1}]}, {"p": [{"a": 1}]}),
     ],
 )
-def test_fields_are_taken_out_of_a_copy(instance: Any, paths: list[Path], rest: object) -> None:
-    before = repr(instance)
-    assert without(instance, paths) == rest
-    assert repr(instance) == before
+def test_extra_fields_are_taken_out_of_a_copy(instance: Any, rest: object) -> None:
+    before = json.dumps(instance)
+    schema = {"properties": {"a": {}, "p": {"items": A}}}
+    assert FieldNames(schema, DRAFT_2020_12).extra_fields(instance).rest == rest
+    assert json.dumps(instance) == before
+
+
+def test_of_very_many_extra_fields_the_first_are_listed_and_all_are_counted_and_taken_out() -> None:
+    schema = {**A, "$defs": {"d": {"properties": {f"m{number}": {} for number in range(300)}}}}
+    misplaced = {f"m{number}": 1 for number in range(300)}
+    found = FieldNames(schema, DRAFT_2020_12).extra_fields({**misplaced, "a": 1, "y": 1, "z": 1})
+    assert found.listed(*ExtraFieldReason) == tuple(f"$.m{number}" for number in range(100))
+    assert found.first(ExtraFieldReason.UNNAMED) == [("y",), ("z",)]
+    assert found.count == {ExtraFieldReason.MISPLACED: 300, ExtraFieldReason.UNNAMED: 2}
+    assert found.rest == {"a": 1}
