@@ -3,7 +3,9 @@ What a verdict costs beside another version, in one run: `python -m benchmarks.j
 
 OTHER_PYTHON is the interpreter of an environment in which that version is installed (`pip install -e` of a checkout).
 Both judge the same answers by the same schemas, in turns, each time in a process of its own; the figures are the best
-of the rounds, in milliseconds for the quantiles and in seconds for building all real schemas.
+of the rounds, in milliseconds for the quantiles and in seconds for building all real schemas. Those of `cpu` are
+processor time, which other programs on the machine change less than what a clock shows: what is judged in process,
+and all that asking the child takes of both processes.
 """
 
 from __future__ import annotations
@@ -12,12 +14,13 @@ import argparse
 import gc
 import importlib
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +37,13 @@ def measure(path: Path) -> dict[str, float]:
             "in process", asked["answers"], lambda schema, text: list(judge.judge(schema, text, truncated=False))
         )
     }
+    before = os.times()
     with Judge(policy) as child:
         answers = [[json.loads(schema), text] for schema, text in asked["answers"]]
         figures |= _quantiles("child", answers, child.judge)
+    figures["child, cpu s"] = sum(os.times()[:4]) - sum(before[:4])
     builder = in_process(policy)
-    figures["building, s"] = sum(_times(asked["schemas"], lambda schema: builder.inspect(schema)))
+    figures["building, cpu s"] = _building(builder.inspect, asked["schemas"])
     return figures
 
 
@@ -55,24 +60,28 @@ def _in_process() -> Any:
 def _quantiles(way: str, answers: Sequence[Any], judge: Callable[[Any, str], object]) -> dict[str, float]:
     """Of judging again what was judged right before, as a run does that has inspected each schema."""
 
-    def again(answer: Any) -> float:
+    def again(answer: Any) -> tuple[float, float]:
         judge(*answer)
-        begin = time.perf_counter()
+        begin, processor = time.perf_counter(), time.thread_time()
         judge(*answer)
-        return time.perf_counter() - begin
+        return time.perf_counter() - begin, time.thread_time() - processor
 
     gc.collect()
     gc.freeze()
-    cuts = statistics.quantiles(map(again, answers), n=100)
+    clock, processor = (statistics.quantiles(times, n=100) for times in zip(*map(again, answers), strict=True))
     gc.unfreeze()
-    return {f"{way}, p50 ms": cuts[49] * 1000, f"{way}, p99 ms": cuts[98] * 1000}
+    figures = {f"{way}, p50 ms": clock[49] * 1000, f"{way}, p99 ms": clock[98] * 1000}
+    # a child's time is none of this process's
+    if way == "in process":
+        figures |= {f"{way}, p50 cpu ms": processor[49] * 1000, f"{way}, p99 cpu ms": processor[98] * 1000}
+    return figures
 
 
-def _times(items: Iterable[Any], work: Callable[[Any], object]) -> Iterable[float]:
-    for item in items:
-        begin = time.perf_counter()
-        work(item)
-        yield time.perf_counter() - begin
+def _building(inspect: Callable[[str], object], schemas: Sequence[str]) -> float:
+    begin = time.thread_time()
+    for schema in schemas:
+        inspect(schema)
+    return time.thread_time() - begin
 
 
 def _write(path: Path) -> None:
