@@ -35,8 +35,10 @@ def printable(
     """
     if limit is not None and len(text) > 2 * limit:
         text = text[:limit] + text[-limit:]
-    kept = "\n\t" if lines else ""
-    return shortened(_COMMAND.sub(_disarmed, _visible(text, _code, kept)), limit, cut=cut)
+    # most texts are plain, and each verdict holds dozens
+    if not (text.isascii() and text.isprintable()) or "##" in text or "::" in text:
+        text = _COMMAND.sub(_disarmed, _visible(text, _code, "\n\t" if lines else ""))
+    return shortened(text, limit, cut=cut)
 
 
 def shortened(text: str, limit: int | None = LONGEST, *, cut: Literal["end", "middle"] = "middle") -> str:

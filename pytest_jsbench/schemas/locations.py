@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.text import printable, shortened
@@ -13,8 +12,6 @@ if TYPE_CHECKING:
 
 #: where something stands: keys and indexes from the root
 Path = tuple[str | int, ...]
-
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def json_path(parts: Sequence[str | int]) -> str:
@@ -26,7 +23,7 @@ def _step(part: str | int) -> str:
     if isinstance(part, int):
         return f"[{part}]"
     part = shortened(part)
-    return f".{part}" if _IDENTIFIER.fullmatch(part) else f"[{json.dumps(part, ensure_ascii=False)}]"
+    return f".{part}" if part.isascii() and part.isidentifier() else f"[{json.dumps(part, ensure_ascii=False)}]"
 
 
 def json_pointer(parts: Sequence[str | int]) -> str:

@@ -26,8 +26,9 @@ SPACE = " \t\r\n"
 #: a string, or the rest of the text where it has no end
 STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 
-_BRACKET = re.compile(r"[\[\]{}]")
-_DEPTH_CHANGE = {"[": 1, "{": 1, "]": -1, "}": -1}
+_DEPTH_CHANGE = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+#: every octet but those of quotes and brackets
+_NEITHER = bytes(octet for octet in range(256) if octet not in {ord('"'), *_DEPTH_CHANGE})
 
 
 class RefusedError(Exception):
@@ -45,18 +46,21 @@ class Decoder:
     def __init__(self, *, exact: bool = True) -> None:
         #: whether an object had a key twice
         self.duplicate_keys = False
-        self._json = json.JSONDecoder(
+        self._parse_float = exact_number if exact else _double
+
+    def _reader(self, text: str) -> json.JSONDecoder:
+        return json.JSONDecoder(
             object_pairs_hook=self._object,
             parse_constant=_refuse_constant,
-            parse_float=exact_number if exact else _double,
-            parse_int=_int,
+            parse_float=self._parse_float,
+            # the decoder knows a short cut for it, and no number is longer than the text
+            parse_int=int if len(text) <= LONGEST_NUMBER else _int,
         )
 
     def decode(self, text: str) -> object:
         """The document that the text is; JSONDecodeError or RefusedError where it is none."""
-        instance = self._json.decode(text)
-        # in an instance made of plain text a surrogate can only come of an escape
-        if (not text.isascii() or "\\u" in text) and not encodable(instance):
+        instance = self._reader(text).decode(text)
+        if holds_lone_surrogate(text, instance):
             message = "a lone surrogate, which no UTF-8 text can hold"
             raise RefusedError(SyntaxReason.LONE_SURROGATE, message)
         return instance
@@ -64,7 +68,7 @@ class Decoder:
     def end_of_first(self, text: str, start: int = 0) -> int | None:
         """Where the value that begins there ends; None where none begins, or it does not end."""
         try:
-            return self._json.raw_decode(text, start)[1]
+            return self._reader(text).raw_decode(text, start)[1]
         except (json.JSONDecodeError, RefusedError):
             return None
 
@@ -79,12 +83,20 @@ def too_deep(text: str, deepest: int) -> bool:
     """Whether the text nests arrays and objects deeper than that, seen without parsing it."""
     if text.count("[") + text.count("{") <= deepest:
         return False
-    changes = map(_DEPTH_CHANGE.__getitem__, _BRACKET.findall(STRING.sub("", text)))
-    return any(depth > deepest for depth in accumulate(changes))
+    # without escaped quotes, what stands between the first and the second one is a string, and so on
+    unescaped = text.replace("\\\\", "").replace('\\"', "").encode("utf-8", "surrogatepass")
+    marks = unescaped.translate(None, _NEITHER).replace(b'""', b"")
+    brackets = b"".join(marks.split(b'"')[::2])
+    return any(map(deepest.__lt__, accumulate(map(_DEPTH_CHANGE.__getitem__, brackets))))
 
 
-def encodable(value: object) -> bool:
-    """Whether all strings in a JSON value can be written as UTF-8: a lone surrogate cannot."""
+def holds_lone_surrogate(text: str, value: object) -> bool:
+    """Whether a string of the JSON value that the text is cannot be written as UTF-8."""
+    escaped = "\\ud" in text or "\\uD" in text
+    return (escaped or not text.isascii()) and not _encodable(value if escaped else text)
+
+
+def _encodable(value: object) -> bool:
     try:
         json.dumps(value, ensure_ascii=False, default=float).encode()
     except UnicodeEncodeError:

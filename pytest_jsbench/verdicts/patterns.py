@@ -257,6 +257,8 @@ class TranslatedSchema:
     def original_path(self, path: Iterable[str | int]) -> Path:
         """The path through the schema as it is itself."""
         steps = tuple(path)
+        if "patternProperties" not in steps:
+            return steps
         return tuple(
             self.original(step) if isinstance(step, str) and before == "patternProperties" else step
             for before, step in zip((None, *steps), steps, strict=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2020_12, Dialect, dialect_of, find_dialect
 from pytest_jsbench.schemas.metaschemas import UnknownVocabulary, custom_dialect, reduced
-from pytest_jsbench.verdicts.json_text import RefusedError, encodable, exact_number, too_deep
+from pytest_jsbench.verdicts.json_text import RefusedError, exact_number, holds_lone_surrogate, too_deep
 from pytest_jsbench.verdicts.verdicts import FailureType, SchemaProblem
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 #: levels of arrays and objects in a schema; jsonschema-rs stops at 255
 DEEPEST_SCHEMA = 250
+
+#: a letter, a digit or a sign of ASCII as an escape, which no writer of JSON needs
+_ESCAPED_ASCII = re.compile(r"\\u00[2-7]")
 
 
 class SchemaReason(StrEnum):
@@ -42,6 +46,11 @@ class ReadSchema:
     schema: bool | dict[str, Any]
     dialect: Dialect
     text: str
+
+    @property
+    def hides_ascii(self) -> bool:
+        """Whether its text has escapes where a search for a keyword or a name would not find it."""
+        return "\\u00" in self.text and _ESCAPED_ASCII.search(self.text) is not None
 
     def asserts_formats(self, policy: JudgePolicy) -> bool:
         """Whether `format` can make an instance invalid."""
@@ -85,8 +94,7 @@ def read_schema(text: str, default_dialect: str) -> ReadSchema | SchemaProblem:
         schema = json.loads(text, parse_float=exact_number)
     except RefusedError as error:
         return invalid(SchemaReason.NOT_JSON, error.message)
-    # in ASCII a surrogate can only come of an escape
-    if (not text.isascii() or "\\ud" in text or "\\uD" in text) and not encodable(schema):
+    if holds_lone_surrogate(text, schema):
         return invalid(SchemaReason.NOT_JSON, "the schema holds a lone surrogate, which no JSON text can")
     if not isinstance(schema, (bool, dict)):
         message = f"found {printable(text, 60)}; expected a JSON Schema: an object, true or false"

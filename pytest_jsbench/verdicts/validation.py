@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from itertools import islice
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import jsonschema_rs
 
@@ -18,12 +18,16 @@ from pytest_jsbench.verdicts.patterns import BeyondRustError, TranslatedSchema, 
 from pytest_jsbench.verdicts.schema_text import ReadSchema, SchemaReason, invalid
 from pytest_jsbench.verdicts.verdicts import SchemaProblem, Violation
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 #: violations that a verdict lists
 MOST_VIOLATIONS = 20
 
 #: a search for fixed words is a tenth of what one for a pattern costs
 _REFERENCE = '"$ref": "http'
 _METASCHEMA_REFERENCE = re.compile(r'"\$ref": "https?://json-schema\.org/')
+_FORMAT = re.compile(r'"format"\s*:\s*"([^"]*)"')
 _ENGINE_GAVE_UP = frozenset({"BacktrackLimitExceeded", "RegexEngineFailure"})
 
 
@@ -77,8 +81,8 @@ class RustValidator:
 
 def compile_schema(read: ReadSchema, *, formats: bool) -> RustValidator | SchemaProblem:
     """The schema in its own dialect, offline; BeyondRustError where the library cannot match one of its patterns."""
-    # `pattern` or `patternProperties`, perhaps written with an escape; no other schema is worth the search
-    if "pattern" in read.text or "\\u" in read.text:
+    # `pattern` or `patternProperties`; no other schema is worth the search
+    if '"pattern' in read.text or read.hides_ascii:
         patterns = translate_schema(read.schema)
     else:
         patterns = TranslatedSchema(schema=read.schema, originals={}, may_backtrack=False)
@@ -90,13 +94,19 @@ def compile_schema(read: ReadSchema, *, formats: bool) -> RustValidator | Schema
 
 
 def _compile(read: ReadSchema, schema: bool | dict[str, Any], *, formats: bool) -> jsonschema_rs.Validator:
-    # handing over checks costs time in every build, so only schemas that speak of formats get them
-    speaks = '"format"' in read.text or "\\u" in read.text
-    handed = dict(checks(read.dialect)) if formats and speaks else None
+    handed = _checks(read) if formats else None
     validator: type[jsonschema_rs.Validator] = getattr(jsonschema_rs, read.dialect.validator)
     refers = _REFERENCE in read.text and _METASCHEMA_REFERENCE.search(read.text)
     registry = _metaschemas() if refers else None
     return validator(schema, formats=handed, validate_formats=formats, offline=True, registry=registry)
+
+
+def _checks(read: ReadSchema) -> dict[str, Callable[[str], bool]]:
+    """The checks to hand over; each costs time in every build, so only those of formats that the schema names."""
+    known = checks(read.dialect)
+    if read.hides_ascii:
+        return dict(known)
+    return {name: known[name] for name in _FORMAT.findall(read.text) if name in known}
 
 
 @functools.cache

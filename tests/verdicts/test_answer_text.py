@@ -143,6 +143,14 @@ def test_brackets_inside_strings_are_not_depth() -> None:
     assert document(text).instance == json.loads(text)
 
 
+@pytest.mark.parametrize("string", [r"\\", r"\"", r"\\\"[", r"[[\\", "é[[", "\ud800[[", ""])
+def test_depth_is_counted_between_strings_whatever_these_hold(string: str) -> None:
+    for nested, depth in ((f'["{string}", [["{string}"], "{string}"]]', 3), (f'{{"{string}": ["{string}"', 2)):
+        # a string that has no end holds the rest
+        assert too_deep(nested + ' "' + "[{" * 10, depth - 1)
+        assert not too_deep(nested + ' "' + "[{" * 10, depth)
+
+
 def test_many_brackets_side_by_side_are_not_depth() -> None:
     assert document("[" + "[]," * 10_000 + "{}]").instance == [*[[]] * 10_000, {}]
 

@@ -183,6 +183,9 @@ def test_the_oldest_drafts_know_hostnames_without_a_labels(dialect: Dialect) -> 
     assert verdict.second_opinion is SecondOpinion.AGREES
 
 
-def test_a_format_named_by_an_escape_is_checked_alike() -> None:
-    *_, verdict = InProcessJudge(JudgePolicy()).judge('{"\\u0066ormat": "date"}', '"2024-01-1+"', truncated=False)
+@pytest.mark.parametrize(
+    "schema", ['{"\\u0066ormat": "date"}', '{"format": "d\\u0061te"}', '{"format"\n:\t"date"}', '{"format":"date"}']
+)
+def test_a_format_is_checked_alike_however_its_name_is_written(schema: str) -> None:
+    *_, verdict = InProcessJudge(JudgePolicy()).judge(schema, '"2024-01-1+"', truncated=False)
     assert verdict.valid is False

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_jsbench.verdicts import JudgePolicy
+from pytest_jsbench.verdicts.in_process import InProcessJudge
 from pytest_jsbench.verdicts.patterns import (
     REFUSED,
     BeyondRustError,
@@ -97,6 +99,15 @@ def test_what_is_no_pattern_stays_one_that_the_engine_refuses_and_names_itself()
     translated = translate_schema({"pattern": "(?i)a"})
     assert translated.schema == {"pattern": f"{REFUSED}(?i)a"}
     assert translated.original(f"{REFUSED}(?i)a") == "(?i)a"
+
+
+@pytest.mark.parametrize(
+    "schema", ['{"p\\u0061ttern": "(?i)a"}', '{"pattern\\u0050roperties": {"(?i)a": {}}}', '{"pattern"\n:"(?i)a"}']
+)
+def test_patterns_are_read_however_their_keyword_is_written(schema: str) -> None:
+    problem = InProcessJudge(JudgePolicy()).inspect(schema)
+    assert problem is not None
+    assert problem.reason == "pattern"
 
 
 def test_nothing_matches_what_is_no_pattern() -> None:
