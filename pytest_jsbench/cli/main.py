@@ -13,6 +13,7 @@ from pytest_jsbench.cli.compare import add_compare, add_plot
 from pytest_jsbench.cli.convert import add_baseline, add_export, add_migrate, add_report
 from pytest_jsbench.cli.judge import add_judge
 from pytest_jsbench.cli.merge import add_merge
+from pytest_jsbench.cli.probe import add_probe
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.version import __version__
@@ -49,12 +50,13 @@ class _Printed(io.TextIOBase):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="jsbench", description="Work with schemas and answers, without a model.")
+    parser = argparse.ArgumentParser(prog="jsbench", description="Work with schemas, answers and runs; probe a server.")
     parser.add_argument("--version", action="version", version=f"pytest-jsbench {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for add_command in (
         add_judge,
         add_adapt,
+        add_probe,
         add_merge,
         add_baseline,
         add_compare,

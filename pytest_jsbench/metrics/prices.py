@@ -59,7 +59,11 @@ def price_of(metadata: RunMetadata, who: AnsweredBy | None = None, *, batch: boo
 
     With `batch` it is the provider's price for batches, or the ordinary price where there is none.
     """
-    who = who or metadata.engine_asked
+    return price_at(metadata.started_at, who or metadata.engine_asked, batch=batch)
+
+
+def price_at(started_at: str, who: AnsweredBy, *, batch: bool = False) -> Price:
+    """The price of an engine's answers at that time (ISO 8601); PriceError where it is not known."""
     if who.provider is None:
         message = f"--jsbench-max-cost: calls of engine '{who.engine}' have no published price; leave the limit away"
         raise PriceError(message, found=who.engine, where="--jsbench-max-cost")
@@ -67,14 +71,14 @@ def price_of(metadata: RunMetadata, who: AnsweredBy | None = None, *, batch: boo
         message = "--jsbench-max-cost needs the package genai-prices: pip install genai-prices"
         raise PriceError(message, expected="genai-prices", where="--jsbench-max-cost")
     try:
-        _cost(Usage(input_tokens=1, output_tokens=1), who, metadata.started_at)
+        _cost(Usage(input_tokens=1, output_tokens=1), who, started_at)
     except LookupError:
         message = (
             f"--jsbench-max-cost: no published price of {who.provider} {who.model}; leave the limit away, "
             "or limit with --jsbench-tpm"
         )
         raise PriceError(message, found=f"{who.provider} {who.model}", where="--jsbench-max-cost") from None
-    return lambda usage: _cost(usage, who, metadata.started_at, batch=batch)
+    return lambda usage: _cost(usage, who, started_at, batch=batch)
 
 
 def _cost(usage: Usage, who: AnsweredBy, started_at: str, *, batch: bool = False) -> float | None:

@@ -189,6 +189,18 @@ def mcnemar(first_only: int, second_only: int) -> float:
     return min(1.0, 2 * tail / (1 << discordant))
 
 
+def one_sided_fisher(first: tuple[int, int], second: tuple[int, int]) -> float:
+    """
+    The chance of so many successes or more in the first (successes, n), if both have the same rate.
+
+    Source: Fisher, Journal of the Royal Statistical Society 98 (1935), 39-82: the exact test, one-sided.
+    """
+    (found, n), (others, m) = first, second
+    successes = found + others
+    tail = sum(math.comb(n, k) * math.comb(m, successes - k) for k in range(found, min(n, successes) + 1))
+    return tail / math.comb(n + m, successes)
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """
     The p-values adjusted for their number, in the order in which they came.

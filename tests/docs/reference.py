@@ -186,6 +186,11 @@ def fields_of_evaluations() -> str:
     return _tables([("The file", format_of("evaluation"))])
 
 
+def fields_of_probes() -> str:
+    """The fields of what jsbench probe --json writes."""
+    return _tables([("The whole", format_of("probe"))])
+
+
 def format_of(name: str) -> dict[str, Any]:
     """The JSON Schema of a file that is written."""
     found: dict[str, Any] = json.loads((PACKAGE / "formats" / f"{name}.schema.json").read_text("utf-8"))
@@ -254,6 +259,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "records": fields_of_records,
     "run": fields_of_runs,
     "evaluation": fields_of_evaluations,
+    "probe": fields_of_probes,
     "syntax_reasons": syntax_reasons,
 }
 _PART = re.compile(r"(<!-- from the code: (\w+) -->\n).*?(<!-- /from the code -->)", re.DOTALL)

@@ -1,0 +1,183 @@
+"""What a probe has found: a line for each way of asking, with its evidence, and the same as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.version import __version__
+from pytest_jsbench.metrics.enforcement import Enforcement, ModeFinding, Replies, ReplyKind
+
+if TYPE_CHECKING:
+    from pytest_jsbench.core.generations import EngineInfo
+    from pytest_jsbench.metrics.enforcement import Probed, Reply
+
+#: characters of an answer that are shown
+_LONGEST_ANSWER = 160
+SCHEMA_VERSION = "1.0"
+
+
+def line_of(finding: ModeFinding) -> str:
+    """The one line on a way of asking."""
+    return f"{finding.mode}: {_words(finding)}"
+
+
+def evidence_of(finding: ModeFinding, *, verbose: bool) -> Iterator[str]:
+    """What stands below that line: an answer that shows what is wrong, and all counts where they are asked for."""
+    if verbose:
+        for level in finding.levels:
+            peak = "" if level.peak >= level.in_flight else f" (never more than {level.peak} at once)"
+            yield f"  {level.in_flight} in flight{peak}: {_counts(level.replies)}"
+        for one in finding.keywords:
+            yield f"  {one.keyword}: {_of_keyword(one.replies.enforcement)}: {_counts(one.replies)}"
+    shown = finding.example
+    if shown is not None and shown.kind in (ReplyKind.VIOLATES, ReplyKind.MIXED_UP):
+        yield f"  the prompt asked for  {printable(shown.wanted, _LONGEST_ANSWER)}"
+        yield f"  the server answered   {printable(shown.text, _LONGEST_ANSWER) or '(nothing)'}"
+    for keyword in (*finding.refused, *finding.undecided):
+        replies = next(one.replies for one in finding.keywords if one.keyword == keyword)
+        yield f"  {keyword}: {_of_keyword(replies.enforcement)}: {_said(replies)}"
+
+
+def last_line(probed: Probed) -> str:
+    """What it comes to."""
+    passed = sum(finding.passed for finding in probed.findings)
+    return f"enforced in {passed} of {len(probed.findings)} ways of asking; {probed.calls:,} calls"
+
+
+def control_line(control: Replies) -> str:
+    """What a model does that is only shown the schema."""
+    return f"control: the schema only shown in the prompt: {_counts(control)}"
+
+
+def to_dict(probed: Probed, info: EngineInfo, *, started_at: str) -> dict[str, Any]:
+    """All of it, as `probe.schema.json` says."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "version": __version__,
+        "started_at": started_at,
+        "engine": info.engine,
+        "model": info.model,
+        "details": dict(info.details),
+        "enforced": probed.passed,
+        "calls": probed.calls,
+        "control": probed.control and _counts_to_dict(probed.control),
+        "modes": [_finding_to_dict(finding) for finding in probed.findings],
+    }
+
+
+def _finding_to_dict(finding: ModeFinding) -> dict[str, Any]:
+    found = finding.conforming
+    return {
+        "response_format": finding.mode.response_format.value,
+        "streaming": finding.mode.streaming,
+        "reasoning": finding.mode.reasoning,
+        "enforcement": finding.enforcement.value,
+        "passed": finding.passed,
+        "said": _words(finding),
+        "conforming": found.successes,
+        "decided": found.n,
+        "ci_low": found.ci_low,
+        "ci_high": found.ci_high,
+        "p_value": finding.p_value,
+        "sound_up_to": finding.sound_up_to,
+        "levels": [
+            {"in_flight": level.in_flight, "peak": level.peak, **_counts_to_dict(level.replies)}
+            for level in finding.levels
+        ],
+        "keywords": [{"keyword": one.keyword, **_counts_to_dict(one.replies)} for one in finding.keywords],
+        "example": _example_to_dict(finding.example),
+    }
+
+
+def _counts_to_dict(replies: Replies) -> dict[str, Any]:
+    counts = {kind.value: replies.count(kind) for kind in ReplyKind}
+    return {"enforcement": replies.enforcement.value, "planned": replies.planned, **counts, "message": _said(replies)}
+
+
+def _example_to_dict(reply: Reply | None) -> dict[str, str] | None:
+    if reply is None:
+        return None
+    return {"kind": reply.kind.value, "wanted": reply.wanted, "answer": reply.text, "message": reply.message}
+
+
+def _words(finding: ModeFinding) -> str:
+    if not finding.levels:
+        return f"undecided: {finding.unfinished or 'nothing was asked'}"
+    last = finding.levels[-1]
+    match finding.enforcement:
+        case Enforcement.ENFORCED:
+            said = f"enforced: {_evidence(finding)}"
+        case Enforcement.NOT_ENFORCED:
+            said = f"not enforced: {_evidence(finding)}"
+        case Enforcement.IGNORED:
+            said = f"ignored silently: {_evidence(finding)}"
+        case Enforcement.REFUSED:
+            return f"refused: {_said(last.replies)}"
+        case Enforcement.BREAKS_UNDER_LOAD:
+            conforming = f"{last.replies.conforming} of {last.replies.decided} conform"
+            said = f"breaks above {finding.sound_up_to} in flight: at {last.in_flight}, {conforming}"
+        case Enforcement.MIXES_UP:
+            above = f" above {finding.sound_up_to} in flight" if finding.sound_up_to else ""
+            mixed = last.replies.count(ReplyKind.MIXED_UP)
+            said = f"mixes answers up{above}: at {last.in_flight}, {mixed} of {last.replies.decided} are another's"
+        case Enforcement.BROKEN_FOR_KEYWORDS:
+            named = f"keyword{'s' if len(finding.broken) > 1 else ''} {', '.join(finding.broken)}"
+            said = f"broken for {named}: {_evidence(finding)} otherwise"
+        case Enforcement.UNDECIDED:
+            return f"undecided: {_why_undecided(finding)}"
+    others = {"refused": finding.refused, "undecided": finding.undecided}
+    return "; ".join([said, *(f"{word} for {', '.join(names)}" for word, names in others.items() if names)])
+
+
+def _evidence(finding: ModeFinding) -> str:
+    found = finding.conforming
+    interval = "" if found.ci_low is None else f" (95 %: {found.ci_low:.2f} to {found.ci_high:.2f})"
+    parts = [f"{found.successes} of {found.n} conform{interval}"]
+    if finding.sound_up_to > 1:
+        parts.append(f"up to {finding.sound_up_to} in flight")
+    if finding.sound_up_to:
+        parts += [] if finding.p_value is None else [f"p = {finding.p_value:.1g}"]
+    held = sum(one.replies.enforcement is Enforcement.ENFORCED for one in finding.keywords)
+    if finding.keywords:
+        parts.append(f"{held} of {len(finding.keywords)} keywords hold")
+    return ", ".join(parts)
+
+
+def _why_undecided(finding: ModeFinding) -> str:
+    last = finding.levels[-1].replies
+    if finding.unfinished:
+        return f"{finding.unfinished} after {_counts(last)}"
+    if last.enforcement is not Enforcement.ENFORCED:
+        sound = f"enforced up to {finding.sound_up_to} in flight; " if finding.sound_up_to else ""
+        return f"{sound}{_counts(last)}: {_said(last)}"
+    assert finding.control is not None
+    if not finding.control.conforming:
+        return f"{_evidence(finding)}, which is too little to tell: ask more with --calls"
+    shown = f"{finding.control.conforming} of {finding.control.decided}"
+    return f"{_evidence(finding)}; but so do {shown} where the schema is only shown"
+
+
+def _counts(replies: Replies) -> str:
+    words = {
+        ReplyKind.MIXED_UP: "another's",
+        ReplyKind.REFUSED: "refused",
+        ReplyKind.UNDECIDED: "undecided",
+    }
+    parts = [f"{replies.conforming} of {replies.decided} conform"] if replies.decided else []
+    parts += [f"{count} {word}" for kind, word in words.items() if (count := replies.count(kind))]
+    if missing := replies.planned - len(replies.replies):
+        parts.append(f"{missing} not asked")
+    return ", ".join(parts) or "nothing asked"
+
+
+def _said(replies: Replies) -> str:
+    """What the server, or the judge, said of the reply that is worst."""
+    return replies.example.message if replies.example else ""
+
+
+def _of_keyword(enforcement: Enforcement) -> str:
+    """What is said of one keyword: the structure round it may well be held to."""
+    words = {Enforcement.ENFORCED: "holds", Enforcement.REFUSED: "refused", Enforcement.UNDECIDED: "undecided"}
+    return words.get(enforcement, "broken")

@@ -1,0 +1,261 @@
+"""A probe asks, and sees which answers conform, which do not, and which belong to another question."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from random import Random
+from typing import assert_never
+
+from pytest_jsbench.core.generations import (
+    Completion,
+    Decided,
+    Declined,
+    DeclineReason,
+    EngineInfo,
+    Failed,
+    FaultKind,
+    GenerationParams,
+    Request,
+    ResponseFormat,
+)
+from pytest_jsbench.core.text import sentence
+from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
+from pytest_jsbench.engines.registry import sampled
+from pytest_jsbench.engines.secrets import build
+from pytest_jsbench.metrics.enforcement import (
+    Enforcement,
+    KeywordReplies,
+    LevelReplies,
+    ModeFinding,
+    Replies,
+    Reply,
+    ReplyKind,
+)
+from pytest_jsbench.prompts import PRESETS
+from pytest_jsbench.runner.attempts import Runner
+from pytest_jsbench.runner.in_flight import CallsInFlight
+from pytest_jsbench.runner.probing.plan import PER_KEYWORD, WITH_SCHEMA, ProbePlan, ProbeWay
+from pytest_jsbench.runner.probing.questions import (
+    ProbeQuestion,
+    Words,
+    any_question,
+    keyword_question,
+    object_question,
+    words_of,
+)
+from pytest_jsbench.runner.rate_limits import Admission, Refused
+from pytest_jsbench.runs.records import Record
+from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy
+
+#: nothing is forgiven that a server which holds to the schema could not have sent
+POLICY = JudgePolicy(extra_fields="allow", fences="forbid", reasoning="strip")
+#: statuses by which a server says that it does not take the request
+_REFUSING = frozenset({400, 422, 501})
+#: a model that reasons needs room for it
+_LEAST_TOKENS_TO_REASON = 4096
+INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeSettings:
+    """With what a probe asks."""
+
+    factory: EngineFactory
+    judge: Judge
+    admission: Admission
+    params: GenerationParams
+    retries: int
+
+
+class Probe:
+    """
+    Asks the questions of a plan, one way of asking after the other.
+
+    The command makes one, and takes its findings one by one in its main thread; the calls run in the threads of
+    `CallsInFlight`. Ctrl-C ends the asking: what is known until then is still given out. It keeps every question, so
+    that an answer that belongs to another is known for what it is.
+    """
+
+    def __init__(self, plan: ProbePlan, settings: ProbeSettings, random: Random) -> None:
+        self._plan = plan
+        self._settings = settings
+        self._words = Words(random)
+        self._in_flight: CallsInFlight[Reply] = CallsInFlight(max(plan.levels))
+        #: the number of the question that each word belongs to
+        self._owners: dict[str, int] = {}
+        self._asked = 0
+        self._formats_with_keywords: set[ResponseFormat] = set()
+        #: the replies where the schema was only shown; None where there is no such way, or not yet
+        self.control: Replies | None = None
+        self.calls = 0
+        self.interrupted = False
+
+    def ask_control(self) -> Replies | None:
+        """Ask with the schema only shown, where the engine can be asked so: once, and before anything else."""
+        if self._plan.control is not None:
+            questions = self._questions(ResponseFormat.JSON_SCHEMA, self._plan.calls)
+            with self._runner(self._plan.control, reasoning=False) as (runner, _):
+                self.control = self._ask(runner, questions, in_flight=self._plan.levels[0], shown=True)
+        return self.control
+
+    def findings(self) -> Iterator[ModeFinding]:
+        """What is found out of each way of asking, in their order."""
+        try:
+            for way in self._plan.ways:
+                if self.interrupted:
+                    yield ModeFinding(mode=way.mode, levels=(), unfinished=INTERRUPTED)
+                else:
+                    yield self._find(way)
+        finally:
+            self._in_flight.stop()
+            self._settings.admission.stop()
+
+    def _find(self, way: ProbeWay) -> ModeFinding:
+        levels: list[LevelReplies] = []
+        keywords: tuple[KeywordReplies, ...] = ()
+        mode = way.mode
+        with self._runner(way.config, reasoning=bool(mode.reasoning)) as (runner, flights):
+            for in_flight in self._plan.levels:
+                questions = self._questions(mode.response_format, self._plan.at_level(in_flight))
+                flights.peak = 0
+                replies = self._ask(runner, questions, in_flight=in_flight)
+                levels.append(LevelReplies(in_flight=in_flight, peak=flights.peak, replies=replies))
+                if self.interrupted or replies.enforcement is not Enforcement.ENFORCED:
+                    break
+            sound = levels[0].replies.enforcement is Enforcement.ENFORCED
+            if sound and not self.interrupted and mode.response_format in WITH_SCHEMA - self._formats_with_keywords:
+                self._formats_with_keywords.add(mode.response_format)
+                keywords = tuple(self._ask_keywords(runner))
+        return ModeFinding(
+            mode=mode,
+            levels=tuple(levels),
+            keywords=keywords,
+            control=self.control if mode.response_format in WITH_SCHEMA else None,
+            unfinished=INTERRUPTED if self.interrupted else "",
+        )
+
+    def _questions(self, response_format: ResponseFormat, count: int) -> list[ProbeQuestion]:
+        if response_format not in WITH_SCHEMA:
+            return [object_question(self._words) for _ in range(count)]
+        return [any_question(self._words, plain=bool(at % 2)) for at in range(count)]
+
+    def _ask_keywords(self, runner: Runner) -> Iterator[KeywordReplies]:
+        for keyword in self._plan.keywords:
+            if self.interrupted:
+                return
+            count = min(PER_KEYWORD, self._plan.calls)
+            questions = [keyword_question(keyword, self._words) for _ in range(count)]
+            replies = self._ask(runner, questions, in_flight=self._plan.levels[0])
+            yield KeywordReplies(keyword=keyword, replies=replies)
+
+    def _ask(
+        self, runner: Runner, questions: Sequence[ProbeQuestion], *, in_flight: int, shown: bool = False
+    ) -> Replies:
+        """Ask so many at once; what is known when Ctrl-C is pressed is kept."""
+        first, replies = self._asked, []
+        self._asked += len(questions)
+        for number, question in enumerate(questions, start=first):
+            self._owners.update(dict.fromkeys(question.words, number))
+        waiting = [
+            (number, self._call(runner, question, number, shown)) for number, question in enumerate(questions, first)
+        ]
+        try:
+            for at, (number, _) in enumerate(waiting):
+                for later, call in waiting[0 if at == 0 else at + in_flight - 1 : at + in_flight]:
+                    self._in_flight.add(later, call)
+                replies.append(self._in_flight.take(number))
+        except KeyboardInterrupt:
+            self.interrupted = True
+        self.calls += len(replies)
+        return Replies(planned=len(questions), replies=tuple(replies))
+
+    def _call(self, runner: Runner, question: ProbeQuestion, number: int, shown: bool) -> Callable[[], Reply]:
+        def call() -> Reply:
+            try:
+                record = runner.attempt(question.case(number, shown=shown))
+            except Refused as refused:
+                return Reply(kind=ReplyKind.UNDECIDED, wanted=question.wanted, message=refused.message)
+            return self._read(record, question, number)
+
+        return call
+
+    def _read(self, record: Record, question: ProbeQuestion, number: int) -> Reply:
+        """What the record says of the question."""
+        match record.generation:
+            case Completion(text=text):
+                reply = self._read_answer(record, question, number, text)
+            case Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message):
+                reply = Reply(kind=ReplyKind.REFUSED, message=message)
+            case Failed(kind=FaultKind.BAD_REQUEST, status=status, message=message) if status in _REFUSING:
+                reply = Reply(kind=ReplyKind.REFUSED, message=message)
+            case Declined(message=message) | Failed(message=message):
+                reply = Reply(kind=ReplyKind.UNDECIDED, message=message)
+            case Decided() | None:
+                reply = Reply(kind=ReplyKind.UNDECIDED, message=record.verdict.message)
+            case never:
+                assert_never(never)
+        return replace(reply, wanted=question.wanted, message=sentence(reply.message))
+
+    def _read_answer(self, record: Record, question: ProbeQuestion, number: int, text: str) -> Reply:
+        verdict, words = record.verdict, words_of(text)
+        foreign = any(self._owners.get(word, number) != number for word in words)
+        cut_off = verdict.failure_type is FailureType.TRUNCATED and question.may_begin(text)
+        kind = ReplyKind.VIOLATES
+        if foreign:
+            kind = ReplyKind.MIXED_UP
+        elif verdict.passed:
+            kind = ReplyKind.CONFORMS
+        elif cut_off or verdict.failure_type in (FailureType.UNJUDGED, FailureType.REFUSAL):
+            kind = ReplyKind.UNDECIDED
+        return Reply(kind=kind, traced=bool(words & question.marks), text=text, message=verdict.message)
+
+    @contextmanager
+    def _runner(self, config: EngineConfig, *, reasoning: bool) -> Iterator[tuple[Runner, _Flights]]:
+        """What asks in this way, and how many of its calls are under way."""
+        settings = self._settings
+        params = settings.params
+        if reasoning:
+            params = replace(params, max_tokens=max(params.max_tokens, _LEAST_TOKENS_TO_REASON))
+        flights = _Flights(build(settings.factory, config))
+        with closing(flights):
+            yield (
+                Runner(
+                    engine=flights,
+                    judge=settings.judge,
+                    template=PRESETS["schema"].render,  # not used: a question says what is asked
+                    params=sampled(settings.factory, config, params),
+                    retries=settings.retries,
+                    admission=settings.admission,
+                ),
+                flights,
+            )
+
+
+class _Flights:
+    """An engine that knows the most calls it had under way at once; the probe makes one for each way of asking."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._now = 0
+        self.peak = 0
+
+    @property
+    def info(self) -> EngineInfo:
+        return self._engine.info
+
+    def generate(self, request: Request) -> Completion | Declined:
+        with self._lock:
+            self._now += 1
+            self.peak = max(self.peak, self._now)
+        try:
+            return self._engine.generate(request)
+        finally:
+            with self._lock:
+                self._now -= 1
+
+    def close(self) -> None:
+        self._engine.close()

@@ -1,0 +1,264 @@
+"""The probe against a server of this suite's, over real HTTP: each fault that a server can have is found, and named."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from pytest_jsbench.cli.main import main
+from pytest_jsbench.formats import published
+from tests.engines.openai_wire import SECRET
+from tests.engines.provider import Provider, json_reply, unreachable_url
+from tests.runner.probing.enforcing import Enforcing, Question, conforming, refusal, said
+
+pytest.importorskip("openai", reason="needs the extra openai")
+
+#: of the control, and of each way of asking alone
+CALLS = 3
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
+    monkeypatch.setenv("PROBED_KEY", SECRET)
+    with Provider() as running:
+        yield running
+
+
+def arguments(provider: Provider, *more: str) -> list[str]:
+    whom = ["--engine=openai", f"--base-url={provider.url}/v1", "--model=m", "--api-key-env=PROBED_KEY"]
+    return ["probe", *whom, f"--calls={CALLS}", *more]
+
+
+def probed(provider: Provider, server: Enforcing, *more: str, status: int) -> dict[str, Any]:
+    """What is found of a server, as JSON, by the way of asking."""
+    provider.choose = server
+    out = io.StringIO()
+    assert main(arguments(provider, "--json", *more), out=out) == status
+    found = json.loads(out.getvalue())
+    jsonschema_rs.Draft202012Validator(published("probe")).validate(found)
+    assert found.keys() == published("probe")["properties"].keys()
+    assert found["enforced"] is (status == 0)
+    return {name(mode): mode for mode in found["modes"]}
+
+
+def name(mode: dict[str, Any]) -> str:
+    reasoning = {None: "", True: " reasoning", False: " no reasoning"}[mode["reasoning"]]
+    return f"{mode['response_format']} {'streamed' if mode['streaming'] else 'whole'}{reasoning}"
+
+
+def findings(modes: dict[str, Any]) -> dict[str, str]:
+    return {key: mode["enforcement"] for key, mode in modes.items()}
+
+
+ALONE = ("--concurrency=1", "--keywords=none")
+SCHEMA = ("--format=json_schema", "--engine-option=stream=false")
+
+
+def test_a_server_that_holds_to_every_schema_is_said_to_with_its_evidence(provider: Provider) -> None:
+    modes = probed(provider, Enforcing(), "--concurrency=1,4", status=0)
+
+    assert set(findings(modes).values()) == {"enforced"}
+    assert len(modes) == 6
+    schema = modes["json_schema streamed"]
+    assert (schema["conforming"], schema["decided"], schema["sound_up_to"]) == (7, 7, 4)
+    assert schema["p_value"] == pytest.approx(1 / 120)  # 3 of 3 wrong answers in the control, among 10
+    assert {one["enforcement"] for one in schema["keywords"]} == {"enforced"}
+    assert len(schema["keywords"]) > 15
+    assert modes["json_schema whole"]["keywords"] == []
+
+
+def test_a_server_that_drops_the_schema_when_it_streams_ignores_it_there_alone(provider: Provider) -> None:
+    server = Enforcing(drops=lambda question: question.streaming)
+
+    modes = probed(provider, server, *ALONE, "--format=json_schema", status=1)
+
+    assert findings(modes) == {"json_schema streamed": "ignored_silently", "json_schema whole": "enforced"}
+    example = modes["json_schema streamed"]["example"]
+    assert example["answer"] == example["wanted"]
+
+
+def test_a_server_that_drops_the_schema_of_tools_ignores_it_there_alone(provider: Provider) -> None:
+    server = Enforcing(drops=lambda question: question.tool)
+
+    modes = probed(provider, server, *ALONE, "--format=json_schema,tool", "--engine-option=stream=true", status=1)
+
+    assert findings(modes) == {"json_schema streamed": "enforced", "tool streamed": "ignored_silently"}
+
+
+def test_a_server_that_drops_the_schema_when_it_reasons_ignores_it_there_alone(provider: Provider) -> None:
+    server = Enforcing(drops=lambda question: question.reasoning)
+    fields = '{"reasoning_effort": "low"}'
+
+    modes = probed(provider, server, *ALONE, *SCHEMA, f"--reasoning={fields}", status=1)
+
+    assert findings(modes) == {
+        "json_schema whole no reasoning": "enforced",
+        "json_schema whole reasoning": "ignored_silently",
+    }
+    assert provider.asked[-1].body["max_tokens"] > provider.asked[0].body["max_tokens"]
+
+
+def test_a_server_that_drops_schemas_under_load_breaks_above_the_last_load_that_it_bore(provider: Provider) -> None:
+    server = Enforcing(alone=CALLS + CALLS, together=8, capacity=2)
+
+    modes = probed(provider, server, *SCHEMA, "--concurrency=1,8", "--keywords=none", status=1)
+
+    (mode,) = modes.values()
+    assert (mode["enforcement"], mode["sound_up_to"]) == ("breaks_under_load", 1)
+    assert mode["said"] == "breaks above 1 in flight: at 8, 2 of 8 conform"
+    assert [(level["in_flight"], level["peak"]) for level in mode["levels"]] == [(1, 1), (8, 8)]
+
+
+def test_answers_that_belong_to_other_requests_are_found_though_each_would_be_a_good_one(provider: Provider) -> None:
+    server = Enforcing(alone=CALLS + CALLS, together=8, mixes_up=True)
+
+    modes = probed(provider, server, *SCHEMA, "--concurrency=1,8", "--keywords=none", status=1)
+
+    (mode,) = modes.values()
+    assert mode["enforcement"] == "mixes_up"
+    assert mode["said"] == "mixes answers up above 1 in flight: at 8, 8 of 8 are another's"
+
+
+@pytest.mark.parametrize("keyword", ["pattern", "minimum", "$ref"])
+def test_a_server_that_drops_schemas_with_one_keyword_is_broken_for_it(provider: Provider, keyword: str) -> None:
+    server = Enforcing(drops=lambda question: f'"{keyword}"' in json.dumps(question.schema))
+    asked = "--keywords=const,pattern,minimum,$ref"
+
+    modes = probed(provider, server, *SCHEMA, "--concurrency=1", asked, status=1)
+
+    (mode,) = modes.values()
+    assert mode["enforcement"] == "broken_for_keywords"
+    assert [one["keyword"] for one in mode["keywords"] if one["enforcement"] != "enforced"] == [keyword]
+    assert f"broken for keyword {keyword}: " in mode["said"]
+
+
+def test_a_server_that_shows_the_model_the_schema_and_no_more_does_not_enforce_it(provider: Provider) -> None:
+    shown = iter(range(100))
+    server = Enforcing(drops=lambda question: question.schema is not None and next(shown) % 2 == 1)
+
+    modes = probed(provider, server, *ALONE, *SCHEMA, status=1)
+
+    assert findings(modes) == {"json_schema whole": "not_enforced"}
+
+
+def test_a_model_that_conforms_without_being_held_to_a_schema_leaves_it_undecided(provider: Provider) -> None:
+    def instead(question: Question) -> Any:
+        content = provider.asked[-1].body["messages"][-1]["content"]
+        shown = content.partition("conforms to this JSON schema:\n\n")[2]
+        return said(json.dumps(conforming(json.loads(shown))), question) if shown else None
+
+    modes = probed(provider, Enforcing(instead=instead), *ALONE, *SCHEMA, status=1)
+
+    (mode,) = modes.values()
+    assert mode["enforcement"] == "undecided"
+    assert mode["said"].endswith("but so do 3 of 3 where the schema is only shown")
+
+
+def test_what_a_server_refuses_is_refused_with_its_words_and_of_a_keyword_too(provider: Provider) -> None:
+    words = "Invalid schema for response_format: this is not supported"
+    server = Enforcing(
+        instead=lambda question: refusal(words) if question.tool or "allOf" in json.dumps(question.schema) else None
+    )
+
+    modes = probed(
+        provider,
+        server,
+        *("--concurrency=1", "--keywords=const,allOf", "--format=json_schema,tool", "--engine-option=stream=false"),
+        status=1,
+    )
+
+    assert modes["tool whole"]["enforcement"] == "refused"
+    assert words in modes["tool whole"]["said"]
+    assert modes["json_schema whole"]["said"].endswith("1 of 2 keywords hold; refused for allOf")
+
+
+def test_a_broken_network_is_undecided_and_never_not_enforced(provider: Provider) -> None:
+    broken = json_reply({"error": {"message": "out of order"}}, status=503)
+    server = Enforcing(instead=lambda question: broken if question.streaming and question.schema else None)
+
+    modes = probed(provider, server, *ALONE, "--format=json_schema", "--retries=0", status=1)
+
+    assert findings(modes) == {"json_schema streamed": "undecided", "json_schema whole": "enforced"}
+    assert "out of order" in modes["json_schema streamed"]["said"]
+
+
+def test_the_terminal_says_first_how_many_calls_it_will_be_and_shows_no_answer_unsafely(provider: Provider) -> None:
+    hostile = "\x1b[31m\u202e" + SECRET
+    provider.choose = Enforcing(instead=lambda question: said(hostile, question) if question.schema else None)
+    out = io.StringIO()
+
+    assert main(arguments(provider, *ALONE, *SCHEMA, "-v"), out=out) == 1
+
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "openai m: 1 way of asking, at most 6 calls, 1 at once"
+    assert lines[1] == "control: the schema only shown in the prompt: 0 of 3 conform"
+    assert lines[3] == "json_schema, in one piece: ignored silently: 0 of 3 conform (95 %: 0.00 to 0.56)"
+    assert "  1 in flight: 0 of 3 conform" in lines
+    assert lines[-1] == "enforced in 0 of 1 ways of asking; 6 calls"
+    assert "\x1b" not in out.getvalue()
+    assert SECRET not in out.getvalue()
+    assert "\\x1b[31m\\u202e***" in out.getvalue()
+
+
+def test_ctrl_c_shows_what_is_known_and_asks_no_more(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pytest_jsbench.runner.in_flight import CallsInFlight
+
+    take, taken = CallsInFlight.take, iter(range(1000))
+
+    def interrupted(self: Any, key: Any) -> Any:
+        if next(taken) == 2 * CALLS + 1:  # in the second way of asking
+            raise KeyboardInterrupt
+        return take(self, key)
+
+    monkeypatch.setattr(CallsInFlight, "take", interrupted)
+
+    modes = probed(provider, Enforcing(), *ALONE, status=1)
+
+    said_of = [mode["said"] for mode in modes.values()]
+    assert said_of[0].startswith("enforced: 3 of 3")
+    assert said_of[1] == "undecided: interrupted after 1 of 1 conform, 2 not asked"
+    assert set(said_of[2:]) == {"undecided: interrupted"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said_of_it"),
+    [
+        (["--format=xml"], "found 'xml'; expected one of json_schema, tool, json_object"),
+        (["--concurrency=0"], "expected a whole number above 0"),
+        (["--keywords=patern"], "found 'patern'; expected one of enum, const"),
+        (["--reasoning=low"], "expected a JSON object"),
+        (["--engine-option=sk-secret-without-equals"], "expected KEY=VALUE"),
+    ],
+)
+def test_a_wrong_option_is_usage(
+    provider: Provider, capsys: pytest.CaptureFixture[str], wrong: list[str], said_of_it: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments(provider, *wrong), out=io.StringIO())
+
+    assert ended.value.code == 2
+    error = capsys.readouterr().err
+    assert said_of_it in error
+    assert "sk-secret" not in error
+
+
+def test_an_engine_that_cannot_be_asked_is_usage_in_the_command_s_own_words(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    url = unreachable_url()
+
+    assert main(["probe", "--engine=openai", f"--base-url={url}/v1"], out=io.StringIO()) == 2
+    assert main(["probe", "--engine=opnai"], out=io.StringIO()) == 2
+    assert main(["probe", "--engine=openai", f"--base-url={url}/v1", "--model=m", "--engine-option=a=1"]) == 2
+    assert main(["probe", "--engine=anthropic", f"--base-url={url}", "--model=m", "--format=json_object"]) == 2
+    assert main(["probe", "--engine=openai", f"--base-url={url}/v1", "--model=m", "--max-cost=1"]) == 2
+
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 5
+    assert "--model is needed with --base-url" in errors[0]
+    assert not any("--jsbench-" in error for error in errors)

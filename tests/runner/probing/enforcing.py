@@ -1,0 +1,130 @@
+"""A server over real HTTP that holds its answers to their schemas, but for the faults that it is given."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tests.engines import openai_wire
+from tests.engines.openai_wire import error_body
+from tests.engines.provider import DONE, Asked, Reply, json_reply, stream_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A request to Chat Completions, as the faults tell requests apart."""
+
+    #: None where the request has none
+    schema: Any
+    streaming: bool
+    tool: bool
+    object_only: bool
+    reasoning: bool
+    #: the text that the prompt asks for
+    wanted: str
+
+    @classmethod
+    def of(cls, asked: Asked) -> Question:
+        body = asked.body
+        given = body.get("response_format", {})
+        tools = body.get("tools")
+        schema = tools[0]["function"]["parameters"] if tools else given.get("json_schema", {}).get("schema")
+        return cls(
+            schema=schema,
+            streaming=bool(body.get("stream")),
+            tool=bool(tools),
+            object_only=given.get("type") == "json_object",
+            reasoning="reasoning_effort" in body,
+            wanted=body["messages"][-1]["content"].split("\n\n")[1],
+        )
+
+
+@dataclass(slots=True)
+class Enforcing:
+    """Gives `Provider.choose`; what is not a fault is answered as the schema says."""
+
+    #: for which questions the schema is dropped
+    drops: Callable[[Question], bool] = lambda _: False
+    #: what else is answered, in the place of an answer
+    instead: Callable[[Question], Reply | None] = lambda _: None
+    #: requests that come before those that must be under way together, and how many those are
+    alone: int = 0
+    together: int = 0
+    #: of those, how many are still held to their schema
+    capacity: int = 1_000
+    mixes_up: bool = False
+    _asked: int = 0
+    _waiting: list[Question] = field(default_factory=list)
+    _all_there: threading.Condition = field(default_factory=threading.Condition)
+
+    def __call__(self, asked: Asked) -> Reply:
+        question = Question.of(asked)
+        with self._all_there:
+            self._asked += 1
+            loaded = self.together > 0 and self.alone < self._asked <= self.alone + self.together
+            place = self._asked - self.alone - 1
+            if loaded:
+                self._waiting.append(question)
+                self._all_there.notify_all()
+                assert self._all_there.wait_for(lambda: len(self._waiting) == self.together, timeout=60)
+        if (reply := self.instead(question)) is not None:
+            return reply
+        if loaded and self.mixes_up:
+            return said(text_of(self._waiting[place - 1]), question)
+        dropped = self.drops(question) or (loaded and place >= self.capacity)
+        return said(question.wanted if dropped else text_of(question), question)
+
+
+def text_of(question: Question) -> str:
+    """What a server that holds to the schema answers."""
+    if question.object_only:
+        return json.dumps({"answer": question.wanted})
+    return question.wanted if question.schema is None else json.dumps(conforming(question.schema))
+
+
+def said(text: str, question: Question) -> Reply:
+    """The text as Chat Completions sends it."""
+    if question.tool:
+        call = {"index": 0, "id": "1", "type": "function", "function": {"name": "output", "arguments": text}}
+        if question.streaming:
+            return stream_reply(openai_wire.chunk(tool_calls=[call]), openai_wire.chunk(finish="tool_calls"), DONE)
+        return json_reply(openai_wire.whole(None, finish="tool_calls", message={"tool_calls": [call]}))
+    if question.streaming:
+        return stream_reply(openai_wire.chunk(text), openai_wire.chunk(finish="stop"), DONE)
+    return json_reply(openai_wire.whole(text))
+
+
+def refusal(message: str) -> Reply:
+    return json_reply(error_body(message), status=400)
+
+
+def conforming(schema: Any, root: Any = None) -> Any:
+    """A value that conforms to a schema of a probe."""
+    root = schema if root is None else root
+    if "$ref" in schema:
+        return conforming(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        if keyword in schema:
+            return conforming(schema[keyword][-1], root)
+    if "enum" in schema or "const" in schema:
+        return schema.get("enum", [schema.get("const")])[-1]
+    match schema["type"]:
+        case "object":
+            return {name: conforming(one, root) for name, one in schema["properties"].items()}
+        case "array":
+            return [conforming(schema["items"], root)] * schema.get("minItems", 1)
+        case "boolean":
+            return True
+        case "integer":
+            return schema.get("minimum", schema.get("maximum"))
+    if "pattern" in schema:
+        return re.sub(r"\[0-9\]\{4\}", "0123", schema["pattern"].strip("^$"))
+    if "format" in schema:
+        return "2026-11-22"
+    return "x" * schema.get("minLength", 1)
