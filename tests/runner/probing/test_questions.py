@@ -15,7 +15,7 @@ RANDOM = Random(7)
 
 
 def is_valid(question: ProbeQuestion, value: object) -> bool:
-    return jsonschema_rs.Draft202012Validator(question.schema, validate_formats=True).is_valid(value)
+    return jsonschema_rs.Draft202012Validator(json.dumps(question.schema), validate_formats=True).is_valid(value)
 
 
 @pytest.mark.parametrize("keyword", KEYWORDS)
