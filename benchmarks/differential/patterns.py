@@ -275,6 +275,24 @@ FOREIGN = (
 )  # fmt: skip
 
 
+def _of_few_letters(chance: random.Random, depth: int = 0) -> str:
+    """A pattern of groups, references and looks around, over letters so few that many a text matches."""
+    branches = ["".join(_small_term(chance, depth) for _ in range(chance.choice((0, 1, 1, 2, 2, 3)))) for _ in "ab"]
+    return "|".join(branches[: chance.choice((1, 1, 2))])
+
+
+def _small_term(chance: random.Random, depth: int) -> str:
+    kind = chance.random()
+    if depth < 3 and kind < 0.1:
+        return f"({chance.choice(('?=', '?!', '?<=', '?<!'))}{_of_few_letters(chance, depth + 1)})"
+    if depth < 3 and kind < 0.5:
+        atom = f"({chance.choice(('', '', '?:'))}{_of_few_letters(chance, depth + 1)})"
+    else:
+        atom = chance.choice(("a", "a", "b", "b", ".", "[^a]", r"\b", r"\1", r"\1", r"\2", r"\3"))
+    quantified = atom != r"\b" and chance.random() < 0.3
+    return atom + (chance.choice(_QUANTIFIERS)[0] + chance.choice(("", "", "?")) if quantified else "")
+
+
 def _made(seed: int, number: int) -> PatternQuestion:
     chance = random.Random(f"{seed} pattern {number}")
     if number < len(FOREIGN):
@@ -282,6 +300,10 @@ def _made(seed: int, number: int) -> PatternQuestion:
         return PatternQuestion(
             name=f"foreign {number}", pattern=pattern, texts=_texts(lambda: chance.choice(WORDS), TEXTS, chance)
         )
+    if number % 4 == 1:
+        few = tuple(dict.fromkeys("".join(chance.choices("aab", k=chance.randrange(6))) for _ in range(MADE_TEXTS)))
+        around = chance.choice((("^", "$"), ("", "")))
+        return PatternQuestion(name=f"made {number}", pattern=_of_few_letters(chance).join(around), texts=few)
     pattern, sample = PatternMaker(chance, legacy=number % 3 == 0).pattern()
     if chance.random() < 0.05 and pattern:
         position = chance.randrange(len(pattern))

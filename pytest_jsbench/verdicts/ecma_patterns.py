@@ -125,15 +125,17 @@ class EcmaPattern:
 
     tree: Node
     unicode: bool
+    #: where in the text a reference stands inside of its own group, from and to
+    references_to_open_groups: tuple[Range, ...]
 
 
 @functools.lru_cache(maxsize=4096)
 def read_pattern(text: str) -> EcmaPattern:
     """The pattern that a text is, or NotAPatternError with what keeps it from being one."""
     try:
-        return EcmaPattern(tree=_Reader(text, unicode=True).pattern(), unicode=True)
+        return _Reader(text, unicode=True).pattern()
     except NotAPatternError:
-        return EcmaPattern(tree=_Reader(text, unicode=False).pattern(), unicode=False)
+        return _Reader(text, unicode=False).pattern()
 
 
 def pattern_fault(text: str) -> str | None:
@@ -168,9 +170,10 @@ class _Reader:
         self._opened = 0
         self._names: dict[str, int] = {}
         self._references: list[tuple[str, int]] = []
-        self._resolved: dict[int, int] = {}
+        self._open: list[int] = []
+        self._to_open: list[Range] = []
 
-    def pattern(self) -> Node:
+    def pattern(self) -> EcmaPattern:
         """The whole text."""
         tree = self._disjunction()
         if self._at < len(self._text):
@@ -178,7 +181,8 @@ class _Reader:
         for name, at in self._references:
             if name not in self._names:
                 self._refuse(f"a reference to the group {name!r}, which there is not", at)
-        return self._with_names(tree)
+        to_open = tuple(self._to_open)
+        return EcmaPattern(tree=self._with_names(tree), unicode=self._unicode, references_to_open_groups=to_open)
 
     def _with_names(self, tree: Node) -> Node:
         """The tree with references by name made references by number."""
@@ -299,9 +303,11 @@ class _Reader:
         else:
             self._at += 1
             self._opened = number = self._opened + 1
+        self._open.append(number or 0)
         body = self._disjunction()
         if not self._takes(")"):
             self._refuse("a group that is not closed", start)
+        self._open.pop()
         self._depth -= 1
         return Look(body, *look) if look else Parentheses(body, number)
 
@@ -343,14 +349,20 @@ class _Reader:
             self._at += 1
             if not self._takes("<"):
                 self._refuse(r"\k without a group's name", start)
-            self._references.append((self._group_name(), start))
-            return Reference(-len(self._references))
+            name = self._group_name()
+            self._references.append((name, start))
+            return self._reference(-len(self._references), self._names.get(name), start)
         if (found := _DECIMAL.match(self._text, self._at)) and (self._unicode or _count(found[0]) <= self._groups):
             self._at = found.end()
             if _count(found[0]) > self._groups:
                 self._refuse(f"a reference to the group {found[0][:20]}, which there is not", start)
-            return Reference(int(found[0]))
+            return self._reference(int(found[0]), int(found[0]), start)
         return self._class_escape(start) or _one(self._character_escape(start))
+
+    def _reference(self, written: int, group: int | None, start: int) -> Reference:
+        if group in self._open:
+            self._to_open.append((start, self._at))
+        return Reference(written)
 
     def _class_escape(self, start: int) -> Characters | None:
         """One of the classes that an escape names."""

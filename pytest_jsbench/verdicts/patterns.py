@@ -73,8 +73,8 @@ class _Writer:
     def __init__(self, tree: Node) -> None:
         self._tree = tree
         self._referred = frozenset(_references(tree))
-        #: the groups that are behind, and where in the writing each stands: its own number, and its looks
-        self._numbers: dict[int, int] = {}
+        #: the groups that are behind, by what number each is now, and its empty part; and the looks that hold it
+        self._numbers: dict[int, tuple[int, int]] = {}
         self._refused_by: dict[int, tuple[Look, ...]] = {}
         self._captures = 0
         self._path: list[Node] = []
@@ -115,12 +115,15 @@ class _Writer:
         if not self._referred:
             return f"({self._node(body)})"
         self._must_be_followable()
-        self._captures += 2
-        own = self._captures - 1
-        written = f"({self._node(body)}())"
-        self._numbers[number] = own
+        self._captures += 1
+        own = self._captures
+        written = self._node(body)
+        # the part that tells so stands behind all of the alternatives, and is counted after the groups inside
+        inner = f"(?:{written})" if isinstance(body, Alternatives) else written
+        self._captures += 1
+        self._numbers[number] = own, self._captures
         self._refused_by[number] = tuple(each for each in self._path if isinstance(each, Look) and each.negated)
-        return written
+        return f"({inner}())"
 
     def _must_be_followable(self) -> None:
         """
@@ -149,14 +152,18 @@ class _Writer:
         if any(isinstance(outer, Look) and outer.behind for outer in self._path):
             message = "a reference in a look-behind"
             raise BeyondRustError(message)
-        own = self._numbers.get(number)
-        if own is None or any(look not in self._path for look in self._refused_by[number]):
+        numbers = self._numbers.get(number)
+        if numbers is None or any(look not in self._path for look in self._refused_by[number]):
             return "(?:)"
-        return rf"(?:\{own}|(?!\{own + 1}))"
+        own, end = numbers
+        return rf"(?:\{own}|(?!\{end}))"
 
     def _repeat(self, node: Repeat) -> str:
+        if isinstance(node.body, Look):
+            # its groups are not counted where it is left out
+            return self._node(node.body) if node.least else ""
         body = self._node(node.body)
-        if isinstance(node.body, Look) or body == "(?:)":
+        if body == "(?:)":
             return body if node.least else ""
         most = None if node.most is None or node.most > _ANY_NUMBER else node.most
         return body + _quantifier(node.least, most) + ("?" if node.lazy else "")
@@ -392,11 +399,15 @@ def ecma_matcher(pattern: str) -> Callable[[str], bool]:
     """Whether a string matches by an engine of ECMA-262, which backtracks without a limit."""
     import regress
 
-    unicode = read_pattern(pattern).unicode
+    read, written = read_pattern(pattern), pattern
+    # a group that is still open has captured nothing; it takes what the group held in an attempt that it gave up
+    for start, end in reversed(read.references_to_open_groups):
+        written = f"{written[:start]}(?:){written[end:]}"
     # it takes `\\u{61}` for a code point even without the flag, where that is the letter u 61 times
-    written = pattern if unicode else _BRACED.sub(lambda escape: escape[1] or escape[0], pattern)
+    if not read.unicode:
+        written = _BRACED.sub(lambda escape: escape[1] or escape[0], written)
     # it does not step over an optional half of a surrogate pair, unless that stands in a class
-    compiled = regress.Regex(_HALVES.sub(_half_in_class, written), "u" if unicode else "")
+    compiled = regress.Regex(_HALVES.sub(_half_in_class, written), "u" if read.unicode else "")
     return lambda text: compiled.find(text) is not None
 
 

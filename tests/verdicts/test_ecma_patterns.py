@@ -26,6 +26,10 @@ READ = [
     ("22.2.1 Quantifier of many", "^.{0,70000}$", ["a", ""], ["a\n", "a" * 70001]),
     ("22.2.2.9 a group captured nothing", r"^(?:(a)|b)\1$", ["b", "aa"], ["a", "ba"]),
     ("22.2.2.9 a group that is not closed yet", r"^(a\1)\1$", ["aa"], ["a", "aaa"]),
+    ("22.2.2.9 a group that is not closed yet, and not in an earlier attempt", r"(.+\1)a", ["ba"], ["b"]),
+    ("22.2.2.9 the same by its name", r"^(?<\u0061>.+\k<a>)a$", ["ba"], ["ab"]),
+    ("22.2.2.9 a group of alternatives", r"^(a|b)\1$", ["aa", "bb"], ["a", "b", "ab", "ba"]),
+    ("22.2.2.9 a group around another", r"^((a|b)c)\1\2$", ["acaca", "bcbcb"], ["ac", "acac", "acacb"]),
     ("22.2.2.9 a group ahead", r"^\1(a)$", ["a"], ["aa"]),
     ("22.2.2.9 a group of a failing look-ahead", r"^(?!(a))\1b", ["b"], ["a"]),
     ("22.2.1 GroupName", r"^(?<y>\d{4})-\k<y>$", ["2024-2024"], ["2024-2025"]),
@@ -54,6 +58,7 @@ READ = [
     (r"B.1.2 \c without a letter", r"^\c[\c1\c_]$", ["\\c\x11", "\\c\x1f"], ["c1"]),
     ("B.1.2 ClassAtom: a set begins no range", r"^[\w-.]{2}$", ["a-", ".-"], ["//"]),
     ("B.1.2 QuantifiableAssertion", "^(?=a)*(?!b){2}$", [""], ["b"]),
+    ("B.1.2 QuantifiableAssertion left out", r"^(?!(a)\1)*(b)\2$", ["bb"], ["bc", "b"]),
     ("B.1.2 ExtendedAtom", "^a{,2}]}$", ["a{,2}]}"], ["aa"]),
 ]  # fmt: skip
 
