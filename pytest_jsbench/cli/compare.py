@@ -13,6 +13,8 @@ from pytest_jsbench.reports import comparison_table, evaluations
 from pytest_jsbench.reports.breakdown import DEFAULT_METRIC, Grouping, break_down, keywords_of_cases
 from pytest_jsbench.reports.comparison_markdown import comparison_markdown
 from pytest_jsbench.reports.plot import plot
+from pytest_jsbench.reports.summary_table import detail
+from pytest_jsbench.runs.settings import differences
 
 
 def add_compare(commands: Any) -> None:
@@ -82,6 +84,8 @@ def _plot(options: argparse.Namespace, out: TextIO) -> bool:
     asked = [name.strip() for name in options.metrics.split(",") if name.strip()]
     plot(found, names, options.output, asked)
     out.write(f"{options.output}\n")
+    for word, text in comparison_table.incomparable(differences([one.settings for one in found])):
+        out.writelines(f"{line}\n" for line in detail(word, text))
     return True
 
 

@@ -11,7 +11,7 @@ from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.reports import evaluations, every_eval_ever
+from pytest_jsbench.reports import evaluations, every_eval_ever, history
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.registry import EVERY_EVAL_EVER, find
 
@@ -88,7 +88,7 @@ def add_report(commands: Any) -> None:
     report.set_defaults(command=_report)
 
 
-def warn(found: Run | evaluations.Evaluation) -> None:
+def warn(found: Run | evaluations.Evaluation | history.History) -> None:
     """Say what could not be read of a run, beside what the command prints."""
     sys.stderr.writelines(f"jsbench: warning: {printable(warning, None)}\n" for warning in found.warnings)
 

@@ -13,9 +13,11 @@ import json
 import math
 import os
 import stat
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from io import FileIO
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, NoReturn, Self, TypeVar
@@ -38,6 +40,9 @@ MOST_VALUES = 5_000_000
 
 #: who may read what is written, whatever the umask allows beyond it
 _PRIVATE_FILE, _PRIVATE_FOLDER, _SHARED_FILE = 0o600, 0o700, 0o666
+
+#: a place after the end of any file that is locked
+_BEYOND = (1 << 31) - 2
 
 #: of the key of a line
 K = TypeVar("K")
@@ -401,3 +406,32 @@ def write_atomically(path: Path, text: str | Iterable[str], *, shared: bool = Fa
     finally:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+def append_whole(file: FileIO, data: bytes, size: int) -> None:
+    """Add the data to a file of that size, or leave it as it was: half a line would tear the next one too."""
+    rest = memoryview(data)
+    try:
+        while rest:
+            rest = rest[file.write(rest) :]
+    except OSError:
+        with contextlib.suppress(OSError):
+            file.truncate(size)
+        raise
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[FileIO]:
+    """The file, to be read and added to by nobody else who asks so; made where it is not there."""
+    with path.open("a+b", buffering=0) as file:
+        if sys.platform == "win32":
+            import msvcrt
+
+            file.seek(_BEYOND)  # where nobody reads, for there a lock holds readers off too
+            msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX)
+        yield file
+        # whoever closes a file gives its lock away

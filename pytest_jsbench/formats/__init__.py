@@ -45,6 +45,8 @@ RECORD = Format("records", ("oneOf", 1))
 #: what came back of an attempt
 GENERATION = Format("records", ("oneOf", 1, "properties", "generation"))
 EVALUATION = Format("evaluation")
+#: a line of a history
+HISTORY = Format("history")
 #: the figures of a run of ours
 METRICS = Format("run", ("$defs", "metrics"))
 

@@ -136,17 +136,7 @@ class Comparison:
     def sentence(self) -> str:
         """The result in one sentence for people."""
         found = self.difference
-        if found.value is None:
-            return "no case was decided in both runs: nothing can be compared"
-        cases = "1 case" if found.n == 1 else f"{found.n} cases"
-        if not (found.first_only or found.second_only):
-            return f"the same verdict on each of {cases}"
-        more = "more" if found.value > 0 else "fewer"
-        said = f"{abs(found.second_only - found.first_only)} {more} of {cases} pass"
-        if found.value == 0:
-            said = f"as many of {cases} pass"
-        interval = f"({found.value:+.3f}, 95 % interval {found.ci_low:+.3f} to {found.ci_high:+.3f})"
-        return f"{said} {interval}: {conclusion(found, found.p_value)}"
+        return told(found, found.p_value)
 
     def to_dict(self, *, source: str) -> dict[str, Any]:
         """The comparison as JSON values; `source` says what was compared with."""
@@ -167,6 +157,21 @@ class Comparison:
         }
 
 
+def told(found: PairedDifference, p_value: float) -> str:
+    """What came out of a comparison, in one sentence for people; `p_value` may be adjusted for several of them."""
+    if found.value is None:
+        return "no case was decided in both runs: nothing can be compared"
+    cases = "1 case" if found.n == 1 else f"{found.n} cases"
+    if not (found.first_only or found.second_only):
+        return f"the same verdict on each of {cases}"
+    more = "more" if found.value > 0 else "fewer"
+    said = f"{abs(found.second_only - found.first_only)} {more} of {cases} pass"
+    if found.value == 0:
+        said = f"as many of {cases} pass"
+    interval = f"({found.value:+.3f}, 95 % interval {found.ci_low:+.3f} to {found.ci_high:+.3f})"
+    return f"{said} {interval}: {conclusion(found, p_value)}"
+
+
 def conclusion(found: PairedDifference, p_value: float) -> str:
     """Whether a difference is significant by the exact test; and why, where the interval suggests the opposite."""
     real = p_value < SIGNIFICANCE
@@ -185,8 +190,8 @@ def compare(
     shared = [key for key in second if key in first]
     changed = tuple(key for key in shared if _differ(first[key], second[key]))
     pairs = {key: _as_many(first[key], second[key]) for key in shared if key not in set(changed)}
-    decided = {key: pair for key, pair in pairs.items() if not any(map(_undecided, pair))}
-    counted = {key: pair for key, pair in pairs.items() if not _undecided(pair[0])}
+    decided = {key: pair for key, pair in pairs.items() if not any(map(is_undecided, pair))}
+    counted = {key: pair for key, pair in pairs.items() if not is_undecided(pair[0])}
     return Comparison(
         difference=_difference(decided),
         worst=_difference(counted),
@@ -210,7 +215,7 @@ def _as_many(first: CaseOutcome, second: CaseOutcome) -> tuple[CaseOutcome, Case
     return first.first(count), second.first(count)
 
 
-def _undecided(outcome: CaseOutcome) -> bool:
+def is_undecided(outcome: CaseOutcome) -> bool:
     """Whether it is unknown if the case passed: no attempt failed, and at least one was not decided."""
     return not outcome.passed and all(end in UNDECIDED for end in outcome.attempts if end != "passed")
 

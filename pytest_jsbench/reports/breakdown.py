@@ -69,7 +69,7 @@ class AgainstFirst:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class CaseGroup:
     """The rates of all runs in one group."""
 
     name: str
@@ -86,7 +86,7 @@ class Breakdown:
 
     by: Grouping
     metric: str
-    groups: tuple[Group, ...]
+    groups: tuple[CaseGroup, ...]
     #: over all cases of each run
     total: tuple[GroupRate, ...]
 
@@ -115,7 +115,7 @@ class Breakdown:
         }
 
 
-def _group_to_dict(group: Group, names: Sequence[str]) -> dict[str, Any]:
+def _group_to_dict(group: CaseGroup, names: Sequence[str]) -> dict[str, Any]:
     found = {name: rate.to_dict() for name, rate in zip(names, group.rates, strict=True)}
     compared = {
         name: {
@@ -156,7 +156,7 @@ def break_down(
         by=by,
         metric=metric,
         groups=tuple(
-            Group(
+            CaseGroup(
                 name=name,
                 cases=cases[name],
                 rates=rates[name],
@@ -229,7 +229,7 @@ def table(found: Breakdown, columns: Sequence[str]) -> tuple[list[str], list[lis
     return headers, [*rows, ["total", "", *map(_shown, found.total)]]
 
 
-def _cells(group: Group) -> Iterator[str]:
+def _cells(group: CaseGroup) -> Iterator[str]:
     for rate, against in zip(group.rates, group.against_first, strict=True):
         yield _shown(rate) + (" *" if against is not None and against.real else "")
 

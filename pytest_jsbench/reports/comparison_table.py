@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tabulate import tabulate
 
 from pytest_jsbench.core.text import distinct, printable
-from pytest_jsbench.metrics.comparison import SIGNIFICANCE, Comparison, compare, conclusion
+from pytest_jsbench.metrics.comparison import SIGNIFICANCE, Comparison, compare, told
 from pytest_jsbench.metrics.statistics import holm
 from pytest_jsbench.reports import breakdown
 from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, detail
@@ -113,11 +113,7 @@ class Pair:
     @property
     def said(self) -> str:
         """What came out of it, for people."""
-        found = self.comparison.difference
-        said = self.comparison.sentence.partition(": ")[0]
-        if found.value is None or not (found.first_only or found.second_only):
-            return said
-        return f"{said}: {conclusion(found, self.p_value)}"
+        return told(self.comparison.difference, self.p_value)
 
 
 def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None) -> list[str]:
@@ -173,7 +169,7 @@ def side_by_side(
     legend = [f"[{number}] {name}" for number, name in enumerate(names, start=1)]
     if alike:  # as far as there is room for them
         names = legend
-    lines = _table(*overview(evaluations, [printable(name, _LONGEST_LABEL) for name in names])) if ours else []
+    lines = ruled(*overview(evaluations, [printable(name, _LONGEST_LABEL) for name in names])) if ours else []
     short = not alike and sum(map(len, names)) <= _WIDTH_OF_LABELS
     columns = names if short else _numbers(names)
     if verbose or not ours:
@@ -279,7 +275,8 @@ def _figure(value: float | None, form: str) -> str:
     return NOT_APPLICABLE if value is None else form.format(value)
 
 
-def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def ruled(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table for a terminal, its first column to the left."""
     aligned = ["left", *["right"] * (len(headers) - 1)]
     text = tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, colalign=aligned)
     return text.splitlines()
@@ -293,7 +290,7 @@ def _metrics(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[st
         for name in every
         if not name.endswith(("_ci_low", "_ci_high"))
     ]
-    return _table(["Metric", *names], rows)
+    return ruled(["Metric", *names], rows)
 
 
 def _numbers(names: Sequence[str]) -> list[str]:

@@ -91,6 +91,8 @@ class Evaluation:
     outcomes: Mapping[CaseKey, CaseOutcome] | None
     #: the metrics of each task; none in a baseline, and in a file of another tool
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    #: which variant of its run it is; empty in a run without variants
+    variant: str = ""
     #: what was decided of it; None where nothing was, or the file does not say
     verdict: RunVerdict | None = None
     #: what could not be read of its records, one line each
@@ -289,6 +291,11 @@ _KEPT = (
 )
 
 
+def kept_of_run(found: Evaluation, *more: str) -> dict[str, Any]:
+    """What produced a run, as far as a later one is held against it."""
+    return {name: found.run[name] for name in (*_KEPT, *more) if name in found.run}
+
+
 def baseline_to_dict(found: Evaluation, outcomes: Mapping[CaseKey, CaseOutcome]) -> dict[str, Any]:
     """A small evaluation file for version control, with what a later run is compared by."""
     bounded = [f"{rate}{end}" for rate in RATES for end in ("", "_ci_low", "_ci_high")]
@@ -299,7 +306,7 @@ def baseline_to_dict(found: Evaluation, outcomes: Mapping[CaseKey, CaseOutcome])
         "config_path": found.config_path,
         "backend": found.backend,
         "metrics": {name: found.metrics[name] for name in kept if name in found.metrics},
-        "run": {name: found.run[name] for name in _KEPT if name in found.run},
+        "run": kept_of_run(found),
         "cases": {str(key): outcome.to_dict() for key, outcome in sorted(outcomes.items())},
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import textwrap
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,9 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import ExportError, MissingRequirement
 from pytest_jsbench.core.text import distinct, printable
+from pytest_jsbench.metrics.metrics import RATES, SPREAD
+from pytest_jsbench.runs.settings import differences
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pytest_jsbench.reports.evaluations import Evaluation
+    from pytest_jsbench.reports.history import Series
 
 #: the metrics of our runs that are drawn by default
 _OURS = (
@@ -52,8 +58,18 @@ _HIGHER = re.compile(
 #: the palette of Okabe and Ito, for people with any colour vision
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 _HATCHES = ("", "//", "..", "xx")
-_COLUMNS = 4
+_MARKERS = "osD^"
+_COLUMNS = (4, 3, 5)
 _LONGEST_LABEL = 40
+_TIMES = {
+    "ttft": "Time to first token",
+    "tpot": "Time per output token",
+    "tgt": "Total time",
+    "gct": "First to last token",
+    "grammar_compilation": "Grammar compilation",
+    "queue": "Time in the queue",
+}
+_PARTS = {"p50": "median", "p90": "90th percentile", "p95": "95th percentile", "p99": "99th percentile"}
 
 
 def plot(evaluations: Sequence[Evaluation], names: Sequence[str], output: Path, metrics: Sequence[str] = ()) -> None:
@@ -63,16 +79,73 @@ def plot(evaluations: Sequence[Evaluation], names: Sequence[str], output: Path, 
     _save(picture(evaluations, names, metrics), output)
 
 
+def plot_history(series: Sequence[Series], output: Path, metric: str = "pass_rate") -> None:
+    """Draw a metric over time into a file; JSBenchError where that fails."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MissingRequirement("a plot needs matplotlib: pip install 'pytest-jsbench[plot]'")
+    _save(picture_of_history(series, metric), output)
+
+
+def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> Any:
+    """A line for each label, with whiskers for intervals, as matplotlib's Figure."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib.figure import Figure
+
+    known = {name for one in series for entry in one.entries for name in entry.metrics}
+    if metric not in known:
+        named = ", ".join(sorted(known)) or "none"
+        message = f"no metric '{printable(metric, 60)}' in any line of the history; they have {printable(named, 500)}"
+        raise ExportError(message, found=metric, expected=sorted(known))
+    figure = Figure(figsize=(9.0, 4.2 + 0.25 * len(series)), layout="constrained")
+    axis = figure.subplots()
+    for at, one in enumerate(series):
+        found = [
+            (entry.started_at, entry.metrics[metric], entry.evaluation.interval(metric))
+            for entry in one.entries
+            if metric in entry.metrics
+        ]
+        _draw_line(axis, at, found)
+    interval = ", with 95 % intervals" if f"{metric}_ci_low" in known else ""
+    axis.set_title(f"{_title(metric)} over time{interval}\n{_direction(metric)}", fontsize=11)
+    axis.set_ylabel(_unit(metric), fontsize=9)
+    axis.xaxis.set_major_formatter(ConciseDateFormatter(AutoDateLocator()))
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.set_ylim(0, 1.05) if metric in RATES else axis.set_ylim(bottom=0)
+    handles, _ = axis.get_legend_handles_labels()
+    figure.legend(handles, _plain([one.label for one in series], 100), loc="outside lower center", frameon=False)
+    return figure
+
+
+def _draw_line(axis: Any, at: int, found: Sequence[tuple[datetime, float, tuple[float, float] | None]]) -> None:
+    """The points of one label; those without an interval have no whiskers."""
+    ends = [(value, value) if interval is None else interval for _, value, interval in found]
+    axis.errorbar(
+        [when for when, _, _ in found],
+        [value for _, value, _ in found],
+        yerr=[
+            [max(0.0, value - low) for (_, value, _), (low, _) in zip(found, ends, strict=True)],
+            [max(0.0, high - value) for (_, value, _), (_, high) in zip(found, ends, strict=True)],
+        ],
+        color=_COLOURS[at % len(_COLOURS)],
+        marker=_MARKERS[at // len(_COLOURS) % len(_MARKERS)],
+        capsize=4,
+        linewidth=1.2,
+        label=f"line {at}",
+    )
+
+
 def picture(evaluations: Sequence[Evaluation], names: Sequence[str], metrics: Sequence[str] = ()) -> Any:
     """The picture as matplotlib's Figure."""
     from matplotlib.figure import Figure
 
     panels = _panels(evaluations, metrics)
-    rows = -(-len(panels) // _COLUMNS)
-    columns = min(_COLUMNS, len(panels))
+    columns = _columns(len(panels))
+    rows = -(-len(panels) // columns)
     figure = Figure(figsize=(max(6.0, 3.2 * columns), 2.9 * rows + 0.35 * len(names) + 0.4), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).flatten()
-    for axis, metric, title in zip(axes, panels, _plain(panels), strict=False):
+    ours = all("pass_rate" in found.metrics for found in evaluations)
+    titles = [_title(name) if ours else name for name in panels]
+    for axis, metric, title in zip(axes, panels, _plain(titles), strict=False):
         _draw(axis, metric, evaluations)
         axis.set_title(f"{title}\n{_direction(metric)}", fontsize=9)
     for axis in axes[len(panels) :]:
@@ -83,8 +156,38 @@ def picture(evaluations: Sequence[Evaluation], names: Sequence[str], metrics: Se
         loc="outside lower center",
         ncols=2 if len(names) > 3 else 1,
         frameon=False,
+        title=_apart(evaluations),
     )
     return figure
+
+
+def _apart(evaluations: Sequence[Evaluation]) -> str | None:
+    """The settings in which the runs differ, over their names."""
+    found = [one.name for one in differences([found.settings for found in evaluations])]
+    said = f"differing in {', '.join(found)}"
+    return textwrap.fill(_plain([said], 400)[0], 90) if found else None
+
+
+def _columns(panels: int) -> int:
+    """The columns of a grid in whose last row no panel is alone: rather four or three than five."""
+    if panels <= _COLUMNS[0]:
+        return panels
+    return min(_COLUMNS, key=lambda columns: (panels % columns == 1, columns > _COLUMNS[0], -panels % columns))
+
+
+def _title(metric: str) -> str:
+    """What a metric of ours is called by people."""
+    group, _, kind = metric.partition(".")
+    if kind:
+        return f"{group.replace('_', ' ').capitalize()}: {kind.replace('_', ' ')}"
+    name, _, part = metric.rpartition("_")
+    if name in _TIMES and part in SPREAD:
+        return f"{_TIMES[name]}, {_PARTS.get(part, part)}"
+    return metric.replace("_", " ").capitalize()
+
+
+def _unit(metric: str) -> str:
+    return _UNITS.get(metric.rpartition("_")[0] or metric, _UNITS.get(metric, ""))
 
 
 def _panels(evaluations: Sequence[Evaluation], asked: Sequence[str]) -> list[str]:
@@ -127,7 +230,7 @@ def _draw(axis: Any, metric: str, evaluations: Sequence[Evaluation]) -> None:
         )
     axis.set_xlim(-0.6, len(evaluations) - 0.4)
     axis.set_xticks([])
-    axis.set_ylabel(_UNITS.get(metric.rpartition("_")[0] or metric, _UNITS.get(metric, "")), fontsize=8)
+    axis.set_ylabel(_unit(metric), fontsize=8)
     axis.tick_params(labelsize=8)
     axis.spines[["top", "right"]].set_visible(False)
     if not known:
@@ -168,9 +271,9 @@ def _patch(at: int) -> Any:
     return Patch(facecolor=style["color"], hatch=style["hatch"], edgecolor=style["edgecolor"])
 
 
-def _plain(names: Sequence[str]) -> list[str]:
+def _plain(names: Sequence[str], longest: int = _LONGEST_LABEL) -> list[str]:
     """Names with `$` escaped, which starts a formula in matplotlib."""
-    return [name.replace("$", r"\$") for name in distinct(names, _LONGEST_LABEL)]
+    return [name.replace("$", r"\$") for name in distinct(names, longest)]
 
 
 def _save(figure: Any, output: Path) -> None:

@@ -13,7 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from pytest_jsbench.core.errors import JournalError, JSBenchError, RecordError
-from pytest_jsbench.core.files import FileReader, Line, Unreadable, check_size, parse_json, private, write_atomically
+from pytest_jsbench.core.files import (
+    FileReader,
+    Line,
+    Unreadable,
+    append_whole,
+    check_size,
+    parse_json,
+    private,
+    write_atomically,
+)
 from pytest_jsbench.formats import HEADER, RECORD
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Place, Records, line_at, open_lines
 from pytest_jsbench.runs.records import LONGEST_LINE, RECORDS_VERSION, Record, RunMetadata
@@ -52,7 +61,7 @@ class Journal:
                     self._file = private(self.path).open("ab", buffering=0)
                 size = self._file.seek(0, os.SEEK_END)
                 text = line if size else _line(_header(self._metadata)) + line
-                _write_whole(self._file, text.encode("ascii"), size)
+                append_whole(self._file, text.encode("ascii"), size)
                 return Place(path=self.path, start=size + len(text) - len(line))
         except (OSError, ValueError) as error:
             message = f"cannot write {self.path}: {error}; the record of {record.key} is not on disk"
@@ -73,18 +82,6 @@ class Journal:
         if self._file is not None:
             self._file.close()
             self._file = None
-
-
-def _write_whole(file: FileIO, data: bytes, size: int) -> None:
-    """Add the data to a file of that size, or leave it as it was: half a line would tear the next one too."""
-    rest = memoryview(data)
-    try:
-        while rest:
-            rest = rest[file.write(rest) :]
-    except OSError:
-        with contextlib.suppress(OSError):
-            file.truncate(size)
-        raise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,10 +126,11 @@ def read(path: Path) -> JournalContent:
             metadata = found
     if len(damaged) > max(1, len(outcomes)):
         raise damaged[0]
-    return JournalContent(metadata=metadata, outcomes=tuple(outcomes), warnings=_skipped(damaged))
+    return JournalContent(metadata=metadata, outcomes=tuple(outcomes), warnings=skipped(damaged))
 
 
-def _skipped(damaged: Sequence[RecordError]) -> tuple[str, ...]:
+def skipped(damaged: Sequence[RecordError]) -> tuple[str, ...]:
+    """A warning that counts the damaged lines of a file, where there are any."""
     if not damaged:
         return ()
     if len(damaged) == 1:

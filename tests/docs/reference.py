@@ -112,12 +112,20 @@ def options() -> str:
 def commands() -> str:
     """Every command of `jsbench`, with its arguments."""
     (of_commands,) = (one for one in _parser()._actions if isinstance(one, argparse._SubParsersAction))
-    lines: list[str] = []
-    for choice in of_commands._choices_actions:
-        command = of_commands.choices[choice.dest]
-        lines += [f"## jsbench {choice.dest}", "", str(command.description), "", "| argument | meaning |", "|---|---|"]
-        lines += [_argument(one) for one in command._actions if not isinstance(one, argparse._HelpAction)] + [""]
-    return "\n".join(lines).rstrip()
+    return "\n".join(_commands(of_commands, "jsbench")).rstrip()
+
+
+def _commands(found: argparse._SubParsersAction[argparse.ArgumentParser], name: str) -> Iterator[str]:
+    for choice in found._choices_actions:
+        command = found.choices[choice.dest]
+        yield from (f"## {name} {choice.dest}", "", str(command.description), "", "| argument | meaning |", "|---|---|")
+        inner = [one for one in command._actions if isinstance(one, argparse._SubParsersAction)]
+        yield from (
+            _argument(one) for one in command._actions if not isinstance(one, argparse._HelpAction | type(found))
+        )
+        yield ""
+        for one in inner:
+            yield from _commands(one, f"{name} {choice.dest}")
 
 
 def _argument(action: argparse.Action) -> str:
@@ -191,6 +199,11 @@ def fields_of_probes() -> str:
     return _tables([("The whole", format_of("probe"))])
 
 
+def fields_of_histories() -> str:
+    """The fields of a line of a history."""
+    return _tables([("A line", format_of("history"))])
+
+
 def format_of(name: str) -> dict[str, Any]:
     """The JSON Schema of a file that is written."""
     found: dict[str, Any] = json.loads((PACKAGE / "formats" / f"{name}.schema.json").read_text("utf-8"))
@@ -260,6 +273,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "run": fields_of_runs,
     "evaluation": fields_of_evaluations,
     "probe": fields_of_probes,
+    "history": fields_of_histories,
     "syntax_reasons": syntax_reasons,
 }
 _PART = re.compile(r"(<!-- from the code: (\w+) -->\n).*?(<!-- /from the code -->)", re.DOTALL)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +10,9 @@ import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.reports.evaluations import Evaluation, parse
-from pytest_jsbench.reports.plot import picture, plot
+from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
+from pytest_jsbench.reports.history import History, HistoryEntry
+from pytest_jsbench.reports.plot import _columns, picture, picture_of_history, plot
 from tests import examples
 from tests.examples import record
 from tests.verdicts.data import DATA
@@ -76,9 +79,9 @@ def test_of_a_run_of_ours_the_chief_metrics_and_the_failures_that_occurred_are_d
 
     drawn = list(panels(picture([one], ["m"])))
 
-    assert drawn[:3] == ["pass_rate", "declared_coverage", "empirical_coverage"]
-    assert drawn[-1] == "failure_rates.schema_violation"
-    assert "cost" not in drawn
+    assert drawn[:4] == ["Pass rate", "Declared coverage", "Empirical coverage", "Time to first token, median"]
+    assert drawn[-1] == "Failure rates: schema violation"
+    assert "Cost" not in drawn
     assert len(panels(picture([one], ["m"], ["all"]))) > 50
     with pytest.raises(JSBenchError, match="no metric 'pas_rate' in any of the files"):
         picture([one], ["m"], ["pas_rate"])
@@ -117,3 +120,43 @@ def test_without_matplotlib_the_line_names_what_brings_it(monkeypatch: pytest.Mo
 
     with pytest.raises(JSBenchError, match=r"pip install 'pytest-jsbench\[plot\]'"):
         plot([evaluation(a=1)], ["a"], tmp_path / "x.png")
+
+
+@pytest.mark.parametrize("panels", range(1, 40))
+def test_no_panel_is_alone_in_the_last_row(panels: int) -> None:
+    columns = _columns(panels)
+
+    assert columns <= 5
+    assert panels <= columns or panels % columns != 1
+
+
+def test_runs_are_drawn_with_the_settings_in_which_they_differ() -> None:
+    found = [run_evaluation(prompt=name, params={"max_tokens": most}) for name, most in (("schema", 9), ("chat", 5))]
+
+    (legend,) = picture(found, ["a", "b"]).legends
+
+    assert legend.get_title().get_text() == "differing in prompt, max_tokens"
+
+
+def run_evaluation(**metadata: Any) -> Evaluation:
+    run = examples.run(record("a"), record("b", verdict=examples.VIOLATED))
+    run = replace(run, metadata=examples.metadata(**metadata))
+    return parse(json.loads(json.dumps(run_to_dict(run, summarize(run), config_path="c"))), source="run.json")
+
+
+def test_a_history_has_a_line_for_each_label_with_whiskers_and_its_label_is_no_formula() -> None:
+    entries = [
+        HistoryEntry.of(run_evaluation(run_id=f"r{day}", started_at=f"2026-11-0{day}T10:00:00+00:00"), label)
+        for label, days in (("$one$", (1, 2)), ("two", (3,)))
+        for day in days
+    ]
+
+    figure = picture_of_history(History(entries=tuple(entries), warnings=()).series)
+
+    (axis,) = figure.axes
+    assert axis.get_title().splitlines() == ["Pass rate over time, with 95 % intervals", "↑ higher is better"]
+    assert [len(line.lines[0].get_xdata()) for line in axis.containers] == [2, 1]
+    low, high = axis.containers[1].lines[2][0].get_segments()[0][:, 1]
+    assert (low, high) == pytest.approx((0.0945, 0.9055), abs=1e-4)
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["\\$one\\$", "two"]

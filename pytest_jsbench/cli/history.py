@@ -1,0 +1,90 @@
+"""`jsbench history`: what runs came to over time; `jsbench history add`: one more of them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any, TextIO
+
+from pytest_jsbench.cli.convert import warn
+from pytest_jsbench.core.errors import ExportError
+from pytest_jsbench.core.text import json_text, printable
+from pytest_jsbench.reports import evaluations, history, history_table
+from pytest_jsbench.reports.plot import plot_history
+
+_LAST = 10
+
+
+def add_history(commands: Any) -> None:
+    """Declare `jsbench history` and `jsbench history add`."""
+    showing = commands.add_parser(
+        "history",
+        help="runs over time, and what has changed by more than chance",
+        description="A table for each label of a history, and whether its newest line is more than chance away from "
+        "the line before with the same cases.",
+    )
+    showing.add_argument("--file", type=Path, metavar="F", help="the history, such as history.jsonl; needed")
+    showing.add_argument("--label", metavar="L", help="only lines of this label")
+    showing.add_argument("--last", type=int, default=_LAST, metavar="N", help=f"lines of each label (default: {_LAST})")
+    showing.add_argument("--plot", type=Path, metavar="PICTURE", help="also draw it, such as history.png")
+    showing.add_argument("--metric", default="pass_rate", metavar="NAME", help="what is drawn (default: pass_rate)")
+    form = showing.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="the same as JSON, and nothing else")
+    form.add_argument("--markdown", action="store_true", help="the same as GitHub Markdown")
+    showing.set_defaults(command=_show)
+    inner = showing.add_subparsers(metavar="add", help="add a line for each run instead")
+    adding = inner.add_parser(
+        "add",
+        help="add a line for a run",
+        description="Add one small line for each run, under a lock; a run that has one already gets no other.",
+    )
+    adding.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="a run's folder, or its run.json")
+    adding.add_argument("--file", type=Path, required=True, metavar="F", help="the history; made where it is not there")
+    adding.add_argument(
+        "--label",
+        metavar="L",
+        help="what later runs of the same are held against (default: engine, model, and what is unusual)",
+    )
+    adding.set_defaults(command=_add)
+
+
+def _add(options: argparse.Namespace, out: TextIO) -> bool:
+    found = [evaluations.read(path) for path in options.runs]
+    for one in found:
+        warn(one)
+    entries = [history.HistoryEntry.of(one, options.label) for one in found]
+    added, warnings = history.add(options.file, entries)
+    _warn(warnings)
+    for entry in entries:
+        said = f"a line for {entry.label}" if entry in added else f"has {entry.run['run_id']} already: nothing added"
+        out.write(f"{options.file}: {said}\n")
+    return True
+
+
+def _show(options: argparse.Namespace, out: TextIO) -> bool:
+    if options.file is None or options.last < 1:
+        message = "jsbench history --file F [--last N]: name the history's file, and at least 1 line"
+        raise ExportError(message, where="--file")
+    found = history.History.read(options.file)
+    warn(found)
+    series = [one for one in found.series if options.label in {None, one.label}]
+    if not series:
+        labels = ", ".join(printable(one.label, 60) for one in found.series[:8]) or "no line at all"
+        message = f"no line of the label '{printable(options.label or '', 60)}' in {options.file}; it has {labels}"
+        raise ExportError(message, found=options.label, where=options.file)
+    if options.json:
+        out.write(json_text(history_table.to_dict(series), indent=2) + "\n")
+    elif options.markdown:
+        out.write(history_table.markdown(series, last=options.last))
+    else:
+        out.writelines(f"{line}\n" for line in history_table.lines(series, last=options.last))
+    if options.plot is not None:
+        plot_history(series, options.plot, options.metric)
+        if not options.json:
+            out.write(f"{options.plot}\n")
+    return True
+
+
+def _warn(warnings: tuple[str, ...]) -> None:
+    sys.stderr.writelines(f"jsbench: warning: {printable(warning, None)}\n" for warning in warnings)

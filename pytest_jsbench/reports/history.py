@@ -1,0 +1,337 @@
+"""A history: one small line for each run, kept over months, and what has changed since the line before."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pytest_jsbench.core.errors import JournalError, RecordError
+from pytest_jsbench.core.files import FileReader, Unreadable, append_whole, locked, parse_json
+from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.formats import HISTORY, METRICS
+from pytest_jsbench.metrics.comparison import SIGNIFICANCE, is_undecided, told
+from pytest_jsbench.metrics.statistics import PairedDifference, holm, paired_difference
+from pytest_jsbench.reports.evaluations import Evaluation, kept_of_run
+from pytest_jsbench.runs import journal
+from pytest_jsbench.runs.settings import Setting, SettingDifference, differences, settings_of
+
+#: the version of a line; raised when a field is added
+HISTORY_VERSION = "1.0"
+#: bytes of a line
+LONGEST_LINE = 4_000_000
+_LONGEST_LABEL = 200
+_RATES = ("pass_rate", "declared_coverage", "empirical_coverage", "over_constraint", "under_constraint")
+_METRICS = (
+    *("planned", "completions", "passed", "errors", "unjudged", "priced", "valid_instances", "invalid_instances"),
+    *(f"{rate}{end}" for rate in _RATES for end in ("", "_ci_low", "_ci_high")),
+    *("ttft_p50", "tpot_p50", "tgt_p50", "tgt_mean", "grammar_compilation_p50"),
+    *("input_tokens", "output_tokens", "cost"),
+)
+#: significant digits of them
+_DIGITS = 6
+#: settings that stand in a label of their own only where they have another value than nearly always
+_USUAL: Mapping[str, Any] = {
+    "engine": None,
+    "model": None,
+    "response_format": None,
+    "prompt": "schema",
+    "temperature": None,
+    "max_tokens": 2048,
+    "shots": 0,
+    "adapt": "verbatim",
+    "seed": None,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseBits:
+    """How each case of a run ended, a bit for each, in the order of their names."""
+
+    count: int
+    #: of their names and schemas
+    digest: str
+    passed: int
+    undecided: int
+
+    @classmethod
+    def of(cls, found: Evaluation) -> CaseBits:
+        """The bits of an evaluation; RecordError where it does not say how each case ended."""
+        if found.outcomes is None:
+            message = f"{found.source} does not say how each case ended; expected a run's folder or its run.json"
+            raise RecordError(message, where=found.source)
+        ordered = sorted(found.outcomes.items(), key=lambda pair: str(pair[0]))
+        return cls(
+            count=len(ordered),
+            digest=digest([[str(key), outcome.schema] for key, outcome in ordered]),
+            passed=sum(outcome.passed << at for at, (_, outcome) in enumerate(ordered)),
+            undecided=sum(is_undecided(outcome) << at for at, (_, outcome) in enumerate(ordered)),
+        )
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> CaseBits:
+        """The inverse of `to_dict`; RecordError where there are more bits than cases."""
+        passed, undecided = int(data["passed"], 16), int(data["undecided"], 16)
+        if max(passed, undecided).bit_length() > data["count"] or passed & undecided:
+            message = f"cases.passed and cases.undecided are not of {data['count']} cases"
+            raise RecordError(message)
+        return cls(count=data["count"], digest=data["digest"], passed=passed, undecided=undecided)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The bits as JSON values."""
+        return {
+            "count": self.count,
+            "digest": self.digest,
+            "passed": f"{self.passed:x}",
+            "undecided": f"{self.undecided:x}",
+        }
+
+    def difference(self, before: CaseBits) -> PairedDifference:
+        """The difference of the pass rates, over the cases that both decided."""
+        decided = ((1 << self.count) - 1) & ~(self.undecided | before.undecided)
+        was, now = before.passed & decided, self.passed & decided
+        return paired_difference(
+            both=(was & now).bit_count(),
+            first_only=(was & ~now).bit_count(),
+            second_only=(now & ~was).bit_count(),
+            neither=(decided & ~was & ~now).bit_count(),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryEntry:
+    """One line: what is kept of a run."""
+
+    label: str
+    #: empty in a run without variants
+    variant: str
+    #: what produced it, as run.json says it
+    run: Mapping[str, Any]
+    metrics: Mapping[str, float]
+    cases: CaseBits
+    verdict: str | None
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Equal for two lines of one run."""
+        return self.run.get("uuid") or self.run["run_id"], self.variant
+
+    @property
+    def started_at(self) -> datetime:
+        """When the run began."""
+        return datetime.fromisoformat(self.run["started_at"])
+
+    @property
+    def settings(self) -> dict[str, Setting]:
+        """The settings that the run was made with."""
+        return settings_of(self.run)
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """The line as an evaluation, which has the figures and not the cases."""
+        return Evaluation(
+            source=self.run["run_id"],
+            config_path="",
+            backend=str(self.run.get("engine", "")),
+            run=self.run,
+            metrics=self.metrics,
+            outcomes=None,
+        )
+
+    @classmethod
+    def of(cls, found: Evaluation, label: str | None = None) -> HistoryEntry:
+        """What is kept of a run of ours; RecordError of any other evaluation."""
+        if not found.run.get("run_id") or not found.run.get("started_at"):
+            message = f"{found.source} does not say which run it is; expected a run's folder or its run.json"
+            raise RecordError(message, where=found.source)
+        known = {name: value for name in _METRICS if (value := found.metrics.get(name)) is not None}
+        run = kept_of_run(found, "uuid", "started_at")
+        versions = run.get("versions")
+        judge = {"judge": versions["judge"]} if isinstance(versions, Mapping) and "judge" in versions else {}
+        return cls.from_dict(
+            {
+                "label": printable(label or _label(found.settings) or found.label, _LONGEST_LABEL),
+                "variant": found.variant,
+                "run": {**run, "versions": judge},
+                "metrics": {name: _rounded(value) for name, value in known.items()},
+                "cases": CaseBits.of(found).to_dict(),
+                "verdict": None if found.verdict is None else found.verdict.status.value,
+            }
+        )
+
+    @classmethod
+    def from_dict(cls, data: Any) -> HistoryEntry:
+        """The inverse of `to_dict`; RecordError where it is no line of a history."""
+        HISTORY.check(data)
+        try:
+            METRICS.check(data["metrics"])
+            entry = cls(
+                label=data["label"],
+                variant=data.get("variant", ""),
+                run=data["run"],
+                metrics=data["metrics"],
+                cases=CaseBits.from_dict(data["cases"]),
+                verdict=data.get("verdict"),
+            )
+            if not entry.run["run_id"] or entry.started_at.tzinfo is None:
+                raise ValueError("no time zone in run.started_at")
+        except KeyError as error:
+            message = f"not a line of a history: {error.args[0]} is missing"
+            raise RecordError(message) from error
+        except (TypeError, ValueError) as error:
+            message = f"not a line of a history: {printable(str(error))}"
+            raise RecordError(message) from error
+        return entry
+
+    def to_dict(self) -> dict[str, Any]:
+        """The line as JSON values."""
+        return {
+            "schema_version": HISTORY_VERSION,
+            "label": self.label,
+            "variant": self.variant,
+            "run": dict(self.run),
+            "metrics": dict(self.metrics),
+            "cases": self.cases.to_dict(),
+            "verdict": self.verdict,
+        }
+
+
+def _rounded(value: int | float) -> int | float:
+    return value if isinstance(value, int) else float(f"{value:.{_DIGITS}g}")
+
+
+def _label(settings: Mapping[str, Setting]) -> str:
+    """A label that a run has whatever other runs there are: engine, model, and what is unusual of its settings."""
+    unusual = [settings[name] for name, usual in _USUAL.items() if name in settings and settings[name].value != usual]
+    return ", ".join(one.label for one in unusual if one.value is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The lines of a history's file."""
+
+    entries: tuple[HistoryEntry, ...]
+    #: what could not be read of it, one line each
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def read(cls, path: Path) -> History:
+        """
+        The lines of a file; damaged ones are skipped, with a warning that counts them.
+
+        RecordError where the file cannot be read, where a line of JSON is none of a history, or where several lines are
+        damaged, and more than are whole: then it is another file.
+        """
+        entries: dict[tuple[object, ...], HistoryEntry] = {}
+        damaged: list[RecordError] = []
+        for line in FileReader(longest_line=LONGEST_LINE, error=RecordError).read_lines(path):
+            if line.data is not None and not line.data.strip():
+                continue
+            try:
+                entry = HistoryEntry.from_dict(parse_json(line.data or b"", largest=LONGEST_LINE))
+            except Unreadable as error:
+                damaged.append(RecordError(f"{path}:{line.number}: {error.problem}"))
+                continue
+            except RecordError as error:
+                message = f"{path}:{line.number}: {error}"
+                raise RecordError(message, where=path) from error
+            entries.setdefault(entry.identity, entry)
+        if len(damaged) > max(1, len(entries)):
+            raise damaged[0]
+        return cls(entries=tuple(entries.values()), warnings=journal.skipped(damaged))
+
+    @property
+    def series(self) -> tuple[Series, ...]:
+        """The lines by their labels, and in each in order of time."""
+        by_label: dict[str, list[HistoryEntry]] = {}
+        for entry in self.entries:
+            by_label.setdefault(entry.label, []).append(entry)
+        ordered = [sorted(entries, key=lambda entry: entry.started_at) for entries in by_label.values()]
+        pairs = [(entries[-1], before(entries)) for entries in ordered]
+        found = [None if then is None else now.cases.difference(then.cases) for now, then in pairs]
+        tests = [one.p_value for one in found if one is not None and one.n]
+        adjusted = iter(holm(tests))
+        return tuple(
+            Series(
+                label=entries[0].label,
+                entries=tuple(entries),
+                newest=None
+                if one is None or then is None
+                else SinceBefore(
+                    before=then,
+                    difference=one,
+                    p_value=next(adjusted) if one.n else 1.0,
+                    settings=differences([then.settings, now.settings]),
+                ),
+                tests=len(tests),
+            )
+            for entries, one, (now, then) in zip(ordered, found, pairs, strict=True)
+        )
+
+
+def before(entries: Sequence[HistoryEntry]) -> HistoryEntry | None:
+    """Of entries in order of time, the last one with the same cases as the newest, and before it."""
+    return next((one for one in reversed(entries[:-1]) if one.cases.digest == entries[-1].cases.digest), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinceBefore:
+    """The newest line of a label against the last one before it that had the same cases."""
+
+    before: HistoryEntry
+    difference: PairedDifference
+    #: adjusted for all labels of the history
+    p_value: float
+    settings: tuple[SettingDifference, ...]
+
+    @property
+    def real(self) -> bool:
+        """Whether it is more than chance."""
+        return self.p_value < SIGNIFICANCE
+
+    @property
+    def said(self) -> str:
+        """What has changed, in one sentence for people."""
+        return told(self.difference, self.p_value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """The lines of one label, in order of time."""
+
+    label: str
+    entries: tuple[HistoryEntry, ...]
+    #: None where no line before the newest had its cases
+    newest: SinceBefore | None
+    #: for how many tests the p-values are adjusted
+    tests: int = field(default=0)
+
+
+def add(path: Path, entries: Iterable[HistoryEntry]) -> tuple[list[HistoryEntry], tuple[str, ...]]:
+    """
+    Add a line for each run that has none yet; which were added, and warnings of what is in the file.
+
+    Another process that adds to the file waits meanwhile. JournalError where the disk will not.
+    """
+    try:
+        with locked(path) as file:
+            known = History.read(path)
+            seen = {entry.identity for entry in known.entries}
+            added = [entry for entry in entries if entry.identity not in seen]
+            size = file.seek(0, os.SEEK_END)
+            torn = b""
+            if size:
+                file.seek(size - 1)
+                torn = b"" if file.read(1) == b"\n" else b"\n"
+            text = "".join(json.dumps(entry.to_dict(), ensure_ascii=True, allow_nan=False) + "\n" for entry in added)
+            if added:
+                append_whole(file, torn + text.encode("ascii"), size)
+    except OSError as error:
+        message = f"cannot write {path}: {error.strerror or error}"
+        raise JournalError(message, where=path) from error
+    return added, known.warnings

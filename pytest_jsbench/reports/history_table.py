@@ -1,0 +1,102 @@
+"""A history for people: a table for each label, and what of its newest line is more than chance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.reports.comparison_table import apart, overview, ruled
+from pytest_jsbench.reports.history import HistoryEntry, Series, before
+from pytest_jsbench.reports.markdown import code
+from pytest_jsbench.reports.summary_table import detail
+
+_LONGEST_FACT = 2000
+#: what the column of changes counts
+LEGEND = "since: cases that pass now and did not in the line before with the same cases, and cases that no longer pass"
+
+
+def lines(found: Sequence[Series], *, last: int) -> Iterator[str]:
+    """The series for a terminal, one after the other, each with its newest lines."""
+    for one in found:
+        yield from detail("label", printable(one.label, None))
+        yield ""
+        yield from ruled(*_table(one, last))
+        yield ""
+        for word, text in _newest(one):
+            yield from detail(word, text)
+        yield ""
+    yield from detail("", LEGEND)
+
+
+def markdown(found: Sequence[Series], *, last: int) -> str:
+    """The series as GitHub Markdown; what a stranger may have named is in code spans."""
+    parts: list[str] = []
+    for one in found:
+        headers, rows = _table(one, last)
+        head = [" ".join(name.split()) for name in headers]
+        table = [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
+        facts = [f"- {word or 'settings'}: {code(text, _LONGEST_FACT)}" for word, text in _newest(one)]
+        parts += [f"### {code(one.label)}", "", *table, "", *facts, ""]
+    return "\n".join([*parts, LEGEND]) + "\n"
+
+
+def to_dict(found: Sequence[Series]) -> dict[str, Any]:
+    """The series as JSON values."""
+    return {"series": [_series_to_dict(one) for one in found]}
+
+
+def _series_to_dict(one: Series) -> dict[str, Any]:
+    newest = one.newest
+    since = newest and {
+        "before": newest.before.run["run_id"],
+        "n": newest.difference.n,
+        "difference": newest.difference.value,
+        "difference_ci_low": newest.difference.ci_low,
+        "difference_ci_high": newest.difference.ci_high,
+        "p_value": newest.difference.p_value,
+        "p_value_adjusted": newest.p_value,
+        "real": newest.real,
+        "settings": [setting.to_dict() for setting in newest.settings],
+        "sentence": newest.said,
+    }
+    return {"label": one.label, "lines": [entry.to_dict() for entry in one.entries], "since": since}
+
+
+def _table(one: Series, last: int) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of the newest lines of a series."""
+    first = max(0, len(one.entries) - last)
+    entries = one.entries[first:]
+    headers, rows = overview([entry.evaluation for entry in entries], [_when(entry) for entry in entries])
+    ends = [(_lacking(entry), _change(one.entries[: at + 1])) for at, entry in enumerate(entries, start=first)]
+    return [*headers[:-1], "Errors", "Since"], [[*row[:-1], *end] for row, end in zip(rows, ends, strict=True)]
+
+
+def _lacking(entry: HistoryEntry) -> str:
+    """How many attempts say nothing about the model."""
+    return f"{entry.metrics.get('errors', 0) + entry.metrics.get('unjudged', 0):.0f}"
+
+
+def _when(entry: HistoryEntry) -> str:
+    return f"{entry.started_at:%Y-%m-%d %H:%M}"
+
+
+def _change(entries: Sequence[HistoryEntry]) -> str:
+    """What the last of these has changed of the line before it."""
+    then = before(entries)
+    if then is None:
+        return "" if len(entries) == 1 else "other cases"
+    found = entries[-1].cases.difference(then.cases)
+    return f"+{found.second_only} -{found.first_only}"
+
+
+def _newest(one: Series) -> Iterator[tuple[str, str]]:
+    """What the newest line has changed."""
+    if one.newest is None:
+        if len(one.entries) > 1:
+            yield "newest", "its cases or their schemas are not those of any line before: nothing can be compared"
+        return
+    newest = one.newest
+    tests = f" (adjusted for {one.tests} labels, Holm)" if one.tests > 1 else ""
+    yield "newest", f"since {_when(newest.before)}: {newest.said}{tests}"
+    yield from apart(newest.settings)

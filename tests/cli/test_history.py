@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import failed, run, shown
+
+
+def test_a_run_is_added_once_and_shown_in_each_form(tmp_path: Path) -> None:
+    path, one = tmp_path / "h.jsonl", run(tmp_path / "run.json", "flash", 18)
+
+    assert shown("history", "add", one, "--file", path) == f"{path}: a line for scripted, flash, json_schema\n"
+    assert "has 20261121T100000Z-scripted-m already: nothing added" in shown("history", "add", "--file", path, one)
+
+    assert "0.900 (0.699 to 0.972)" in shown("history", "--file", path)
+    assert "### `scripted, flash, json_schema`" in shown("history", "--file", path, "--markdown")
+    (series,) = json.loads(shown("history", "--file", path, "--json"))["series"]
+    assert (len(series["lines"]), series["since"]) == (1, None)
+
+
+def test_the_table_is_within_eighty_columns(tmp_path: Path) -> None:
+    path, one = tmp_path / "h.jsonl", run(tmp_path / "run.json", "a-model-of-a-long-name-" * 5, 18, cost=12.5)
+    shown("history", "add", one, "--file", path)
+
+    assert max(map(len, shown("history", "--file", path).splitlines())) <= 80
+
+
+def test_a_damaged_line_is_said_beside_what_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, one = tmp_path / "h.jsonl", run(tmp_path / "run.json", "flash", 18)
+    shown("history", "add", one, "--file", path)
+    path.write_text(path.read_text() + "{\n")
+
+    shown("history", "--file", path)
+
+    assert capsys.readouterr().err.startswith(f"jsbench: warning: {path}:2: not JSON")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="needs the extra plot")
+def test_a_history_is_drawn_and_an_unknown_metric_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, one = tmp_path / "h.jsonl", run(tmp_path / "run.json", "flash", 18)
+    shown("history", "add", one, "--file", path)
+
+    shown("history", "--file", path, "--plot", tmp_path / "h.png")
+
+    assert (tmp_path / "h.png").read_bytes().startswith(b"\x89PNG")
+    arguments = ("history", "--file", path, "--plot", tmp_path / "x.png", "--metric", "pas_rate")
+    assert "no metric 'pas_rate' in any line of the history" in failed(capsys, *arguments)
+
+
+def test_what_cannot_be_shown_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, one = tmp_path / "h.jsonl", run(tmp_path / "run.json", "flash", 18)
+    shown("history", "add", one, "--file", path, "--label", "nightly")
+
+    assert "name the history's file" in failed(capsys, "history")
+    assert "No such file" in failed(capsys, "history", "--file", tmp_path / "none.jsonl")
+    assert "no line of the label 'other'" in failed(capsys, "history", "--file", path, "--label", "other")
+    assert "cannot write" in failed(capsys, "history", "add", one, "--file", tmp_path / "no" / "h.jsonl")

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import json
+import multiprocessing
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.formats import published
+from pytest_jsbench.metrics.comparison import compare
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports import history_table
+from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
+from pytest_jsbench.reports.history import CaseBits, History, HistoryEntry, add
+from tests import examples
+from tests.mutations import mutated_lines, survive
+
+ENDS = {"p": examples.PASSED, "f": examples.VIOLATED, "?": examples.BROKEN}
+
+
+def evaluation(ends: str, *, day: int = 1, schema: Any = True, **metadata: Any) -> Evaluation:
+    """A run of that day of which each case ended so: `p` passed, `f` failed, `?` was never answered."""
+    records = [
+        examples.record(
+            f"c{at}", verdict=ENDS[end], schema=schema, generation=examples.failed() if end == "?" else None
+        )
+        for at, end in enumerate(ends)
+    ]
+    run = examples.run(*records)
+    known = {"run_id": f"run{day}", "started_at": f"2026-11-{day:02}T10:00:00+00:00", **metadata}
+    run = replace(run, metadata=examples.metadata(**known))
+    return parse(json.loads(json.dumps(run_to_dict(run, summarize(run), config_path="c"))), source=f"runs/run{day}")
+
+
+def kept(path: Path, *evaluations: Evaluation, label: str | None = None) -> History:
+    add(path, [HistoryEntry.of(one, label) for one in evaluations])
+    return History.read(path)
+
+
+def told(found: History, **changes: Any) -> str:
+    return " ".join(" ".join(history_table.lines(found.series, last=10, **changes)).split())
+
+
+def test_a_line_is_small_conforms_to_the_published_schema_and_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "h.jsonl"
+    entry = HistoryEntry.of(evaluation("pf?" * 1000))
+
+    assert add(path, [entry]) == ([entry], ())
+
+    (line,) = path.read_text().splitlines()
+    jsonschema.validate(json.loads(line), published("history"))
+    assert History.read(path).entries == (entry,)
+    assert len(line) < 4000
+
+
+def test_a_run_that_is_added_twice_is_one_line(tmp_path: Path) -> None:
+    path, one = tmp_path / "h.jsonl", HistoryEntry.of(evaluation("pf"))
+
+    add(path, [one])
+    added, _ = add(path, [one, HistoryEntry.of(evaluation("pp", day=2)), replace(one, variant="b")])
+
+    assert [entry.variant for entry in added] == ["", "b"]
+    assert len(path.read_text().splitlines()) == 3
+
+
+def test_bits_give_the_difference_that_whole_runs_give() -> None:
+    chance = random.Random(5)
+    for _ in range(50):
+        first, second = (evaluation("".join(chance.choices("ppf?", k=12))) for _ in range(2))
+
+        found = CaseBits.of(second).difference(CaseBits.of(first))
+
+        assert found == compare(first.outcomes or {}, second.outcomes or {}).difference
+
+
+def test_the_newest_line_is_held_against_the_last_one_with_its_cases(tmp_path: Path) -> None:
+    runs = [
+        evaluation("p" * 10, day=1),
+        evaluation("p" * 10, day=2, schema={"minimum": 1}),
+        evaluation("ffffffffpp", day=3),
+    ]
+
+    found = kept(tmp_path / "h.jsonl", *runs)
+
+    text = told(found)
+    assert "newest since 2026-11-01 10:00: 8 fewer of 10 cases pass (-0.800, " in text
+    assert "a real difference (exact test: p = 0.0078)" in text
+    assert "2026-11-02 10:00 1.000 (0.722 to 1.000) 1.00 s n/a 0 other cases" in text
+    assert "n/a 0 +0 -8" in text
+
+
+def test_several_labels_are_tables_of_their_own_whose_p_values_are_adjusted(tmp_path: Path) -> None:
+    runs = [evaluation(ends, day=day) for day, ends in ((1, "p" * 6), (2, "f" * 6))]
+    more = [evaluation("pf", day=day, prompt="chat") for day in (3, 4)]
+
+    alone, both = kept(tmp_path / "a.jsonl", *runs), kept(tmp_path / "b.jsonl", *runs, *more)
+
+    assert [one.label for one in both.series] == [
+        "scripted, m, json_schema",
+        "scripted, m, json_schema, prompt chat",
+    ]
+    assert alone.series[0].newest is not None
+    assert both.series[0].newest is not None
+    assert alone.series[0].newest.real
+    assert not both.series[0].newest.real
+    assert "adjusted for 2 labels, Holm" in told(both)
+
+
+def test_under_a_given_label_a_changed_setting_is_said(tmp_path: Path) -> None:
+    runs = [evaluation("pf", day=1), evaluation("pf", day=2, prompt="chat", versions={"judge": "7"})]
+
+    text = told(kept(tmp_path / "h.jsonl", *runs, label="nightly"))
+
+    assert "label nightly" in text
+    assert "the same verdict on each of 2 cases" in text
+    assert "prompt schema → chat" in text
+    assert "the runs were judged by different rules (judge)" in text
+
+
+def test_damaged_lines_are_skipped_and_counted_and_a_torn_one_tears_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "h.jsonl"
+    kept(path, evaluation("pf", day=1), evaluation("pf", day=2))
+    path.write_text(path.read_text() + '<<<<<<< HEAD\n{"schema_version": "1.0", "la')
+
+    added, warnings = add(path, [HistoryEntry.of(evaluation("pp", day=3))])
+
+    assert len(added) == 1
+    assert [entry.run["run_id"] for entry in History.read(path).entries] == ["run1", "run2", "run3"]
+    (warning,) = warnings
+    assert warning.startswith(f"{path}:3: not JSON")
+    assert "2 damaged lines, of which this is the first, are skipped" in warning
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"label": 5}', 'label is 5, which is not of type "string"'),
+        ('{"label": "m"}', "run is missing"),
+        ("[1]", "which is not of type"),
+    ],
+)
+def test_a_line_that_is_none_of_a_history_is_refused_and_the_file_stays(tmp_path: Path, line: str, said: str) -> None:
+    path = tmp_path / "other.jsonl"
+    path.write_text(line + "\n")
+
+    with pytest.raises(JSBenchError) as caught:
+        add(path, [HistoryEntry.of(evaluation("p"))])
+
+    assert said in str(caught.value) or "is missing" in str(caught.value)
+    assert f"{path}:1" in str(caught.value)
+    assert path.read_text() == line + "\n"
+
+
+@pytest.mark.parametrize(
+    ("bits", "said"), [({"passed": "ff"}, "are not of 2 cases"), ({"undecided": "3"}, "are not of 2 cases")]
+)
+def test_bits_of_more_cases_than_there_are_or_both_at_once_are_refused(bits: dict[str, str], said: str) -> None:
+    data = HistoryEntry.of(evaluation("pp")).to_dict()
+    data["cases"] |= bits
+
+    with pytest.raises(JSBenchError, match=said):
+        HistoryEntry.from_dict(data)
+
+
+def test_hostile_histories_are_shown_or_refused_in_one_line(tmp_path: Path) -> None:
+    path, hostile = tmp_path / "h.jsonl", tmp_path / "hostile.jsonl"
+    kept(path, evaluation("pf", day=1), evaluation("p?", day=2, prompt="\x1b[31m\n::error::x"))
+    data = path.read_bytes()
+
+    def attempt(chance: random.Random) -> None:
+        hostile.write_bytes(mutated_lines(data, chance))
+        found = History.read(hostile).series
+        assert "\x1b" not in "\n".join(history_table.lines(found, last=5))
+        assert "\x1b" not in history_table.markdown(found, last=5)
+        json.dumps(history_table.to_dict(found))
+
+    survived = survive("histories", attempt)
+    assert not survived.broken, str(survived)
+
+
+def _add_many(path: Path, first: int) -> None:
+    entry = HistoryEntry.of(evaluation("pf"))
+    for number in range(first, first + 20):
+        add(path, [replace(entry, run={**entry.run, "run_id": f"r{number}"})])
+
+
+def test_two_processes_that_add_at_once_lose_and_double_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "h.jsonl"
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_add_many, args=(path, first)) for first in (0, 10)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+    assert [worker.exitcode for worker in workers] == [0, 0]
+    names = [json.loads(line)["run"]["run_id"] for line in path.read_text().splitlines()]
+    assert sorted(names) == sorted(f"r{number}" for number in range(30))
+
+
+def test_what_names_no_run_is_no_line() -> None:
+    with pytest.raises(JSBenchError, match="does not say which run it is"):
+        HistoryEntry.of(parse({"metrics": {"n": 1}}, source="x.json"))
