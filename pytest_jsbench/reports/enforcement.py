@@ -148,7 +148,7 @@ def _evidence(finding: ModeFinding) -> str:
 def _why_undecided(finding: ModeFinding) -> str:
     last = finding.levels[-1].replies
     if finding.unfinished:
-        return f"{finding.unfinished} after {_counts(last)}"
+        return f"{finding.unfinished}; {_counts(last)}"
     if last.enforcement is not Enforcement.ENFORCED:
         sound = f"enforced up to {finding.sound_up_to} in flight; " if finding.sound_up_to else ""
         return f"{sound}{_counts(last)}: {_said(last)}"

@@ -221,7 +221,7 @@ def test_ctrl_c_shows_what_is_known_and_asks_no_more(provider: Provider, monkeyp
 
     said_of = [mode["said"] for mode in modes.values()]
     assert said_of[0].startswith("enforced: 3 of 3")
-    assert said_of[1] == "undecided: interrupted after 1 of 1 conform, 2 not asked"
+    assert said_of[1] == "undecided: interrupted; 1 of 1 conform, 2 not asked"
     assert set(said_of[2:]) == {"undecided: interrupted"}
 
 

@@ -57,6 +57,7 @@ _REFUSING = frozenset({400, 422, 501})
 #: a model that reasons needs room for it
 _LEAST_TOKENS_TO_REASON = 4096
 INTERRUPTED = "interrupted"
+CUT_OFF = "cut off at the token limit; --max-tokens raises it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,12 +145,13 @@ class Probe:
 
     def _ask_keywords(self, runner: Runner) -> Iterator[KeywordReplies]:
         for keyword in self._plan.keywords:
-            if self.interrupted:
-                return
             count = min(PER_KEYWORD, self._plan.calls)
             questions = [keyword_question(keyword, self._words) for _ in range(count)]
             replies = self._ask(runner, questions, in_flight=self._plan.levels[0])
-            yield KeywordReplies(keyword=keyword, replies=replies)
+            if replies.replies:
+                yield KeywordReplies(keyword=keyword, replies=replies)
+            if self.interrupted:
+                return
 
     def _ask(
         self, runner: Runner, questions: Sequence[ProbeQuestion], *, in_flight: int, shown: bool = False
@@ -210,7 +212,8 @@ class Probe:
             kind = ReplyKind.CONFORMS
         elif cut_off or verdict.failure_type in (FailureType.UNJUDGED, FailureType.REFUSAL):
             kind = ReplyKind.UNDECIDED
-        return Reply(kind=kind, traced=bool(words & question.marks), text=text, message=verdict.message)
+        message = CUT_OFF if cut_off else verdict.message
+        return Reply(kind=kind, traced=bool(words & question.marks), text=text, message=message)
 
     @contextmanager
     def _runner(self, config: EngineConfig, *, reasoning: bool) -> Iterator[tuple[Runner, _Flights]]:
