@@ -387,25 +387,58 @@ def make_private_folder(folder: Path, *, exist_ok: bool = True) -> None:
     folder.mkdir(mode=_PRIVATE_FOLDER, exist_ok=exist_ok)
 
 
-def write_atomically(path: Path, text: str | Iterable[str], *, shared: bool = False) -> None:
+class FileInMaking:
     """
-    Replace a file's content, given as a whole or in parts, in one step; JournalError when the disk will not.
+    A file that is written bit by bit, and stands at its place only when it is whole.
 
-    The file is for its user alone, unless it is made to be shared, as what is committed to a repository is.
+    Whoever writes it makes one, calls `add` from one thread, and then either `finish` or `discard`; JournalError when
+    the disk will not. The file is for its user alone, unless it is made to be shared, as what is committed to a
+    repository is.
     """
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        part.unlink(missing_ok=True)  # whatever stands there, a link to elsewhere too, is not written into
-        part.touch(mode=_SHARED_FILE if shared else _PRIVATE_FILE, exist_ok=False)
-        with part.open("w", encoding="utf-8") as file:
-            file.writelines([text] if isinstance(text, str) else text)
-        part.replace(path)
-    except (OSError, ValueError) as error:
-        message = f"cannot write {path}: {error}"
-        raise JournalError(message) from error
-    finally:
+
+    def __init__(self, path: Path, *, shared: bool = False) -> None:
+        self.path = path
+        self._part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        with self._naming():
+            self._part.unlink(missing_ok=True)  # whatever stands there, a link to elsewhere too, is not written into
+            self._part.touch(mode=_SHARED_FILE if shared else _PRIVATE_FILE, exist_ok=False)
+            self._file = self._part.open("w", encoding="utf-8")
+
+    def add(self, parts: Iterable[str]) -> None:
+        """Write what comes next."""
+        with self._naming():
+            self._file.writelines(parts)
+
+    def finish(self) -> None:
+        """Put the file in the place of the one that stands there."""
+        with self._naming():
+            self._file.close()
+            self._part.replace(self.path)
+
+    def discard(self) -> None:
+        """Leave nothing of it that is not finished."""
+        with contextlib.suppress(OSError, ValueError):
+            self._file.close()
         with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
+            self._part.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _naming(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError) as error:
+            message = f"cannot write {self.path}: {error}"
+            raise JournalError(message) from error
+
+
+def write_atomically(path: Path, text: str | Iterable[str], *, shared: bool = False) -> None:
+    """Replace a file's content, given as a whole or in parts, in one step; JournalError when the disk will not."""
+    file = FileInMaking(path, shared=shared)
+    try:
+        file.add([text] if isinstance(text, str) else text)
+        file.finish()
+    finally:
+        file.discard()
 
 
 def append_whole(file: FileIO, data: bytes, size: int) -> None:

@@ -81,24 +81,15 @@ def described(error: BaseException, limit: int = LONGEST) -> str:
     return sentence(text, limit)
 
 
-def json_text(value: object, *, indent: int | None = None, most: int | None = None) -> str:
+def json_text(value: object, *, indent: int | None = None) -> str:
     """
     The value as JSON that can be shown: the invisible, and commands, stand in it as JSON's own escapes.
 
     It is on one line where it nests deeper than anyone reads: the indentation of each level would make it far longer.
-    With `most` it may end after so many characters, as the rest is not shown.
     """
-    indent = None if _nests_deeper(value, _DEEPEST_INDENTED) else indent
-    if most is None:
-        text = json.dumps(value, indent=indent, ensure_ascii=False)
-    else:
-        parts, length = [], 0
-        for part in json.JSONEncoder(indent=indent, ensure_ascii=False).iterencode(value):
-            parts.append(part)
-            length += len(part)
-            if length > most:
-                break
-        text = "".join(parts)
+    if indent is not None and _nests_deeper(value, _DEEPEST_INDENTED):
+        indent = None
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
     return _COMMAND.sub("#\\\\u0023", _visible(text, _json_code, "\n"))
 
 

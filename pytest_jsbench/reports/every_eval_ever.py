@@ -10,14 +10,14 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_jsbench.core.errors import ExportError
-from pytest_jsbench.core.files import make_private_folder, write_atomically
+from pytest_jsbench.core.files import FileInMaking, make_private_folder, write_atomically
 from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed
 from pytest_jsbench.metrics.metrics import RATES, Metrics
 from pytest_jsbench.metrics.summary import Summary
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Usage
     from pytest_jsbench.metrics.statistics import Proportion
     from pytest_jsbench.runs.outcomes import Run
-    from pytest_jsbench.runs.records import Record
+    from pytest_jsbench.runs.records import Record, RunMetadata
 
 VERSIONS = ("0.3.0", "0.2.0")
 Version = Literal["0.3.0", "0.2.0"]
@@ -59,9 +59,8 @@ class Identity:
         return f"data/{COLLECTION}/{self.developer}/{self.model}/{self.name}"
 
 
-def identify(run: Run, *, developer: str | None = None) -> Identity:
+def identify(metadata: RunMetadata, *, developer: str | None = None) -> Identity:
     """The run's identity, the same each time; the developer is the model's prefix, or else the provider."""
-    metadata = run.metadata
     before, _, after = metadata.model.rpartition("/")
     named = developer or before or metadata.provider or "unknown"
     known = filter(None, [metadata.run_id, metadata.started_at, metadata.model, metadata.uuid])
@@ -84,62 +83,97 @@ def _portable(name: str) -> str:
 
 
 def write(
-    folder: Path, run: Run, summary: Summary, *, version: Version = "0.3.0", developer: str | None = None
+    folder: Path,
+    run: Run,
+    summary: Summary,
+    *,
+    version: Version = "0.3.0",
+    developer: str | None = None,
+    samples: Samples | None = None,
 ) -> Path:
-    """Write both files below `folder`, and return the aggregate's path; JSBenchError where that fails."""
-    identity = identify(run, developer=developer)
+    """
+    Write both files below `folder`, and return the aggregate's path; JSBenchError where that fails.
+
+    `samples` are the rows of exactly the run's attempts, where they have been made already.
+    """
     if not any(outcome.made for outcome in run.outcomes):
         raise ExportError("no attempt was made, so there is nothing to export as every_eval_ever")
-    aggregate = folder / f"{identity.path}.json"
+    rows = samples or Samples(folder, run.metadata, version=version, developer=developer)
     try:
-        make_private_folder(aggregate.parent)
-    except OSError as error:
-        message = f"cannot write {aggregate.parent}: {error.strerror or error}"
-        raise ExportError(message, where=aggregate.parent) from error
-    samples = _Samples(_rows(run, identity, version))
-    write_atomically(aggregate.with_name(f"{identity.name}_samples.jsonl"), samples)
-    data = _aggregate(run, summary, identity, samples)
-    write_atomically(aggregate, json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
-    return aggregate
+        for record in () if samples else Records([outcome for outcome in run.outcomes if outcome.made]):
+            rows.add(record)
+        rows.finish()
+    finally:
+        rows.discard()
+    data = _aggregate(run, summary, rows)
+    write_atomically(rows.aggregate, json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
+    return rows.aggregate
 
 
-class _Samples:
-    """The rows as lines; after one pass over them, their count and checksum for the aggregate."""
+class Samples:
+    """
+    The rows of a run's attempts, as lines of a file that stands at its place only when it is finished.
 
-    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        self._rows = rows
+    `write` makes one and adds all records; the controller of a run that is kept adds each record when it is reported,
+    in the main thread. Either then finishes or discards it.
+    """
+
+    def __init__(
+        self, folder: Path, metadata: RunMetadata, *, version: Version = "0.3.0", developer: str | None = None
+    ) -> None:
+        self.identity = identify(metadata, developer=developer)
+        self._version: Version = version
+        #: where the aggregate stands
+        self.aggregate = folder / f"{self.identity.path}.json"
         self._hash = hashlib.sha256()
         self.count = 0
+        self._file: FileInMaking | None = None
 
-    def __iter__(self) -> Iterator[str]:
-        for one in self._rows:
-            line = json.dumps(one, ensure_ascii=True, allow_nan=False) + "\n"
-            self._hash.update(line.encode())
-            self.count += 1
-            yield line
-
-    @property
-    def checksum(self) -> str:
-        return self._hash.hexdigest()
-
-
-def _rows(run: Run, identity: Identity, version: Version) -> Iterator[dict[str, Any]]:
-    for record in Records([outcome for outcome in run.outcomes if outcome.made]):
-        yield row(
+    def add(self, record: Record) -> None:
+        """Write the row of an attempt that was made; JSBenchError where that fails."""
+        if self._file is None:
+            try:
+                make_private_folder(self.aggregate.parent)
+            except OSError as error:
+                message = f"cannot write {self.aggregate.parent}: {error.strerror or error}"
+                raise ExportError(message, where=self.aggregate.parent) from error
+            self._file = FileInMaking(self.aggregate.with_name(f"{self.identity.name}_samples.jsonl"))
+        identity = self.identity
+        found = row(
             record,
             evaluation_id=identity.evaluation_id,
             model_id=identity.model_id,
             result_id=_result_id(identity, record.key.task, "pass_rate"),
-            version=version,
+            version=self._version,
         )
+        line = json.dumps(found, ensure_ascii=True, allow_nan=False) + "\n"
+        self._file.add([line])
+        self._hash.update(line.encode("ascii"))
+        self.count += 1
+
+    def finish(self) -> None:
+        """Put the file at its place, once."""
+        if self._file is not None:
+            self._file.finish()
+            self._file = None
+
+    def discard(self) -> None:
+        """Leave nothing of a file that is not finished."""
+        if self._file is not None:
+            self._file.discard()
+
+    @property
+    def checksum(self) -> str:
+        """The SHA-256 of the file."""
+        return self._hash.hexdigest()
 
 
 def _result_id(identity: Identity, task: str | None, metric: str) -> str:
     return f"{identity.evaluation_id}#{task or 'total'}.{metric}"
 
 
-def _aggregate(run: Run, summary: Summary, identity: Identity, samples: _Samples) -> dict[str, Any]:
-    metadata = run.metadata
+def _aggregate(run: Run, summary: Summary, samples: Samples) -> dict[str, Any]:
+    metadata, identity = run.metadata, samples.identity
     results = [*_results(run, identity, None, summary.total, (*RATES, *_TIMES))]
     for task, metrics in summary.tasks.items():
         results += _results(run, identity, task, metrics, _OF_A_TASK)

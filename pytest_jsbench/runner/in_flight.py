@@ -54,10 +54,14 @@ class CallsInFlight(Generic[T]):
 
     def _work(self) -> None:
         while True:
-            future, call = self._queue.get()
-            if self.stopped or not future.set_running_or_notify_cancel():
-                continue
-            try:
-                future.set_result(call())
-            except BaseException as error:  # noqa: BLE001  belongs to whoever waits for the result
-                future.set_exception(error)
+            self._make_next()
+
+    def _make_next(self) -> None:
+        """Make a call; a function of its own, so that a thread that waits for the next one holds no result."""
+        future, call = self._queue.get()
+        if self.stopped or not future.set_running_or_notify_cancel():
+            return
+        try:
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001  belongs to whoever waits for the result
+            future.set_exception(error)

@@ -159,10 +159,12 @@ class AttemptOutcome:
         """Whether a model was called, or a grammar decided on labelled answers."""
         return self.prompt_digest is not None or self.generation in {"decided", "declined"}
 
-    def read(self) -> Record:
-        """The record; from disk, so that whoever reads many asks `Records` for them."""
-        with open_lines() as lines:
+    def read(self, lines: LinesByPlace | None = None) -> Record:
+        """The record; from disk, so that whoever reads many asks `Records` for them, or keeps the files open."""
+        if lines is not None:
             return _record_of(self, lines)
+        with open_lines() as opened:
+            return _record_of(self, opened)
 
     @classmethod
     def of(cls, record: Record, source: Place | Record | None = None) -> AttemptOutcome:

@@ -117,13 +117,3 @@ def test_json_that_nests_too_deep_to_be_read_is_on_one_line() -> None:
 
     assert json_text(nested(40), indent=2).count("\n") == 80
     assert json_text(nested(60), indent=2) == "[" * 60 + '"x"' + "]" * 60
-
-
-def test_json_that_is_cut_is_written_no_further_than_it_is_shown() -> None:
-    value = {"a": [{"b": "é\u202e" * 5, "c": number} for number in range(10_000)]}
-
-    whole, cut = json_text(value, indent=2), json_text(value, indent=2, most=1000)
-
-    assert whole.startswith(cut)
-    assert 1000 <= len(cut) < 2000  # and the escapes of what is hidden
-    assert json_text([1], most=1000) == json_text([1])

@@ -16,7 +16,7 @@ from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.plugin.controller import outputs
 from pytest_jsbench.plugin.controller.benchmark import add_rows
 from pytest_jsbench.plugin.controller.expectations import Expectations, GateDecision
-from pytest_jsbench.plugin.controller.outputs import RunFolder
+from pytest_jsbench.plugin.controller.outputs import LiveOutputs, RunFolder
 from pytest_jsbench.plugin.controller.run_state import SessionEnding, attempt_of
 from pytest_jsbench.plugin.controller.xdist_scheduling import scheduler
 from pytest_jsbench.plugin.options.settings import SHARD_KEY
@@ -78,6 +78,8 @@ class Controller:
         self.state = state
         self._progress = progress
         self._folder = RunFolder(context.handover.records)
+        #: None in a run that is not kept, or is small, and before the first report
+        self._live: LiveOutputs | None = None
         #: None until the verdict is decided
         self._session: pytest.Session | None = None
         self._ending = SessionEnding()
@@ -203,8 +205,13 @@ class Controller:
         if isinstance(attempt.source, Record) and not outcome.journal_error:
             attempt = self._write_down(attempt, attempt.source)
         self._progress.count(attempt, resumed=outcome.resumed)
+        if self._live is None and self._keeps_all and len(self.state.planned) > outputs.FEW:
+            self._live = LiveOutputs(self._folder.path, self._context.handover.metadata)
+            self._resources.callback(self._live.close)
+        if self._live is not None:
+            self._live.add(attempt, outcome.record)
         if (hook := self._config.hook.pytest_jsbench_record).get_hookimpls():
-            hook(config=self._config, record=attempt.read())
+            hook(config=self._config, record=outcome.record or attempt.read())
 
     def _write_down(self, attempt: AttemptOutcome, record: Record) -> AttemptOutcome:
         """Keep the record that a worker on another machine has sent on disk, and not in memory."""
@@ -345,15 +352,21 @@ class Controller:
     def _write_files(self, run: Run, summary: Summary) -> list[str]:
         if self._context.handover.folder is None:
             return []
-        path, everything = self._config.inipath, self._context.settings.output is not None
+        path = self._config.inipath
         return outputs.write(
             self._folder.path,
             run,
             summary,
             self.decision or GateDecision(),
             config_path="unknown" if path is None else path.name,
-            everything=everything,
+            everything=self._keeps_all,
+            live=self._live,
         )
+
+    @property
+    def _keeps_all(self) -> bool:
+        """Whether all files of the run are to be written."""
+        return self._context.handover.folder is not None and self._context.settings.output is not None
 
     def _warn(self, message: str) -> None:
         if message and message not in self.warnings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from pytest_jsbench.metrics import prices
 from pytest_jsbench.plugin.controller.expectations import GateDecision
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.journal import Journal
-from pytest_jsbench.runs.outcomes import Run
+from pytest_jsbench.runs.outcomes import Run, open_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,12 +27,72 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.plugin.controller.run_state import RunState
     from pytest_jsbench.reports.registry import Exporter
-    from pytest_jsbench.runs.outcomes import Place
-    from pytest_jsbench.runs.records import Record, RunMetadata
+    from pytest_jsbench.runs.outcomes import AttemptOutcome, Place
+    from pytest_jsbench.runs.records import Attempt, Record, RunMetadata
+
+
+#: the folder of the format that evaluations of other tools are written in too
+_SHARED_FORMAT = "every_eval_ever"
+
+
+#: attempts of which everything is made at the end; as many as the page lists at once
+FEW = 100
+
+
+class LiveOutputs:
+    """
+    What is written of each record, made while the run goes: report.html's cases and every_eval_ever's rows.
+
+    The controller of a run that is kept makes one, adds each attempt in the main thread when it is reported, and gives
+    it to `write` at the end, where it is used if it holds exactly the run's attempts; else both are made of the records
+    on disk. `close` leaves nothing of a file that was not finished.
+    """
+
+    def __init__(self, folder: Path, metadata: RunMetadata) -> None:
+        from pytest_jsbench.reports.every_eval_ever import Samples
+        from pytest_jsbench.reports.html.report import CaseList
+
+        self.cases = CaseList(ranked=True)
+        self.samples = Samples(folder / _SHARED_FORMAT, metadata)
+        self._added: set[Attempt] = set()
+        self._whole = True
+        self._resources = ExitStack()
+        self._lines = self._resources.enter_context(open_lines())
+        self._resources.callback(self.samples.discard)
+
+    def add(self, outcome: AttemptOutcome, record: Record | None) -> None:
+        """Add an attempt; its record is read from disk where it was made in another process."""
+        if outcome.attempt in self._added:  # it was asked again, and what was made of its first record is no more
+            self._whole = False
+        if not self._whole:
+            return
+        self._added.add(outcome.attempt)
+        try:
+            record = record or outcome.read(self._lines)
+            self.cases.add(outcome, record)
+            if outcome.made:
+                self.samples.add(record)
+        except Exception:  # noqa: BLE001  the test must go on; at the end both are made anew, and what is wrong is said
+            self._whole = False
+
+    def holds(self, run: Run) -> bool:
+        """Whether it has exactly the run's attempts, and so many that the page ranks them."""
+        return self._whole and self.cases.ranks(run) and self._added == {outcome.attempt for outcome in run.outcomes}
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._resources.close()
 
 
 def write(
-    folder: Path, run: Run, summary: Summary, decision: GateDecision, *, config_path: str, everything: bool
+    folder: Path,
+    run: Run,
+    summary: Summary,
+    decision: GateDecision,
+    *,
+    config_path: str,
+    everything: bool,
+    live: LiveOutputs | None = None,
 ) -> list[str]:
     """Write run.json and, where the user keeps the run, all else; one line for each that could not be written."""
     from pytest_jsbench.reports.evaluations import run_to_dict, write_run
@@ -47,10 +108,12 @@ def write(
 
         text = summary_markdown(run, summary, decision.gates, decision.comparison)
         writers.append(partial(write_atomically, folder / "summary.md", text))
-        page = folder / "report.html"
-        writers.append(partial(report.write, page, run, summary, decision.gates, decision.comparison))
+        holding = live if live is not None and live.holds(run) else None
+        page, cases = folder / "report.html", None if holding is None else holding.cases
+        samples = None if holding is None else holding.samples
+        writers.append(partial(report.write, page, run, summary, decision.gates, decision.comparison, cases))
         if any(outcome.made for outcome in run.outcomes):
-            writers.append(partial(every_eval_ever.write, folder / "every_eval_ever", run, summary))
+            writers.append(partial(every_eval_ever.write, folder / _SHARED_FORMAT, run, summary, samples=samples))
     return [problem for writer in writers if (problem := _problem(writer))]
 
 

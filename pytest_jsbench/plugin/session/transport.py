@@ -23,6 +23,8 @@ class AttemptResult:
     """One attempt's outcome, or why there is none, and what went wrong beside it."""
 
     result: AttemptOutcome | Missing
+    #: its record, where it was made in this process a moment ago, so that nobody reads it from disk; not to be kept
+    record: Record | None = None
     #: whether it was taken over from an earlier run
     resumed: bool = False
     #: why the record could not be written; empty if it was

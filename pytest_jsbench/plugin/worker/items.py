@@ -87,22 +87,23 @@ class JSBenchCase(pytest.Item):
         """Wait for the result of the attempt; fail or skip as its verdict says."""
         if self.has_passed:  # run again by a plugin: its answer stands, and was reported
             return
-        self.outcome = outcome = self.config.stash[ATTEMPT_SOURCE].outcome(self)
+        # no local name for it: the frames of an exception may stay in memory long after, and its record with them
+        self.outcome = self.config.stash[ATTEMPT_SOURCE].outcome(self)
         self.has_run = True
-        if isinstance(outcome.result, Missing):
-            message = f"{self.nodeid}: not run: {outcome.result.message}"
+        attempt, resumed = self.outcome.result, self.outcome.resumed
+        if isinstance(attempt, Missing):
+            message = f"{self.nodeid}: not run: {attempt.message}"
             raise pytest.skip.Exception(message, _use_item_location=True)
-        attempt = outcome.result
-        say(self, [*properties(attempt), *([("jsbench.resumed", True)] if outcome.resumed else [])])
+        say(self, [*properties(attempt), *([("jsbench.resumed", True)] if resumed else [])])
         if attempt.passed:
             self.has_passed = True
             return
         add_markers(self, attempt)
         if attempt.excluded:
-            message = f"{self.nodeid}: {failure_text(attempt.read(), rerun=None)}"
+            message = f"{self.nodeid}: {failure_text(self.outcome.record or attempt.read(), rerun=None)}"
             raise pytest.skip.Exception(message, _use_item_location=True)
         rerun = f"{self.config.stash[RUN_CONTEXT].settings.rerun} {shlex.quote(self.nodeid)}"
-        raise CaseFailed(attempt.read(), rerun=rerun, attempt=attempt)
+        raise CaseFailed(self.outcome.record or attempt.read(), rerun=rerun, attempt=attempt)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """A few lines for a case that failed, or that pytest-timeout ended; a traceback for any other error."""

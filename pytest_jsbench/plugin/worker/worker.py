@@ -151,7 +151,7 @@ class Worker:
             classified = classify(record, self._context.plan.classifiers)
             record, errors = classified.record, classified.errors
         if place is not None and record == recorded:
-            outcome = AttemptResult(result=AttemptOutcome.of(record, place))
+            outcome = AttemptResult(result=AttemptOutcome.of(record, place), record=record)
         else:
             outcome = self._write(record)
         return replace(outcome, resumed=True, classifier_errors=errors), record
@@ -169,7 +169,7 @@ class Worker:
             if self._context.settings.output is not None:  # what cannot be kept is not paid for
                 self._refuse(Refused(MissingReason.DISK, str(error)))
             return AttemptResult(result=AttemptOutcome.of(record), journal_error=str(error))
-        return AttemptResult(result=AttemptOutcome.of(record, place))
+        return AttemptResult(result=AttemptOutcome.of(record, place), record=record)
 
     def _refuse(self, refusal: Refused) -> None:
         """Make no more calls, for this reason."""
@@ -203,7 +203,7 @@ class Worker:
             return AttemptResult(result=AttemptOutcome.of(self._redacted(record)))
         outcome, _ = self.write(record)
         if not (broken or record.verdict.passed):
-            self._answered[record.attempt] = outcome
+            self._answered[record.attempt] = replace(outcome, record=None)
         return outcome
 
 

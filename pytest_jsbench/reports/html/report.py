@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import importlib.util
 import io
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.errors import MissingRequirement
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.generations import Completion, Decided, Declined, GrammarDecision
-from pytest_jsbench.core.text import json_text, printable
+from pytest_jsbench.core.text import json_text, printable, shortened
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES
 from pytest_jsbench.reports.comparison_table import apart
 from pytest_jsbench.reports.summary_table import facts
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.statistics import Distribution
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
-    from pytest_jsbench.runs.records import Record
+    from pytest_jsbench.runs.records import Attempt, Record
 
 
 def write(
@@ -42,15 +43,24 @@ def write(
     summary: Summary,
     gates: Sequence[GateResult] = (),
     comparison: Comparison | None = None,
+    cases: CaseList | None = None,
 ) -> None:
     """Write the page in one step, and as it is made; JSBenchError where that fails."""
-    write_atomically(path, render(run, summary, gates, comparison))
+    write_atomically(path, render(run, summary, gates, comparison, cases))
 
 
 def render(
-    run: Run, summary: Summary, gates: Sequence[GateResult] = (), comparison: Comparison | None = None
+    run: Run,
+    summary: Summary,
+    gates: Sequence[GateResult] = (),
+    comparison: Comparison | None = None,
+    cases: CaseList | None = None,
 ) -> Iterator[str]:
-    """The page, in parts; text of a model, a schema or a file is never markup in it."""
+    """
+    The page, in parts; text of a model, a schema or a file is never markup in it.
+
+    `cases` are the run's, where they have been listed already.
+    """
     if importlib.util.find_spec("jinja2") is None:
         raise MissingRequirement("report.html needs jinja2: pip install 'pytest-jsbench[report]'")
     from jinja2 import Environment, StrictUndefined
@@ -60,7 +70,7 @@ def render(
     environment.filters["visible"] = _visible
     style, script = _page("report.css"), _page("report.js")
     failures = [(kind.value, summary.total.failure_counts[kind]) for kind in COUNTED_FAILURES]
-    cases = CaseList(run, comparison)
+    cases = cases or CaseList.of(run)
     return environment.from_string(_page("report.html")).generate(
         policy=_policy(style, script),
         style=Markup(style),  # noqa: S704  our own file
@@ -80,7 +90,7 @@ def render(
         broken_keywords=[pair for pair in summary.keywords.items() if pair[1].faults],
         kept_keywords=[pair for pair in summary.keywords.items() if not pair[1].faults],
         charts=charts(summary.total),
-        cases=cases,
+        cases=cases.pack(run, comparison),
     )
 
 
@@ -115,67 +125,137 @@ _LONGEST_MESSAGE = 200
 _ALL_MESSAGES = 8_000_000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedCases:
+    """All attempts, as the page holds them."""
+
+    #: in each the details of attempts that follow each other in the list
+    chunks: tuple[str, ...]
+    #: what the list shows and searches of each, and with which of them each chunk begins
+    index: str
+
+
 class CaseList:
     """
-    All attempts, compressed: what the list shows and searches of each, and in chunks their details.
+    All attempts: their details in compressed chunks, and what the list shows of each.
 
     Where the list cannot show all at once, those that did not pass come first. So it is passed attempts that have no
     details, and in the end no line, in a page that has no room for more.
 
-    `render` makes one for the page's template, which takes the chunks and then the index. A record is read at most
-    once, for both, and none is kept.
+    `of` makes one of a run's records, each of which is read at most once; the controller of a run that is kept makes
+    one, adds each record in the main thread when it is reported, and gives it to `write`. It holds no record.
     """
 
-    def __init__(self, run: Run, comparison: Comparison | None) -> None:
-        many = len(run.outcomes) > CHUNK
-        self._outcomes = sorted(run.outcomes, key=_rank) if many else list(run.outcomes)
-        self._broke = frozenset(comparison.newly_failing if comparison else ())
-        self._mended = frozenset(comparison.newly_passing if comparison else ())
-        self._planned = Counter(run.planned)
-        self._longest_message = min(_LONGEST_MESSAGE, _ALL_MESSAGES // max(1, len(run.outcomes)))
-        self._index = io.BytesIO()
+    def __init__(self, *, ranked: bool) -> None:
+        self._groups = tuple(_Group() for _ in range(3 if ranked else 1))
 
-    def chunks(self) -> Iterator[str]:
-        """The details of attempts, as far as there is room; what the list shows of each is noted on the way."""
-        listed, detailed, room = 0, 0, _ROOM_OF_DETAILS
-        with gzip.GzipFile(fileobj=self._index, mode="wb", compresslevel=6, mtime=0) as index:
+    @classmethod
+    def of(cls, run: Run) -> CaseList:
+        """The list of a run's attempts."""
+        ranked = len(run.outcomes) > CHUNK
+        made = cls(ranked=ranked)
+        outcomes = sorted(run.outcomes, key=_rank) if ranked else run.outcomes
+        records = iter(Records(outcomes))
+        for outcome in outcomes:
+            # passed attempts are the last, and need no record once there is no room
+            made.add(outcome, None if ranked and outcome.passed and made._group(outcome).full else next(records))
+        return made
+
+    def ranks(self, run: Run) -> bool:
+        """Whether it stands in the order in which the run's page lists attempts."""
+        return (len(self._groups) > 1) is (len(run.outcomes) > CHUNK)
+
+    def add(self, outcome: AttemptOutcome, record: Record | None) -> None:
+        """List an attempt that is not listed yet; one without a record is shown without its details."""
+        self._group(outcome).add(outcome, record)
+
+    def _group(self, outcome: AttemptOutcome) -> _Group:
+        return self._groups[_rank(outcome) if len(self._groups) > 1 else 0]
+
+    def pack(self, run: Run, comparison: Comparison | None) -> PackedCases:
+        """The list of exactly the run's attempts, with what the comparison says of each."""
+        outcomes, planned = {outcome.attempt: outcome for outcome in run.outcomes}, Counter(run.planned)
+        longest = min(_LONGEST_MESSAGE, _ALL_MESSAGES // max(1, len(outcomes)))
+        changes = {} if comparison is None else dict.fromkeys(comparison.newly_failing, "broke")
+        changes |= {} if comparison is None else dict.fromkeys(comparison.newly_passing, "mended")
+        room, chunks, starts, listed, detailed = _ROOM_OF_DETAILS, list[str](), list[int](), 0, 0
+        packed = io.BytesIO()
+        with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0) as index:
             index.write(b'{"cases":[')
-            # a passed attempt is listed without its record once no details are kept
-            records = iter(Records(self._outcomes))
-            while group := self._outcomes[listed : listed + CHUNK]:
-                if listed and self._index.tell() > _ROOM_OF_LIST:
+            for part, chunk in itertools.chain.from_iterable(group.parts() for group in self._groups):
+                if listed and packed.tell() > _ROOM_OF_LIST:
                     break
-                read = [next(records) if room or not outcome.passed else None for outcome in group]
-                entries = map(self._entry, group, read)
+                entries = [
+                    _entry(outcome, shortened(message, longest, cut="end"), planned[key], changes.get(key, ""))
+                    for attempt, message in part
+                    for outcome, key in ((outcomes[attempt], attempt[0]),)
+                ]
                 index.write((b"," if listed else b"") + b",".join(map(_json_bytes, entries)))
-                listed += len(group)
-                if room and len(packed := _packed([_details(record) for record in read if record])) <= room:
-                    detailed, room = listed, room - len(packed)
-                    yield packed
-                else:
+                if len(chunk) > room or not chunk:
                     room = 0
-            counts = {"size": CHUNK, "detailed": detailed, "unlisted": len(self._outcomes) - listed}
+                else:
+                    room -= len(chunk)
+                    chunks.append(chunk)
+                    starts.append(listed)
+                    detailed = listed + len(part)
+                listed += len(part)
+            counts = {"starts": starts, "detailed": detailed, "unlisted": len(outcomes) - listed}
             index.write(b"]," + _json_bytes(counts)[1:])
-
-    def index(self) -> str:
-        """The list, once the chunks are made."""
-        return base64.b64encode(self._index.getvalue()).decode("ascii")
-
-    def _entry(self, outcome: AttemptOutcome, record: Record | None) -> dict[str, Any]:
-        key = outcome.key
-        return {
-            "task": printable(key.task),
-            "name": printable(_name(outcome, repeats=self._planned[key])),
-            "outcome": outcome.failure_type.value if outcome.failure_type else "passed",
-            "message": printable(record.verdict.message, self._longest_message) if record else "",
-            "keywords": sorted({printable(keyword, 60) for keyword in outcome.broken}),
-            "change": "broke" if key in self._broke else "mended" if key in self._mended else "",
-        }
+        return PackedCases(chunks=tuple(chunks), index=base64.b64encode(packed.getvalue()).decode("ascii"))
 
 
-def _rank(outcome: AttemptOutcome) -> tuple[bool, bool]:
+class _Group:
+    """Attempts that stand together in the list, in the order in which they are added; a `CaseList` makes it."""
+
+    def __init__(self) -> None:
+        self._attempts: list[Attempt] = []
+        self._messages: list[str] = []
+        #: details that no chunk has yet
+        self._details: list[dict[str, Any]] = []
+        self._chunks: list[str] = []
+        self._size = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether no page has room for the details of any more of them."""
+        return self._size > _ROOM_OF_DETAILS
+
+    def add(self, outcome: AttemptOutcome, record: Record | None) -> None:
+        self._attempts.append(outcome.attempt)
+        self._messages.append("" if record is None else printable(record.verdict.message, _LONGEST_MESSAGE))
+        if record is not None and not self.full:
+            self._details.append(_details(record))
+            if len(self._details) == CHUNK:
+                self._pack()
+
+    def _pack(self) -> None:
+        self._chunks.append(_packed(self._details))
+        self._size += len(self._chunks[-1])
+        self._details = []
+
+    def parts(self) -> Iterator[tuple[list[tuple[Attempt, str]], str]]:
+        """Attempts with their messages, as many at a time as a chunk has, and the chunk; empty where there is none."""
+        if self._details:
+            self._pack()
+        for number, at in enumerate(range(0, len(self._attempts), CHUNK)):
+            named = zip(self._attempts[at : at + CHUNK], self._messages[at : at + CHUNK], strict=True)
+            yield list(named), self._chunks[number] if number < len(self._chunks) else ""
+
+
+def _entry(outcome: AttemptOutcome, message: str, repeats: int, change: str) -> dict[str, Any]:
+    return {
+        "task": printable(outcome.key.task),
+        "name": printable(_name(outcome, repeats=repeats)),
+        "outcome": outcome.failure_type.value if outcome.failure_type else "passed",
+        "message": message,
+        "keywords": sorted({printable(keyword, 60) for keyword in outcome.broken}),
+        "change": change,
+    }
+
+
+def _rank(outcome: AttemptOutcome) -> int:
     """What did not pass, then what says nothing about the model, then what passed."""
-    return not outcome.failing, outcome.passed
+    return 0 if outcome.failing else 1 + outcome.passed
 
 
 def _json_bytes(data: object) -> bytes:
@@ -266,12 +346,10 @@ def _measured(record: Record) -> list[str]:
 
 
 def _json(value: object) -> str:
-    """The value as JSON, whole or marked as cut; hidden characters stand in it as escapes."""
-    text = json_text(value, indent=2, most=_LONGEST_TEXT)
-    if len(text) <= _LONGEST_TEXT:
-        return text
-    whole = len(json.dumps(value, ensure_ascii=False))
-    return f"{text[:_LONGEST_TEXT]}\n… cut: all of it, {whole:,} characters, is in records.jsonl"
+    """The value as JSON on one line, whole or marked as cut; hidden characters stand in it as escapes."""
+    text = json_text(value)
+    more = "\n… cut: all of it, {:,} characters, is in records.jsonl"
+    return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + more.format(len(text))
 
 
 def _cut(text: str) -> str:

@@ -18,13 +18,32 @@
     byId("count").textContent = "This browser cannot unpack the cases. Every record is in records.jsonl, beside this page.";
     return;
   }
-  const { size, cases, detailed, unlisted } = await unpack("index");
+  const { starts, cases, detailed, unlisted } = await unpack("index");
   const wordsOf = (one) => (one.words ??= [one.name, one.outcome, one.message, ...one.keywords].join(" ").toLowerCase());
   const chunks = new Map();
   const detailOf = async (at) => {
-    const number = Math.floor(at / size);
+    const number = starts.findLastIndex((start) => start <= at);
     if (!chunks.has(number)) chunks.set(number, unpack("chunk" + number));
-    return (await chunks.get(number))[at % size];
+    return (await chunks.get(number))[at - starts[number]];
+  };
+
+  // lays out JSON that may be cut short: only the white space between its parts is changed
+  const laidOut = (text) => {
+    const [json, ...rest] = text.split("\n");
+    if (!/^[[{]/.test(json)) return text;
+    let level = 0;
+    let before = "";
+    const lines = [];
+    const indented = () => "\n" + "  ".repeat(Math.min(level, 50));
+    for (const part of json.match(/"(?:[^"\\]|\\.)*"?|[[\]{},:]|[^"[\]{},:\s]+/g)) {
+      const opened = before === "{" || before === "[";
+      if (part === "}" || part === "]") level -= 1;
+      if (part === "}" || part === "]" ? !opened : opened || before === ",") lines.push(indented());
+      lines.push(part === ":" ? ": " : part);
+      if (part === "{" || part === "[") level += 1;
+      before = part;
+    }
+    return [lines.join(""), ...rest].join("\n");
   };
 
   const fill = (id, values) => {
@@ -44,8 +63,8 @@
       return;
     }
     const detail = await detailOf(at);
-    const parts = [["Verdict", detail.verdict], ["Answer", detail.answer], ["Schema", detail.schema],
-      ["Schema that was sent", detail.sent], ["Prompt", detail.prompt], ["Measured", detail.measured]];
+    const parts = [["Verdict", detail.verdict], ["Answer", detail.answer], ["Schema", laidOut(detail.schema)],
+      ["Schema that was sent", laidOut(detail.sent)], ["Prompt", detail.prompt], ["Measured", detail.measured]];
     place.replaceChildren();
     for (const [title, text] of parts) {
       if (text) place.append(element("h3", "", title), element("pre", "", text));
