@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.cli.commands import run, shown
 from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, not_a_worker  # noqa: F401  for an in-process run of its own
 
 INVOICES = Path(__file__).parents[1] / "examples" / "invoices"
+REGRESSION = INVOICES.with_name("regression")
+ON_POSIX = pytest.mark.skipif(sys.platform == "win32", reason="the workflow's steps run in bash")
 QUICK = ("-p", "no:randomly", "-p", "no:cacheprovider", *WITHOUT_SLOW_PLUGINS)
 
 
@@ -39,11 +45,98 @@ def test_a_change_of_its_schema_is_seen_without_a_model(invoices: pytest.Pyteste
     result.stdout.fnmatch_lines([f"E  *the schema is not the recorded one: {change}; record it again*"])
 
 
-def test_its_workflow_and_its_readme_name_options_that_exist() -> None:
+@pytest.mark.parametrize("folder", [INVOICES, REGRESSION], ids=lambda folder: folder.name)
+def test_its_workflow_and_its_readme_name_options_that_exist(folder: Path) -> None:
     from pytest_jsbench.plugin.options.declared import OPTIONS
 
-    pages = [INVOICES / "README.md", INVOICES / ".github" / "workflows" / "tests.yml", INVOICES / "pytest.ini"]
-    text = "\n".join(page.read_text("utf-8") for page in pages)
+    (workflow,) = (folder / ".github" / "workflows").iterdir()
+    text = "\n".join(page.read_text("utf-8") for page in (folder / "README.md", workflow, folder / "pytest.ini"))
 
     assert set(re.findall(r"--jsbench-[a-z-]+", text)) <= {option.flag for option in OPTIONS}
     assert set(re.findall(r"^jsbench_[a-z_]+", text, flags=re.MULTILINE)) <= {option.dest for option in OPTIONS}
+
+
+def step(name: str) -> str:
+    """What a step of the workflow of the example `regression` runs."""
+    yaml = pytest.importorskip("yaml", reason="needs the package pyyaml")
+    workflow = yaml.safe_load((REGRESSION / ".github" / "workflows" / "jsbench.yml").read_text("utf-8"))
+    (found,) = (one for job in workflow["jobs"].values() for one in job["steps"] if one.get("name") == name)
+    script: str = found["run"]
+    return script
+
+
+def run_step(name: str, folder: Path, **environment: str) -> None:
+    path = os.pathsep.join([str(folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
+    subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", step(name)],
+        cwd=folder,
+        env={**os.environ, "PATH": path, **environment},
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+
+
+@ON_POSIX
+@pytest.mark.parametrize(
+    ("known", "call"),
+    [
+        ("", "--method POST repos/us/app/issues/7/comments"),
+        ("41\n99\n", "--method PATCH repos/us/app/issues/comments/41"),
+    ],
+)
+def test_a_pull_request_gets_one_comment_which_each_later_run_changes(tmp_path: Path, known: str, call: str) -> None:
+    (tmp_path / "runs").mkdir()
+    arguments = ("compare", run(tmp_path / "run.json", "m", 3), "--comment=gate")
+    (tmp_path / "runs" / "comment.md").write_text(shown(*arguments))
+    (tmp_path / "bin").mkdir()
+    said = f'case "$*" in *--jq*) printf "{known}" ;; esac'
+    (tmp_path / "bin" / "gh").write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/calls\n{said}\n')
+    (tmp_path / "bin" / "gh").chmod(0o755)
+
+    run_step("Make the comment, or change it", tmp_path, GITHUB_REPOSITORY="us/app", NUMBER="7")
+
+    looked, made = (tmp_path / "calls").read_text().splitlines()
+    assert 'startswith("<!-- jsbench:gate -->")' in looked
+    assert 'login == "github-actions[bot]"' in looked
+    assert made == f"api --silent {call} -F body=@runs/comment.md"
+
+
+@ON_POSIX
+def test_a_text_that_is_not_the_comment_is_never_sent(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "comment.md").write_text("@everyone look\n")
+    (tmp_path / "bin").mkdir()
+
+    with pytest.raises(subprocess.CalledProcessError):
+        run_step("Make the comment, or change it", tmp_path, GITHUB_REPOSITORY="us/app", NUMBER="7")
+
+
+@ON_POSIX
+def test_each_run_of_the_main_branch_adds_a_line_to_the_history_in_its_branch(tmp_path: Path) -> None:
+    git = shutil.which("git")
+    if git is None:
+        pytest.skip("needs git")
+    remote = tmp_path / "remote"
+    subprocess.run([git, "init", "--quiet", "--bare", str(remote)], check=True)
+
+    for number in (1, 2, 2):
+        folder = tmp_path / f"job{len(list(tmp_path.iterdir()))}"
+        (folder / "runs" / "one").mkdir(parents=True)
+        (folder / "runs" / "one" / "records.jsonl").touch()
+        path = run(folder / "runs" / "one" / "run.json", "m", number)
+        path.write_text(path.read_text().replace("20261121T100000Z", f"2026112{number}T100000Z"))
+        run_step(
+            "Add a line to the history",
+            folder,
+            REMOTE=str(remote),
+            GITHUB_SHA="abc",
+            GITHUB_STEP_SUMMARY=str(folder / "page.md"),
+        )
+
+    subprocess.run(
+        [git, "clone", "--quiet", "--branch=jsbench-history", str(remote), str(tmp_path / "kept")], check=True
+    )
+    assert len((tmp_path / "kept" / "history.jsonl").read_text().splitlines()) == 2
+    assert '"passed": 2' in (tmp_path / "kept" / "baseline.json").read_text()
+    assert "### `main`" in (folder / "page.md").read_text()
