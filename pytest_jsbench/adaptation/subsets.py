@@ -153,4 +153,32 @@ GEMINI = Subset(
     recursion="optional",
 )
 
-SUBSETS = {subset.name: subset for subset in (OPENAI, ANTHROPIC, GEMINI)}
+#: with strict; "minItems is not supported" is the answer to it, and to its like
+GROQ = Subset(
+    name="groq",
+    keywords=_ASSERTIONS | _REFERENCES | _NAMES,
+    formats=frozenset(),
+    object_root=True,
+    closed=True,
+    all_required=True,
+    typed=True,
+)
+
+#: an object that does not say otherwise is closed, and `oneOf` is read as `anyOf`
+XAI = Subset(
+    name="xai",
+    keywords=_ASSERTIONS | _REFERENCES | _NAMES | {"$schema", "const", "format"},
+    formats=frozenset({"date", "time", "date-time", "email", "uuid", "ipv4"}),
+    closed=True,
+    recursion="none",
+)
+
+#: what its own clients make of a schema; the provider documents no list of keywords
+MISTRAL = Subset(
+    name="mistral",
+    keywords=_ASSERTIONS | _REFERENCES | _NAMES | {"const"},
+    formats=frozenset(),
+    closed=True,
+)
+
+SUBSETS = {subset.name: subset for subset in (OPENAI, ANTHROPIC, GEMINI, GROQ, XAI, MISTRAL)}

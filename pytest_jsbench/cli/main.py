@@ -11,6 +11,7 @@ from typing import TextIO
 from pytest_jsbench.cli.adapt import add_adapt
 from pytest_jsbench.cli.compare import add_compare, add_plot
 from pytest_jsbench.cli.convert import add_baseline, add_export, add_migrate, add_report
+from pytest_jsbench.cli.engines import add_engines
 from pytest_jsbench.cli.history import add_history
 from pytest_jsbench.cli.judge import add_judge
 from pytest_jsbench.cli.merge import add_merge
@@ -58,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
         add_judge,
         add_adapt,
         add_probe,
+        add_engines,
         add_merge,
         add_baseline,
         add_compare,

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_jsbench.core.errors import EngineError, nearest
+from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.secrets import public_extras, resolve
 
@@ -18,9 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from enum import StrEnum
 
-    from pytest_jsbench.core.generations import GenerationParams, ResponseFormat
+    from pytest_jsbench.core.generations import GenerationParams
     from pytest_jsbench.engines.addresses import Address
     from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.engines.presets import ProviderPreset
 
 Word = TypeVar("Word", bound="StrEnum")
 
@@ -59,6 +62,24 @@ class Options:
             raise EngineError(message, found=value, expected=[word.value for word in of], where=name)
         return found
 
+    def words(self, name: str, of: type[Word], *, default: tuple[Word, ...]) -> tuple[Word, ...]:
+        """Words of an enumeration: one, or a list of them."""
+        value = self._values.get(name, default)
+        listed = value if isinstance(value, list | tuple) else [value]
+        found = tuple(word for each in listed for word in of if word == each)
+        return found if len(found) == len(listed) else self._refuse(name, f"one or a list of {', '.join(of)}")
+
+    def field(self, name: str, *, default: str | bool) -> str | None:
+        """The name of a parameter; None for false: it is not sent."""
+        value = self._values.get(name, default)
+        if value is False:
+            return None
+        return value if isinstance(value, str) and value else self._refuse(name, "the name of a parameter, or false")
+
+    def given(self, name: str) -> bool:
+        """Whether the user said it."""
+        return name in self._values
+
     def count(self, name: str, *, default: int) -> int:
         """A whole number above zero."""
         value = self._values.get(name, default)
@@ -92,7 +113,9 @@ class Options:
         raise EngineError(message, found=found, expected=expected, where=name)
 
 
-def choose_format(config: EngineConfig, offered: tuple[ResponseFormat, ...]) -> ResponseFormat:
+def choose_format(
+    config: EngineConfig, offered: tuple[ResponseFormat, ...], preset: ProviderPreset | None = None
+) -> ResponseFormat:
     """The response format asked for, or the first offered; EngineError for one that is not offered."""
     if config.response_format is None:
         return offered[0]
@@ -100,10 +123,36 @@ def choose_format(config: EngineConfig, offered: tuple[ResponseFormat, ...]) -> 
         return config.response_format
     message = (
         f"engine '{config.name}' has no response format '{config.response_format}'"
-        f" (one of {', '.join(sorted(offered))})"
+        f" (one of {', '.join(sorted(offered))}){_unless(preset, _elsewhere(preset, config.response_format))}"
     )
     expected = [each.value for each in offered]
     raise EngineError(message, found=config.response_format.value, expected=expected, where="--jsbench-response-format")
+
+
+def _unless(preset: ProviderPreset | None, otherwise: str) -> str:
+    """Where a preset has it from, and what can be done."""
+    return "" if preset is None else f" ({preset.source}; {otherwise})"
+
+
+def _elsewhere(preset: ProviderPreset | None, wanted: ResponseFormat) -> str:
+    """Which of the provider's other APIs has the format; or what to say where the preset has become wrong."""
+    able = [api for api, formats in preset.formats.items() if wanted in formats] if preset else []
+    if able:
+        return f"it has with --jsbench-engine-option api={able[0]}"
+    return f"if it has by now: --jsbench-engine-option formats={wanted}"
+
+
+def choose_streaming(
+    config: EngineConfig, options: Options, chosen: ResponseFormat, preset: ProviderPreset | None = None
+) -> bool:
+    """Whether answers are streamed; EngineError where that is asked of a provider that does not in this format."""
+    unstreamed = options.words("unstreamed", ResponseFormat, default=preset.unstreamed if preset else ())
+    streaming = options.flag("stream", default=chosen not in unstreamed)
+    if streaming and chosen in unstreamed:
+        known = _unless(preset, "if it does by now: --jsbench-engine-option unstreamed=[]")
+        message = f"engine '{config.name}' does not stream {chosen}: leave stream=true away{known}"
+        raise EngineError(message, found=True, expected=False, where="stream")
+    return streaming
 
 
 #: the options of every provider's engine
@@ -146,18 +195,30 @@ class ProviderSettings:
 
 
 def read_provider_settings(
-    config: EngineConfig, options: Options, address: Address, formats: tuple[ResponseFormat, ...], *, model: str
+    config: EngineConfig,
+    options: Options,
+    address: Address,
+    formats: tuple[ResponseFormat, ...],
+    *,
+    model: str,
+    preset: ProviderPreset | None = None,
 ) -> dict[str, Any]:
-    """The fields of ProviderSettings as the user said them; EngineError for what cannot be done."""
+    """The fields of ProviderSettings as the user, or else the preset, said them; EngineError for what cannot be."""
+    chosen = choose_format(config, options.words("formats", ResponseFormat, default=formats), preset)
     return {
         "model": model,
         "address": address,
-        "response_format": choose_format(config, formats),
-        "streaming": options.flag("stream", default=True),
-        "strict": options.flag("strict", default=True),
+        "response_format": chosen,
+        "streaming": choose_streaming(config, options, chosen, preset),
+        "strict": options.flag("strict", default=_strict(preset, model)),
         "schema_name": options.identifier("schema_name", default="output"),
-        "extra_body": options.mapping("extra_body"),
+        "extra_body": {**(preset.extra_body if preset else {}), **options.mapping("extra_body")},
         "extra_headers": options.texts("extra_headers"),
         "extra_query": {**address.query, **options.texts("extra_query")},
         "extras": public_extras(config),
     }
+
+
+def _strict(preset: ProviderPreset | None, model: str) -> bool:
+    said = True if preset is None else preset.strict
+    return said if isinstance(said, bool) else any(fnmatchcase(model, pattern) for pattern in said)

@@ -82,9 +82,9 @@ def _sendable(engine: str, variable: str, value: str) -> str:
     raise MissingRequirement(message, expected="printable ASCII characters", where=variable)
 
 
-def find_address(config: EngineConfig, variable: str) -> Address | None:
+def find_address(config: EngineConfig, variable: str | None) -> Address | None:
     """The server's address from the option or the SDK's own variable; None for the provider's own server."""
-    given = config.base_url or os.environ.get(variable, "").strip() or None
+    given = config.base_url or os.environ.get(variable or "", "").strip() or None
     if given is None:
         return None
     source = "--jsbench-base-url" if config.base_url else variable
@@ -102,5 +102,6 @@ def find_model(config: EngineConfig, *, url: str | None, default: str) -> str:
         return config.model
     if url is None:
         return default
-    message = f"--jsbench-model is needed with --jsbench-base-url ({url.rstrip('/')}/models lists them)"
+    option = "--jsbench-base-url" if config.base_url else f"--jsbench-engine={config.name}"
+    message = f"--jsbench-model is needed with {option} ({url.rstrip('/')}/models lists them)"
     raise EngineError(message, expected="the name of a model", where="--jsbench-model")

@@ -311,6 +311,8 @@ def _spend(script: Script, timeout: float, watch: Stopwatch) -> None:
 class ScriptedFactory(UnsharedFactory):
     """Builds the `scripted` engine."""
 
+    options = OPTIONS
+
     def check(self, config: EngineConfig) -> None:
         """See that the answers can be read."""
         _source(config)

@@ -23,6 +23,7 @@ from pytest_jsbench.core.secrets import Secrets
 from pytest_jsbench.core.text import LONGEST, described, sentence
 from pytest_jsbench.engines.addresses import Address, without_credentials
 from pytest_jsbench.engines.base import Engine, TokenCounter
+from pytest_jsbench.engines.presets import preset_of
 from pytest_jsbench.engines.requirements import NO_KEY
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ HIDDEN = "…"
 #: options that hold no secret: they only say how the engine works
 _OPEN = frozenset(
     {"api", "stream", "strict", "schema_name", "max_tokens_field", "bounded", "slots", "context", "threads"}
+    | {"formats", "seed_field", "stream_options", "unstreamed"}
     | {"start_timeout", "compile_timeout", "mask_timeout", "memory", "records", "folder", "answers"}
 )
 #: names of fields that hold keys, passwords or tokens
@@ -137,7 +139,9 @@ def public(config: EngineConfig) -> dict[str, Any]:
 
 def find_secrets(*configs: EngineConfig) -> Secrets:
     """Every secret that this process knows and that an engine with one of these configurations may send or quote."""
-    texts = list(_of_environment(frozenset(config.api_key_env for config in configs)))
+    presets = [preset for config in configs if (preset := preset_of(config.name)) is not None]
+    named = frozenset({*(config.api_key_env for config in configs), *(preset.key for preset in presets)})
+    texts = list(_of_environment(named))
     urls = [value for name, value in os.environ.items() if _URLS.fullmatch(name)]
     for config in configs:
         texts += [config.api_key or "", *_of_options(config.options)]

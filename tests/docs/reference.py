@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest_jsbench
+from pytest_jsbench.cli.engines import streams
 from pytest_jsbench.cli.main import _parser
+from pytest_jsbench.engines.presets import ProviderPreset
+from pytest_jsbench.engines.presets import presets as all_presets
 from pytest_jsbench.plugin.options.declared import OPTIONS
 from tests.verdicts.syntax_examples import REASONS, ReasonExamples
 
@@ -264,6 +267,43 @@ def _verbatim(text: str) -> str:
     return html.escape(text, quote=False).replace("|", "&#124;").replace("`", "&#96;")
 
 
+def presets() -> str:
+    """Every preset, with what its provider has."""
+    heads = ("preset", "provider", "response formats", "strict", "streams", "tools", "batch", "subset", "as of")
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    return "\n".join([*lines, *(f"| {' | '.join(_cells(preset))} |" for preset in all_presets())])
+
+
+def _cells(preset: ProviderPreset) -> Iterator[str]:
+    yield f"`{preset.name}`"
+    yield preset.title
+    named = len(preset.formats) > 1
+    yield "; ".join((f"`{api}`: " if named else "") + ", ".join(listed) for api, listed in preset.formats.items())
+    strict = preset.strict
+    yield ", ".join(f"`{one}`" for one in strict) if isinstance(strict, tuple) else _yes(strict)
+    yield streams(preset) + ("" if preset.stream_options else ", usage unasked")
+    yield _yes(any("tool" in listed for listed in preset.formats.values()))
+    yield "no"
+    yield f"`{preset.subset}`" if preset.subset else "not known"
+    sources = ", ".join(f"[{number}]({source})" for number, source in enumerate(preset.sources, start=1))
+    yield f"{preset.date}: {sources}"
+
+
+def preset_fields() -> str:
+    """The fields of a preset."""
+    return _tables([("A preset", format_of("presets")["$defs"]["preset"])])
+
+
+def preset_traps() -> str:
+    """What else to know of each provider."""
+    lines = [f"- `{preset.name}`: {'; '.join(preset.traps)}" for preset in all_presets() if preset.traps]
+    return "\n".join(lines)
+
+
+def _yes(said: object) -> str:
+    return "yes" if said else "no"
+
+
 PARTS: Mapping[str, Callable[[], str]] = {
     "options": options,
     "commands": commands,
@@ -274,6 +314,9 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "evaluation": fields_of_evaluations,
     "probe": fields_of_probes,
     "history": fields_of_histories,
+    "presets": presets,
+    "preset_traps": preset_traps,
+    "preset_fields": preset_fields,
     "syntax_reasons": syntax_reasons,
 }
 _PART = re.compile(r"(<!-- from the code: (\w+) -->\n).*?(<!-- /from the code -->)", re.DOTALL)

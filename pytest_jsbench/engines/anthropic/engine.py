@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent
 from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.anthropic import answers
-from pytest_jsbench.engines.anthropic.settings import BEARER, PATH, MessagesSettings, is_anthropic, new_client
+from pytest_jsbench.engines.anthropic.settings import (
+    BEARER,
+    OPTIONS,
+    PATH,
+    MessagesSettings,
+    is_anthropic,
+    new_client,
+)
 from pytest_jsbench.engines.base import UnsharedFactory
 from pytest_jsbench.engines.http.answer_builder import read_answer
 from pytest_jsbench.engines.http.calls import Deadline, bound, post, reading, settle
@@ -73,6 +80,8 @@ class MessagesEngine:
 
 class AnthropicFactory(UnsharedFactory):
     """Builds the `anthropic` engine."""
+
+    options = OPTIONS
 
     def check(self, config: EngineConfig) -> None:
         """See that the package and the key are there, and that every option is known."""

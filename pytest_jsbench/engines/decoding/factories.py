@@ -11,6 +11,7 @@ from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.engines.decoding.grammars import Grammars, LibraryAcceptor
 from pytest_jsbench.engines.decoding.settings import (
     MODEL_FILE,
+    OPTIONS,
     DecodingSettings,
     model_file,
     only_greedy,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 class DecodingFactory:
     """Serves the model as the engine `local` does, and builds what holds it to a grammar."""
 
+    options = OPTIONS
     concurrency = engine.SLOTS
     shared = True
     max_tokens = engine.LocalFactory.max_tokens

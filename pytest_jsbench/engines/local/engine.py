@@ -204,6 +204,7 @@ def _unsupported(message: str) -> Declined:
 class LocalFactory:
     """Builds the `local` engine."""
 
+    options = OPTIONS
     concurrency = SLOTS
     shared = True
     #: a small model that has not ended by then has lost its way

@@ -32,10 +32,12 @@ def to_body(settings: OpenAISettings, request: Request) -> dict[str, Any]:
     }
     if params.temperature is not None:
         body["temperature"] = params.temperature
-    if params.seed is not None:
-        body["seed"] = params.seed
+    if params.seed is not None and settings.seed_field is not None:
+        body[settings.seed_field] = params.seed
     if settings.streaming:
-        body |= {"stream": True, "stream_options": {"include_usage": True}}
+        body["stream"] = True
+    if settings.streaming and settings.stream_options:
+        body["stream_options"] = {"include_usage": True}
     return settings.completed(body, params.max_tokens)
 
 

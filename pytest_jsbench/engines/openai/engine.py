@@ -13,7 +13,7 @@ from pytest_jsbench.engines.http.answer_builder import read_answer
 from pytest_jsbench.engines.http.calls import Deadline, bound, post, reading, settle
 from pytest_jsbench.engines.http.faults import explain_error
 from pytest_jsbench.engines.openai import chat, responses
-from pytest_jsbench.engines.openai.settings import Api, OpenAISettings, http_client, is_openai
+from pytest_jsbench.engines.openai.settings import OPTIONS, Api, OpenAISettings, http_client, is_openai
 from pytest_jsbench.engines.requirements import Key, find_key, package_version, require_package
 
 if TYPE_CHECKING:
@@ -111,7 +111,9 @@ class OpenAIEngine:
 
 
 class OpenAIFactory(UnsharedFactory):
-    """Builds the `openai` engine."""
+    """Builds the `openai` engine, and each preset of it."""
+
+    options = OPTIONS
 
     def check(self, config: EngineConfig) -> None:
         """See that the package and the key are there, and that every option is known."""
@@ -123,9 +125,9 @@ class OpenAIFactory(UnsharedFactory):
         return describe(OpenAISettings.from_config(config), engine=config.name)
 
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
-        """As is asked for, but for what the extra body says, and a seed that Responses does not know."""
+        """As is asked for, but for what the extra body says, and a seed that the API does not know."""
         settings = OpenAISettings.from_config(config)
-        if settings.api is Api.RESPONSES:
+        if settings.api is Api.RESPONSES or settings.seed_field is None:
             params = replace(params, seed=None)
         return settings.sampled(params, limit=settings.max_tokens_field)
 
@@ -145,7 +147,11 @@ class OpenAIFactory(UnsharedFactory):
 
 
 def _key(config: EngineConfig, settings: OpenAISettings) -> Key:
-    return find_key(config, ("OPENAI_API_KEY",), optional=not is_openai(settings.base_url))
+    if (preset := settings.preset) is None:
+        return find_key(config, ("OPENAI_API_KEY",), optional=not is_openai(settings.base_url))
+    # another address than the provider's may want none; OpenAI's own key is never sent to either
+    variables = () if preset.key is None else (preset.key,)
+    return find_key(config, variables, optional=not variables or config.base_url is not None)
 
 
 def describe(settings: OpenAISettings, *, engine: str) -> EngineInfo:
@@ -156,12 +162,16 @@ def describe(settings: OpenAISettings, *, engine: str) -> EngineInfo:
     if settings.api is not Api.CHAT:
         details["api"] = settings.api.value
     details |= settings.extras
+    provider = "openai" if is_openai(settings.base_url) else None
+    if (preset := settings.preset) is not None:
+        details["preset"] = preset.version
+        provider = preset.prices if settings.base_url == preset.base_url else None
     return EngineInfo(
         engine=engine,
         model=settings.model,
         response_format=settings.response_format,
         streaming=settings.streaming,
-        provider="openai" if is_openai(settings.base_url) else None,
+        provider=provider,
         details=details,
     )
 

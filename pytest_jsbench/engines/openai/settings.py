@@ -7,11 +7,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
+from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.engines.addresses import Address, client_options
 from pytest_jsbench.engines.http.answer_builder import API
 from pytest_jsbench.engines.http.calls import timed
 from pytest_jsbench.engines.options import PROVIDER_OPTIONS, Options, ProviderSettings, read_provider_settings
+from pytest_jsbench.engines.presets import ProviderPreset, preset_of
 from pytest_jsbench.engines.requirements import (
     find_address,
     find_model,
@@ -34,7 +36,7 @@ FORMATS = (
     ResponseFormat.TOOL,
     ResponseFormat.TEXT,
 )
-OPTIONS = PROVIDER_OPTIONS | {"api", "max_tokens_field"}
+OPTIONS = PROVIDER_OPTIONS | {"api", "formats", "max_tokens_field", "seed_field", "stream_options", "unstreamed"}
 
 
 class Api(StrEnum):
@@ -48,9 +50,16 @@ class Api(StrEnum):
 class OpenAISettings(ProviderSettings):
     """How one server is called."""
 
-    #: of chat `max_completion_tokens` at OpenAI and `max_tokens` everywhere else; of responses `max_output_tokens`
+    #: of chat `max_completion_tokens` at OpenAI and what the preset says or `max_tokens` elsewhere; of responses
+    #: `max_output_tokens`
     max_tokens_field: str
+    #: of chat; None where the server takes none
+    seed_field: str | None = "seed"
+    #: whether usage is asked for in a stream; some servers refuse the question and say it all the same
+    stream_options: bool = True
     api: Api = Api.CHAT
+    #: what is known of the provider; None for one that was not named
+    preset: ProviderPreset | None = None
     #: whether the environment's proxies are used
     proxies: bool = True
 
@@ -58,14 +67,19 @@ class OpenAISettings(ProviderSettings):
     def from_config(cls, config: EngineConfig) -> OpenAISettings:
         """Read what a user said; EngineError for what cannot be done."""
         options = Options(config, OPTIONS)
-        address = find_address(config, "OPENAI_BASE_URL") or Address(url=HOME)
+        preset = preset_of(config.name)
+        address = _address(config, preset)
         at_home = is_openai(address.url)
-        api = options.choice("api", Api, default=Api.CHAT)
+        api = options.choice("api", Api, default=Api(preset.apis[0]) if preset else Api.CHAT)
         model = find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL)
+        tokens_field = _tokens_field(api, preset, at_home=at_home)
         return cls(
-            **read_provider_settings(config, options, address, FORMATS, model=model),
-            max_tokens_field=options.text("max_tokens_field", default=_tokens_field(api, at_home=at_home)),
+            **read_provider_settings(config, options, address, _formats(preset, api), model=model, preset=preset),
+            max_tokens_field=options.text("max_tokens_field", default=tokens_field),
+            seed_field=options.field("seed_field", default=preset.seed_field if preset else "seed"),
+            stream_options=options.flag("stream_options", default=preset is None or preset.stream_options),
             api=api,
+            preset=preset,
         )
 
     def completed(self, body: dict[str, Any], max_tokens: int) -> dict[str, Any]:
@@ -84,9 +98,27 @@ class OpenAIAPI(API, Protocol):
         """The body of one call."""
 
 
-def _tokens_field(api: Api, *, at_home: bool) -> str:
+def _address(config: EngineConfig, preset: ProviderPreset | None) -> Address:
+    """The server's address; OpenAI's variable says nothing of another provider."""
+    if preset is None:
+        return find_address(config, "OPENAI_BASE_URL") or Address(url=HOME)
+    return (find_address(config, None) if config.base_url else None) or Address(url=preset.base_url)
+
+
+def _formats(preset: ProviderPreset | None, api: Api) -> tuple[ResponseFormat, ...]:
+    if preset is None:
+        return FORMATS
+    if api in preset.formats:
+        return preset.formats[api]
+    message = f"engine '{preset.name}' speaks {' and '.join(preset.apis)}, not {api} ({preset.source})"
+    raise EngineError(message, found=api.value, expected=preset.apis, where="api")
+
+
+def _tokens_field(api: Api, preset: ProviderPreset | None, *, at_home: bool) -> str:
     if api is Api.RESPONSES:
         return "max_output_tokens"
+    if preset is not None:
+        return preset.max_tokens_field
     return "max_completion_tokens" if at_home else "max_tokens"
 
 

@@ -106,6 +106,8 @@ def _changed(recording: Recording, request: Request) -> str:
 class RecordedFactory(UnsharedFactory):
     """Builds the `recorded` engine."""
 
+    options = OPTIONS
+
     def check(self, config: EngineConfig) -> None:
         """See that the folder is there."""
         _recordings(config)

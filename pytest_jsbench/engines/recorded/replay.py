@@ -106,6 +106,8 @@ class ReplayEngine:
 class ReplayFactory(UnsharedFactory):
     """Builds the `replay` engine."""
 
+    options = OPTIONS
+
     def check(self, config: EngineConfig) -> None:
         """See that the records are there, and hold answers."""
         if _metadata(config).redacted:

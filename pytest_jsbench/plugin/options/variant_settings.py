@@ -112,10 +112,12 @@ def _replaying(path: Path, recording: RecordingSettings, variant: str) -> Engine
 
 
 def _adapt(given: tuple[str, str] | None, *, engine: str) -> str:
+    from pytest_jsbench.engines.presets import subset_of
+
     mode, subset = given or ("verbatim", "")
     if mode == "verbatim":
         return mode
-    subset = subset or (engine if engine in {"openai", "anthropic"} else "")
+    subset = subset or subset_of(engine) or ""
     if not subset:
         message = f"--jsbench-adapt={mode}: engine '{engine}' has no subset of its own; say one: {mode}:openai"
         raise pytest.UsageError(message)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.adaptation.adapter import adapter
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find, sampled
 from pytest_jsbench.engines.secrets import build, check, public
 from pytest_jsbench.plugin.session.transport import AttemptResult, missed
@@ -201,8 +202,8 @@ class ProjectRunners:
         if config != run.engine and not replays:
             runner = self._at(config, runner)
             mode, _, _ = run.adapt.partition(":")
-            if mode != "verbatim" and config.name in {"openai", "anthropic"}:
-                runner = dataclasses.replace(runner, adapter=adapter(f"{mode}:{config.name}"))
+            if mode != "verbatim" and (subset := subset_of(config.name)) is not None:
+                runner = dataclasses.replace(runner, adapter=adapter(f"{mode}:{subset}"))
         origin = dataclasses.replace(
             runner.origin, first=question.first, equal_before=question.equal_before, test=terms.said()
         )

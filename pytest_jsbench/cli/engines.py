@@ -1,0 +1,103 @@
+"""`jsbench engines`: whom `--jsbench-engine` can name, and what each takes."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+from tabulate import tabulate
+
+from pytest_jsbench.core.text import json_text, printable
+from pytest_jsbench.engines import registry
+from pytest_jsbench.engines.presets import ENGINE, NAMES, ProviderPreset, presets
+
+
+def add_engines(commands: Any) -> None:
+    """Declare `jsbench engines`."""
+    engines = commands.add_parser(
+        "engines",
+        help="whom --jsbench-engine can name, and what each takes",
+        description="List the engines with their options, and the presets: providers and servers that are called by "
+        "their names, as their sources described them at a date. Nobody is called.",
+    )
+    engines.add_argument("name", nargs="*", metavar="NAME", help="only these, with all that is known of them")
+    engines.add_argument("--json", action="store_true", help="all that is known, as JSON, and nothing else")
+    engines.set_defaults(command=_engines)
+
+
+def _engines(options: argparse.Namespace, out: TextIO) -> bool:
+    for name in options.name:
+        registry.find(name)  # the nearest name is in its message
+    names = options.name or registry.names()
+    known = [preset for preset in presets() if preset.name in names]
+    others = {name: _options(name) for name in names if name not in NAMES}
+    if options.json:
+        data = {"engines": others, "presets": {preset.name: dataclasses.asdict(preset) for preset in known}}
+        out.write(json_text(data) + "\n")
+    elif options.name:
+        for preset in known:
+            out.writelines(f"{line}\n" for line in _everything(preset))
+        for name, taken in others.items():
+            out.write(f"{printable(name)}: {_listed(taken)}\n")
+    else:
+        out.writelines(f"{line}\n" for line in _tables(others, known))
+    return True
+
+
+def _options(name: str) -> list[str] | None:
+    """The options that the engine takes; None for one of somebody else, which does not say."""
+    found = getattr(registry.find(name), "options", None)
+    return sorted(found) if isinstance(found, frozenset) else None
+
+
+def _tables(others: dict[str, list[str] | None], known: list[ProviderPreset]) -> Iterator[str]:
+    rows = [[name, _listed(taken)] for name, taken in others.items()]
+    yield from tabulate(rows, headers=["Engine", "Options"], maxcolwidths=[None, 88]).splitlines()
+    yield ""
+    columns = ["ProviderPreset", "Structured output", "Streams", "Key", "Subset", "Date"]
+    yield from tabulate([_row(preset) for preset in known], headers=columns).splitlines()
+    yield ""
+    yield f"a preset takes the options of {ENGINE}; jsbench engines NAME: all that is known of it, and from where"
+
+
+def _row(preset: ProviderPreset) -> list[str]:
+    return [preset.name, structured(preset), streams(preset), preset.key or "-", preset.subset or "-", preset.date]
+
+
+def structured(preset: ProviderPreset) -> str:
+    """How the schema reaches the provider's model by default, and whether it is held to."""
+    strongest = preset.formats[preset.apis[0]][0]
+    strict = preset.strict
+    if strongest not in ("json_schema", "tool") or strict is False:
+        return strongest.value
+    return f"{strongest}, strict" + (f" with {', '.join(strict)}" if isinstance(strict, tuple) else "")
+
+
+def streams(preset: ProviderPreset) -> str:
+    """Whether answers come in a stream."""
+    return f"not {', '.join(preset.unstreamed)}" if preset.unstreamed else "yes"
+
+
+def _everything(preset: ProviderPreset) -> Iterator[str]:
+    yield f"{preset.name}: {preset.title}, as of {preset.date}"
+    for field, value in dataclasses.asdict(preset).items():
+        if field not in ("name", "title", "date", "traps") and value not in (None, (), {}):
+            yield f"  {field}: {_listed(value)}"
+    for trap in preset.traps:
+        yield f"  ! {trap}"
+
+
+def _listed(value: object) -> str:
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return str(value).lower()
+        case dict():
+            return "; ".join(f"{name}: {_listed(each)}" for name, each in value.items())
+        case list() | tuple():
+            return ", ".join(map(str, value)) or "none"
+        case _:
+            return str(value)

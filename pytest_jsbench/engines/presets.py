@@ -1,0 +1,100 @@
+"""What is known of providers that speak OpenAI's API: data (`presets.toml`), dated, with sources, read by name."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.core.generations import ResponseFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: known without the file, which is read only when one of them is asked for
+NAMES = frozenset(
+    {"deepseek", "fireworks", "gemini-openai", "groq", "llamacpp", "lmstudio", "mistral", "ollama", "openrouter"}
+    | {"sglang", "together", "vllm", "xai"}
+)
+#: the engine of which each preset is a configuration
+ENGINE = "openai"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderPreset:
+    """One provider, as its sources described it at its date."""
+
+    name: str
+    title: str
+    base_url: str
+    #: month in which the sources were read
+    date: str
+    sources: tuple[str, ...]
+    #: of each API that it speaks, its response formats, the strongest first; the first API is called unless said
+    formats: Mapping[str, tuple[ResponseFormat, ...]]
+    #: variable that holds the key; None: it wants none
+    key: str | None = None
+    #: response formats in which it does not stream
+    unstreamed: tuple[ResponseFormat, ...] = ()
+    #: whether it takes `stream_options`; one that does not sends its usage without being asked
+    stream_options: bool = True
+    #: whether it is asked to hold to the schema; or with which models
+    strict: bool | tuple[str, ...] = True
+    max_tokens_field: str = "max_tokens"
+    #: False: it takes no seed
+    seed_field: str | bool = "seed"
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    #: of JSON Schema
+    subset: str | None = None
+    #: its name in genai-prices
+    prices: str | None = None
+    #: what else to know
+    traps: tuple[str, ...] = ()
+
+    @property
+    def version(self) -> str:
+        """Its name and date, by which two runs are told apart."""
+        return f"{self.name}@{self.date}"
+
+    @property
+    def source(self) -> str:
+        """Where it is known from, and since when, for a message."""
+        return f"{self.sources[0]}, {self.date}"
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        """The APIs that it speaks, the one that is called unless said first."""
+        return tuple(self.formats)
+
+
+def preset_of(engine: str) -> ProviderPreset | None:
+    """The preset of that name; None for any other engine, for which nothing is read."""
+    return _presets()[engine] if engine in NAMES else None
+
+
+def presets() -> tuple[ProviderPreset, ...]:
+    """All presets, by name."""
+    return tuple(_presets().values())
+
+
+def subset_of(engine: str) -> str | None:
+    """The subset of JSON Schema that the engine's provider takes; None where it is not known."""
+    if engine in {"openai", "anthropic"}:
+        return engine
+    preset = preset_of(engine)
+    return None if preset is None else preset.subset
+
+
+@functools.cache
+def _presets() -> Mapping[str, ProviderPreset]:
+    text = files(__package__).joinpath("presets.toml").read_text("utf-8")
+    return {name: _read(name, entry) for name, entry in sorted(tomllib.loads(text).items())}
+
+
+def _read(name: str, entry: Mapping[str, Any]) -> ProviderPreset:
+    told: dict[str, Any] = {field: tuple(value) if isinstance(value, list) else value for field, value in entry.items()}
+    told["formats"] = {api: tuple(map(ResponseFormat, listed)) for api, listed in entry["formats"].items()}
+    told["unstreamed"] = tuple(map(ResponseFormat, entry.get("unstreamed", ())))
+    return ProviderPreset(name=name, **told)

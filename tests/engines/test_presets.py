@@ -1,0 +1,338 @@
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import replace
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.adaptation.subsets import SUBSETS
+from pytest_jsbench.core.errors import EngineError, MissingRequirement, RecordError
+from pytest_jsbench.core.generations import FaultKind, FinishReason, GenerationParams, ResponseFormat
+from pytest_jsbench.engines import presets, secrets
+from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.openai.settings import Api
+from pytest_jsbench.engines.presets import NAMES, ProviderPreset, preset_of, subset_of
+from pytest_jsbench.engines.registry import find, names, require_batches, sampled
+from pytest_jsbench.formats import Format
+from tests.engines.asking import CITY, complete, fault, request
+from tests.engines.contract import SLOW, EngineContract, ServedContract
+from tests.engines.openai_wire import USAGE, chunk, usage_chunk, whole
+from tests.engines.provider import DONE, Provider
+
+pytest.importorskip("openai", reason="the openai engine needs the package openai")
+
+ALL = presets.presets()
+KEY = "a-key-of-this-provider-alone"
+TEXT = '{"city": "Oslo", "old": true}'
+
+
+def told(name: str, provider: Provider, **changes: Any) -> EngineConfig:
+    """The preset, at a server of ours."""
+    config = EngineConfig(name=name, model="m", base_url=f"{provider.url}/v1", api_key=KEY)
+    return replace(config, **changes)
+
+
+def asked(provider: Provider, config: EngineConfig, **params: Any) -> dict[str, Any]:
+    """The body of a call."""
+    streamed = find(config.name).describe(config).streaming
+    if streamed:
+        provider.stream(chunk(TEXT), chunk(finish="stop"), usage_chunk(), DONE)
+    else:
+        provider.json(whole(TEXT))
+    engine = find(config.name).build(config)
+    answer = complete(engine, request(**params))
+    engine.close()
+    assert (answer.text, answer.finish_reason, answer.usage.output_tokens) == (TEXT, FinishReason.STOP, 9)
+    body: dict[str, Any] = provider.asked[-1].body
+    return body
+
+
+def test_the_file_has_the_published_shape() -> None:
+    text = files("pytest_jsbench.engines").joinpath("presets.toml").read_text("utf-8")
+    Format("presets").check(tomllib.loads(text))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"base_urls": "http://h"},
+        {"date": "last week"},
+        {"sources": []},
+        {"formats": {"chat": ["xml"]}},
+        {"formats": {}},
+        {"seed_field": True},
+        {"base_url": "h"},
+    ],
+)
+def test_the_published_shape_refuses_what_is_no_preset(entry: dict[str, Any]) -> None:
+    whole_entry = {
+        "title": "T", "base_url": "https://h/v1", "date": "2026-11", "sources": ["https://h/docs"],
+        "formats": {"chat": ["text"]},
+    }  # fmt: skip
+    Format("presets").check({"t": whole_entry})
+    with pytest.raises(RecordError):
+        Format("presets").check({"t": {**whole_entry, **entry}})
+
+
+def test_every_name_is_known_without_the_file() -> None:
+    assert {preset.name for preset in ALL} == NAMES
+    assert set(names()) > NAMES
+
+
+def test_no_other_engine_reads_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    presets._presets.cache_clear()
+    monkeypatch.setattr(tomllib, "loads", lambda _: pytest.fail("the file was read"))
+    assert preset_of("openai") is None
+    assert find("openai").describe(EngineConfig(name="openai")).details.get("preset") is None
+    assert names()
+
+
+@pytest.mark.parametrize("preset", ALL, ids=lambda preset: preset.name)
+def test_each_preset_knows_a_subset_that_there_is_and_prices_that_are_published(preset: ProviderPreset) -> None:
+    assert preset.subset is None or preset.subset in SUBSETS
+    data = pytest.importorskip("genai_prices.data", reason="prices need the package genai-prices")
+    assert preset.prices is None or preset.prices in {provider.id for provider in data.providers}
+
+
+@pytest.mark.parametrize("preset", ALL, ids=lambda preset: preset.name)
+def test_each_preset_sends_what_its_provider_takes_and_nothing_else(preset: ProviderPreset, provider: Provider) -> None:
+    body = asked(provider, told(preset.name, provider), seed=7, max_tokens=9)
+    chosen = preset.formats["chat"][0]
+    streams = chosen not in preset.unstreamed
+    expected = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "Name a city, as JSON."}],
+        preset.max_tokens_field: 9,
+        **({str(preset.seed_field): 7} if preset.seed_field else {}),
+        **({"stream": True} if streams else {}),
+        **({"stream_options": {"include_usage": True}} if streams and preset.stream_options else {}),
+        **preset.extra_body,
+    }
+    response_format = body.pop("response_format")
+    assert body == expected
+    strict = preset.strict is True
+    shape = {"name": "output", "schema": CITY, "strict": strict}
+    schema = {"type": "json_schema", "json_schema": shape}
+    assert response_format == (schema if chosen is ResponseFormat.JSON_SCHEMA else {"type": chosen.value})
+
+
+@pytest.mark.parametrize("preset", ALL, ids=lambda preset: preset.name)
+def test_each_preset_is_at_its_providers_address_with_its_own_key(
+    preset: ProviderPreset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://elsewhere")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-openais-own-key-is-for-openai")
+    config = EngineConfig(name=preset.name, model="m")
+    factory = find(preset.name)
+    if preset.key is not None:
+        monkeypatch.delenv(preset.key, raising=False)
+        with pytest.raises(MissingRequirement, match=rf"engine '{preset.name}' needs a key: set {preset.key}, "):
+            factory.check(config)
+        monkeypatch.setenv(preset.key, "a-short-key")
+        assert "a-short-key" not in secrets.find_secrets(config).out_of_message("my a-short-key")
+    engine = factory.build(config)
+    client = engine._client  # type: ignore[attr-defined]
+    assert str(client.base_url).rstrip("/") == preset.base_url.rstrip("/")
+    assert client.api_key == ("none" if preset.key is None else "a-short-key")
+    assert engine.info.provider == preset.prices
+    assert engine.info.details["preset"] == f"{preset.name}@{preset.date}"
+    engine.close()
+
+
+def test_another_address_of_a_preset_has_no_published_prices_and_may_want_no_key(provider: Provider) -> None:
+    config = told("groq", provider, api_key=None)
+    find("groq").check(config)
+    assert find("groq").describe(config).provider is None
+
+
+def test_groq_is_strict_with_the_models_that_can_be(provider: Provider) -> None:
+    for model, strict in (("openai/gpt-oss-20b", True), ("llama-4-scout", False)):
+        body = asked(provider, told("groq", provider, model=model))
+        assert body["response_format"]["json_schema"]["strict"] is strict
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "said"),
+    [
+        (
+            "groq",
+            {"options": {"stream": True}},
+            (
+                "engine 'groq' does not stream json_schema: leave stream=true away (https://console.groq.com/docs/"
+                "structured-outputs, 2026-11; if it does by now: --jsbench-engine-option unstreamed=[])"
+            ),
+        ),
+        (
+            "deepseek",
+            {"response_format": ResponseFormat.JSON_SCHEMA},
+            (
+                "engine 'deepseek' has no response format 'json_schema' (one of json_object, text, tool)"
+                " (https://api-docs.deepseek.com/api/create-response, 2026-11; it has with"
+                " --jsbench-engine-option api=responses)"
+            ),
+        ),
+        (
+            "lmstudio",
+            {"response_format": ResponseFormat.JSON_OBJECT},
+            (
+                "engine 'lmstudio' has no response format 'json_object' (one of json_schema, text, tool)"
+                " (https://lmstudio.ai/docs/advanced/structured-output, 2026-11; if it has by now:"
+                " --jsbench-engine-option formats=json_object)"
+            ),
+        ),
+        (
+            "sglang",
+            {"options": {"api": "responses"}},
+            (
+                "engine 'sglang' speaks chat, not responses (https://docs.sglang.ai/backend/structured_outputs.html,"
+                " 2026-11)"
+            ),
+        ),
+        (
+            "groq",
+            {"model": None, "base_url": None},
+            "--jsbench-model is needed with --jsbench-engine=groq (https://api.groq.com/openai/v1/models lists them)",
+        ),
+        ("groq", {"options": {"formats": "xml"}}, None),
+        ("groq", {"options": {"seed_field": True}}, None),
+    ],
+)
+def test_what_a_provider_does_not_have_is_one_line_before_any_call(
+    provider: Provider, name: str, changes: dict[str, Any], said: str | None
+) -> None:
+    with pytest.raises(EngineError) as refused:
+        find(name).check(told(name, provider, **changes))
+    assert said is None or str(refused.value) == said
+    assert "\n" not in str(refused.value)
+    assert provider.asked == []
+
+
+def test_what_a_preset_says_is_overridden_option_by_option(provider: Provider) -> None:
+    options = {
+        "unstreamed": [],
+        "max_tokens_field": "most",
+        "seed_field": "dice",
+        "stream_options": False,
+        "strict": True,
+        "extra_body": {"provider": {"order": ["a"]}},
+    }
+    body = asked(provider, told("openrouter", provider, options=options), seed=3, max_tokens=5)
+    assert (body["most"], body["dice"], body["stream"]) == (5, 3, True)
+    assert body["provider"] == {"order": ["a"]}
+    assert "stream_options" not in body
+    body = asked(provider, told("groq", provider, options={"unstreamed": []}))
+    assert body["stream"] is True
+    forced = told("deepseek", provider, response_format=ResponseFormat.JSON_SCHEMA, options={"formats": "json_schema"})
+    assert asked(provider, forced)["response_format"]["type"] == "json_schema"
+
+
+def test_a_seed_that_a_provider_does_not_take_is_recorded_as_none() -> None:
+    params = GenerationParams(max_tokens=9, seed=7)
+    for name, seed in (("gemini-openai", None), ("mistral", 7)):
+        config = EngineConfig(name=name, model="m")
+        assert sampled(find(name), config, params).seed == seed
+
+
+def test_deepseek_has_a_schema_where_it_speaks_responses(provider: Provider) -> None:
+    info = find("deepseek").describe(told("deepseek", provider, options={"api": Api.RESPONSES.value}))
+    assert info.response_format is ResponseFormat.JSON_SCHEMA
+    assert find("deepseek").describe(told("deepseek", provider)).response_format is ResponseFormat.JSON_OBJECT
+
+
+def test_no_preset_has_a_batch_api() -> None:
+    with pytest.raises(
+        EngineError, match="--jsbench-batch: engine 'groq' has no batch API: expected anthropic, openai"
+    ):
+        require_batches(find("groq"), "groq")
+
+
+def test_the_subset_is_the_providers() -> None:
+    assert [subset_of(name) for name in ("openai", "anthropic", "groq", "gemini-openai", "vllm", "local")] == [
+        "openai", "anthropic", "groq", "gemini", None, None,
+    ]  # fmt: skip
+
+
+def test_lm_studio_that_wants_a_schema_is_no_fault_of_the_schema(provider: Provider) -> None:
+    config = told("lmstudio", provider, options={"formats": "json_object"}, response_format=ResponseFormat.JSON_OBJECT)
+    provider.json({"error": "'response_format.type' must be 'json_schema' or 'text'"}, status=400)
+    engine = find("lmstudio").build(config)
+    error = fault(engine)
+    engine.close()
+    assert error.kind is FaultKind.BAD_REQUEST
+    assert "has no json_object: another --jsbench-response-format" in error.message
+
+
+def test_mistral_says_its_usage_without_being_asked(provider: Provider) -> None:
+    provider.stream(chunk(TEXT), chunk(finish="stop", usage=USAGE), DONE)
+    engine = find("mistral").build(told("mistral", provider))
+    assert complete(engine).usage.output_tokens == 9
+    engine.close()
+
+
+def test_mistrals_own_form_of_a_refused_parameter_names_our_option(provider: Provider) -> None:
+    where = ["body", "max_completion_tokens"]
+    detail = {"type": "extra_forbidden", "loc": where, "msg": "Extra inputs are not permitted"}
+    body = {"object": "error", "message": {"detail": [detail]}, "type": "invalid_request_error", "param": None}
+    provider.json(body, status=422)
+    engine = find("mistral").build(told("mistral", provider, options={"max_tokens_field": "max_completion_tokens"}))
+    error = fault(engine)
+    engine.close()
+    assert error.kind is FaultKind.BAD_REQUEST
+    assert error.message.endswith("(to change it: --jsbench-engine-option max_tokens_field=max_tokens)")
+
+
+def test_deepseek_that_thinks_and_is_forced_to_a_tool_names_our_option(provider: Provider) -> None:
+    message = "Thinking mode does not support this tool_choice"
+    provider.json({"error": {"message": message, "type": "invalid_request_error"}}, status=400)
+    engine = find("deepseek").build(told("deepseek", provider, response_format=ResponseFormat.TOOL))
+    error = fault(engine)
+    engine.close()
+    assert (
+        error.message == f"{message} (to change it: another --jsbench-response-format than tool, which forces a tool)"
+    )
+
+
+class TestContractOfAPresetThatDoesNotStream(EngineContract):
+    @pytest.fixture
+    def factory(self) -> Any:
+        return find("groq")
+
+    @pytest.fixture
+    def config(self, provider: Provider) -> EngineConfig:
+        provider.json(whole(), silence=SLOW)
+        return told("groq", provider)
+
+
+class TestContractOfLlamaCppWithALanguageModel(ServedContract):
+    @pytest.fixture
+    def factory(self) -> Any:
+        return find("llamacpp")
+
+    @pytest.fixture
+    def config(self, local_config: EngineConfig) -> EngineConfig:
+        return replace(local_config, name="llamacpp", options={})
+
+
+@pytest.fixture
+def llama(local_config: EngineConfig) -> EngineConfig:
+    return replace(local_config, name="llamacpp", options={})
+
+
+@pytest.mark.parametrize("response_format", preset_of("llamacpp").formats["chat"])  # type: ignore[union-attr]
+def test_llama_cpp_takes_each_format_of_its_preset(llama: EngineConfig, response_format: ResponseFormat) -> None:
+    engine = find("llamacpp").build(replace(llama, response_format=response_format))
+    answer = complete(engine, request(max_tokens=40))
+    engine.close()
+    assert answer.text
+    if response_format is ResponseFormat.JSON_SCHEMA:
+        assert json.loads(answer.text).keys() == {"city", "old"}
+
+
+@pytest.mark.parametrize("name", ["vllm", "lmstudio", "ollama", "sglang"])
+def test_what_other_servers_of_ones_own_are_asked_llama_cpp_takes_too(llama: EngineConfig, name: str) -> None:
+    engine = find(name).build(replace(llama, name=name, options={"extra_body": {"cache_prompt": False}}))
+    assert json.loads(complete(engine, request(max_tokens=40)).text).keys() == {"city", "old"}
+    engine.close()

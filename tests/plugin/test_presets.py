@@ -1,0 +1,74 @@
+"""A provider called by its name: `--jsbench-engine=groq`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.engines import presets
+from tests.engines.openai_wire import whole
+from tests.engines.provider import Provider, json_reply
+from tests.plugin.conftest import Bench
+
+pytest.importorskip("openai", reason="the openai engine needs the package openai")
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with Provider() as provider:
+        provider.choose = lambda _: json_reply(whole('{"n": 1}'))
+        yield provider
+
+
+def called(bench: Bench, provider: Provider, *args: str) -> pytest.RunResult:
+    return bench.pytester.runpytest_inprocess(
+        *(each for each in bench.arguments() if not each.startswith("--jsbench-engine")),
+        "--jsbench-engine=groq",
+        "--jsbench-model=openai/gpt-oss-20b",
+        f"--jsbench-base-url={provider.url}/v1",
+        "--jsbench-engine-option=schema_name=order",
+        *args,
+    )
+
+
+def header(bench: Bench) -> dict[str, Any]:
+    (run,) = (bench.path / "out").iterdir()
+    found: dict[str, Any] = json.loads((run / "records.jsonl").read_text().splitlines()[0])["run"]
+    return found
+
+
+def test_a_run_by_a_providers_name_records_the_preset_and_narrows_by_its_subset(
+    bench: Bench, provider: Provider
+) -> None:
+    bench.case("a", schema={"type": "object", "properties": {"n": {"type": "integer"}}})
+    called(bench, provider, "--jsbench-output=out", "--jsbench-adapt=narrow").assert_outcomes(passed=1)
+    (asked,) = provider.asked
+    assert "stream" not in asked.body
+    assert asked.body["response_format"]["json_schema"]["schema"]["required"] == ["n"]
+    assert (header(bench)["engine"], header(bench)["details"]["preset"]) == ("groq", "groq@2026-11")
+
+
+def test_a_run_is_not_resumed_by_a_preset_that_has_changed(
+    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain.case("a")
+    called(plain, provider, "--jsbench-output=out")
+    assert called(plain, provider, "--jsbench-resume=out").ret == pytest.ExitCode.OK
+    changed = {preset.name: replace(preset, date="2027-01") for preset in presets.presets()}
+    monkeypatch.setattr(presets, "_presets", lambda: changed)
+    result = called(plain, provider, "--jsbench-resume=out")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(['ERROR: *"preset": "groq@2026-11"*, this one with *"preset": "groq@2027-01"*'])
+    assert len(provider.asked) == 1
+
+
+def test_a_mode_that_the_provider_does_not_have_is_one_line_before_any_call(plain: Bench, provider: Provider) -> None:
+    plain.case("a")
+    result = called(plain, provider, "--jsbench-engine-option=stream=true")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *engine 'groq' does not stream json_schema: leave stream=true away*"])
+    assert provider.asked == []
