@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pytest_jsbench.core.cases import CaseKey, Message, Schema
@@ -20,7 +21,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.runs.outcomes import Run
-from pytest_jsbench.runs.records import Record, RunMetadata
+from pytest_jsbench.runs.records import Attempt, Record, RunMetadata
 from pytest_jsbench.runs.variants import together
 from pytest_jsbench.verdicts import FailureType, Note, SecondOpinion, Verdict, Violation
 
@@ -126,7 +127,7 @@ def run(*records: Record, planned: tuple[CaseKey, ...] | None = None) -> Run:
     return Run.of(metadata(), keys, records)
 
 
-def variants(**changes: dict[str, object]) -> RunMetadata:
+def variants(**changes: Mapping[str, object]) -> RunMetadata:
     """The metadata of a run of variants: by name, in what each is not as usual."""
     return together([replace(metadata(**change), variant=name) for name, change in changes.items()])
 
@@ -134,4 +135,31 @@ def variants(**changes: dict[str, object]) -> RunMetadata:
 def run_of_variants(metadata: RunMetadata, *records: Record) -> Run:
     """A run that planned what it recorded."""
     planned = metadata.with_plan(one.attempt for one in records)
+    return Run.of(planned, planned.planned() or (), records)
+
+
+def compared(**outcomes: str) -> Run:
+    """A run of variants, each given by how its cases end, a letter each: passed, violated, broken or missing."""
+    kinds = {
+        "p": record("x"),
+        "v": record("x", verdict=VIOLATED),
+        "b": record("x", verdict=BROKEN, generation=failed()),
+    }
+    found = variants(**{name: {"model": f"model {name}"} for name in outcomes})
+    records = [
+        replace(
+            kinds[letter],
+            key=CaseKey(task="simple", id=f"case{number:02}"),
+            schema={"minimum": 0},
+            variant=name,
+        )
+        for name, letters in outcomes.items()
+        for number, letter in enumerate(letters)
+        if letter != "m"
+    ]
+    planned = found.with_plan(
+        Attempt(CaseKey(task="simple", id=f"case{number:02}"), 0, name)
+        for name, letters in outcomes.items()
+        for number in range(len(letters))
+    )
     return Run.of(planned, planned.planned() or (), records)

@@ -139,11 +139,11 @@ def _report(options: argparse.Namespace, out: TextIO) -> bool:
     run = evaluations.read_run(options.run)
     warn(run)
     summary = summarize(run)
-    comparison = None
+    comparisons = {}
     if options.baseline is not None:
         baseline, _ = evaluations.with_cases(options.baseline)
         warn(baseline)
-        comparison = evaluations.against(baseline, run.metadata, summary)
-    report.write(options.output, run, summary, comparison=comparison)
+        comparisons = evaluations.against(baseline, run.metadata, summary)
+    report.write(options.output, run, summary, comparison=comparisons.get(""))
     out.write(f"{options.output}\n")
     return True

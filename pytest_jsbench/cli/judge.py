@@ -15,7 +15,8 @@ from pytest_jsbench.core.files import FileReader
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports.evaluations import run_of
-from pytest_jsbench.reports.summary_table import details, keyword_table, tables
+from pytest_jsbench.reports.summary_table import details, keyword_table
+from pytest_jsbench.reports.variant_table import tables
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import LONGEST_LINE

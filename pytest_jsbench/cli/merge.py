@@ -14,7 +14,8 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.gates import Ending, Gate, check, decide
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.reports.evaluations import run_to_dict, write_run
-from pytest_jsbench.reports.summary_table import detail, details, tables
+from pytest_jsbench.reports.summary_table import detail, details
+from pytest_jsbench.reports.variant_table import tables
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.merging import merge
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.metrics.statistics import PairedDifference, paired_difference
+from pytest_jsbench.metrics.statistics import PairedDifference, holm, paired_difference
+from pytest_jsbench.runs.settings import differences
 from pytest_jsbench.verdicts import FailureType
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.runs.outcomes import AttemptOutcome
-    from pytest_jsbench.runs.settings import SettingDifference
+    from pytest_jsbench.runs.settings import Setting, SettingDifference
 
 PASSED = "passed"
 MISSING = "missing"
@@ -90,7 +92,7 @@ def outcomes(planned: Iterable[CaseKey], attempts: Iterable[AttemptOutcome]) -> 
 
 
 def _outcome(attempts: list[AttemptOutcome], *, planned: int) -> CaseOutcome:
-    ordered = sorted(attempts, key=lambda attempt: attempt.repeat)
+    ordered = sorted(attempts, key=lambda attempt: (attempt.variant, attempt.repeat))
     ends = [PASSED if attempt.failure_type is None else attempt.failure_type.value for attempt in ordered]
     schema = schema_digits(ordered[0].schema_digest) if ordered else ""
     return CaseOutcome(schema=schema, attempts=(*ends, *[MISSING] * (planned - len(ends))))
@@ -228,3 +230,69 @@ def _difference(pairs: Mapping[CaseKey, tuple[CaseOutcome, CaseOutcome]]) -> Pai
         second_only=ends.count((False, True)),
         neither=ends.count((False, False)),
     )
+
+
+#: with more runs than this each is compared with the first alone
+_MOST_PAIRED = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two runs, or two variants of one, compared case by case."""
+
+    first: str
+    second: str
+    comparison: Comparison
+    #: of McNemar's test, adjusted for the number of pairs
+    p_value: float
+
+    @property
+    def real(self) -> bool:
+        """Whether the difference is significant, given the number of pairs."""
+        return self.p_value < SIGNIFICANCE
+
+    @property
+    def said(self) -> str:
+        """What came out of it, for people."""
+        return told(self.comparison.difference, self.p_value)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The pair as JSON values."""
+        return {
+            "first": self.first,
+            "second": self.second,
+            **self.comparison.to_dict(source=self.first),
+            "p_value_adjusted": self.p_value,
+            "real": self.real,
+        }
+
+
+#: a run by its name, the outcomes of its cases, and its settings
+Standing = tuple[str, "Mapping[CaseKey, CaseOutcome]", "Mapping[str, Setting]"]
+
+
+def pairs(known: Sequence[Standing]) -> list[Pair]:
+    """The pairs of these runs, with p-values for their number; where runs are many, each with the first alone."""
+    chosen = itertools.combinations(known, 2) if len(known) <= _MOST_PAIRED else ((known[0], one) for one in known[1:])
+    compared = [
+        (first, second, compare(before, after, differences([one, other])))
+        for (first, before, one), (second, after, other) in chosen
+    ]
+    adjusted = holm([comparison.difference.p_value for _, _, comparison in compared])
+    return [
+        Pair(first=first, second=second, comparison=comparison, p_value=p_value)
+        for (first, second, comparison), p_value in zip(compared, adjusted, strict=True)
+    ]
+
+
+def differing(runs: Mapping[str, Mapping[CaseKey, CaseOutcome]]) -> tuple[CaseKey, ...]:
+    """The cases that some of the runs pass and others fail, those first about which they are divided most evenly."""
+    passed: Counter[CaseKey] = Counter()
+    decided: Counter[CaseKey] = Counter()
+    for run in runs.values():
+        for key, outcome in run.items():
+            if not is_undecided(outcome):
+                decided[key] += 1
+                passed[key] += outcome.passed
+    apart = [key for key, count in decided.items() if 0 < passed[key] < count]
+    return tuple(sorted(apart, key=lambda key: abs(2 * passed[key] - decided[key]) / decided[key]))

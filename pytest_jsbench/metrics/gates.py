@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import GateError
@@ -25,21 +25,28 @@ _HOLDS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "==": operator.eq,
 }
-_EXPRESSION = re.compile(r"\s*([^\s<>=]+)\s*(>=|<=|==|>|<)\s*([^\s<>=]+)\s*")
+_EXPRESSION = re.compile(r"\s*([^\s<>=]+)(?:\s+-\s+([^\s<>=]+))?\s*(>=|<=|==|>|<)\s*([^\s<>=]+)\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """A condition on one metric: `Github_easy.pass_rate.ci_low>=0.85`."""
+    """A condition on one metric, `Github_easy.pass_rate.ci_low>=0.85`, or on a difference: `a.cost - b.cost<=0.1`."""
 
     name: MetricName
     sign: str
     value: float
+    #: what is subtracted from it
+    less: MetricName | None = None
+
+    @property
+    def subject(self) -> str:
+        """What the condition is on."""
+        return self.name.text if self.less is None else f"{self.name.text} - {self.less.text}"
 
     @property
     def text(self) -> str:
         """The condition as a user writes it."""
-        return f"{self.name.text}{self.sign}{self.value:.12g}"
+        return f"{self.subject}{self.sign}{self.value:.12g}"
 
     @classmethod
     def parse(cls, text: str) -> Gate:
@@ -48,7 +55,11 @@ class Gate:
         if found is None:
             message = f"expected METRIC OP VALUE, such as pass_rate>=0.9 or ttft_p95<=2, found {text!r}"
             raise GateError(message, found=text, expected="METRIC OP VALUE")
-        name, sign, number = MetricName.parse(found.group(1)), found.group(2), found.group(3)
+        name, sign, number = MetricName.parse(found.group(1)), found.group(3), found.group(4)
+        less = None if found.group(2) is None else MetricName.parse(found.group(2))
+        if less is not None and (less.metric, less.bound) != (name.metric, name.bound):
+            message = f"{text!r}: a difference is of one metric, such as a.pass_rate - b.pass_rate"
+            raise GateError(message, found=less.text, expected=name.metric, where=text)
         try:
             value = float(number)
         except ValueError:
@@ -59,7 +70,7 @@ class Gate:
         if name.is_rate and not -1 <= value <= 1:
             message = f"{text!r}: {name.metric} is a rate from 0 to 1, found {number}"
             raise GateError(message, found=value, expected="a rate from 0 to 1", where=text)
-        return cls(name=name, sign=sign, value=value)
+        return cls(name=name, sign=sign, value=value, less=less)
 
     @classmethod
     def least_pass_rate(cls, text: str) -> Gate:
@@ -73,9 +84,10 @@ class Gate:
         rate = _rate(text, f"a regression is a number from 0 to 1, such as 0.02; found {text!r}")
         return cls(name=MetricName.parse("baseline.difference"), sign=">=", value=-rate)
 
-    def check_task(self, tasks: Iterable[str]) -> None:
-        """GateError where the gate names a task that is none of these."""
-        self.name.check_task(tasks)
+    def resolve(self, tasks: Collection[str] | None, variants: Collection[str]) -> Gate:
+        """The gate in a run of these tasks, if they are known, and variants; GateError where it names none of them."""
+        less = None if self.less is None else self.less.resolve(tasks, variants)
+        return replace(self, name=self.name.resolve(tasks, variants), less=less)
 
 
 def _rate(text: str, message: str) -> float:
@@ -99,18 +111,40 @@ class GateResult:
     undecided: bool = False
 
 
-def check(gate: Gate, summary: Summary, comparison: Comparison | None = None) -> GateResult:
+def check_all(
+    gates: Iterable[Gate], summary: Summary, comparisons: Mapping[str, Comparison] | None = None
+) -> tuple[GateResult, ...]:
+    """
+    Check gates against a run; `comparisons` with a baseline are by variant, or that of no name.
+
+    A gate on the baseline that names no variant holds for each that the baseline has too.
+    """
+    known = comparisons or {}
+    return tuple(
+        check(one, summary, known)
+        for gate in gates
+        for one in (
+            [replace(gate, name=gate.name.of_variant(name)) for name in known]
+            if gate.name.baseline and gate.name.variant is None and known and "" not in known
+            else [gate]
+        )
+    )
+
+
+def check(gate: Gate, summary: Summary, comparisons: Mapping[str, Comparison] | None = None) -> GateResult:
     """
     Check a gate against a summary; a metric that was not measured meets no gate.
 
     A run with failed calls or missing attempts meets a gate only if it does whatever their outcomes had been.
     """
-    found = figure(gate.name, summary, comparison)
+    found = figure(gate.name, summary, comparisons)
+    if gate.less is not None:
+        found = found.less(figure(gate.less, summary, comparisons))
     condition = f"gate {gate.sign} {gate.value:g}"
     if found.value is None:
-        message = f"{gate.name.text} n/a, {condition}: NOT MET, {found.shown}"
+        message = f"{gate.subject} n/a, {condition}: NOT MET, {found.shown}"
         return GateResult(gate=gate, met=False, message=message, undecided=True)
-    said = f"{gate.name.text} {found.shown}, {condition}"
+    said = f"{gate.subject} {found.shown}, {condition}"
     holds = _HOLDS[gate.sign]
     if not holds(found.value, gate.value):
         open_end = any(holds(end, gate.value) for end in (found.low, found.high) if end is not None)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import GateError
@@ -25,6 +25,10 @@ METRICS = frozenset({*RATES, *COUNTS, *_TIMINGS, *_FAILURES, *TOKENS, "cost", "n
 _OF_KEYWORD = frozenset({"pass_rate", "failures", "attempts", "decisions", "wrong_decisions"})
 _OF_BASELINE = frozenset({"difference", "p_value", "newly_failing", "newly_passing", "n"})
 _BOUND = re.compile(r"[._](ci_low|ci_high)$")
+#: before a name of a run with variants
+_VARIANTS, _TASKS = "variants.", "tasks."
+#: what begins with a name of its own; only a variant's stands before it
+_GROUP = re.compile(r"(?:(?P<variant>.+?)\.)?(?P<group>keywords|baseline)\.(?P<path>.+)")
 _NEVER = float("inf")
 
 
@@ -38,6 +42,15 @@ class Figure:
     high: float | None
     #: the number for people
     shown: str
+
+    def less(self, other: Figure) -> Figure:
+        """The difference of two figures of one metric; nothing where either was not measured."""
+        if self.value is None or other.value is None:
+            return _nothing(self.shown if self.value is None else other.shown)
+        low = None if self.low is None or other.high is None else self.low - other.high
+        high = None if self.high is None or other.low is None else self.high - other.low
+        value = self.value - other.value
+        return Figure(value=value, low=low, high=high, shown=f"{value:+.4g} ({self.shown}; {other.shown})")
 
     @property
     def certain(self) -> bool:
@@ -56,23 +69,30 @@ class MetricName:
     task: str | None = None
     keyword: str | None = None
     baseline: bool = False
+    #: None: over all variants, or the run has none
+    variant: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> MetricName:
-        """Read a name; GateError offers the nearest where there is no such metric."""
+        """
+        Read a name; GateError offers the nearest where there is no such metric.
+
+        What stands before the metric is taken for a task, until `resolve` knows of variants.
+        """
         found = _BOUND.search(text)
         bound = found and found.group(1)
         path = text[: found.start()] if found else text
-        metric = _tail(path, METRICS)
-        if path.startswith("keywords.") and (tail := _tail(path, _OF_KEYWORD)):
-            keyword = path.removeprefix("keywords.").removesuffix(tail).removesuffix(".")
-            name = cls(text=text, metric=tail, bound=bound, keyword=_known(keyword, KEYWORDS, text, "keyword"))
-        elif path.startswith("baseline."):
-            tail = _known(path.removeprefix("baseline."), _OF_BASELINE, text, "figure of a baseline")
-            name = cls(text=text, metric=tail, bound=bound, baseline=True)
+        metric, group = _tail(path, METRICS), _GROUP.fullmatch(path)
+        variant = group and group["variant"] and group["variant"].removeprefix(_VARIANTS)
+        if group and group["group"] == "keywords" and (tail := _tail(group["path"], _OF_KEYWORD)):
+            keyword = _known(group["path"].removesuffix(tail).removesuffix("."), KEYWORDS, text, "keyword")
+            name = cls(text=text, metric=tail, bound=bound, keyword=keyword, variant=variant)
+        elif group and group["group"] == "baseline":
+            tail = _known(group["path"], _OF_BASELINE, text, "figure of a baseline")
+            name = cls(text=text, metric=tail, bound=bound, baseline=True, variant=variant)
         elif metric:
             prefix = path.removesuffix(metric).removesuffix(".")
-            name = cls(text=text, metric=metric, bound=bound, task=prefix.removeprefix("tasks.") or None)
+            name = cls(text=text, metric=metric, bound=bound, task=prefix.removeprefix(_TASKS) or None)
         else:
             raise _unknown(text.rpartition(".")[2] if "." in text else text, METRICS, text, "metric")
         if bound and not name.is_rate:
@@ -85,10 +105,35 @@ class MetricName:
         """Whether it is between 0 and 1 and has an interval."""
         return self.metric in {*RATES, "difference"} or self.metric.startswith("failure_rates.")
 
-    def check_task(self, tasks: Iterable[str]) -> None:
-        """GateError where the name's task is none of these."""
-        if self.task is not None:
-            _known(self.task, frozenset(tasks), self.text, "task or metric")
+    def resolve(self, tasks: Collection[str] | None, variants: Collection[str]) -> MetricName:
+        """
+        The name in a run of these tasks and variants; GateError where it names none, or could name either.
+
+        `tasks` is None where they are not known yet, and then any may be named.
+        """
+        before = self.text.removeprefix(_VARIANTS)
+        longest = sorted(variants, key=len, reverse=True)
+        variant = next((name for name in longest if before.startswith(f"{name}.")), None)
+        if variant is None or self.text.startswith(_TASKS):
+            if self.variant is not None or (before != self.text and self.task not in (tasks or ())):
+                _known(self.variant or before.partition(".")[0], frozenset(variants), self.text, "variant")
+            if self.task is not None and tasks is not None:
+                either = bool(variants) and not self.text.startswith(_TASKS)
+                names = frozenset((*tasks, *(variants if either else ())))
+                _known(self.task, names, self.text, "task, variant or metric" if either else "task or metric")
+            return self
+        if before == self.text and self.task in (tasks or ()):
+            message = (
+                f"{self.text!r}: {variant!r} is a variant, and {self.task!r} is a task: write "
+                f"'{_VARIANTS}{self.text}' or '{_TASKS}{self.text}'"
+            )
+            raise GateError(message, found=self.text, where=self.text)
+        inner = MetricName.parse(before.removeprefix(f"{variant}."))
+        return replace(inner.resolve(tasks, ()), text=self.text, variant=variant)
+
+    def of_variant(self, variant: str) -> MetricName:
+        """The same of one variant."""
+        return replace(self, text=f"{variant}.{self.text}", variant=variant)
 
 
 def _tail(path: str, metrics: frozenset[str]) -> str:
@@ -113,10 +158,13 @@ def _unknown(name: str, names: frozenset[str], text: str, kind: str) -> GateErro
     return GateError(message, found=name, expected=sorted(names), where=text)
 
 
-def figure(name: MetricName, summary: Summary, comparison: Comparison | None = None) -> Figure:
-    """The metric of that name, with its range."""
+def figure(name: MetricName, summary: Summary, comparisons: Mapping[str, Comparison] | None = None) -> Figure:
+    """The metric of that name, with its range; `comparisons` with a baseline are by variant, or that of no name."""
     if name.baseline:
-        return _of_baseline(name, comparison)
+        return _of_baseline(name, (comparisons or {}).get(name.variant or ""))
+    if name.variant is not None:
+        of_variant = summary.variants.get(name.variant)
+        return _nothing("nothing judged") if of_variant is None else figure(replace(name, variant=None), of_variant)
     if name.keyword is not None:
         return _of_keyword(name, summary.keywords.get(name.keyword), summary.total)
     metrics = summary.total if name.task is None else summary.tasks.get(name.task)

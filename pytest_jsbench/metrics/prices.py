@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import PriceError
 from pytest_jsbench.core.generations import Usage
+from pytest_jsbench.runs.variants import each
 
 if TYPE_CHECKING:
     from pytest_jsbench.runs.outcomes import Run
@@ -31,8 +32,9 @@ class Costs:
 
 def costs(run: Run) -> Costs:
     """The costs of a run's answers; none where no provider with published prices was called."""
-    ours = run.metadata.engine_asked
-    by_whom = ((outcome, outcome.answered_by or ours) for outcome in run.outcomes)
+    ours = {one.variant: one.engine_asked for one in each(run.metadata)}
+    asked = run.metadata.engine_asked  # of a record that says it is of no variant of the run
+    by_whom = ((outcome, outcome.answered_by or ours.get(outcome.variant, asked)) for outcome in run.outcomes)
     paid = [(outcome, who) for outcome, who in by_whom if who.provider is not None]
     if not paid:
         return Costs()

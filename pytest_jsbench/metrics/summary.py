@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.generations import FaultKind
 from pytest_jsbench.metrics import prices
-from pytest_jsbench.metrics.comparison import CaseOutcome, outcomes
+from pytest_jsbench.metrics.comparison import CaseOutcome, Pair, differing, outcomes, pairs
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, Metrics, Tokens
 from pytest_jsbench.metrics.prices import Costs
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, clustered, proportion
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
 from pytest_jsbench.runs.records import MissingReason
+from pytest_jsbench.runs.settings import settings_of
+from pytest_jsbench.runs.variants import each
 from pytest_jsbench.verdicts import FailureType, Note
 
 
@@ -86,7 +88,7 @@ def by_keyword(attempts: Iterable[AttemptOutcome]) -> dict[str, KeywordMetrics]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A run's metrics: per task in the order of the plan, overall, and by keyword."""
+    """A run's metrics: per task in the order of the plan, overall, by keyword, and of each of its variants."""
 
     tasks: Mapping[str, Metrics]
     total: Metrics
@@ -98,10 +100,36 @@ class Summary:
     disputed: tuple[CaseKey, ...]
     #: why there is no cost though a provider was paid; empty otherwise
     cost_problem: str
+    #: of each variant alone, the one with the highest pass rate first; empty in a run without variants
+    variants: Mapping[str, Summary] = field(default_factory=dict)
+    #: the variants, compared case by case
+    pairs: tuple[Pair, ...] = ()
+    #: the cases that some variants pass and others fail
+    differing: tuple[CaseKey, ...] = ()
 
 
 def summarize(run: Run) -> Summary:
     """The summary of a run; each denominator comes from the plan, never from the number of answers."""
+    whole = _summarize(run)
+    variants = {name: _summarize(run.of_variant(name)) for name in run.variants}
+    ranked = dict(sorted(variants.items(), key=lambda pair: _rank(pair[1].total)))
+    settings = {one.variant: settings_of(one.to_dict()) for one in each(run.metadata)}
+    ends = {name: summary.outcomes for name, summary in ranked.items()}
+    return replace(
+        whole,
+        variants=ranked,
+        pairs=tuple(pairs([(name, ends[name], settings[name]) for name in ranked])),
+        differing=differing(ends),
+    )
+
+
+def _rank(total: Metrics) -> tuple[float, float, float]:
+    """The highest pass rate first; of equal ones that with fewer errors, and then the faster one."""
+    rate, time = total.pass_rate.value, total.tgt.p50
+    return 1.0 if rate is None else -rate, total.errors, float("inf") if time is None else time
+
+
+def _summarize(run: Run) -> Summary:
     planned: dict[str, list[CaseKey]] = {}
     for key in run.planned:
         planned.setdefault(key.task, []).append(key)

@@ -15,8 +15,8 @@ from pytest_jsbench.runs.settings import differences
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
+    from pytest_jsbench.metrics.comparison import Pair
     from pytest_jsbench.reports.breakdown import Breakdown
-    from pytest_jsbench.reports.comparison_table import Pair
     from pytest_jsbench.reports.evaluations import Evaluation
 
 #: characters; GitHub takes 65,536

@@ -6,14 +6,13 @@ import itertools
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tabulate import tabulate
 
 from pytest_jsbench.core.text import distinct, printable
-from pytest_jsbench.metrics.comparison import SIGNIFICANCE, Comparison, compare, told
-from pytest_jsbench.metrics.statistics import holm
+from pytest_jsbench.metrics.comparison import Comparison, Pair
+from pytest_jsbench.metrics.comparison import pairs as paired
 from pytest_jsbench.reports import breakdown
 from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, detail
 from pytest_jsbench.runs.settings import Bearing, Setting, SettingDifference, differences, distinguishing
@@ -26,13 +25,14 @@ if TYPE_CHECKING:
 _MOST_NAMED = 10
 
 
-def changes(comparison: Comparison, source: str) -> list[str]:
-    """The comparison with the run in `source`, one subject a line, within 80 columns."""
-    return [line for name, text in _changes(comparison, source) for line in detail(name, text)]
+def changes(comparison: Comparison, source: str, *, variant: str = "") -> list[str]:
+    """The comparison of a run, or of a variant, with the run in `source`, one subject a line, within 80 columns."""
+    return [line for name, text in _changes(comparison, source, variant) for line in detail(name, text)]
 
 
-def _changes(comparison: Comparison, source: str) -> Iterator[tuple[str, str]]:
-    yield "baseline", f"{printable(source)}: {comparison.sentence}"
+def _changes(comparison: Comparison, source: str, variant: str) -> Iterator[tuple[str, str]]:
+    of = f"{printable(source)}, variant {printable(variant)}" if variant else printable(source)
+    yield "baseline", f"{of}: {comparison.sentence}"
     if comparison.newly_failing:
         yield "broke", named(comparison.newly_failing)
     if comparison.newly_passing:
@@ -84,8 +84,6 @@ def named(keys: Sequence[CaseKey], most: int = _MOST_NAMED) -> str:
 _LONGEST_LABEL = 22
 #: of a label that names its file
 _LONGEST_PLACE = 200
-#: with more evaluations than this each is compared with the first alone
-_MOST_PAIRED = 4
 _SAMPLE = 50
 #: together, in the head of a table
 _WIDTH_OF_LABELS = 40
@@ -93,27 +91,6 @@ _WIDTH_OF_LABELS = 40
 _OURS = frozenset({"pass_rate", "planned"})
 #: of a column
 _NARROWEST = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """Two evaluations, compared case by case."""
-
-    first: str
-    second: str
-    comparison: Comparison
-    #: of McNemar's test, adjusted for the number of pairs
-    p_value: float
-
-    @property
-    def real(self) -> bool:
-        """Whether the difference is significant, given the number of pairs."""
-        return self.p_value < SIGNIFICANCE
-
-    @property
-    def said(self) -> str:
-        """What came out of it, for people."""
-        return told(self.comparison.difference, self.p_value)
 
 
 def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None) -> list[str]:
@@ -145,19 +122,8 @@ def _text(value: object) -> str:
 
 def pairs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Pair]:
     """The pairs of evaluations that have outcomes; where they are many, each with the first alone."""
-    known = [
-        (name, found.outcomes, found.settings) for name, found in zip(names, evaluations, strict=True) if found.outcomes
-    ]
-    chosen = itertools.combinations(known, 2) if len(known) <= _MOST_PAIRED else ((known[0], one) for one in known[1:])
-    compared = [
-        (first, second, compare(before, after, differences([one, other])))
-        for (first, before, one), (second, after, other) in chosen
-    ]
-    adjusted = holm([comparison.difference.p_value for _, _, comparison in compared])
-    return [
-        Pair(first=first, second=second, comparison=comparison, p_value=p_value)
-        for (first, second, comparison), p_value in zip(compared, adjusted, strict=True)
-    ]
+    known = zip(names, evaluations, strict=True)
+    return paired([(name, found.outcomes, found.settings) for name, found in known if found.outcomes])
 
 
 def side_by_side(
@@ -326,14 +292,5 @@ def to_dict(evaluations: Sequence[Evaluation], names: Sequence[str], *, by: Brea
             for name, found in zip(names, evaluations, strict=True)
         ],
         "settings": [one.to_dict() for one in differences([found.settings for found in evaluations])],
-        "comparisons": [
-            {
-                "first": pair.first,
-                "second": pair.second,
-                **pair.comparison.to_dict(source=pair.first),
-                "p_value_adjusted": pair.p_value,
-                "real": pair.real,
-            }
-            for pair in pairs(evaluations, names)
-        ],
+        "comparisons": [pair.to_dict() for pair in pairs(evaluations, names)],
     }

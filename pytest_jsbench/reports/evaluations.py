@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JSBenchError, RecordError
 from pytest_jsbench.core.files import FileReader, write_atomically
 from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import EVALUATION, METRICS, published
 from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison, compare
 from pytest_jsbench.metrics.gates import GateResult
@@ -25,9 +27,10 @@ from pytest_jsbench.runs.outcomes import Run
 from pytest_jsbench.runs.records import RunMetadata
 from pytest_jsbench.runs.run_verdict import RunVerdict
 from pytest_jsbench.runs.settings import Setting, differences, settings_of
+from pytest_jsbench.runs.variants import each
 
 #: the version of `run.json`; raised when a field is added
-RUN_VERSION = "1.4"
+RUN_VERSION = "1.5"
 UNKNOWN = "unknown"
 #: a metric that every run of ours has, and no file of another tool
 _OURS = "pass_rate"
@@ -39,29 +42,59 @@ def run_to_dict(
     *,
     config_path: str,
     gates: Sequence[GateResult] = (),
-    baseline: Mapping[str, Any] | None = None,
+    baselines: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """A run as `run.json` holds it: its metrics, settings, outcomes and verdict as JSON values."""
+    """
+    A run as `run.json` holds it: its metrics, settings, outcomes and verdict as JSON values.
+
+    `baselines` are its comparisons with a baseline, by variant, or that of no name.
+    """
+    known = baselines or {}
     return {
         "schema_version": RUN_VERSION,
         "config_path": config_path,
         "backend": run.metadata.engine,
-        "metrics": summary.total.to_dict(),
-        "tasks": {task: {"metrics": metrics.to_dict()} for task, metrics in summary.tasks.items()},
-        "keywords": {name: figures.to_dict() for name, figures in summary.keywords.items()},
-        "disputed": [str(key) for key in summary.disputed],
+        **_figures(summary),
         "run": {
-            **{name: value for name, value in run.metadata.to_dict().items() if name != "plan"},
+            **_without_plan(run.metadata),
             "ended_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "complete": summary.total.complete,
             "resumed": run.resumed,
             "dataset": {**run.metadata.dataset, "digest": _dataset_digest(run)},
         },
-        "cases": {str(key): outcome.to_dict() for key, outcome in summary.outcomes.items()},
         "verdict": None if run.verdict is None else run.verdict.to_dict(),
         "gates": [{"gate": one.gate.text, "met": one.met, "message": one.message} for one in gates],
-        "baseline": baseline,
+        "baseline": known.get(""),
+        **(_of_variants(summary, known) if summary.variants else {}),
     }
+
+
+def _figures(summary: Summary) -> dict[str, Any]:
+    """What is measured of a run, and of each of its variants."""
+    return {
+        "metrics": summary.total.to_dict(),
+        "tasks": {task: {"metrics": metrics.to_dict()} for task, metrics in summary.tasks.items()},
+        "keywords": {name: figures.to_dict() for name, figures in summary.keywords.items()},
+        "disputed": [str(key) for key in summary.disputed],
+        "cases": {str(key): outcome.to_dict() for key, outcome in summary.outcomes.items()},
+    }
+
+
+def _of_variants(summary: Summary, baselines: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        "variants": {
+            name: {**_figures(one), "baseline": baselines.get(name)} for name, one in summary.variants.items()
+        },
+        "comparisons": [pair.to_dict() for pair in summary.pairs],
+        "differing": [str(key) for key in summary.differing],
+    }
+
+
+def _without_plan(metadata: RunMetadata) -> dict[str, Any]:
+    data = {name: value for name, value in metadata.to_dict().items() if name != "plan"}
+    for variant in data.get("variants", ()):
+        del variant["plan"]
+    return data
 
 
 def write_run(path: Path, data: Mapping[str, Any]) -> None:
@@ -97,6 +130,8 @@ class Evaluation:
     verdict: RunVerdict | None = None
     #: what could not be read of its records, one line each
     warnings: tuple[str, ...] = ()
+    #: of each variant of the run, best first; empty where it has none
+    variants: Mapping[str, Evaluation] = field(default_factory=dict)
 
     @property
     def model(self) -> str | None:
@@ -110,8 +145,8 @@ class Evaluation:
 
     @property
     def label(self) -> str:
-        """A name for people: the model, or else the file's name."""
-        return self.model or Path(self.source).stem
+        """A name for people: the variant, the model, or else the file's name."""
+        return _text(self.run.get("variant")) or self.model or Path(self.source).stem
 
     def interval(self, name: str) -> tuple[float, float] | None:
         """The bounds of a metric's interval: its `_ci_low` and `_ci_high`, or its `_ci` of two numbers."""
@@ -178,7 +213,7 @@ def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
         if _OURS in metrics:
             METRICS.check(metrics)
         outcomes, tasks = _outcomes(data.get("cases")), _tasks(data.get("tasks"))
-        verdict = RunVerdict.from_run_json(data)
+        verdict, variants = RunVerdict.from_run_json(data), _variants(data, source)
     except (ValueError, RecordError) as error:
         message = f"{source}: {error}"
         raise RecordError(message, where=source) from error
@@ -191,7 +226,26 @@ def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
         outcomes=outcomes,
         tasks=tasks,
         verdict=verdict,
+        variants=variants,
     )
+
+
+def _variants(data: Mapping[str, Any], source: str) -> dict[str, Evaluation]:
+    """The evaluation of each variant, with what produced it."""
+    variants, run = data.get("variants"), data.get("run")
+    if not isinstance(variants, Mapping) or not isinstance(run, Mapping):
+        return {}
+    listed = run.get("variants")
+    own = {one.get("variant"): one for one in (listed if isinstance(listed, list) else ()) if isinstance(one, Mapping)}
+    shared = {name: value for name, value in run.items() if name != "variants"}
+    found: dict[str, Evaluation] = {}
+    for name, one in variants.items():
+        if not isinstance(one, Mapping) or name not in own:
+            message = f"the variant {printable(repr(name), 60)} is not among those that the run lists"
+            raise RecordError(message)
+        whole = {**data, **one, "run": {**shared, **own[name]}, "verdict": None, "variants": None}
+        found[name] = parse(whole, source=source)
+    return found
 
 
 def _is_retired(name: str, value: object) -> bool:
@@ -237,16 +291,22 @@ def _in_folder(folder: Path) -> Evaluation:
 def _of_records(path: Path) -> Evaluation:
     run = read_run(path)
     summary = summarize(run)
+    whole = _measured(run.metadata, summary, source=str(path))
+    variants = {
+        name: _measured(run.metadata.of_variant(name), one, source=str(path)) for name, one in summary.variants.items()
+    }
+    return replace(whole, verdict=run.verdict, warnings=run.warnings, variants=variants)
+
+
+def _measured(metadata: RunMetadata, summary: Summary, *, source: str) -> Evaluation:
     return Evaluation(
-        source=str(path),
+        source=source,
         config_path=UNKNOWN,
-        backend=run.metadata.engine,
-        run=run.metadata.to_dict(),
+        backend=metadata.engine,
+        run=_without_plan(metadata),
         metrics=summary.total.to_dict(),
         outcomes=summary.outcomes,
         tasks={task: metrics.to_dict() for task, metrics in summary.tasks.items()},
-        verdict=run.verdict,
-        warnings=run.warnings,
     )
 
 
@@ -281,13 +341,14 @@ def with_cases(path: Path) -> tuple[Evaluation, Mapping[CaseKey, CaseOutcome]]:
     if found.outcomes is None:
         message = f"{path} does not say how each case ended; expected a run of ours, or what `jsbench baseline` wrote"
         raise RecordError(message, where=path)
-    return found, found.outcomes
+    # a baseline holds the cases of each variant alone
+    return found, ChainMap({**found.outcomes}, *({**(one.outcomes or {})} for one in found.variants.values()))
 
 
 #: of what produced a run, what a later one is held against
 _KEPT = (
     *("run_id", "engine", "model", "provider", "response_format", "streaming", "details", "params", "prompt"),
-    *("prompt_digest", "shots", "adapt", "dataset", "repeats", "concurrency", "policy", "versions", "host"),
+    *("variants", "prompt_digest", "shots", "adapt", "dataset", "repeats", "concurrency", "policy", "versions", "host"),
 )
 
 
@@ -296,11 +357,21 @@ def kept_of_run(found: Evaluation, *more: str) -> dict[str, Any]:
     return {name: found.run[name] for name in (*_KEPT, *more) if name in found.run}
 
 
+#: what a baseline says of each variant
+_MEASURED = ("metrics", "cases")
+
+
 def baseline_to_dict(found: Evaluation, outcomes: Mapping[CaseKey, CaseOutcome]) -> dict[str, Any]:
     """A small evaluation file for version control, with what a later run is compared by."""
     bounded = [f"{rate}{end}" for rate in RATES for end in ("", "_ci_low", "_ci_high")]
     counts = ["planned", "completions", "priced", "passed", "valid_instances", "invalid_instances"]
     kept = [*counts, *bounded, "tgt_mean", "grammar_compilation_p50", "cost"]
+    variants = {
+        name: {part: value for part, value in baseline_to_dict(one, one.outcomes or {}).items() if part in _MEASURED}
+        for name, one in found.variants.items()
+    }
+    if variants:  # the cases are theirs
+        outcomes = {}
     return {
         "schema_version": "1.2",
         "config_path": found.config_path,
@@ -308,21 +379,59 @@ def baseline_to_dict(found: Evaluation, outcomes: Mapping[CaseKey, CaseOutcome])
         "metrics": {name: found.metrics[name] for name in kept if name in found.metrics},
         "run": kept_of_run(found),
         "cases": {str(key): outcome.to_dict() for key, outcome in sorted(outcomes.items())},
+        **({"variants": variants} if variants else {}),
     }
 
 
 def baseline_to_text(data: Mapping[str, Any]) -> str:
     """The file's text, one case a line, so that a diff shows the cases that changed."""
-    head = json.dumps({**data, "cases": {}}, indent=2, ensure_ascii=True, allow_nan=False)
-    lines = [f"    {json.dumps(name)}: {json.dumps(case)}" for name, case in data["cases"].items()]
-    body = "{\n" + ",\n".join(lines) + "\n  }" if lines else "{}"
-    return head.removesuffix("{}\n}") + body + "\n}\n"
+    empty = '"cases": {}'
+    variants = data.get("variants", {})
+    bare = {**data, "cases": {}}
+    if variants:
+        bare["variants"] = {name: {**one, "cases": {}} for name, one in variants.items()}
+    first, *rest = json.dumps(bare, indent=2, ensure_ascii=True, allow_nan=False).split(empty)
+    cases = [data["cases"], *(one["cases"] for one in variants.values())]
+    return first + "".join(f"{_cases_to_text(one)}{after}" for one, after in zip(cases, rest, strict=True)) + "\n"
 
 
-def against(baseline: Evaluation, metadata: RunMetadata, summary: Summary) -> Comparison:
-    """The comparison of a run with what a baseline says of its cases and settings."""
-    apart = differences([baseline.settings, settings_of(metadata.to_dict())])
-    return compare(baseline.outcomes or {}, summary.outcomes, apart)
+def _cases_to_text(cases: Mapping[str, Any]) -> str:
+    lines = [f"    {json.dumps(name)}: {json.dumps(case)}" for name, case in cases.items()]
+    return '"cases": ' + ("{\n" + ",\n".join(lines) + "\n  }" if lines else "{}")
+
+
+def counterparts(baseline: Evaluation, variants: Collection[str]) -> dict[str, Evaluation]:
+    """
+    What each variant of a run is compared with, and a run without variants by no name; RecordError where that is open.
+
+    A baseline without variants is that of each.
+    """
+    theirs = ", ".join(baseline.variants)
+    if not variants:
+        if baseline.variants:
+            message = f"{baseline.source} has variants ({theirs}), and this run has none: give a run without variants"
+            raise RecordError(message, found=list(baseline.variants), where=baseline.source)
+        return {"": baseline}
+    if not baseline.variants:
+        return dict.fromkeys(variants, baseline)
+    found = {name: baseline.variants[name] for name in variants if name in baseline.variants}
+    if not found:
+        message = f"{baseline.source} has the variants {theirs}, and none of this run's: {', '.join(variants)}"
+        raise RecordError(message, found=list(baseline.variants), expected=list(variants), where=baseline.source)
+    return found
+
+
+def against(baseline: Evaluation, metadata: RunMetadata, summary: Summary) -> dict[str, Comparison]:
+    """The comparison of a run, or of each of its variants, with what a baseline says of its cases and settings."""
+    ours = {one.variant: one for one in each(metadata)}
+    return {
+        name: compare(
+            one.outcomes or {},
+            summary.variants.get(name, summary).outcomes,
+            differences([one.settings, settings_of(ours[name].to_dict())]),
+        )
+        for name, one in counterparts(baseline, list(summary.variants)).items()
+    }
 
 
 def migrate(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.text import printable
@@ -29,14 +29,17 @@ _MOST_ANNOTATIONS = 10
 
 
 def summary_markdown(
-    run: Run, summary: Summary, gates: Sequence[GateResult] = (), comparison: Comparison | None = None
+    run: Run,
+    summary: Summary,
+    gates: Sequence[GateResult] = (),
+    comparisons: Mapping[str, Comparison] | None = None,
 ) -> str:
     """The summary as a section of Markdown; text of a model or a file is in code spans."""
     lines = [f"### jsbench: {code(run.metadata.engine)} {code(run.metadata.model)}", ""]
     if run.verdict is not None:
         lines += [f"**{run.verdict.status.upper()}**: {'; '.join(map(code, run.verdict.because))}", ""]
     lines += _decision_table(summary) if run.metadata.labelled else _table(summary)
-    lines += ["", *(f"- {line}" for line in _facts(run, summary, comparison))]
+    lines += ["", *(f"- {line}" for line in _facts(run, summary, comparisons or {}))]
     lines += [f"- gate {'met' if gate.met else '**NOT MET**'}: {code(gate.message)}" for gate in gates]
     if summary.keywords:
         lines += ["", *_keywords(summary)]
@@ -90,15 +93,16 @@ def _rate(rate: Proportion) -> str:
     return NOT_APPLICABLE if rate.value is None else f"{rate.value:.3f} ({rate.ci_low:.3f} to {rate.ci_high:.3f})"
 
 
-def _facts(run: Run, summary: Summary, comparison: Comparison | None) -> Iterator[str]:
+def _facts(run: Run, summary: Summary, comparisons: Mapping[str, Comparison]) -> Iterator[str]:
     total = summary.total
     yield f"passed {total.passed} of {total.planned}; rates with their 95 % intervals, times as medians"
     if not total.complete:
         yield f"**incomplete**: {_attempts(total.errors)} broken or missing, {total.unjudged} unjudged"
     for name, text in facts(run, summary):
         yield f"{name}: {code(text, _LONGEST_FACT)}"
-    if comparison is not None:
-        yield f"against the baseline: {comparison.sentence}"
+    for variant, comparison in comparisons.items():
+        of = f" (variant {code(variant)})" if variant else ""
+        yield f"against the baseline{of}: {comparison.sentence}"
         for word, keys in (("broke", comparison.newly_failing), ("mended", comparison.newly_passing)):
             if keys:
                 more = f" and {len(keys) - _MOST_ANNOTATIONS} more" if len(keys) > _MOST_ANNOTATIONS else ""

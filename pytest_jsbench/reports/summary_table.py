@@ -29,8 +29,8 @@ _DETAIL_INDENT = 11
 _LONG_QUEUE = 60.0
 
 
-def tables(run: Run, summary: Summary) -> list[str]:
-    """The table of a run: of decisions on labelled answers, or of coverage and times."""
+def table_of_tasks(run: Run, summary: Summary) -> list[str]:
+    """The table of a run without variants: of decisions on labelled answers, or of coverage and times."""
     return (decision_table if run.metadata.labelled else table)(summary)
 
 
@@ -67,20 +67,26 @@ def _with_errors(summary: Summary, headers: list[str], rows: list[list[str]]) ->
 
 
 def _ruled(headers: list[str], rows: list[list[str]]) -> list[str]:
-    """The rows as a table with a rule above the last; names of tasks are cut where the table is too wide."""
+    """The rows as a table with a rule above the last."""
+    lines = fitted(headers, rows)
+    lines.insert(len(lines) - 1, lines[2])
+    return lines
+
+
+def fitted(headers: list[str], rows: list[list[str]]) -> list[str]:
+    """The rows as a table within 80 columns: the names in the first column are cut where it would be wider."""
     align = ["left"] + ["right"] * (len(headers) - 1)
 
-    tasks = [task for task, *_ in rows]
+    names = [name for name, *_ in rows]
 
     def lay_out(longest: int) -> list[str]:
-        named = [[name, *figures] for name, (_, *figures) in zip(distinct(tasks, longest), rows, strict=True)]
+        named = [[name, *figures] for name, (_, *figures) in zip(distinct(names, longest), rows, strict=True)]
         text = tabulate(named, headers=headers, tablefmt="simple", disable_numparse=True, colalign=align)
         return text.splitlines()
 
     lines = lay_out(_WIDTH)
     if (excess := len(lines[2]) - _WIDTH) > 0:
         lines = lay_out(lines[2].index(" ") - excess)
-    lines.insert(len(lines) - 1, lines[2])
     return lines
 
 
@@ -90,9 +96,9 @@ def keyword_table(summary: Summary) -> list[str]:
     rows = [
         [
             name,
-            _of(figures.wrong_decisions) if figures.failures is None else figures.failures,
+            of(figures.wrong_decisions) if figures.failures is None else figures.failures,
             figures.pass_rate.n,
-            _rate(figures.pass_rate),
+            rate(figures.pass_rate),
         ]
         for name, figures in zip(
             distinct(list(summary.keywords), _LONGEST_KEYWORD), summary.keywords.values(), strict=True
@@ -139,8 +145,8 @@ def facts(run: Run, summary: Summary) -> list[tuple[str, str]]:
 
 def _measured(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
     total = summary.total
-    yield "pass rate", _pass_rate(total)
-    if total.planned > total.cases:
+    yield "pass rate", f"{_pass_rate(total)}{' over all variants' if summary.variants else ''}"
+    if total.planned > total.cases and not summary.variants:
         yield "repeats", _repeats(total)
         if flaky := [(key, outcome) for key, outcome in summary.outcomes.items() if outcome.flaky]:
             yield "flaky", _flaky(flaky)
@@ -192,12 +198,12 @@ def _left_out(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
 
 
 def _repeats(total: Metrics) -> str:
-    def rate(found: Proportion) -> str:
+    def shown(found: Proportion) -> str:
         if found.value is None:
             return NOT_APPLICABLE
         return f"{found.successes}/{found.n} = {found.value:.3f} ({found.ci_low:.3f} to {found.ci_high:.3f})"
 
-    every, some = rate(total.pass_hat_k), rate(total.pass_at_k)
+    every, some = shown(total.pass_hat_k), shown(total.pass_at_k)
     return f"every attempt of a case passed (pass^k) {every}, at least one (pass@k) {some}"
 
 
@@ -219,12 +225,12 @@ def _disputed(summary: Summary) -> str:
 def _row(task: str, metrics: Metrics) -> list[str]:
     return [
         task,
-        _rate(metrics.declared_coverage),
-        _rate(metrics.empirical_coverage),
-        _figure(metrics.ttft.p50),
-        _figure(metrics.tpot.p50),
-        _figure(metrics.tgt.p50),
-        _figure(metrics.gct.p50),
+        rate(metrics.declared_coverage),
+        rate(metrics.empirical_coverage),
+        figure(metrics.ttft.p50),
+        figure(metrics.tpot.p50),
+        figure(metrics.tgt.p50),
+        figure(metrics.gct.p50),
     ]
 
 
@@ -232,24 +238,27 @@ def _decision_row(task: str, metrics: Metrics) -> list[str]:
     seconds = metrics.grammar_compilation.p50
     return [
         task,
-        _rate(metrics.declared_coverage),
-        _of(metrics.over_constraint),
-        _of(metrics.under_constraint),
-        _figure(None if seconds is None else seconds * 1000),
+        rate(metrics.declared_coverage),
+        of(metrics.over_constraint),
+        of(metrics.under_constraint),
+        figure(None if seconds is None else seconds * 1000),
     ]
 
 
-def _of(rate: Proportion) -> str:
-    return NOT_APPLICABLE if rate.value is None else f"{rate.successes}/{rate.n} = {rate.value:.3f}"
+def of(found: Proportion) -> str:
+    """A rate and what it is of, for people."""
+    return NOT_APPLICABLE if found.value is None else f"{found.successes}/{found.n} = {found.value:.3f}"
 
 
-def _rate(rate: Proportion) -> str:
-    if rate.value is None or rate.half_width is None:
+def rate(found: Proportion) -> str:
+    """A rate and half of its interval, for people."""
+    if found.value is None or found.half_width is None:
         return NOT_APPLICABLE
-    return f"{rate.value:.2f} ±{rate.half_width:.2f}"
+    return f"{found.value:.2f} ±{found.half_width:.2f}"
 
 
-def _figure(value: float | None) -> str:
+def figure(value: float | None) -> str:
+    """A number for people."""
     return NOT_APPLICABLE if value is None else f"{value:.2f}"
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -18,7 +19,7 @@ from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import GateError, RecordError
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.comparison import compare
-from pytest_jsbench.metrics.gates import Ending, Gate, GateResult, check, decide
+from pytest_jsbench.metrics.gates import Ending, Gate, GateResult, check, check_all, decide
 from pytest_jsbench.metrics.metric_names import METRICS
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.reports import every_eval_ever
@@ -84,9 +85,9 @@ def test_a_task_that_the_dataset_does_not_have_is_refused_with_the_nearest() -> 
     gate = Gate.parse("Github_esay.pass_rate>=0.9")
 
     with pytest.raises(GateError, match="no task or metric 'Github_esay': did you mean 'Github_easy'"):
-        gate.check_task(["Github_easy", "simple"])
-    Gate.parse("Github_easy.pass_rate>=0.9").check_task(["Github_easy"])
-    Gate.parse("pass_rate>=0.9").check_task([])
+        gate.resolve(["Github_easy", "simple"], ())
+    Gate.parse("Github_easy.pass_rate>=0.9").resolve(["Github_easy"], ())
+    Gate.parse("pass_rate>=0.9").resolve([], ())
 
 
 @pytest.mark.parametrize(
@@ -213,7 +214,7 @@ def test_what_was_not_measured_is_never_met(text: str, reason: str) -> None:
 def test_a_run_is_held_against_its_baseline() -> None:
     before = summary(*(record(name) for name in "abcd"))
     now = summary(record("a"), record("b"), record("c"), record("d", verdict=examples.VIOLATED))
-    comparison = compare(before.outcomes, now.outcomes)
+    comparison = {"": compare(before.outcomes, now.outcomes)}
 
     met = [
         check(gate, now, comparison).met
@@ -233,7 +234,7 @@ def test_a_run_is_held_against_its_baseline() -> None:
 def test_a_broken_call_counts_as_a_regression() -> None:
     before = summary(*(record(name) for name in "abcd"))
     now = summary(record("a"), record("b"), record("c"), broken("d"))
-    comparison = compare(before.outcomes, now.outcomes)
+    comparison = {"": compare(before.outcomes, now.outcomes)}
 
     assert check(Gate.most_regression("0.25"), now, comparison).met
     result = check(Gate.most_regression("0.2"), now, comparison)
@@ -394,3 +395,95 @@ def test_a_gate_that_cannot_be_read_says_to_a_program_what_was_found_and_what_th
     assert raised.value.found == "pas_rate"
     assert raised.value.expected == sorted(METRICS)
     assert raised.value.where == "pas_rate"
+
+
+def of_variants() -> Summary:
+    return summarize(examples.compared(gpt="pppp", **{"gpt-5.1": "ppvv", "mini": "pvvb"}))
+
+
+def resolved(text: str, tasks: Sequence[str] | None = ("simple",)) -> Gate:
+    return Gate.parse(text).resolve(tasks, ["gpt", "gpt-5.1", "mini"])
+
+
+@pytest.mark.parametrize(
+    ("text", "met", "said"),
+    [
+        ("gpt.pass_rate>=1", True, "gpt.pass_rate 4/4 = 1"),
+        ("gpt-5.1.pass_rate>=0.6", False, "gpt-5.1.pass_rate 2/4 = 0.5"),
+        ("variants.gpt-5.1.pass_rate>=0.5", True, "2/4 = 0.5"),
+        ("gpt-5.1.simple.pass_rate>=0.5", True, "2/4 = 0.5"),
+        ("gpt-5.1.keywords.minimum.failures<=2", True, "gpt-5.1.keywords.minimum.failures 2"),
+        ("gpt-5.1.pass_rate.ci_low>=0.2", False, "0.15"),
+        ("pass_rate>=0.5", True, "7/12"),
+        (
+            "gpt.pass_rate - gpt-5.1.pass_rate <= 0.5",
+            True,
+            "gpt.pass_rate - gpt-5.1.pass_rate +0.5 (4/4 = 1; 2/4 = 0.5)",
+        ),
+        ("gpt.tgt_p50 - gpt-5.1.tgt_p50<=0.1", True, "+0 (1; 1)"),
+        ("gpt-5.1.pass_rate - gpt.pass_rate >= -0.4", False, "-0.5"),
+        ("gpt.pass_rate - mini.pass_rate >= 0.6", False, "the run is incomplete"),
+        ("gpt.pass_rate - mini.pass_rate >= 0.5", True, "whatever the broken or missing attempts would have been"),
+        ("gpt.cost - mini.cost <= 1", False, "nothing reported"),
+    ],
+)
+def test_a_gate_is_on_a_variant_or_on_the_difference_of_two(text: str, met: bool, said: str) -> None:
+    gate = resolved(text)
+
+    result = check(gate, of_variants())
+
+    assert (result.met, result.undecided) == (met, not met and ("incomplete" in said or "nothing" in said))
+    assert said in result.message
+
+
+@pytest.mark.parametrize(
+    ("text", "tasks", "said"),
+    [
+        ("gtp.pass_rate>=1", ("simple",), "no task, variant or metric 'gtp': did you mean 'gpt'?"),
+        ("variants.gtp.pass_rate>=1", ("simple",), "no variant 'gtp': did you mean 'gpt'?"),
+        ("gtp.baseline.difference>=0", ("simple",), "no variant 'gtp': did you mean 'gpt'?"),
+        ("gpt.simpel.pass_rate>=1", ("simple",), "no task or metric 'simpel': did you mean 'simple'?"),
+        ("tasks.gpt.pass_rate>=1", ("simple",), "no task or metric 'gpt'"),
+        (
+            "gpt.pass_rate>=1",
+            ("gpt",),
+            "'gpt' is a variant, and 'gpt' is a task: write 'variants.gpt.pass_rate' or 'tasks.gpt.pass_rate'",
+        ),
+        ("gpt.pass_rate - mini.tgt_p50 >= 0", ("simple",), "a difference is of one metric"),
+        ("gpt.pass_rate -mini.pass_rate >= 0", ("simple",), "expected METRIC OP VALUE"),
+        ("gpt.pass_rate - mini.pass_rate >= 2", ("simple",), "is a rate from 0 to 1"),
+    ],
+)
+def test_a_gate_that_names_no_variant_or_could_name_two_things_is_refused(
+    text: str, tasks: Sequence[str], said: str
+) -> None:
+    with pytest.raises(GateError) as caught:
+        resolved(text, tasks)
+
+    assert said in str(caught.value)
+
+
+def test_a_name_that_is_a_task_s_and_a_variant_s_is_told_apart_by_its_prefix() -> None:
+    assert resolved("tasks.gpt.pass_rate>=1", ("gpt",)).name.task == "gpt"
+    assert resolved("variants.gpt.pass_rate>=1", ("gpt",)).name.variant == "gpt"
+
+
+def test_a_gate_may_name_any_task_where_tasks_are_not_known_yet() -> None:
+    gate = resolved("test_it.pass_rate>=1", None)
+
+    assert (gate.name.task, gate.name.variant) == ("test_it", None)
+    assert resolved("gpt.test_it.pass_rate>=1", None).name.task == "test_it"
+
+
+def test_the_gate_on_the_baseline_holds_for_each_variant() -> None:
+    now = of_variants()
+    before = summarize(examples.compared(gpt="pppp", **{"gpt-5.1": "pppp"})).variants
+    comparisons = {name: compare(before[name].outcomes, now.variants[name].outcomes) for name in before}
+
+    results = check_all([Gate.most_regression("0.2"), Gate.parse("gpt.baseline.newly_failing<=0")], now, comparisons)
+
+    assert [(one.gate.text, one.met) for one in results] == [
+        ("gpt.baseline.difference>=-0.2", True),
+        ("gpt-5.1.baseline.difference>=-0.2", False),
+        ("gpt.baseline.newly_failing<=0", True),
+    ]

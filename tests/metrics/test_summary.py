@@ -237,3 +237,36 @@ def test_what_is_broken_and_not_used_has_no_pass_rate() -> None:
 
 def test_a_broken_schema_is_in_no_row() -> None:
     assert by_keyword([AttemptOutcome.of(record(schema={"type": "strin"}, verdict=examples.EXCLUDED))]) == {}
+
+
+def test_a_variant_has_the_figures_of_a_run_of_its_own() -> None:
+    run = examples.compared(a="ppvb", b="pppm")
+
+    whole = summarize(run)
+
+    assert list(whole.variants) == ["b", "a"]
+    for name, found in whole.variants.items():
+        alone = summarize(run.of_variant(name))
+        assert (found.total, found.outcomes, found.variants) == (alone.total, alone.outcomes, {})
+    assert (whole.total.planned, whole.total.cases, whole.total.missing) == (8, 4, 1)
+    assert whole.total.passed == 5
+
+
+def test_variants_are_compared_case_by_case_in_the_order_of_their_rank() -> None:
+    summary = summarize(examples.compared(a="ppppvv", b="pppppp", c="vppppb"))
+
+    assert [(pair.first, pair.second) for pair in summary.pairs] == [("b", "a"), ("b", "c"), ("a", "c")]
+    first = summary.pairs[0].comparison
+    assert (first.difference.n, first.difference.first_only, first.difference.second_only) == (6, 2, 0)
+    assert [one.name for one in first.settings] == ["model"]
+    assert [key.id for key in summary.differing] == ["case05", "case00", "case04"]
+
+
+def test_many_variants_are_each_compared_with_the_best_alone() -> None:
+    summary = summarize(examples.compared(a="p", b="v", c="v", d="v", e="v"))
+
+    assert [(pair.first, pair.second) for pair in summary.pairs] == [("a", name) for name in "bcde"]
+
+
+def test_a_variant_that_measured_nothing_is_the_last() -> None:
+    assert list(summarize(examples.compared(a="mm", b="vv")).variants) == ["b", "a"]

@@ -1,19 +1,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
 import jsonschema
 import pytest
 
-from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.errors import JSBenchError, RecordError
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports.evaluations import (
+    against,
     baseline_to_dict,
     baseline_to_text,
+    counterparts,
     load,
     migrate,
     parse,
@@ -204,7 +207,7 @@ def test_it_conforms_to_the_published_schema_and_is_read_as_seed_004_says(
     gate = check(Gate.parse("pass_rate>=0.5"), summary)
     baseline = compare(summary.outcomes, summary.outcomes).to_dict(source="base.json")
 
-    written = run_to_dict(run, summary, config_path="pytest.ini", gates=[gate], baseline=baseline)
+    written = run_to_dict(run, summary, config_path="pytest.ini", gates=[gate], baselines={"": baseline})
     write_run(tmp_path / "run.json", written)
 
     data = json.loads((tmp_path / "run.json").read_text())
@@ -223,3 +226,58 @@ def test_every_metric_it_writes_is_in_the_published_schema() -> None:
     described = set(schema["$defs"]["metrics"]["properties"])
 
     assert set(summarize(examples.run(record())).total.to_dict()) == described
+
+
+def test_a_run_of_variants_is_written_and_read_as_its_variants(tmp_path: Path) -> None:
+    run = examples.compared(a="pv", b="pp")
+    summary = summarize(run)
+
+    write_run(tmp_path / "run.json", run_to_dict(run, summary, config_path="pytest.ini"))
+
+    data = json.loads((tmp_path / "run.json").read_text())
+    schema = json.loads(files("pytest_jsbench.formats").joinpath("run.schema.json").read_text())
+    jsonschema.Draft202012Validator(schema).validate(data)
+    assert list(data["variants"]) == ["b", "a"]
+    assert (data["backend"], data["run"]["model"]) == ("scripted", "2 models")
+    assert [(one["first"], one["second"], one["real"]) for one in data["comparisons"]] == [("b", "a", False)]
+    assert data["differing"] == ["simple::case01"]
+    found = read(tmp_path / "run.json")
+    assert list(found.variants) == ["b", "a"]
+    assert found.variants["a"].outcomes == summary.variants["a"].outcomes
+    assert [one.run["model"] for one in found.variants.values()] == ["model b", "model a"]
+    assert [one.label for one in found.variants.values()] == ["b", "a"]
+
+
+def test_the_baseline_of_a_run_of_variants_holds_the_cases_of_each(tmp_path: Path) -> None:
+    run = examples.compared(a="pv", b="pp")
+    journal.write(tmp_path / "records.jsonl", run.metadata, run.records)
+    text = baseline_to_text(baseline_to_dict(*with_cases(tmp_path)))
+    (tmp_path / "base.json").write_text(text)
+
+    kept, cases = with_cases(tmp_path / "base.json")
+
+    assert text.count('"simple::case00": {') == 2
+    assert [key.id for key in cases] == ["case00", "case01"]
+    compared = against(kept, run.metadata, summarize(run))
+    assert compared.keys() == {"a", "b"}
+    assert {one.sentence for one in compared.values()} == {"the same verdict on each of 2 cases"}
+    assert not any(one.settings for one in compared.values())
+
+
+def test_each_variant_is_held_against_a_baseline_without_variants(tmp_path: Path) -> None:
+    run = examples.compared(a="pv", b="pp")
+    before = run.of_variant("a")
+    journal.write(tmp_path / "records.jsonl", replace(before.metadata, variant=""), before.records)
+
+    compared = against(read(tmp_path), run.metadata, summarize(run))
+
+    assert [(name, len(one.newly_passing)) for name, one in compared.items()] == [("b", 1), ("a", 0)]
+
+
+@pytest.mark.parametrize(("names", "said"), [([], "this run has none"), (["x"], "none of this run's: x")])
+def test_a_baseline_of_other_variants_is_refused(tmp_path: Path, names: list[str], said: str) -> None:
+    run = examples.compared(a="p", b="p")
+    journal.write(tmp_path / "records.jsonl", run.metadata, run.records)
+
+    with pytest.raises(RecordError, match=said):
+        counterparts(read(tmp_path), names)

@@ -22,7 +22,8 @@ from pytest_jsbench.reports import comparison_table, evaluations, every_eval_eve
 from pytest_jsbench.reports.evaluations import run_to_dict
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.markdown import summary_markdown
-from pytest_jsbench.reports.summary_table import details, facts, keyword_table, tables
+from pytest_jsbench.reports.summary_table import details, facts, keyword_table
+from pytest_jsbench.reports.variant_table import tables
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
 from pytest_jsbench.runs.records import Missing, MissingReason, Record
 from pytest_jsbench.verdicts import Note
@@ -200,12 +201,12 @@ def test_in_what_a_run_and_its_baseline_differ_is_told_in_every_output(paid: Sum
     before = evaluations.parse(run_to_dict(run, paid, config_path="pytest.ini"), source="base.json")
     kept = evaluations.parse(evaluations.baseline_to_dict(before, paid.outcomes), source="baseline.json")
     now = replace(run.metadata, prompt="chat", versions={"judge": "0"})
-    comparison = evaluations.against(kept, now, paid)
+    comparison = evaluations.against(kept, now, paid)[""]
     told = ["prompt schema → chat", "judge 1 → 0", "the runs were judged by different rules (judge)"]
 
     page = " ".join("".join(report.render(run, paid, comparison=comparison)).split())
     lines = " ".join(" ".join(comparison_table.changes(comparison, "b")).split())
-    for text in (page, lines, summary_markdown(run, paid, comparison=comparison)):
+    for text in (page, lines, summary_markdown(run, paid, comparisons={"": comparison})):
         assert [one for one in told if one not in text] == []
     data = comparison.to_dict(source="b")["settings"]
     assert {"name": "prompt", "bears_on": "answers", "values": ["schema", "chat"]} in data

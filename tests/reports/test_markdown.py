@@ -29,7 +29,7 @@ def test_the_table_the_gates_and_the_comparison_are_said() -> None:
     summary = summarize(run)
     gate = check(Gate.parse("pass_rate>=0.9"), summary)
 
-    text = summary_markdown(run, summary, [gate], compare(before, summary.outcomes))
+    text = summary_markdown(run, summary, [gate], {"": compare(before, summary.outcomes)})
 
     assert text.startswith("### jsbench: `scripted` `m`\n\n| Task |")
     assert "| `hard` | 1.000 (0.207 to 1.000) | 1.000 (0.207 to 1.000) |" in text

@@ -7,7 +7,8 @@ import pytest
 from pytest_jsbench.core.cases import safe_name
 from pytest_jsbench.core.generations import FaultKind
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.reports.summary_table import decision_table, detail, details, keyword_table, table, tables
+from pytest_jsbench.reports.summary_table import decision_table, detail, details, keyword_table, table
+from pytest_jsbench.reports.variant_table import tables
 from pytest_jsbench.runs.records import Record
 from tests import examples
 from tests.examples import record

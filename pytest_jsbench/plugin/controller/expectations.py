@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,20 +24,26 @@ class GateDecision:
     """What the gates and the baseline say of a run."""
 
     gates: tuple[GateResult, ...] = ()
-    comparison: Comparison | None = None
+    #: with the baseline, by variant, or that of no name
+    comparisons: Mapping[str, Comparison] = field(default_factory=dict)
     #: what was compared with
     baseline: Evaluation | None = None
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """Of a run without variants."""
+        return self.comparisons.get("")
 
     @property
     def met(self) -> bool:
         """Whether every gate is met."""
         return all(gate.met for gate in self.gates)
 
-    def comparison_to_dict(self) -> dict[str, Any] | None:
-        """The comparison as JSON values; None where there was none."""
-        if self.comparison is None or self.baseline is None:
-            return None
-        return self.comparison.to_dict(source=self.baseline.source)
+    def comparisons_to_dict(self) -> dict[str, dict[str, Any]]:
+        """The comparisons as JSON values."""
+        if self.baseline is None:
+            return {}
+        return {name: one.to_dict(source=self.baseline.source) for name, one in self.comparisons.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,36 +61,38 @@ class Expectations:
         What the project's tests will ask is not known yet: where they run, a gate may name any task.
         """
         settings = context.settings
-        if not context.settings.targets.project:
-            _check_tasks(settings.gates, {key.task for key in context.plan.keys})
+        tasks = None if settings.targets.project else {key.task for key in context.plan.keys}
+        variants = [one.variant for one in context.handover.metadata.variants]
+        gates = tuple(_resolved(settings.gates, tasks, variants))
         if settings.baseline is None:
-            return cls(gates=settings.gates, baseline=None)
-        from pytest_jsbench.reports.evaluations import with_cases
+            return cls(gates=gates, baseline=None)
+        from pytest_jsbench.reports.evaluations import counterparts, with_cases
 
         try:
             baseline, outcomes = with_cases(settings.baseline)
+            counterparts(baseline, variants)
         except JSBenchError as error:
             message = f"--jsbench-baseline: {error}"
             raise pytest.UsageError(message) from None
         if not context.settings.targets.project and outcomes.keys().isdisjoint(context.plan.keys):
             message = f"--jsbench-baseline: none of this run's cases in {settings.baseline}; give a run of this dataset"
             raise pytest.UsageError(message)
-        return cls(gates=settings.gates, baseline=baseline)
+        return cls(gates=gates, baseline=baseline)
 
     def decide(self, metadata: RunMetadata, summary: Summary) -> GateDecision:
         """Compare the run with the baseline, and check each gate."""
-        from pytest_jsbench.metrics.gates import check
+        from pytest_jsbench.metrics.gates import check_all
         from pytest_jsbench.reports.evaluations import against
 
-        comparison = None if self.baseline is None else against(self.baseline, metadata, summary)
-        gates = tuple(check(gate, summary, comparison) for gate in self.gates)
-        return GateDecision(gates=gates, comparison=comparison, baseline=self.baseline)
+        comparisons = {} if self.baseline is None else against(self.baseline, metadata, summary)
+        gates = check_all(self.gates, summary, comparisons)
+        return GateDecision(gates=gates, comparisons=comparisons, baseline=self.baseline)
 
 
-def _check_tasks(gates: Iterable[Gate], tasks: Collection[str]) -> None:
+def _resolved(gates: Iterable[Gate], tasks: Collection[str] | None, variants: Collection[str]) -> Iterator[Gate]:
     for gate in gates:
         try:
-            gate.check_task(tasks)
+            yield gate.resolve(tasks, variants)
         except JSBenchError as error:
             message = f"--jsbench-gate: {error}"
             raise pytest.UsageError(message) from None

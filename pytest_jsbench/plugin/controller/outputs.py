@@ -98,7 +98,7 @@ def write(
     from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 
     data = run_to_dict(
-        run, summary, config_path=config_path, gates=decision.gates, baseline=decision.comparison_to_dict()
+        run, summary, config_path=config_path, gates=decision.gates, baselines=decision.comparisons_to_dict()
     )
     writers: list[Callable[[], object]] = [partial(write_run, folder / "run.json", data)]
     if everything:
@@ -106,7 +106,7 @@ def write(
         from pytest_jsbench.reports.html import report
         from pytest_jsbench.reports.markdown import summary_markdown
 
-        text = summary_markdown(run, summary, decision.gates, decision.comparison)
+        text = summary_markdown(run, summary, decision.gates, decision.comparisons)
         writers.append(partial(write_atomically, folder / "summary.md", text))
         holding = live if live is not None and live.holds(run) else None
         page, cases = folder / "report.html", None if holding is None else holding.cases
@@ -142,10 +142,10 @@ def append_step_summary(run: Run, summary: Summary, decision: GateDecision, *, i
         return ""
     from pytest_jsbench.reports.markdown import summary_markdown
 
-    text = summary_markdown(run, summary, decision.gates, decision.comparison)
+    text = summary_markdown(run, summary, decision.gates, decision.comparisons)
     try:
         if instead_of is not None:
-            before = summary_markdown(instead_of, summary, decision.gates, decision.comparison)
+            before = summary_markdown(instead_of, summary, decision.gates, decision.comparisons)
             page = Path(path)
             page.write_text(page.read_text("utf-8").removesuffix(before), "utf-8")
         with Path(path).open("a", encoding="utf-8") as file:

@@ -101,10 +101,10 @@ class Terminal:
         controller = self._controller
         if controller.run is None or controller.summary is None:
             return
-        from pytest_jsbench.reports.summary_table import detail, details, keyword_table, tables
+        from pytest_jsbench.reports.summary_table import detail, details, keyword_table
+        from pytest_jsbench.reports.variant_table import heading, tables
 
-        metadata = controller.run.metadata
-        reporter.section(f"jsbench: {printable(metadata.engine, 60)} {printable(metadata.model, 60)}")
+        reporter.section(f"jsbench: {heading(controller.run.metadata)}")
         if reporter.verbosity > 0 and controller.summary.keywords:
             for line in [*keyword_table(controller.summary), ""]:
                 reporter.write_line(line)
@@ -112,10 +112,11 @@ class Terminal:
             reporter.write_line(line)
         decision = controller.decision or GateDecision()
         lines = [*details(controller.run, controller.summary)]
-        if decision.comparison is not None and decision.baseline is not None:
+        if decision.baseline is not None:
             from pytest_jsbench.reports.comparison_table import changes
 
-            lines += changes(decision.comparison, decision.baseline.source)
+            for name, comparison in decision.comparisons.items():
+                lines += changes(comparison, decision.baseline.source, variant=name)
         for line in [*lines, *detail("records", self._where()), *self._going_on(controller.summary)]:
             reporter.write_line(line)
         for warning in controller.warnings:
