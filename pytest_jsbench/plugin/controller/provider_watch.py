@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import sys
 import threading
 import time
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, TextIO
 
 import pytest
 
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.plugin.controller.progress import is_watched, write_line
 from pytest_jsbench.runner.limits_file import LimitsFile
 
@@ -26,7 +30,8 @@ class ProviderWatch:
 
     The activation makes one beside the controller. It looks in a thread of its own, from the start of the test loop to
     the end of the session, since the main thread has nothing to do while all calls wait. Being down and being given up
-    is said to everybody; being slowed down only where a person watches.
+    is said to everybody; being slowed down only where a person watches. Where tests run in this process, pytest
+    captures what is written meanwhile, so the lines go past it, by a handle of their own.
     """
 
     def __init__(self, config: pytest.Config, context: RunContext) -> None:
@@ -36,11 +41,17 @@ class ProviderWatch:
         self._thread = threading.Thread(target=self._work, name="jsbench-providers", daemon=True)
         #: what was last said of each provider, without its numbers
         self._said: dict[str, str] = {}
+        #: None where nothing is captured
+        self._terminal: TextIO | None = None
+        #: of the terminal's line, when this last wrote
+        self._width = 0
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> None:
-        """Begin to look."""
+        """Begin to look; nothing is captured yet."""
         if not self._context.settings.only_looks and self._config.option.verbose >= 0:
+            if not self._config.pluginmanager.has_plugin("dsession"):
+                self._terminal = _past_capturing()
             self._thread.start()
 
     @pytest.hookimpl(tryfirst=True)
@@ -49,6 +60,8 @@ class ProviderWatch:
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join()
+        if self._terminal is not None:
+            self._terminal.close()
 
     def _work(self) -> None:
         limits = self._context.handover.shared_limits()
@@ -66,7 +79,16 @@ class ProviderWatch:
             return
         for name, state in states.items():
             if line := self.line(name, state, watched=is_watched(self._config)):
-                write_line(self._config, f"jsbench: {line}")
+                self._write(f"jsbench: {line}")
+
+    def _write(self, line: str) -> None:
+        if self._terminal is None:
+            write_line(self._config, line)
+            return
+        before, self._width = self._width, self._config.get_terminal_writer().width_of_current_line
+        with suppress(OSError):  # nobody reads it any more, and pytest itself will say so
+            self._terminal.write(("\n" if self._width != before else "") + printable(line, None) + "\n")
+            self._terminal.flush()
 
     def line(self, name: str, state: ProviderState, *, watched: bool) -> str:
         """What is to be said now of a provider; empty where that was said before, or nothing is to be said."""
@@ -80,3 +102,12 @@ class ProviderWatch:
         if before == "slow" and not now:
             return f"{name} takes as many calls as before" if watched else ""
         return f"{name}: {state.describe(time.monotonic())}"
+
+
+def _past_capturing() -> TextIO | None:
+    """The standard output as it is now, whatever pytest does to it later; None where it is no file."""
+    try:
+        handle = os.dup(sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):
+        return None
+    return os.fdopen(handle, "w", encoding=sys.stdout.encoding, errors="backslashreplace")
