@@ -67,7 +67,9 @@ def _table(one: Series, last: int) -> tuple[list[str], list[list[str]]]:
     """Head and rows of the newest lines of a series."""
     first = max(0, len(one.entries) - last)
     entries = one.entries[first:]
-    headers, rows = overview([entry.evaluation for entry in entries], [_when(entry) for entry in entries])
+    days = [_day(entry) for entry in entries]
+    names = days if len(set(days)) == len(days) else [_when(entry) for entry in entries]
+    headers, rows = overview([entry.evaluation for entry in entries], names)
     ends = [(_lacking(entry), _change(one.entries[: at + 1])) for at, entry in enumerate(entries, start=first)]
     return [*headers[:-1], "Errors", "Since"], [[*row[:-1], *end] for row, end in zip(rows, ends, strict=True)]
 
@@ -75,6 +77,10 @@ def _table(one: Series, last: int) -> tuple[list[str], list[list[str]]]:
 def _lacking(entry: HistoryEntry) -> str:
     """How many attempts say nothing about the model."""
     return f"{entry.metrics.get('errors', 0) + entry.metrics.get('unjudged', 0):.0f}"
+
+
+def _day(entry: HistoryEntry) -> str:
+    return f"{entry.started_at:%Y-%m-%d}"
 
 
 def _when(entry: HistoryEntry) -> str:

@@ -69,6 +69,12 @@ _TIMES = {
     "grammar_compilation": "Grammar compilation",
     "queue": "Time in the queue",
 }
+_NAMES = {
+    "over_constraint": "Valid answers rejected",
+    "under_constraint": "Invalid answers accepted",
+    "pass_at_k": "Pass@k",
+    "pass_hat_k": "Pass^k",
+}
 _PARTS = {"p50": "median", "p90": "90th percentile", "p95": "95th percentile", "p99": "99th percentile"}
 
 
@@ -183,7 +189,7 @@ def _title(metric: str) -> str:
     name, _, part = metric.rpartition("_")
     if name in _TIMES and part in SPREAD:
         return f"{_TIMES[name]}, {_PARTS.get(part, part)}"
-    return metric.replace("_", " ").capitalize()
+    return _NAMES.get(metric) or metric.replace("_", " ").capitalize()
 
 
 def _unit(metric: str) -> str:

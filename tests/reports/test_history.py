@@ -90,7 +90,7 @@ def test_the_newest_line_is_held_against_the_last_one_with_its_cases(tmp_path: P
     text = told(found)
     assert "newest since 2026-11-01 10:00: 8 fewer of 10 cases pass (-0.800, " in text
     assert "a real difference (exact test: p = 0.0078)" in text
-    assert "2026-11-02 10:00 1.000 (0.722 to 1.000) 1.00 s n/a 0 other cases" in text
+    assert "2026-11-02 1.000 (0.722 to 1.000) 1.00 s n/a 0 other cases" in text
     assert "n/a 0 +0 -8" in text
 
 
