@@ -95,7 +95,11 @@ def _labelled(paths: list[Path], labels: list[str] | None) -> tuple[list[evaluat
     if labels is not None and len(labels) != len(paths):
         message = f"--labels: found {len(labels)} for {len(paths)} files; expected one for each, as in --labels A B"
         raise ExportError(message, found=len(labels), expected=len(paths), where="--labels")
-    found = [evaluations.read(path) for path in paths]
-    for one in found:
-        warn(one)
+    read = [evaluations.read(path) for path in paths]
+    for whole in read:
+        warn(whole)
+    if labels is not None:
+        named = zip(labels, read, strict=True)
+        labels = [f"{label} {one.variant}".rstrip() for label, whole in named for one in whole.each]
+    found = [one for whole in read for one in whole.each]
     return found, comparison_table.labels(found, labels)

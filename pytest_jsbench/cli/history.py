@@ -53,7 +53,7 @@ def _add(options: argparse.Namespace, out: TextIO) -> bool:
     found = [evaluations.read(path) for path in options.runs]
     for one in found:
         warn(one)
-    entries = [history.HistoryEntry.of(one, options.label) for one in found]
+    entries = [history.HistoryEntry.of(one, options.label) for whole in found for one in whole.each]
     added, warnings = history.add(options.file, entries)
     _warn(warnings)
     for entry in entries:

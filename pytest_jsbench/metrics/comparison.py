@@ -271,9 +271,9 @@ class Pair:
 Standing = tuple[str, "Mapping[CaseKey, CaseOutcome]", "Mapping[str, Setting]"]
 
 
-def pairs(known: Sequence[Standing]) -> list[Pair]:
-    """The pairs of these runs, with p-values for their number; where runs are many, each with the first alone."""
-    chosen = itertools.combinations(known, 2) if len(known) <= _MOST_PAIRED else ((known[0], one) for one in known[1:])
+def pairs(*groups: Sequence[Standing]) -> list[Pair]:
+    """The pairs of runs in each group, with p-values for the number of all; of many runs each with the first alone."""
+    chosen = itertools.chain.from_iterable(map(_paired, groups))
     compared = [
         (first, second, compare(before, after, differences([one, other])))
         for (first, before, one), (second, after, other) in chosen
@@ -283,6 +283,12 @@ def pairs(known: Sequence[Standing]) -> list[Pair]:
         Pair(first=first, second=second, comparison=comparison, p_value=p_value)
         for (first, second, comparison), p_value in zip(compared, adjusted, strict=True)
     ]
+
+
+def _paired(known: Sequence[Standing]) -> Iterable[tuple[Standing, Standing]]:
+    if len(known) > _MOST_PAIRED:
+        return ((known[0], one) for one in known[1:])
+    return itertools.combinations(known, 2)
 
 
 def differing(runs: Mapping[str, Mapping[CaseKey, CaseOutcome]]) -> tuple[CaseKey, ...]:

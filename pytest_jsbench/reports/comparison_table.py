@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tabulate import tabulate
 
 from pytest_jsbench.core.text import distinct, printable
-from pytest_jsbench.metrics.comparison import Comparison, Pair
+from pytest_jsbench.metrics.comparison import Comparison, Pair, Standing
 from pytest_jsbench.metrics.comparison import pairs as paired
 from pytest_jsbench.reports import breakdown
 from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, detail
@@ -101,6 +101,8 @@ def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None
     """
     if given is not None:
         names = list(given)
+    elif any(found.variant for found in evaluations):
+        names = [found.label for found in evaluations]
     elif chosen := distinguishing(settings := [found.settings for found in evaluations]):
         names = [_label(one, chosen) or found.label for one, found in zip(settings, evaluations, strict=True)]
     else:
@@ -121,9 +123,22 @@ def _text(value: object) -> str:
 
 
 def pairs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Pair]:
-    """The pairs of evaluations that have outcomes; where they are many, each with the first alone."""
-    known = zip(names, evaluations, strict=True)
-    return paired([(name, found.outcomes, found.settings) for name, found in known if found.outcomes])
+    """
+    The pairs of evaluations that have outcomes; where they are many, each with the first alone.
+
+    Of several runs with the same variants, each variant is compared with itself in the other runs.
+    """
+    known = [
+        (found, (name, found.outcomes, found.settings))
+        for name, found in zip(names, evaluations, strict=True)
+        if found.outcomes
+    ]
+    by_variant: dict[str, list[Standing]] = {}
+    for found, standing in known:
+        by_variant.setdefault(found.variant, []).append(standing)
+    if "" not in by_variant and all(len(one) > 1 for one in by_variant.values()):
+        return paired(*by_variant.values())
+    return paired([standing for _, standing in known])
 
 
 def side_by_side(

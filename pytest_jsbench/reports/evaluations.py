@@ -124,8 +124,6 @@ class Evaluation:
     outcomes: Mapping[CaseKey, CaseOutcome] | None
     #: the metrics of each task; none in a baseline, and in a file of another tool
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    #: which variant of its run it is; empty in a run without variants
-    variant: str = ""
     #: what was decided of it; None where nothing was, or the file does not say
     verdict: RunVerdict | None = None
     #: what could not be read of its records, one line each
@@ -139,6 +137,16 @@ class Evaluation:
         return _text(self.run.get("model"))
 
     @property
+    def variant(self) -> str:
+        """Which variant of its run it is; empty in a run without variants."""
+        return _text(self.run.get("variant")) or ""
+
+    @property
+    def each(self) -> tuple[Evaluation, ...]:
+        """Each variant of the run, under the verdict of the whole; of a run without variants itself."""
+        return tuple(replace(one, verdict=self.verdict) for one in self.variants.values()) or (self,)
+
+    @property
     def settings(self) -> dict[str, Setting]:
         """The settings that it was made with, as far as they are known."""
         return settings_of(self.run)
@@ -146,7 +154,7 @@ class Evaluation:
     @property
     def label(self) -> str:
         """A name for people: the variant, the model, or else the file's name."""
-        return _text(self.run.get("variant")) or self.model or Path(self.source).stem
+        return self.variant or self.model or Path(self.source).stem
 
     def interval(self, name: str) -> tuple[float, float] | None:
         """The bounds of a metric's interval: its `_ci_low` and `_ci_high`, or its `_ci` of two numbers."""

@@ -145,7 +145,7 @@ class HistoryEntry:
 
     @classmethod
     def of(cls, found: Evaluation, label: str | None = None) -> HistoryEntry:
-        """What is kept of a run of ours; RecordError of any other evaluation."""
+        """What is kept of a run of ours, or of one variant of it; RecordError of any other evaluation."""
         if not found.run.get("run_id") or not found.run.get("started_at"):
             message = f"{found.source} does not say which run it is; expected a run's folder or its run.json"
             raise RecordError(message, where=found.source)
@@ -155,7 +155,7 @@ class HistoryEntry:
         judge = {"judge": versions["judge"]} if isinstance(versions, Mapping) and "judge" in versions else {}
         return cls.from_dict(
             {
-                "label": printable(label or _label(found.settings) or found.label, _LONGEST_LABEL),
+                "label": printable(_label_of(found, label), _LONGEST_LABEL),
                 "variant": found.variant,
                 "run": {**run, "versions": judge},
                 "metrics": {name: _rounded(value) for name, value in known.items()},
@@ -205,10 +205,13 @@ def _rounded(value: int | float) -> int | float:
     return value if isinstance(value, int) else float(f"{value:.{_DIGITS}g}")
 
 
-def _label(settings: Mapping[str, Setting]) -> str:
+def _label_of(found: Evaluation, given: str | None) -> str:
     """A label that a run has whatever other runs there are: engine, model, and what is unusual of its settings."""
-    unusual = [settings[name] for name, usual in _USUAL.items() if name in settings and settings[name].value != usual]
-    return ", ".join(one.label for one in unusual if one.value is not None)
+    if given or found.variant:
+        return " ".join(filter(None, (given, found.variant)))
+    known = found.settings
+    unusual = [known[name] for name, usual in _USUAL.items() if name in known and known[name].value != usual]
+    return ", ".join(one.label for one in unusual if one.value is not None) or found.label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,16 @@ def run(path: Path, model: str, passed: int, *, of: int = 20, cost: float | None
     return path
 
 
+def of_variants(folder: Path, **outcomes: str) -> Path:
+    """The folder of a run of variants, each given by how its cases end."""
+    found = examples.compared(**outcomes)
+    found = replace(found, metadata=replace(found.metadata, run_id=folder.name))
+    folder.mkdir()
+    write_run(folder / "run.json", run_to_dict(found, summarize(found), config_path="c"))
+    (folder / "records.jsonl").touch()
+    return folder
+
+
 def shown(*arguments: object) -> str:
     out = io.StringIO()
     assert main([str(argument) for argument in arguments], out=out) == 0

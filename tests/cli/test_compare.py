@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import failed, run, shown
+from tests.cli.commands import failed, of_variants, run, shown
 
 HOSTILE = "\x1b[31m$x$<b>\u202e../../x"
 
@@ -120,3 +120,25 @@ def test_runs_are_told_by_task_in_each_form(tmp_path: Path) -> None:
     assert data["by"]["groups"][0]["against_first"]["turbo"]["real"]
     assert "| `simple` | 20 | 0.90 ±0.14 | 0.40 ±0.20 * |" in shown("compare", *files, "--by=task", "--markdown")
     assert shown("compare", *files, "--comment=gate").startswith("<!-- jsbench:gate -->\n")
+
+
+def test_a_run_with_variants_is_one_run_for_each(tmp_path: Path) -> None:
+    path = of_variants(tmp_path / "run", gpt="pppppp", mini="vvvvvv")
+
+    text = shown("compare", path, "--by=task")
+
+    assert "mini against gpt: 6 fewer of 6 cases pass" in " ".join(text.split())
+    assert "simple        6  1.00 ±0.20  0.00 ±0.20 *" in text
+    assert "gpt" in shown("compare", path, "--labels", "today")
+
+
+def test_of_two_runs_with_the_same_variants_each_is_compared_with_itself(tmp_path: Path) -> None:
+    paths = [
+        of_variants(tmp_path / "one", gpt="pppppp", mini="vvvvvv"),
+        of_variants(tmp_path / "two", gpt="vvvvvv", mini="vvvvvv"),
+    ]
+
+    data = json.loads(shown("compare", *paths, "--labels", "main", "here", "--json"))
+
+    pairs = {(one["first"], one["second"]): one["p_value_adjusted"] for one in data["comparisons"]}
+    assert pairs == {("main gpt", "here gpt"): pytest.approx(0.0625), ("main mini", "here mini"): 1.0}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import failed, run, shown
+from tests.cli.commands import failed, of_variants, run, shown
 
 
 def test_a_run_is_added_once_and_shown_in_each_form(tmp_path: Path) -> None:
@@ -60,3 +60,16 @@ def test_what_cannot_be_shown_is_one_line(tmp_path: Path, capsys: pytest.Capture
     assert "No such file" in failed(capsys, "history", "--file", tmp_path / "none.jsonl")
     assert "no line of the label 'other'" in failed(capsys, "history", "--file", path, "--label", "other")
     assert "cannot write" in failed(capsys, "history", "add", one, "--file", tmp_path / "no" / "h.jsonl")
+
+
+def test_a_run_with_variants_has_a_line_and_a_table_for_each(tmp_path: Path) -> None:
+    path = tmp_path / "h.jsonl"
+    for number, ends in enumerate(("pppppp", "vvvvvv")):
+        one = of_variants(tmp_path / f"run{number}", gpt="pppppp", mini=ends)
+        said = shown("history", "add", one, "--file", path, "--label", "nightly").splitlines()
+        assert said == [f"{path}: a line for nightly gpt", f"{path}: a line for nightly mini"]
+
+    found = json.loads(shown("history", "--file", path, "--json"))["series"]
+
+    assert {one["label"]: one["since"]["difference"] for one in found} == {"nightly gpt": 0.0, "nightly mini": -1.0}
+    assert {one["label"]: one["since"]["p_value_adjusted"] for one in found}["nightly mini"] == pytest.approx(0.0625)
