@@ -97,8 +97,8 @@ class LimitsServer:
         match message["do"]:
             case "reserve":
                 try:
-                    estimate, provider = Estimate(**message["estimate"]), str(message["provider"])
-                    admitted = self._limits.reserve(estimate, float(message["cost"]), provider)
+                    estimate, names = Estimate(**message["estimate"]), (str(message["provider"]), str(message["server"]))
+                    admitted = self._limits.reserve(estimate, float(message["cost"]), *names)
                 except Refused as refused:
                     return {"refused": refused.message, "reason": refused.reason}
                 return {"permit": asdict(admitted)} if isinstance(admitted, Permit) else {"wait": admitted}
@@ -141,10 +141,10 @@ class RemoteLimits:
         self._answered = time.monotonic()
         self._lock = threading.Lock()
 
-    def reserve(self, estimate: Estimate, cost: float, provider: str = "") -> Permit | float:
+    def reserve(self, estimate: Estimate, cost: float, provider: str = "", server: str = "") -> Permit | float:
         """Ask for a permit; Refused where the limit, or the controller, permits no more calls."""
         try:
-            answer = self._ask("reserve", estimate=asdict(estimate), cost=cost, provider=provider)
+            answer = self._ask("reserve", estimate=asdict(estimate), cost=cost, provider=provider, server=server)
         except (OSError, EOFError, AuthenticationError) as error:
             if not isinstance(error, AuthenticationError) and time.monotonic() - self._answered < _PATIENCE:
                 return _ASK_AGAIN

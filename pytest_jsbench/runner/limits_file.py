@@ -25,11 +25,13 @@ from pytest_jsbench.runs.records import MissingReason
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: one row: when the next request may start and the next token may be asked for (monotonic seconds); US dollars spent,
-#: and whether a call was refused for them; settled calls and their output tokens
 _TABLES = (
-    "CREATE TABLE state (next_request, next_token, spent, refused, settled, output_tokens)",
-    "INSERT INTO state VALUES (0, 0, 0, 0, 0, 0)",
+    # one row: US dollars spent, and whether a call was refused for them
+    "CREATE TABLE state (spent, refused)",
+    "INSERT INTO state VALUES (0, 0)",
+    # when the next request may start and the next token may be asked for (monotonic seconds); settled calls and their
+    # output tokens
+    "CREATE TABLE servers (name TEXT PRIMARY KEY, next_request, next_token, settled, output_tokens)",
     # a ProviderState as JSON
     "CREATE TABLE providers (name TEXT PRIMARY KEY, state TEXT)",
     # what calls in flight may cost, and the latest time at which they end
@@ -64,12 +66,12 @@ class LimitsFile:
         """Whether there is no limit, and no provider has refused or broken a call."""
         return not self.limits.any and not self._path.exists()
 
-    def reserve(self, estimate: Estimate, cost: float, provider: str = "") -> Permit | float:
+    def reserve(self, estimate: Estimate, cost: float, provider: str = "", server: str = "") -> Permit | float:
         """A permit, or the seconds to wait before the next try; Refused where the cost would pass its limit."""
         now = time.monotonic()
         with self._state() as state:
-            row = state.execute("SELECT * FROM state").fetchone()
-            next_request, next_token, spent, refused, settled, output_tokens = row
+            spent, refused = state.execute("SELECT spent, refused FROM state").fetchone()
+            next_request, next_token, settled, output_tokens = _server(state, server)
             standing = _provider(state, provider)
             if standing.given_up:
                 raise Refused(MissingReason.UNAVAILABLE, standing.given_up)
@@ -91,16 +93,18 @@ class LimitsFile:
                 cost=cost,
                 reservation=reservation,
                 provider=provider,
+                server=server,
                 began=now,
                 share=standing.share,
             )
             if standing.down:
                 _keep(state, provider, replace(standing, trying_until=now + estimate.seconds))
             state.execute(
-                "UPDATE state SET next_request = ?, next_token = ?",
+                "UPDATE servers SET next_request = ?, next_token = ? WHERE name = ?",
                 [
                     _next(next_request, now, 1, self.limits.requests_per_minute),
                     _next(next_token, now, permit.tokens, self.limits.tokens_per_minute),
+                    server,
                 ],
             )
         return permit
@@ -124,9 +128,12 @@ class LimitsFile:
                 state.execute("UPDATE state SET spent = spent + ?", [cost if found else cost - permit.cost])
             if limits.tokens_per_minute is not None:
                 back = (permit.tokens - tokens) * 60 / limits.tokens_per_minute
-                state.execute("UPDATE state SET next_token = next_token - ?", [back])
+                state.execute("UPDATE servers SET next_token = next_token - ? WHERE name = ?", [back, permit.server])
             if output is not None and limits.any:
-                state.execute("UPDATE state SET output_tokens = output_tokens + ?, settled = settled + 1", [output])
+                state.execute(
+                    "UPDATE servers SET output_tokens = output_tokens + ?, settled = settled + 1 WHERE name = ?",
+                    [output, permit.server],
+                )
             before = _provider(state, permit.provider)
             after = before.after(end, began=permit.began, now=now, patience=limits.patience)
             if after != before:
@@ -171,6 +178,15 @@ class LimitsFile:
                 yield connection
             finally:
                 connection.execute("COMMIT")
+
+
+def _server(state: sqlite3.Connection, name: str) -> tuple[float, float, int, int]:
+    """When its next request may start and its next token may be asked for; settled calls and their output tokens."""
+    row = state.execute("SELECT * FROM servers WHERE name = ?", [name]).fetchone()
+    if row is None:
+        state.execute("INSERT INTO servers VALUES (?, 0, 0, 0, 0)", [name])
+    _, next_request, next_token, settled, output_tokens = row or (name, 0.0, 0.0, 0, 0)
+    return next_request, next_token, settled, output_tokens
 
 
 def _provider(state: sqlite3.Connection, name: str) -> ProviderState:

@@ -22,7 +22,7 @@ _LOOK_AGAIN = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimits:
-    """The limits that a user sets for a run; None: no limit."""
+    """The limits that a user sets for a run; None: no limit. Those of a minute hold for each server by itself."""
 
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
@@ -76,6 +76,8 @@ class Permit:
     reservation: int | None = None
     #: who is called
     provider: str = ""
+    #: whose requests and tokens of this minute it counts among
+    server: str = ""
     #: when it was given, by the clock of whoever keeps the state; 0: nothing was wrong with any provider
     began: float = 0.0
     #: of the calls that the process may have in flight, at that time
@@ -93,8 +95,12 @@ class SharedLimits(Protocol):
     def idle(self) -> bool:
         """Whether every call may be made at once: there is no limit, and no provider has refused or broken a call."""
 
-    def reserve(self, estimate: Estimate, cost: float, provider: str = "") -> Permit | float:
-        """A permit, or the seconds to wait before the next try; Refused where no call may be made any more."""
+    def reserve(self, estimate: Estimate, cost: float, provider: str = "", server: str = "") -> Permit | float:
+        """
+        A permit, or the seconds to wait before the next try; Refused where no call may be made any more.
+
+        The cost is limited for all calls together, requests and tokens a minute for those of each server.
+        """
 
     def account(
         self, permit: Permit, end: CallEnd, *, tokens: int, cost: float, output: int | None = None
@@ -126,11 +132,18 @@ class Admission:
     """
 
     def __init__(
-        self, shared: SharedLimits, *, price: Price | None = None, provider: str = "", concurrency: int | None = None
+        self,
+        shared: SharedLimits,
+        *,
+        price: Price | None = None,
+        provider: str = "",
+        server: str = "",
+        concurrency: int | None = None,
     ) -> None:
         self._shared = shared
         self._price = price
         self._provider = provider
+        self._server = server
         #: calls in flight where nothing is wrong; None: their number is not adapted
         self._concurrency = concurrency
         self._share = 1.0
@@ -152,7 +165,7 @@ class Admission:
         if self._shared.idle:
             self._check()
             self._fly(1)
-            return Permit(provider=self._provider)
+            return Permit(provider=self._provider, server=self._server)
         estimate = estimate_of()
         cost = self._cost(Usage(input_tokens=estimate.input_tokens, output_tokens=estimate.output_tokens)) or 0.0
         with self._turn:
@@ -162,7 +175,7 @@ class Admission:
                     self.sleep(_LOOK_AGAIN)
                     continue
                 try:
-                    admitted = self._shared.reserve(estimate, cost, self._provider)
+                    admitted = self._shared.reserve(estimate, cost, self._provider, self._server)
                 except Refused as refused:
                     if refused.reason is MissingReason.UNAVAILABLE:  # the file need not be asked for each call left
                         self.stop(refused)

@@ -91,6 +91,24 @@ def test_requests_are_spaced_over_all_processes(two_with: Callable[..., Two]) ->
     assert sum(permit.waited for permit in permits[11:]) > 0.2
 
 
+@pytest.mark.parametrize("machines", ["one machine", "two machines"])
+def test_each_server_has_requests_of_its_own_and_all_have_one_budget(path: Path, machines: str) -> None:
+    limits = RateLimits(requests_per_minute=6, max_cost=1.0)
+    server = LimitsServer("127.0.0.1", 0, lambda: LimitsFile(path, limits))
+    file: SharedLimits = LimitsFile(path, limits)
+    shared = file if machines == "one machine" else RemoteLimits(server.address, limits)
+
+    first = [shared.reserve(ESTIMATE, 0.25, "engine model", name) for name in ("openai a", "openai b")]
+    again = shared.reserve(ESTIMATE, 0.25, "engine another", "openai a")
+
+    assert all(isinstance(permit, Permit) for permit in first)
+    assert isinstance(again, float)
+    with pytest.raises(Refused, match="--jsbench-max-cost=1 would be passed"):
+        shared.reserve(ESTIMATE, 1.5, "engine model", "openai c")
+    for one in (shared, file, server):
+        one.close()
+
+
 def test_tokens_that_were_not_used_are_given_back(two_with: Callable[..., Two]) -> None:
     # a thousand a second: each call reserves 1,100, the first one gives 1,000 of them back
     two = two_with(tokens_per_minute=60_000)
