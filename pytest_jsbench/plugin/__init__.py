@@ -46,9 +46,10 @@ def _is_asked_for(config: pytest.Config) -> bool:
     return any(value_of(config, name) for name in ("engine", "replay", "record", "variants"))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrize a test that asks for `jsbench_case` over the cases of the run."""
-    if "jsbench_case" in metafunc.fixturenames and _is_asked_for(metafunc.config):
+    """Parametrize what asks for `jsbench` over the run's variants, and what asks for `jsbench_case` over its cases."""
+    if not {"jsbench", "jsbench_case"}.isdisjoint(metafunc.fixturenames) and _is_asked_for(metafunc.config):
         from pytest_jsbench.plugin.fixtures import parametrize
 
         parametrize(metafunc)

@@ -36,9 +36,6 @@ def activate(config: pytest.Config) -> None:
 
 def _make_context(config: pytest.Config) -> tuple[RunContext, Resumption | None]:
     settings = Settings.from_config(config)
-    if list(settings.variants) != [""]:
-        message = f"variants cannot be asked in one run yet: {', '.join(settings.variants)}; run one at a time"
-        raise pytest.UsageError(message)
     handover, resumption = Handover.from_worker_input(config), None
     plan = Plan.make(settings, handover, hook=_classify_hook(config))
     if handover is None:
@@ -67,7 +64,7 @@ def _declare_marks(config: pytest.Config, context: RunContext) -> None:
         config.addinivalue_line(
             "markers", f"{cases.failure_mark(kind)}: set by pytest-jsbench, while it runs, on a case that ended so"
         )
-    cases.register(config, (key.task for key in context.plan.keys))
+    cases.register(config, (key.task for key in context.plan.keys), filter(None, context.plan.variants))
 
 
 def _register_worker(config: pytest.Config, context: RunContext) -> Worker:
@@ -98,7 +95,7 @@ def _register_controller(
     from pytest_jsbench.plugin.controller.run_state import RunState
     from pytest_jsbench.plugin.controller.terminal import Terminal
 
-    state = RunState(context.plan.keys)
+    state = RunState(context.plan.keys, variants=tuple(context.plan.variants), repeats=context.settings.repeats)
     progress = Progress(config, context, state)
     controller = Controller(config, context, worker, resumption, state=state, progress=progress)
     config.pluginmanager.register(controller, "jsbench-controller")

@@ -8,7 +8,8 @@ import pytest
 
 from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.plugin.session.context import RUN_CONTEXT
+from pytest_jsbench.plugin.session.cases import variant_mark
+from pytest_jsbench.plugin.session.context import FIXTURE, RUN_CONTEXT
 from pytest_jsbench.plugin.worker.project_tests import PROJECT_TESTS
 
 if TYPE_CHECKING:
@@ -16,9 +17,14 @@ if TYPE_CHECKING:
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
-    """One test per case, by the case's key: the schema itself is read only when the test runs."""
-    keys = metafunc.config.stash[RUN_CONTEXT].plan.keys
-    metafunc.parametrize("jsbench_case", keys, ids=[f"{key.task}-{key.id}" for key in keys], indirect=True)
+    """One test per variant, and per case by its key: the schema itself is read only when the test runs."""
+    plan = metafunc.config.stash[RUN_CONTEXT].plan
+    if FIXTURE in metafunc.fixturenames and list(plan.variants) != [""]:
+        marked = [pytest.param(name, marks=getattr(pytest.mark, variant_mark(name)), id=name) for name in plan.variants]
+        metafunc.parametrize(FIXTURE, marked, indirect=True)
+    if "jsbench_case" in metafunc.fixturenames:
+        ids = [f"{key.task}-{key.id}" for key in plan.keys]
+        metafunc.parametrize("jsbench_case", plan.keys, ids=ids, indirect=True)
 
 
 def open_fixture(request: pytest.FixtureRequest) -> JSBench:

@@ -97,7 +97,10 @@ class LimitsServer:
         match message["do"]:
             case "reserve":
                 try:
-                    estimate, names = Estimate(**message["estimate"]), (str(message["provider"]), str(message["server"]))
+                    estimate, names = (
+                        Estimate(**message["estimate"]),
+                        (str(message["provider"]), str(message["server"])),
+                    )
                     admitted = self._limits.reserve(estimate, float(message["cost"]), *names)
                 except Refused as refused:
                     return {"refused": refused.message, "reason": refused.reason}

@@ -17,7 +17,7 @@ from pytest_jsbench.plugin.controller import outputs
 from pytest_jsbench.plugin.controller.benchmark import add_rows
 from pytest_jsbench.plugin.controller.expectations import Expectations, GateDecision
 from pytest_jsbench.plugin.controller.outputs import LiveOutputs, RunFolder
-from pytest_jsbench.plugin.controller.run_state import SessionEnding, attempt_of
+from pytest_jsbench.plugin.controller.run_state import SessionEnding
 from pytest_jsbench.plugin.controller.xdist_scheduling import scheduler
 from pytest_jsbench.plugin.options.settings import SHARD_KEY
 from pytest_jsbench.plugin.session import remote_journals, transport
@@ -25,10 +25,10 @@ from pytest_jsbench.plugin.session.context import RunContext, prepare
 from pytest_jsbench.plugin.session.handover import is_remote
 from pytest_jsbench.plugin.session.plan import errors_of
 from pytest_jsbench.plugin.session.secrecy import usage_errors
-from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase
+from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase, attempt_of
 from pytest_jsbench.plugin.worker.project_tests import key_of
 from pytest_jsbench.plugin.worker.worker import note_death
-from pytest_jsbench.runs.records import Attempt, MissingReason, Record
+from pytest_jsbench.runs.records import MissingReason, Record
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -107,13 +107,14 @@ class Controller:
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Note the attempts of the suite, where this process runs the tests."""
         if not self.state.planned:
-            self.state.plan(Attempt(item.key, item.repeat) for item in session.items if isinstance(item, JSBenchCase))
+            self.state.plan(item.attempt for item in session.items if isinstance(item, JSBenchCase))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
         """Note the attempts of the suite, where xdist's workers run the tests."""
         if not self.state.planned:
-            self.state.plan(attempt for nodeid in ids if (attempt := attempt_of(nodeid)) is not None)
+            repeats = self._context.settings.repeats
+            self.state.plan(one for nodeid in ids if (one := attempt_of(nodeid, repeats=repeats)) is not None)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -179,7 +180,9 @@ class Controller:
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         """Keep as many tests queued at each worker as it looks ahead; step aside where the user chose otherwise."""
-        return scheduler(config, log, ahead=4 * self._context.plan.concurrency)
+        variants = self._context.plan.variants.values()
+        # their tests stand side by side, so that each variant has its share of any number of them
+        return scheduler(config, log, ahead=4 * len(variants) * max(variant.concurrency for variant in variants))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the record off the report, which pytest keeps for the whole session."""
@@ -327,11 +330,11 @@ class Controller:
 
     def _miss_project_tests(self, session: pytest.Session) -> None:
         """Note the project's tests that did not ask because the session or their process ended first."""
-        for nodeid in self._known.project_tests:
+        for nodeid, variant in self._known.project_tests:
             if nodeid in self._ending.crashed:
-                self.state.miss_project_test(key_of(nodeid), MissingReason.WORKER_DIED)
+                self.state.miss_project_test(key_of(nodeid, variant), variant, MissingReason.WORKER_DIED)
             elif nodeid not in self._ending.ended and session.exitstatus != pytest.ExitCode.OK:
-                self.state.miss_project_test(key_of(nodeid), MissingReason.STOPPED)
+                self.state.miss_project_test(key_of(nodeid, variant), variant, MissingReason.STOPPED)
 
     def _gather(self, run: Run) -> Run:
         """Write all records as one file, where the run is kept; the run, its records at their last places."""

@@ -17,6 +17,7 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.plugin.controller.expectations import GateDecision
+from pytest_jsbench.plugin.worker.items import written
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.journal import Journal
 from pytest_jsbench.runs.outcomes import Run, open_lines
@@ -164,7 +165,7 @@ def complete_junit(config: pytest.Config, run: Run, summary: Summary, decision: 
 
     path = Path(os.path.expandvars(given)).expanduser()
     properties = junit.suite_properties(run, summary, decision.gates)
-    costs = {f"{key}[{repeat + 1}]": cost for (key, repeat, _), cost in prices.costs(run).attempts.items()}
+    costs = {written(attempt): cost for attempt, cost in prices.costs(run).attempts.items()}
     try:
         junit.complete(path, properties, costs)
     except (OSError, ParseError) as error:

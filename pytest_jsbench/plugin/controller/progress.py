@@ -11,6 +11,7 @@ import pytest
 from pytest_jsbench.core.errors import PriceError
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.prices import price_of
+from pytest_jsbench.runs.variants import each
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.prices import Price
@@ -50,7 +51,8 @@ class Progress:
         self._watched = is_watched(self._config)
         if not self._watched:
             return
-        self._price(self._context.handover.metadata.engine_asked, batch=False)
+        for variant in each(self._context.handover.metadata):
+            self._price(variant.engine_asked, batch=False)
 
     def count(self, attempt: AttemptOutcome, *, resumed: bool) -> None:
         """Count an attempt; an earlier run has paid for a resumed one."""
@@ -59,7 +61,7 @@ class Progress:
         if resumed:
             return
         self._called += 1
-        who = attempt.answered_by or self._context.handover.metadata.engine_asked
+        who = attempt.answered_by or self._context.metadata_of(attempt.variant).engine_asked
         price = self._price(who, batch=attempt.batch)
         if price is not None and attempt.usage is not None:
             self._cost += price(attempt.usage) or 0.0

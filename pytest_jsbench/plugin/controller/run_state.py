@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.plugin.options.reading import ROOT
 from pytest_jsbench.plugin.session import transport
+from pytest_jsbench.plugin.worker.items import attempt_of
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Place, Run
 from pytest_jsbench.runs.records import Attempt, Missing, MissingReason, RunMetadata
 
@@ -32,9 +32,12 @@ class RunState:
     plan when the tests are collected, then with each report. When the session ends, `to_run` makes the run of it.
     """
 
-    def __init__(self, keys: Sequence[CaseKey]) -> None:
+    def __init__(self, keys: Sequence[CaseKey], *, variants: Sequence[str] = ("",), repeats: int = 1) -> None:
         #: of the dataset, in its order
         self._keys = keys
+        #: the place of each of the run's variants among them
+        self._variants = {name: place for place, name in enumerate(variants)}
+        self._repeats = repeats
         #: the suite's attempts, in the dataset's order; empty until they are collected
         self.planned: tuple[Attempt, ...] = ()
         #: attempts of the project's tests, which are known only when they are made
@@ -46,7 +49,10 @@ class RunState:
     def plan(self, attempts: Iterable[Attempt]) -> None:
         """Set the suite's attempts, in any order."""
         position = {key: number for number, key in enumerate(self._keys)}
-        self.planned = tuple(sorted(attempts, key=lambda attempt: (position[attempt.key], attempt.repeat)))
+        order = self._variants
+        self.planned = tuple(
+            sorted(attempts, key=lambda one: (position[one.key], one.repeat, order.get(one.variant, len(order))))
+        )
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
@@ -84,16 +90,16 @@ class RunState:
         (self._resumed.add if outcome.resumed else self._resumed.discard)(attempt)
         return result
 
-    def miss_project_test(self, key: CaseKey, reason: MissingReason) -> None:
+    def miss_project_test(self, key: CaseKey, variant: str, reason: MissingReason) -> None:
         """Note that a test of the project would have asked, and did not."""
-        if not any(known.key == key for known in self._of_project):
-            missing = Missing(key=key, repeat=0, reason=reason)
+        if not any((known.key, known.variant) == (key, variant) for known in self._of_project):
+            missing = Missing(key=key, repeat=0, variant=variant, reason=reason)
             self._of_project.add(missing.attempt)
             self._missing[missing.attempt] = missing
 
     def miss(self, nodeid: str, reason: MissingReason) -> None:
         """Note why the attempt of a broken test is missing, if it is a test of the suite."""
-        if (attempt := attempt_of(nodeid)) is not None:
+        if (attempt := attempt_of(nodeid, repeats=self._repeats)) is not None:
             self._missing[attempt] = Missing(**attempt._asdict(), reason=reason)
 
     def keep(self, outcome: AttemptOutcome) -> None:
@@ -136,18 +142,15 @@ class RunState:
                 stopped = Missing(**attempt._asdict(), reason=MissingReason.STOPPED)
                 yield self._missing.get(attempt, stopped)
 
-    def _order(self) -> Callable[[AttemptOutcome], tuple[int, CaseKey, int]]:
+    def _order(self) -> Callable[[AttemptOutcome], tuple[int, CaseKey, int, int]]:
         position = {key: number for number, key in enumerate(self.keys)}
-        return lambda outcome: (position.get(outcome.key, len(position)), outcome.key, outcome.repeat)
-
-
-def attempt_of(nodeid: str) -> Attempt | None:
-    """The attempt of one of the suite's node ids; None for any other."""
-    prefix = f"{ROOT}::"
-    if not nodeid.startswith(prefix):
-        return None
-    name, _, number = nodeid.removeprefix(prefix).removesuffix("]").partition("[")
-    return Attempt(CaseKey.parse(name), int(number or 1) - 1)
+        variants = self._variants
+        return lambda outcome: (
+            position.get(outcome.key, len(position)),
+            outcome.key,
+            outcome.repeat,
+            variants.get(outcome.variant, len(variants)),
+        )
 
 
 _PHASES = {

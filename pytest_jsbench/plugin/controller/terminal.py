@@ -15,9 +15,11 @@ from pytest_jsbench.plugin.controller.expectations import GateDecision
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.context import RunContext
 from pytest_jsbench.plugin.worker.items import forget
+from pytest_jsbench.runs.variants import each
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
+    from pytest_jsbench.runs.records import RunMetadata
     from pytest_jsbench.runs.resumption import Resumption
 
 _LETTERS = {
@@ -32,6 +34,8 @@ _LETTERS = {
     "wrong_decision": "D",
 }
 
+#: variants of which the header says what they are
+_MOST_VARIANTS = 20
 #: engines that would only say the same again
 _RECORDED = frozenset({"recorded", "replay"})
 
@@ -53,18 +57,17 @@ class Terminal:
         """The lines on the engine, the cases and what is resumed."""
         context = self._context
         metadata = context.handover.metadata
-        switches = (
-            name if value else f"not {name}" for name, value in metadata.details.items() if isinstance(value, bool)
-        )
-        adapt = [] if metadata.adapt == "verbatim" else [metadata.adapt]
-        settings = ", ".join([metadata.response_format, *switches, *adapt])
-        lines = [
-            f"jsbench: engine {metadata.engine}, model {printable(metadata.model, 60)} ({settings})",
-            f"jsbench: {self._asked()}, {_at_once(context)}{_limited(context)}",
-        ]
-        if (metadata.prompt != "schema" or metadata.shots) and context.plan.selected.labelled is None:
-            shots = f", {_count(metadata.shots, 'example')} first" if metadata.shots else ""
-            lines.append(f"jsbench: prompt {printable(metadata.prompt)}{shots}")
+        asked = f"jsbench: {self._asked()}, {_at_once(context)}{_limited(context)}"
+        if metadata.variants:
+            shown = [f"jsbench: {_variant(context, one)}" for one in each(metadata)]
+            more = len(shown) - _MOST_VARIANTS
+            lines = [*shown[:_MOST_VARIANTS], *([f"jsbench: … and {_count(more, 'variant')} more"] if more > 0 else [])]
+            lines.append(asked)
+        else:
+            prompt = _prompt(context, metadata)
+            lines = [f"jsbench: {_who(metadata)}", asked, *([f"jsbench: {prompt}"] if prompt else [])]
+        if context.settings.variants_left_out:
+            lines.append(f"jsbench: {context.settings.variants_left_out}")
         if (resumption := self._controller.resumption) is not None:
             lines.append(f"jsbench: {_resuming(resumption)}")
         if context.settings.targets.suite_only:
@@ -143,6 +146,8 @@ class Terminal:
 
     def _cases(self) -> str:
         shard, here = self._context.settings.shard, _count(len(self._context.plan.keys), "case")
+        if (variants := len(self._context.handover.metadata.variants)) > 1:
+            here = f"{here}, each asked in {variants} ways"
         if shard is None:
             return here
         origin = f" by {shard.origin}," if shard.origin else ""
@@ -173,6 +178,29 @@ class Terminal:
         from pytest_jsbench.reports.summary_table import detail
 
         return detail("go on", f"the same with --jsbench-resume={runs} calls only what is missing")
+
+
+def _who(metadata: RunMetadata) -> str:
+    """Engine and model, and how they are asked."""
+    switches = (name if value else f"not {name}" for name, value in metadata.details.items() if isinstance(value, bool))
+    adapt = [] if metadata.adapt == "verbatim" else [metadata.adapt]
+    settings = ", ".join([metadata.response_format, *switches, *adapt])
+    return f"engine {metadata.engine}, model {printable(metadata.model, 60)} ({settings})"
+
+
+def _prompt(context: RunContext, metadata: RunMetadata) -> str:
+    """The prompt, where it is not the usual one; empty where it is, or no model is asked."""
+    if (metadata.prompt == "schema" and not metadata.shots) or context.plan.selected.labelled is not None:
+        return ""
+    shots = f", {_count(metadata.shots, 'example')} first" if metadata.shots else ""
+    return f"prompt {printable(metadata.prompt)}{shots}"
+
+
+def _variant(context: RunContext, metadata: RunMetadata) -> str:
+    prompt = _prompt(context, metadata)
+    said = f"variant {metadata.variant}: {_who(metadata)}{f', {prompt}' if prompt else ''}"
+    batch = context.settings.batch is not None
+    return said if batch else f"{said}, {context.plan.variants[metadata.variant].concurrency} in flight"
 
 
 def _from_here(folder: Path) -> Path:

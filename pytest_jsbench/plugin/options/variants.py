@@ -59,12 +59,12 @@ class Variants:
 
 
 def typed_values(config: pytest.Config) -> Mapping[str, Sequence[str]]:
-    """By the option, in the order of the command line: what was typed for this very run, and is in no `addopts`."""
+    """By the option, in the order in which they are declared: what was typed for this very run, and in no `addopts`."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, fromfile_prefix_chars="@")
-    for name in SETTABLE:
+    for name in SETTABLE:  # the order on the command line makes no other names
         parser.add_argument(_BY_NAME[name].flag, action="append", dest=name, default=argparse.SUPPRESS)
     found, _ = parser.parse_known_args(list(map(str, config.invocation_params.args)))
-    return vars(found)
+    return {option.name: getattr(found, option.name) for option in OPTIONS if hasattr(found, option.name)}
 
 
 def _rows(

@@ -85,6 +85,11 @@ def task_mark(task: str) -> str:
     return "jsbench_task_" + re.sub(r"\W", "_", task)
 
 
+def variant_mark(variant: str) -> str:
+    """The mark of what one of the run's variants is asked."""
+    return "jsbench_variant_" + re.sub(r"\W", "_", variant)
+
+
 def dialect_mark(dialect: str) -> str:
     """The mark of the cases of a dialect."""
     return "jsbench_" + (dialect if dialect.startswith("draft") else f"draft-{dialect}").replace("-", "_")
@@ -101,10 +106,12 @@ _OF_SCHEMAS = {
 }
 
 
-def register(config: pytest.Config, tasks: Iterable[str]) -> None:
+def register(config: pytest.Config, tasks: Iterable[str], variants: Iterable[str]) -> None:
     """Declare the marks, so that `--strict-markers` and `--markers` know them."""
     for task in dict.fromkeys(tasks):
         config.addinivalue_line("markers", f"{task_mark(task)}: a case of the task {task} (pytest-jsbench)")
+    for variant in variants:
+        config.addinivalue_line("markers", f"{variant_mark(variant)}: asked of the variant {variant} (pytest-jsbench)")
     for name, meaning in _OF_SCHEMAS.items():
         config.addinivalue_line("markers", f"{name}: {meaning} (pytest-jsbench)")
 

@@ -11,6 +11,7 @@ from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.plugin.options.settings import Settings
 from pytest_jsbench.plugin.session.handover import Handover
 from pytest_jsbench.plugin.session.plan import Plan, VariantPlan
+from pytest_jsbench.runs.records import RunMetadata
 from pytest_jsbench.runs.resumption import Recorded
 
 
@@ -26,6 +27,10 @@ class RunContext:
     #: xdist's name of this process; None in the only process and in the controller
     worker: str | None
 
+    def metadata_of(self, variant: str) -> RunMetadata:
+        """What the answers of a variant depend on, as of a run of its own."""
+        return self.handover.metadata.of_variant(variant) if variant else self.handover.metadata
+
 
 RUN_CONTEXT = pytest.StashKey[RunContext]()
 
@@ -37,9 +42,17 @@ def prepare(context: RunContext, variant: VariantPlan) -> AbstractContextManager
     return variant.factory.prepare(variant.engine)
 
 
-_FIXTURE = "jsbench"
+#: what a test asks through; with variants it is parametrized by their names
+FIXTURE = "jsbench"
+
+
+def variant_of(item: pytest.Item) -> str:
+    """The variant that a project's test asks; empty where the run has one way to ask, or the test is not one."""
+    callspec = getattr(item, "callspec", None)
+    variant = None if callspec is None else callspec.params.get(FIXTURE)
+    return variant if isinstance(variant, str) else ""
 
 
 def asks(item: pytest.Item) -> bool:
     """Whether the test asks for the fixture, by itself or through another."""
-    return isinstance(item, pytest.Function) and _FIXTURE in item.fixturenames
+    return isinstance(item, pytest.Function) and FIXTURE in item.fixturenames

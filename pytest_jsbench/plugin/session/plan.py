@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.errors import BatchError, JSBenchError
 from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.core.prompts import Template
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ParamsChecker
@@ -95,6 +95,9 @@ class Plan:
         cls, settings: Settings, handed: Handover | None, *, hook: Callable[[Record], object] | None = None
     ) -> Plan:
         """Find everything by its name and open the dataset; JSBenchError where something is not there."""
+        if settings.batch is not None and list(settings.variants) != [""]:
+            message = f"--jsbench-batch hands in one variant, not {', '.join(settings.variants)}: run each by itself"
+            raise BatchError(message, found=tuple(settings.variants), where="--jsbench-batch")
         workers = 1 if handed is None else handed.workers
         variants: dict[str, VariantPlan] = {}
         for name, variant in settings.variants.items():

@@ -22,12 +22,14 @@ from pytest_jsbench.engines.secrets import describe
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.plugin.session.folders import run_folder, shared_folder
 from pytest_jsbench.plugin.session.handover import Handover
+from pytest_jsbench.plugin.session.plan import errors_of
 from pytest_jsbench.plugin.session.remote_journals import Fetched, fetch
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.outcomes import Records
 from pytest_jsbench.runs.records import RunMetadata
 from pytest_jsbench.runs.redaction import Redaction
 from pytest_jsbench.runs.resumption import Resumption, resume
+from pytest_jsbench.runs.variants import each, together
 from pytest_jsbench.verdicts.judge import JUDGE_VERSION
 
 if TYPE_CHECKING:
@@ -51,7 +53,9 @@ def start(config: pytest.Config, settings: Settings, plan: Plan) -> tuple[Handov
     if settings.only_lists:
         return Handover(metadata=metadata, folder=None, shared=shared, limits=settings.limits), None
     if settings.limits.max_cost is not None:
-        price_of(metadata)
+        for variant in each(metadata):
+            with errors_of(variant.variant):
+                price_of(variant)
     redaction = Redaction.new() if settings.redact else None
     fetched = _fetch(config, settings, shared)
     resumption = _resume(settings, plan, metadata, fetched)
@@ -123,12 +127,25 @@ def _keep_records(folder: Path, resumption: Resumption, ours: RunMetadata, redac
 
 def _describe_run(settings: Settings, plan: Plan) -> RunMetadata:
     """All that the answers of this run depend on."""
-    (variant,) = plan.variants.values()
-    info = _describe_engine(variant, only_lists=settings.only_lists)
-    now = datetime.now(UTC)
+    now, uuid = datetime.now(UTC), str(uuid4())
+    found = [_describe_variant(settings, plan, variant, now, uuid) for variant in plan.variants.values()]
+    if list(plan.variants) == [""]:
+        return found[0]
+    whole = together(found)
+    return dataclasses.replace(whole, run_id=_run_id(now, whole.engine, whole.model))
+
+
+def _run_id(now: datetime, engine: str, model: str) -> str:
+    return safe_name(f"{now:%Y%m%dT%H%M%SZ}-{safe_name(engine)}-{safe_name(model)}")
+
+
+def _describe_variant(settings: Settings, plan: Plan, variant: VariantPlan, now: datetime, uuid: str) -> RunMetadata:
+    with errors_of(variant.name):
+        info = _describe_engine(variant, only_lists=settings.only_lists)
     return RunMetadata(
-        run_id=safe_name(f"{now:%Y%m%dT%H%M%SZ}-{safe_name(info.engine)}-{safe_name(info.model)}"),
-        uuid=str(uuid4()),
+        variant=variant.name,
+        run_id=_run_id(now, info.engine, info.model),
+        uuid=uuid,
         started_at=now.isoformat(timespec="seconds"),
         engine=info.engine,
         model=info.model,

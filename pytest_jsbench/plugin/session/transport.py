@@ -11,7 +11,7 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.runs.outcomes import AttemptOutcome
-from pytest_jsbench.runs.records import Missing, MissingReason, Record
+from pytest_jsbench.runs.records import Attempt, Missing, MissingReason, Record
 
 if TYPE_CHECKING:
     from pytest_jsbench.runner.rate_limits import Refused
@@ -33,9 +33,9 @@ class AttemptResult:
     classifier_errors: tuple[str, ...] = ()
 
 
-def missed(key: CaseKey, repeat: int, refused: Refused) -> Missing:
+def missed(attempt: Attempt, refused: Refused) -> Missing:
     """An attempt that was refused, and so not made."""
-    return Missing(key=key, repeat=repeat, reason=refused.reason, message=refused.message)
+    return Missing(**attempt._asdict(), reason=refused.reason, message=refused.message)
 
 
 #: itself where reports land in the same process, and else one ASCII text: execnet carries builtins only, and no lone

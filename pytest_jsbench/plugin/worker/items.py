@@ -18,8 +18,8 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.fixture.jsbench import CaseFailed, failure_text
 from pytest_jsbench.plugin.options.reading import ROOT
 from pytest_jsbench.plugin.session import transport
-from pytest_jsbench.plugin.session.cases import Marks, add_markers, task_mark
-from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext, asks
+from pytest_jsbench.plugin.session.cases import Marks, add_markers, task_mark, variant_mark
+from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext, asks, variant_of
 from pytest_jsbench.runs.records import Attempt, Missing
 
 if TYPE_CHECKING:
@@ -54,18 +54,44 @@ class JSBenchTask(pytest.Collector):
     marks: Marks = MappingProxyType({})
 
     def collect(self) -> Iterator[pytest.Item]:
-        """One item per case, or one per attempt where a case has several."""
-        repeats = self.config.stash[RUN_CONTEXT].settings.repeats
-        for key, repeat in itertools.product(self.keys, range(repeats)):
-            item = JSBenchCase.from_parent(self, name=key.id if repeats == 1 else f"{key.id}[{repeat + 1}]")
-            item.key, item.repeat = key, repeat
-            for mark in self.marks.get(key, ()):
+        """One item per case, or one per attempt where a case has several: its variants stand side by side."""
+        context = self.config.stash[RUN_CONTEXT]
+        repeats = context.settings.repeats
+        variants = {name: (variant_mark(name),) if name else () for name in context.plan.variants}
+        for key, repeat, variant in itertools.product(self.keys, range(repeats), variants):
+            attempt = Attempt(key, repeat, variant)
+            item = JSBenchCase.from_parent(self, name=name_of(attempt, repeats=repeats))
+            item.key, item.repeat, item.variant = attempt
+            for mark in (*self.marks.get(key, ()), *variants[variant]):
                 item.add_marker(mark)
             yield item
 
 
+def name_of(attempt: Attempt, *, repeats: int) -> str:
+    """What an attempt is called in its task: `<id>`, `<id>[variant]`, and where there are several `<id>[variant-n]`."""
+    parts = [*([attempt.variant] if attempt.variant else []), *([str(attempt.repeat + 1)] if repeats > 1 else [])]
+    return f"{attempt.key.id}[{'-'.join(parts)}]" if parts else attempt.key.id
+
+
+def written(attempt: Attempt) -> str:
+    """An attempt as JUnit's file names it, always with its number."""
+    return f"{attempt.key.task}::{name_of(attempt, repeats=attempt.repeat + 2)}"
+
+
+def attempt_of(nodeid: str, *, repeats: int) -> Attempt | None:
+    """The attempt of one of the suite's node ids; None for any other."""
+    prefix = f"{ROOT}::"
+    if not nodeid.startswith(prefix):
+        return None
+    name, _, variant = nodeid.removeprefix(prefix).removesuffix("]").partition("[")
+    number = "1"
+    if repeats > 1:
+        variant, _, number = variant.rpartition("-")
+    return Attempt(CaseKey.parse(name), int(number) - 1, variant)
+
+
 class JSBenchCase(pytest.Item):
-    """A case, `jsbench::<task>::<id>`, or its n-th attempt, `…[n]`; its schema is read only when it runs."""
+    """A case, or one attempt of it, as `name_of` calls it; its schema is read only when it runs."""
 
     key: CaseKey
     repeat: int = 0
@@ -75,6 +101,11 @@ class JSBenchCase(pytest.Item):
     #: whether it has run, and whether it has passed
     has_run: bool = False
     has_passed: bool = False
+
+    @property
+    def attempt(self) -> Attempt:
+        """Which attempt of the run it makes."""
+        return Attempt(self.key, self.repeat, self.variant)
 
     @property
     def fixturenames(self) -> list[str]:
@@ -120,7 +151,7 @@ class JSBenchCase(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Where the item stands, for headings; a line number because `Node.warn` needs one."""
-        name = f"{ROOT}::{self.key}"
+        name = f"{ROOT}::{self.key}{f'[{self.variant}]' if self.variant else ''}"
         # pytest writes "::" for each dot of a name that its node id ends in; the space keeps it from being one
         return self.path, 0, f"{name} " if "." in name else name
 
@@ -172,7 +203,7 @@ class Suite:
         """Put cases that an earlier run answered first, so that the look-ahead is filled with cases to be called."""
         places = [place for place, item in enumerate(items) if isinstance(item, JSBenchCase)]
         cases = [item for item in items if isinstance(item, JSBenchCase)]
-        cases.sort(key=lambda item: Attempt(item.key, item.repeat) not in self._context.recorded)
+        cases.sort(key=lambda item: item.attempt not in self._context.recorded)
         for place, case in zip(places, cases, strict=True):
             items[place] = case
 
@@ -253,7 +284,8 @@ def properties(attempt: AttemptOutcome) -> list[tuple[str, object]]:
     timing, usage, decisions = attempt.timing, attempt.usage, attempt.decisions
     values = {
         "task": attempt.key.task,
-        "attempt": f"{attempt.key}[{attempt.repeat + 1}]",
+        "variant": attempt.variant or None,
+        "attempt": written(attempt.attempt),
         "failure_type": attempt.failure_type and attempt.failure_type.value,
         "reason": attempt.reason,
         "codes": ", ".join(attempt.codes) or None,
@@ -291,8 +323,8 @@ _KEY = "jsbench"
 class Collected:
     """The tests that would ask an engine, as this process has collected them; every worker collects the same."""
 
-    #: node ids of the project's tests that are to run
-    project_tests: tuple[str, ...] = ()
+    #: node ids of the project's tests that are to run, each with its variant
+    project_tests: tuple[tuple[str, str], ...] = ()
     #: how many are to run, and how many were deselected
     selected: int = 0
     deselected: int = 0
@@ -301,7 +333,7 @@ class Collected:
     def of(cls, items: Iterable[pytest.Item], *, before: int) -> Collected:
         """The tests that will run, of as many as were collected before any was deselected."""
         chosen = [item for item in items if would_ask(item)]
-        project_tests = tuple(item.nodeid for item in chosen if not isinstance(item, JSBenchCase))
+        project_tests = tuple((item.nodeid, variant_of(item)) for item in chosen if not isinstance(item, JSBenchCase))
         return cls(project_tests=project_tests, selected=len(chosen), deselected=max(0, before - len(chosen)))
 
     @property
@@ -312,13 +344,13 @@ class Collected:
     def hand_back(self, config: pytest.Config) -> None:
         """Give it to xdist, which carries it to the controller, if this is one of its workers."""
         if (output := getattr(config, "workeroutput", None)) is not None:
-            output[_KEY] = {**asdict(self), "project_tests": list(self.project_tests)}
+            output[_KEY] = {**asdict(self), "project_tests": [list(each) for each in self.project_tests]}
 
     @classmethod
     def from_worker_output(cls, output: Mapping[str, Any]) -> Collected | None:
         """The counts that a worker has given to xdist; None if it has given none."""
         data = output.get(_KEY)
-        return None if data is None else cls(**{**data, "project_tests": tuple(data["project_tests"])})
+        return None if data is None else cls(**{**data, "project_tests": tuple(map(tuple, data["project_tests"]))})
 
 
 def would_ask(item: pytest.Item) -> bool:

@@ -65,8 +65,9 @@ class StandingAnswers:
     the test, until the session ends. Any thread of the test may call it.
     """
 
-    def __init__(self, key: CaseKey) -> None:
+    def __init__(self, key: CaseKey, variant: str) -> None:
         self._key = key
+        self._variant = variant
         self._heard: dict[Attempt, Heard] = {}
         #: the attempts that the present run of the test has taken or is making
         self._taken: set[Attempt] = set()
@@ -79,7 +80,7 @@ class StandingAnswers:
 
     def take(self, question: Question, same: Callable[[Record], bool]) -> Heard | None:
         """The answer that an earlier run of the test got to this question; None where there is none."""
-        first = Attempt(question.case.key, question.repeat)
+        first = Attempt(question.case.key, question.repeat, self._variant)
         with self._lock:
             for attempt in dict.fromkeys([first, *self._heard]):
                 heard = self._heard.get(attempt)
@@ -96,7 +97,7 @@ class StandingAnswers:
         with self._lock:
             numbers = (dataclasses.replace(self._key, id=f"{self._key.id}@{number}") for number in itertools.count(2))
             for name in itertools.chain([key], numbers):
-                attempt = Attempt(name, question.repeat)
+                attempt = Attempt(name, question.repeat, self._variant)
                 if attempt not in self._heard and attempt not in self._taken:
                     self._taken.add(attempt)
                     break
@@ -145,8 +146,9 @@ class ProjectRunners:
 
     def _new(self, question: Question, runner: Runner, asked_by: AskedBy, same: Callable[[Record], bool]) -> Heard:
         """Take the result from an earlier run or a dead worker, or else make the attempt and write its record."""
-        attempt = Attempt(question.case.key, question.repeat)
-        equal = [one for one in self._context.recorded.of_test(Attempt(question.first, question.repeat)) if same(one)]
+        attempt = Attempt(question.case.key, question.repeat, self._plan.name)
+        first = attempt._replace(key=question.first)
+        equal = [one for one in self._context.recorded.of_test(first) if same(one)]
         if question.equal_before < len(equal):
             recorded = equal[question.equal_before]
             outcome, record = self._worker.resumed(recorded, runner.judge, key=question.case.key)
@@ -160,9 +162,11 @@ class ProjectRunners:
             with self._window:
                 record = runner.attempt(question.case, repeat=question.repeat)
         except Refused as refused:
-            missing = missed(question.case.key, question.repeat, refused)
+            missing = missed(attempt, refused)
             return Heard(outcome=AttemptResult(result=missing), result=missing)
-        record = dataclasses.replace(record, asked_by=asked_by, answered_by=self._other(runner))
+        record = dataclasses.replace(
+            record, asked_by=asked_by, answered_by=self._other(runner), variant=self._plan.name
+        )
         outcome, record = self._worker.write(record)
         return Heard(outcome=outcome, result=record)
 
@@ -216,7 +220,9 @@ class ProjectRunners:
         engine = self._engine(config)
         who = AnsweredBy(engine=engine.info.engine, model=engine.info.model, provider=engine.info.provider)
         context = self._plan.settings.context or engine.info.context
-        return dataclasses.replace(runner, engine=engine, context=context, admission=self._variant.admission(who))
+        return dataclasses.replace(
+            runner, engine=engine, context=context, admission=self._variant.admission(who, config)
+        )
 
     def _engine(self, config: EngineConfig) -> Engine:
         name = digest(_json(config.to_dict()))  # it may be of a key, and so it is written nowhere

@@ -15,7 +15,7 @@ from pytest_jsbench.fixture.jsbench import Attempts, CaseFailed, JSBench, Questi
 from pytest_jsbench.fixture.marker import MarkerArguments
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.cases import add_markers
-from pytest_jsbench.plugin.session.context import RunContext, asks
+from pytest_jsbench.plugin.session.context import RunContext, asks, variant_of
 from pytest_jsbench.plugin.session.redaction import withhold
 from pytest_jsbench.plugin.session.transport import AttemptResult
 from pytest_jsbench.plugin.worker.items import properties, say
@@ -32,10 +32,16 @@ class ProjectTest:
     """One run of a test: the arguments of its marker, and the attempts that it makes."""
 
     def __init__(
-        self, terms: MarkerArguments, asked_from: AskedFrom, runners: ProjectRunners, standing: StandingAnswers
+        self,
+        terms: MarkerArguments,
+        asked_from: AskedFrom,
+        variant: str,
+        runners: ProjectRunners,
+        standing: StandingAnswers,
     ) -> None:
         self.terms = terms
-        self.attempts = Attempts(key_of(asked_from.test), self._ask)
+        self.variant = variant
+        self.attempts = Attempts(key_of(asked_from.test, variant), self._ask)
         #: whether the runs of a repeated test are under way
         self.repeating = False
         self._asked_from = asked_from
@@ -59,7 +65,7 @@ class ProjectTest:
         except JSBenchError:
             raise
         except BaseException as ended:  # a time limit of another plugin, or Ctrl-C: the call was under way
-            self.outcomes.append(_cut_off(question, ended))
+            self.outcomes.append(_cut_off(question, self.variant, ended))
             if isinstance(ended, pytest.fail.Exception):  # where the call was says nothing
                 raise ended.with_traceback(None) from None
             raise
@@ -98,9 +104,19 @@ class ProjectTests:
         self._asking.add(item.nodeid)
         line = item.location[1]
         asked_from = AskedFrom(test=item.nodeid, line=None if line is None else line + 1)
-        standing = item.stash.setdefault(_STANDING, StandingAnswers(key_of(item.nodeid)))
-        test = item.stash[_TEST] = ProjectTest(read_terms(item), asked_from, self._runners[""], standing)
+        variant = self._variant(item)
+        standing = item.stash.setdefault(_STANDING, StandingAnswers(key_of(item.nodeid, variant), variant))
+        test = ProjectTest(read_terms(item), asked_from, variant, self._runners[variant], standing)
+        item.stash[_TEST] = test
         return JSBench(test.terms, test.attempts, folder=item.path.parent, rerun=self._rerun(item))
+
+    def _variant(self, item: pytest.Item) -> str:
+        """The variant that the test asks."""
+        if (variant := variant_of(item)) not in self._runners:
+            names = ", ".join(self._runners)
+            message = f"{item.nodeid} gets the fixture jsbench while it runs, and cannot be run for each of {names}: "
+            raise pytest.UsageError(message + "name it as an argument")
+        return variant
 
     def _rerun(self, item: pytest.Item) -> str:
         return f"{self._context.settings.rerun} {shlex.quote(item.nodeid)}"
@@ -223,19 +239,24 @@ def _problems(collected: Iterable[pytest.Item | pytest.Collector]) -> Iterator[s
                 yield f"{item.nodeid}: {error}"
 
 
-def key_of(nodeid: str) -> CaseKey:
-    """The case of a test: its module, dotted, is the task."""
+def key_of(nodeid: str, variant: str = "") -> CaseKey:
+    """The case of a test, the same for all variants: its module, dotted, is the task."""
     path, _, name = nodeid.partition("::")
-    name, bracket, parameters = name.partition("[")
-    name = name.replace("::", ".") + (f"-{parameters.removesuffix(']')}" if bracket else "")
+    name, _, parameters = name.partition("[")
+    parameters = parameters.removesuffix("]")
+    if variant:
+        parameters = parameters.removeprefix(variant).removeprefix("-")
+    name = name.replace("::", ".") + (f"-{parameters}" if parameters else "")
     return CaseKey(task=safe_name(path.removesuffix(".py").replace("/", ".")), id=safe_name(name))
 
 
-def _cut_off(question: Question, error: BaseException) -> AttemptResult:
+def _cut_off(question: Question, variant: str, error: BaseException) -> AttemptResult:
     stopped = isinstance(error, KeyboardInterrupt | pytest.exit.Exception)
     reason = MissingReason.STOPPED if stopped else MissingReason.ERROR
     return AttemptResult(
-        result=Missing(key=question.case.key, repeat=question.repeat, reason=reason, message=described(error))
+        result=Missing(
+            key=question.case.key, repeat=question.repeat, variant=variant, reason=reason, message=described(error)
+        )
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pytest_jsbench.adaptation.adapter import adapter
 from pytest_jsbench.core.generations import Origin
+from pytest_jsbench.engines.addresses import without_credentials
 from pytest_jsbench.engines.base import Acceptor, Engine, EngineConfig
 from pytest_jsbench.engines.registry import require_acceptor
 from pytest_jsbench.engines.secrets import build, describe
@@ -52,6 +53,7 @@ class VariantRunner:
         resources: ExitStack,
     ) -> None:
         self.variant = variant
+        self._metadata = context.metadata_of(variant.name)
         self._config = config
         self._context = context
         self._judge = judge
@@ -79,7 +81,8 @@ class VariantRunner:
     def attempt(self, item: JSBenchCase, planned_at: float) -> Record:
         """The record of the item's attempt; Refused where it may not be made."""
         assert self._make is not None
-        return self._make(item, planned_at)
+        record = self._make(item, planned_at)
+        return replace(record, variant=self.variant.name) if self.variant.name else record
 
     def runner(self) -> Runner:
         """The runner of the variant's engine, built when it is first needed."""
@@ -106,21 +109,28 @@ class VariantRunner:
                 self._batch_runner = replace(runner, retries=0, admission=None)
             return self._batch_runner
 
-    def admission(self, who: AnsweredBy) -> Admission:
+    def admission(self, who: AnsweredBy, config: EngineConfig) -> Admission:
         """The limits as they hold for an engine's calls; PriceError if cost is limited and the model has no price."""
         limits = self._context.handover.limits
         with self._lock:
             if who not in self._admissions:
-                price = None if limits.max_cost is None else price_of(self._context.handover.metadata, who)
+                price = None if limits.max_cost is None else price_of(self._metadata, who)
+                address = config.base_url and without_credentials(config.base_url)
                 self._admissions[who] = Admission(
                     self._context.handover.shared_limits(),
                     price=price,
-                    provider=f"{who.engine} {who.model}",
+                    provider=f"{who.engine} {who.model}{self._where(config)}",
+                    server=f"{config.name} {address} {config.api_key_env}",
                     concurrency=self.variant.concurrency,
                 )
                 if self._refusal is not None:
                     self._admissions[who].stop(self._refusal)
             return self._admissions[who]
+
+    def _where(self, config: EngineConfig) -> str:
+        """What tells one server of a model from another, where the run's variants ask more than one."""
+        addresses = {variant.engine.base_url for variant in self._context.plan.variants.values()}
+        return f" at {without_credentials(config.base_url)}" if len(addresses) > 1 and config.base_url else ""
 
     def recorded(self, engine: Engine) -> Engine:
         """The engine; with --jsbench-record each of its answers is written to a file."""
@@ -154,7 +164,7 @@ class VariantRunner:
             adapter=adapter(variant.settings.adapt),
             origin=Origin(run=variant.settings.said),
             context=variant.settings.context or engine.info.context,
-            admission=self.admission(self._context.handover.metadata.engine_asked),
+            admission=self.admission(self._metadata.engine_asked, variant.engine),
         )
 
     def _generated(self, item: JSBenchCase, planned_at: float) -> Record:

@@ -14,7 +14,7 @@ import pytest
 from pytest_jsbench.core.errors import JournalError, JSBenchError
 from pytest_jsbench.core.files import private
 from pytest_jsbench.core.generations import Failed
-from pytest_jsbench.plugin.session.context import RunContext, asks
+from pytest_jsbench.plugin.session.context import RunContext, asks, variant_of
 from pytest_jsbench.plugin.session.redaction import CLASSIFIER_BROKE
 from pytest_jsbench.plugin.session.transport import AttemptResult, missed
 from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase, would_ask
@@ -83,14 +83,15 @@ class Worker:
         asking = any(asks(item) for item in session.items)
         context = self._context
         name = "records.jsonl" if context.worker is None else f"records.{context.worker}.jsonl"
-        plan = context.handover.metadata.with_plan(Attempt(item.key, item.repeat) for item in cases)
+        plan = context.handover.metadata.with_plan(item.attempt for item in cases)
         self._journal = Journal(context.handover.records / name, plan)
         if context.settings.only_looks or not (cases or asking):
             return
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
             return
-        for variant in self.variants.values():
-            variant.open(cases=bool(cases))
+        asked = {item.variant for item in cases} | {variant_of(item) for item in session.items if asks(item)}
+        for name in asked.intersection(self.variants):
+            self.variants[name].open(cases=bool(cases))
         if cases:
             concurrency = {name: variant.concurrency for name, variant in context.plan.variants.items()}
             self._lookahead = LookAhead(session, self._attempt, concurrency=concurrency, steals=context.handover.steals)
@@ -186,7 +187,7 @@ class Worker:
     def _attempt(self, item: JSBenchCase, planned_at: float) -> AttemptResult:
         """Make one attempt and write its record, both in this thread of the look-ahead; or find its result."""
         assert self._lookahead is not None
-        attempt = Attempt(item.key, item.repeat)
+        attempt = item.attempt
         if (answered := self._answered.get(attempt)) is not None:
             return answered
         if (recorded := self._context.recorded.get(attempt)) is not None:
@@ -197,7 +198,7 @@ class Worker:
         try:
             record = self.variants[item.variant].attempt(item, planned_at)
         except Refused as refused:
-            return AttemptResult(result=missed(item.key, item.repeat, refused))
+            return AttemptResult(result=missed(attempt, refused))
         broken = isinstance(record.generation, Failed)
         if broken and self._lookahead.stopped:  # by us
             return AttemptResult(result=AttemptOutcome.of(self._redacted(record)))

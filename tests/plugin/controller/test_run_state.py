@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-import pytest
-
-from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.plugin.controller.run_state import RunState, attempt_of
+from pytest_jsbench.plugin.controller.run_state import RunState
 from pytest_jsbench.plugin.session.transport import AttemptResult
 from pytest_jsbench.runs.outcomes import AttemptOutcome
-from pytest_jsbench.runs.records import Attempt, MissingReason
+from pytest_jsbench.runs.records import MissingReason
 from tests import examples
 from tests.examples import record
 
@@ -36,15 +33,3 @@ def test_a_test_that_broke_is_why_its_attempt_is_missing_and_a_record_on_disk_sp
     assert list(run.records) == [second]
     assert [(missing.key, missing.reason) for missing in run.missing] == [(first.key, MissingReason.ERROR)]
     assert run.planned == (first.key, second.key)
-
-
-@pytest.mark.parametrize(
-    ("nodeid", "attempt"),
-    [
-        ("jsbench::t::a", Attempt(CaseKey(task="t", id="a"), 0)),
-        ("jsbench::t::a[3]", Attempt(CaseKey(task="t", id="a"), 2)),
-        ("tests/test_it.py::test_it[3]", None),
-    ],
-)
-def test_a_node_id_names_its_attempt(nodeid: str, attempt: object) -> None:
-    assert attempt_of(nodeid) == attempt

@@ -28,13 +28,13 @@ def test_one_way_to_ask_has_no_name(pytester: pytest.Pytester) -> None:
     assert (only(settings).engine.model, only(settings).temperature, only(settings).prompt) == ("a", 0.5, "chat")
 
 
-def test_options_that_are_typed_twice_are_multiplied_in_the_order_of_the_command_line(
+def test_options_that_are_typed_twice_are_multiplied_their_values_in_the_order_of_the_command_line(
     pytester: pytest.Pytester,
 ) -> None:
     settings = read(
         pytester,
         ENGINE,
-        *("--jsbench-model=A", "--jsbench-prompt=schema", "--jsbench-model", "B", "--jsbench-prompt=chat"),
+        *("--jsbench-prompt=schema", "--jsbench-model=A", "--jsbench-model", "B", "--jsbench-prompt=chat"),
         "--jsbench-shots=2",
     )
 

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.plugin.worker.items import attempt_of, name_of
+from pytest_jsbench.runs.records import Attempt
 from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
 
 CALLS = """
@@ -198,3 +201,21 @@ def pytest_sessionfinish(session):
     kept = [path.read_text() for path in counted.path.glob("kept-*.log")]
     assert len(kept) == (3 if counted.workers else 1)
     assert set(kept) == {"0 records, 0 reports"}
+
+
+A = CaseKey(task="t", id="a")
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "repeats", "attempt"),
+    [
+        ("jsbench::t::a", 1, Attempt(A, 0)),
+        ("jsbench::t::a[3]", 3, Attempt(A, 2)),
+        ("jsbench::t::a[gpt-5]", 1, Attempt(A, 0, "gpt-5")),
+        ("jsbench::t::a[gpt-5-2]", 2, Attempt(A, 1, "gpt-5")),
+    ],
+)
+def test_a_node_id_names_its_attempt(nodeid: str, repeats: int, attempt: Attempt) -> None:
+    assert attempt_of(nodeid, repeats=repeats) == attempt
+    assert f"jsbench::t::{name_of(attempt, repeats=repeats)}" == nodeid
+    assert attempt_of("tests/test_it.py::test_it[3]", repeats=repeats) is None
