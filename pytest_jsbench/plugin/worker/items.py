@@ -60,7 +60,9 @@ class JSBenchTask(pytest.Collector):
         variants = {name: (variant_mark(name),) if name else () for name in context.plan.variants}
         for key, repeat, variant in itertools.product(self.keys, range(repeats), variants):
             attempt = Attempt(key, repeat, variant)
-            item = JSBenchCase.from_parent(self, name=name_of(attempt, repeats=repeats))
+            name = name_of(attempt, repeats=repeats)
+            # said as a text, since --lf does not know a node again whose name ends in brackets
+            item = JSBenchCase.from_parent(self, name=name, nodeid=f"{self.nodeid}::{name}")
             item.key, item.repeat, item.variant = attempt
             for mark in (*self.marks.get(key, ()), *variants[variant]):
                 item.add_marker(mark)

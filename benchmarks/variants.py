@@ -1,0 +1,60 @@
+"""
+What it costs to ask in several ways at once: a fast server and a slow one in one run, beside the slow one alone.
+
+    python -m benchmarks.variants [--cases 1000] [--latencies 0.2 1.0] [--in-flight 64]
+
+Each server on this machine answers each call after the same time, with so many calls in flight for itself. A run of
+both variants should take little longer than one of the slower alone, and the faster should never wait for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from benchmarks.loopback import engine_arguments, serve, write_cases
+from benchmarks.running import measure
+
+
+def _pytest(in_flight: int, workers: int, *arguments: str) -> list[str]:
+    return [
+        *(sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:hypothesispytest", "-p", "no:anyio"),
+        "--jsbench-dataset=schemas",
+        "--jsbench-output=out",
+        f"--jsbench-concurrency={in_flight // max(1, workers)}",
+        *(("-n", str(workers)) if workers else ()),
+        *arguments,
+    ]
+
+
+def main() -> None:
+    """Measure each variant alone and all together, and print a line for each."""
+    parser = argparse.ArgumentParser(description="a fast and a slow variant in one run")
+    parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--latencies", type=float, nargs="+", default=[0.2, 1.0])
+    parser.add_argument("--in-flight", type=int, default=64)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="jsbench-variants-") as name, ExitStack() as servers:
+        folder = Path(name)
+        write_cases(folder / "schemas", options.cases)
+        urls = [servers.enter_context(serve(latency=latency)).url for latency in options.latencies]
+        of_urls = [f"--jsbench-base-url={url}/v1" for url in urls]
+        others = [one for one in engine_arguments(urls[0]) if not one.startswith("--jsbench-base-url=")]
+        print(f"{options.cases} cases, {options.in_flight} in flight for each variant")
+        print(f"{'':20}  wall, s  wall/slowest alone  CPU, s  MB")
+        for workers in (0, 2):
+            slowest = 0.0
+            ways = {f"{latency:g} s": [url] for latency, url in zip(options.latencies, of_urls, strict=True)}
+            for title, asked in {**ways, "together": of_urls}.items():
+                cost = measure(_pytest(options.in_flight, workers, *others, *asked), folder)
+                slowest = max(slowest, cost.wall) if title in ways else slowest
+                label = f"{title}{f' -n {workers}' if workers else ''}"
+                figures = f"{cost.wall:7.2f}  {cost.wall / slowest:18.2f}  {cost.cpu:6.2f}  {cost.megabytes:3.0f}"
+                print(f"{label:20}  {figures}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
