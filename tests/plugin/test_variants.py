@@ -1,0 +1,208 @@
+"""One run that asks each case in several ways."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
+from tests.plugin.test_records import without_times
+
+TABLE = """
+[[variants]]
+name = "good"
+engine = "scripted"
+engine_option = { answers = "asking:good" }
+[[variants]]
+name = "bad"
+engine = "scripted"
+engine_option = { answers = "asking:bad" }
+concurrency = 2
+[[variants]]
+name = "chatty"
+engine = "scripted"
+prompt = "chat"
+engine_option = { answers = "asking:chatty" }
+"""
+ASKING = """
+from pathlib import Path
+def _answer(request, name, text):
+    with open("calls.txt", "a") as calls:
+        calls.write(f"{name} {request.key.id}\\n")
+    return text
+def good(request):
+    return _answer(request, "good", '{"n": 1}')
+def bad(request):
+    return _answer(request, "bad", '{"n": -1}' if request.key.id in "ac" else '{"n": 2}')
+def chatty(request):
+    return _answer(request, "chatty", "Sure!" if len(request.prompt.messages) > 1 and request.key.id == "a" else "3")
+"""
+
+
+@pytest.fixture
+def asked(bench: Bench) -> Bench:
+    return prepared(bench)
+
+
+def prepared(bench: Bench) -> Bench:
+    """Four cases and three variants in a table; each call is written down."""
+    for name in "abcd":
+        bench.case(name)
+    bench.write({"jsbench.toml": TABLE, "asking.py": ASKING})
+    return bench
+
+
+def run(bench: Bench, *args: str, workers: bool = True) -> pytest.RunResult:
+    given = ("-p", "no:randomly", "-p", "no:benchmark", *WITHOUT_SLOW_PLUGINS, *(bench.workers if workers else ()))
+    return bench.pytester.runpytest_inprocess("--jsbench-dataset=schemas", *given, *args)
+
+
+def calls(bench: Bench) -> list[str]:
+    """Those made since the last time."""
+    path = bench.path / "calls.txt"
+    made = sorted(path.read_text().splitlines()) if path.exists() else []
+    path.unlink(missing_ok=True)
+    return made
+
+
+def newest(bench: Bench, folder: str) -> Path:
+    return max((bench.path / folder).iterdir(), key=lambda path: path.stat().st_mtime_ns)
+
+
+def by_variant(path: Path) -> dict[str, list[Any]]:
+    """The records of each variant, as those of a run of its own."""
+    found: dict[str, list[Any]] = {}
+    for line in without_times([json.loads(line) for line in (path / "records.jsonl").read_text().splitlines()[1:]]):
+        found.setdefault(line.pop("variant", ""), []).append(line)
+    return found
+
+
+def test_a_run_that_was_stopped_and_gone_on_with_has_the_records_of_each_variant_alone(asked: Bench) -> None:
+    alone = {}
+    for name in ("good", "bad", "chatty"):
+        run(asked, f"--jsbench-variants={name}", f"--jsbench-output={name}", workers=False)
+        alone[name] = by_variant(newest(asked, name))[name]
+    calls(asked)
+
+    stopped = run(asked, "--jsbench-variants=all", "--jsbench-output=out", "-x")
+    made = calls(asked)
+    result = run(asked, "--jsbench-variants=all", "--jsbench-output=out", "--jsbench-resume=out", "--junitxml=j.xml")
+
+    assert stopped.ret in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
+    result.assert_outcomes(passed=6, failed=6)
+    assert by_variant(newest(asked, "out")) == alone
+    assert sorted([*made, *calls(asked)]) == sorted(f"{name} {case}" for name in alone for case in "abcd")
+    header = json.loads((newest(asked, "out") / "records.jsonl").read_text().splitlines()[0])["run"]
+    assert [one["variant"] for one in header["variants"]] == ["good", "bad", "chatty"]
+    assert (header["engine"], header["prompt"]) == ("scripted", "2 prompts")
+    assert 'name="jsbench.variant" value="chatty"' in (asked.path / "j.xml").read_text()
+
+
+def test_a_test_of_each_case_and_variant_is_chosen_as_any_other(plain: Bench) -> None:
+    prepared(plain)
+    everything = ("--jsbench-variants=good,bad", "--strict-markers")
+
+    result = run(plain, *everything, "-v")
+    result.stdout.fnmatch_lines(
+        [
+            "jsbench: variant good: engine scripted, model scripted (json_schema), 16 in flight",
+            "jsbench: variant bad: engine scripted, model scripted (json_schema), 2 in flight",
+            "jsbench: dataset schemas, 4 cases, each asked in 2 ways, 18 in flight",
+            *(f"jsbench::orders::{case}[[]{name}] *" for case in "abcd" for name in ("good", "bad")),
+            "*_ jsbench::orders::a[[]bad] _*",
+        ]
+    )
+    run(plain, *everything, "--lf").assert_outcomes(failed=2, deselected=6)
+    for chosen, count in (
+        (("-k", "bad"), 4),
+        (("-m", "jsbench_variant_good"), 4),
+        (("jsbench::orders::c[bad]",), 1),
+        (("jsbench::orders::c",), 2),
+    ):
+        found = run(plain, *everything, "--collect-only", "-q", *chosen)
+        found.stdout.fnmatch_lines([f"{count}/8 tests collected (*"])
+
+
+def test_repeats_of_a_variant_are_numbered_behind_its_name(plain: Bench) -> None:
+    prepared(plain)
+
+    twice = ("--jsbench-variants=good,bad", "--jsbench-repeats=2", "--jsbench-limit=1")
+
+    result = run(plain, *twice, "-v")
+
+    names = ["good-1", "bad-1", "good-2", "bad-2"]
+    result.stdout.fnmatch_lines([f"jsbench::orders::a[[]{name}] *" for name in names])
+    run(plain, "--jsbench-variants=good,bad", "--jsbench-repeats=2", "--jsbench-limit=1", "--lf").assert_outcomes(
+        failed=2, deselected=2
+    )
+
+
+OWN = f"""
+import pytest
+@pytest.fixture
+def asking(jsbench): return jsbench
+@pytest.mark.jsbench(schema={NUMBER!r}, prompt="How many of {{what}}?")
+@pytest.mark.parametrize("what", ["a", "b"])
+def test_own(asking, what):
+    assert asking.generate(what=what).instance["n"] > 0
+def test_late(request):
+    request.getfixturevalue("jsbench")
+"""
+
+
+def test_a_project_s_own_tests_ask_each_variant_and_their_answers_are_kept_apart(asked: Bench) -> None:
+    asked.write({"test_own.py": OWN})
+    variants = "--jsbench-variants=good,bad"
+
+    result = run(asked, variants, "--jsbench-record=kept", "--jsbench-output=out", "test_own.py", "-rA")
+    calls(asked)
+    again = run(asked, variants, "--jsbench-replay=kept", "test_own.py", "-k", "test_own and not late")
+
+    result.assert_outcomes(passed=4, errors=0, failed=1)
+    lines = [f"PASSED test_own.py::test_own[[]{name}-{what}]" for name in ("bad", "good") for what in "ab"]
+    result.stdout.fnmatch_lines_random([*lines, "*test_late gets the fixture jsbench while it runs, and cannot*"])
+    assert sorted((record["variant"], record["id"]) for record in asked.records()) == [
+        ("bad", "test_own-a"),
+        ("bad", "test_own-b"),
+        ("good", "test_own-a"),
+        ("good", "test_own-b"),
+    ]
+    assert sorted(path.name for path in (asked.path / "kept").iterdir()) == ["bad", "good"]
+    again.assert_outcomes(passed=4, deselected=9)
+    assert calls(asked) == []
+
+
+def test_a_run_of_variants_is_replayed_variant_by_variant(plain: Bench) -> None:
+    prepared(plain)
+    run(plain, "--jsbench-variants=all", "--jsbench-output=out")
+    calls(plain)
+
+    result = run(plain, "--jsbench-variants=all", f"--jsbench-replay={newest(plain, 'out')}", "-rf")
+
+    result.assert_outcomes(passed=6, failed=6)
+    result.stdout.fnmatch_lines(["FAILED jsbench::orders::a[[]bad] - schema_violation: *"])
+    assert calls(plain) == []
+
+
+def test_an_error_of_one_variant_names_it(plain: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("openai", reason="needs the extra openai")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    prepared(plain).write({"jsbench.toml": f'{TABLE}[[variants]]\nname = "paid"\nengine = "openai"\nmodel = "m"\n'})
+
+    for args, said in (
+        (("--jsbench-variants=good,paid",), "variant 'paid': engine 'openai' needs a key: set OPENAI_API_KEY"),
+        (("--jsbench-variants=good,bad", "--jsbench-max-cost=1"), "variant 'good': --jsbench-max-cost: calls of "),
+        (("--jsbench-variants=good,bad", "--jsbench-batch"), "--jsbench-batch hands in one variant, not good, bad: "),
+        (
+            ("--jsbench-variants=goods",),
+            "--jsbench-variants: no variant 'goods' in *.toml: did you mean 'good'?",
+        ),
+    ):
+        result = run(plain, *args)
+
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines([f"ERROR: {said}*"])
