@@ -28,5 +28,8 @@ def _step(part: str | int) -> str:
 
 def json_pointer(parts: Sequence[str | int]) -> str:
     """The place as a JSON pointer: `/properties/a~1b/items/0`."""
-    pointer = "".join("/" + shortened(str(part)).replace("~", "~0").replace("/", "~1") for part in parts)
-    return printable(pointer, cut="middle")
+    return printable("".join(map(_token, parts)), cut="middle")
+
+
+def _token(part: str | int) -> str:
+    return "/" + shortened(str(part)).replace("~", "~0").replace("/", "~1")

@@ -37,30 +37,32 @@ class ExtraFields:
     def __init__(self, instance: object) -> None:
         #: the instance without them; what is not on the way to one is shared
         self.rest = instance
-        #: how many there are for each reason
-        self.count = dict.fromkeys(ExtraFieldReason, 0)
+        #: how many there are for each reason that there is
+        self.count: dict[ExtraFieldReason, int] = {}
         self._kept: list[tuple[Path, ExtraFieldReason]] = []
 
     def add(self, path: Path, reason: ExtraFieldReason) -> None:
         """Count one more; the first ones for each reason are kept."""
-        self.count[reason] += 1
+        self.count[reason] = self.count.get(reason, 0) + 1
         if self.count[reason] <= _MOST_LISTED:
             self._kept.append((path, reason))
 
     @property
     def reason(self) -> ExtraFieldReason | None:
         """The reason for all of them together; None where there are none."""
-        if self.count[ExtraFieldReason.UNNAMED]:
-            return ExtraFieldReason.UNNAMED
-        return ExtraFieldReason.MISPLACED if self.count[ExtraFieldReason.MISPLACED] else None
+        if not self.count:
+            return None
+        return ExtraFieldReason.UNNAMED if ExtraFieldReason.UNNAMED in self.count else ExtraFieldReason.MISPLACED
 
-    def first(self, *reasons: ExtraFieldReason) -> list[Path]:
-        """The first ones for those reasons."""
-        return [path for path, reason in self._kept if reason in reasons]
+    def first(self, reason: ExtraFieldReason) -> list[Path]:
+        """The first ones for that reason."""
+        return [path for path, own in self._kept if own is reason]
 
-    def listed(self, *reasons: ExtraFieldReason) -> tuple[str, ...]:
-        """Those for these reasons among the first of all, as JSON paths."""
-        return tuple(json_path(path) for path, reason in self._kept[:_MOST_LISTED] if reason in reasons)
+    def listed(self, reason: ExtraFieldReason | None = None) -> tuple[str, ...]:
+        """The first of all as JSON paths, or those of them for one reason."""
+        if not self._kept:
+            return ()
+        return tuple(json_path(path) for path, own in self._kept[:_MOST_LISTED] if reason in {None, own})
 
 
 class FieldNames:

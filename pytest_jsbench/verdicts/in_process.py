@@ -121,7 +121,7 @@ class InProcessJudge:
         names = compiled.field_names
         extra = names.extra_fields(instance, policy.ignored_fields)
         failure_type, reason = None, None
-        if extra.reason and (policy.extra_fields == "fail" if valid else validator.is_valid(extra.rest)):
+        if extra.count and (policy.extra_fields == "fail" if valid else validator.is_valid(extra.rest)):
             failure_type, reason = FailureType.HALLUCINATION, extra.reason
         elif not valid:
             failure_type = FailureType.SCHEMA_VIOLATION
@@ -131,7 +131,7 @@ class InProcessJudge:
             valid=valid,
             reason=reason and reason.value,
             message=_message(failure_type, extra, names),
-            extra_fields=extra.listed(*ExtraFieldReason),
+            extra_fields=extra.listed(),
             misplaced_fields=extra.listed(ExtraFieldReason.MISPLACED),
             notes=read.notes,
             dialect=compiled.dialect,
@@ -166,7 +166,7 @@ def _message(failure_type: FailureType | None, extra: ExtraFields, names: FieldN
         ExtraFieldReason.UNNAMED: "fields that the schema does not name",
         ExtraFieldReason.MISPLACED: "fields that the schema names, but not here",
     }
-    said = (f"{fault}: {_listed(extra, reason, names)}" for reason, fault in faults.items() if extra.count[reason])
+    said = (f"{fault}: {_listed(extra, reason, names)}" for reason, fault in faults.items() if reason in extra.count)
     return "; ".join(said)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_jsbench.schemas.dialects import DIALECTS, NAMES, Dialect
 from pytest_jsbench.schemas.keywords import BY_KIND, KEYWORDS
-from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason, FieldNames
+from pytest_jsbench.verdicts.extra_fields import FieldNames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +54,7 @@ def cases() -> Iterator[Any]:
 def extra_fields(keyword: str, schema: dict[str, Any], dialect: Dialect) -> list[str]:
     in_array = keyword in BY_KIND["array"]
     extra = FieldNames(schema, dialect).extra_fields([0, ANSWER] if in_array else ANSWER)
-    return [path.removeprefix("$[1]." if in_array else "$.") for path in extra.listed(*ExtraFieldReason)]
+    return [path.removeprefix("$[1]." if in_array else "$.") for path in extra.listed()]
 
 
 @pytest.mark.parametrize(("keyword", "dialects", "schema", "paths"), list(cases()))
