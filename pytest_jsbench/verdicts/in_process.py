@@ -28,6 +28,8 @@ _MOST_SHOWN = 5
 _LONGEST_PATH = 120
 #: kept ready from when they are inspected until an answer comes, for as many calls as may be in flight
 _COMPILED_SCHEMAS = 128
+#: characters of their texts: compiled, a schema takes many times the size of its text
+_COMPILED_LENGTH = 1_000_000
 #: characters of an answer of which all violations are asked for: jsonschema-rs makes each before it gives the first,
 #: of more than a kilobyte, and an answer can have one for every second character
 _LONGEST_LISTED = 150_000
@@ -63,7 +65,24 @@ class InProcessJudge:
 
     def __init__(self, policy: JudgePolicy) -> None:
         self._policy = policy
-        self._compiled = functools.lru_cache(maxsize=_COMPILED_SCHEMAS)(self._compile)
+        #: by their texts, the one that was asked for last at the end
+        self._kept: dict[str, Compiled | SchemaProblem] = {}
+        self._kept_length = 0
+
+    def _compiled(self, schema_text: str) -> Compiled | SchemaProblem:
+        compiled = self._kept.pop(schema_text, None)
+        if compiled is None:
+            self._make_room(len(schema_text))
+            compiled = self._compile(schema_text)
+            self._kept_length += len(schema_text)
+        self._kept[schema_text] = compiled
+        return compiled
+
+    def _make_room(self, length: int) -> None:
+        while self._kept and (len(self._kept) >= _COMPILED_SCHEMAS or self._kept_length + length > _COMPILED_LENGTH):
+            oldest = next(iter(self._kept))
+            del self._kept[oldest]
+            self._kept_length -= len(oldest)
 
     def _compile(self, schema_text: str) -> Compiled | SchemaProblem:
         read = read_schema(schema_text, self._policy.default_dialect)

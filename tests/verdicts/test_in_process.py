@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.verdicts import FailureType, JudgePolicy, Note, SecondOpinion, Verdict
-from pytest_jsbench.verdicts.in_process import InProcessJudge
+from pytest_jsbench.verdicts.in_process import Compiled, InProcessJudge
+from pytest_jsbench.verdicts.verdicts import SchemaProblem
 
 OPEN = {"type": "object", "properties": {"a": {"type": "integer"}}}
 CLOSED = {**OPEN, "additionalProperties": False}
@@ -129,11 +130,39 @@ def test_the_verdict_comes_first_and_its_details_after_it() -> None:
     assert [step.second_opinion for step in steps] == [*[SecondOpinion.UNDECIDED] * 3, SecondOpinion.AGREES]
 
 
-def test_a_schema_is_compiled_once_for_inspection_and_all_answers() -> None:
+def note_compiled(judge: InProcessJudge, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts of the schemas that the judge compiles from now on."""
+    compiled: list[str] = []
+    compile_schema = judge._compile
+
+    def noted(text: str) -> Compiled | SchemaProblem:
+        compiled.append(text)
+        return compile_schema(text)
+
+    monkeypatch.setattr(judge, "_compile", noted)
+    return compiled
+
+
+def test_a_schema_is_compiled_once_for_inspection_and_all_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     judge = InProcessJudge(JudgePolicy())
+    compiled = note_compiled(judge, monkeypatch)
     text = json.dumps(OPEN)
     assert judge.inspect(text) is None
     first = judge._compiled(text)
     list(judge.judge(text, "{}", truncated=False))
     assert judge._compiled(text) is first
-    assert judge._compiled.cache_info().misses == 1
+    assert compiled == [text]
+
+
+def test_large_schemas_are_let_go_of_by_their_size_while_small_ones_stay_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judge = InProcessJudge(JudgePolicy(validator="jsonschema-rs"))
+    compiled = note_compiled(judge, monkeypatch)
+    small = [json.dumps({"title": str(number)}) for number in range(100)]
+    large = [json.dumps({"title": letter * 600_000}) for letter in "ab"]
+    for text in [*small, *small, large[0], small[-1], *large]:
+        judge.inspect(text)
+    assert compiled == [*small, *large]
+    judge.inspect(large[0])
+    assert compiled == [*small, *large, large[0]]
