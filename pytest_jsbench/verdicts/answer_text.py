@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.verdicts.json_text import DEEPEST, SPACE, Decoder, RefusedError, too_deep
+from pytest_jsbench.verdicts.json_text import DEEPEST, SPACE, Decoder, RefusedError, too_deep, too_many
 from pytest_jsbench.verdicts.not_json import CLOSING_TAG, why_not
 from pytest_jsbench.verdicts.syntax_reasons import NotJson, SyntaxReason
 from pytest_jsbench.verdicts.verdicts import Note
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 #: characters of an answer
 LONGEST_TEXT = 10_000_000
+#: arrays and objects of an answer: each takes up to a hundred times the size of its text
+_MOST_CONTAINERS = 500_000
+#: notes that the document is a part of the text
+PARTLY = frozenset({Note.FENCED, Note.UNCLOSED_FENCE, Note.REASONING_STRIPPED})
 #: closing tags of reasoning after which the answer is looked for, beside the last one
 _MOST_BLOCKS = 8
 
@@ -40,6 +44,9 @@ def read_answer(text: str, policy: JudgePolicy) -> AnswerDocument | NotJson:
     """
     if len(text) > LONGEST_TEXT:
         message = f"more than {LONGEST_TEXT:,} characters"
+        return NotJson(reason=SyntaxReason.TOO_LARGE, message=message)
+    if too_many(text, _MOST_CONTAINERS):
+        message = f"more than {_MOST_CONTAINERS:,} arrays and objects"
         return NotJson(reason=SyntaxReason.TOO_LARGE, message=message)
     answer = _open(text, policy)
     if isinstance(answer, NotJson) and policy.reasoning == "strip":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.child_service import LAST, Service, encode
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.verdicts.answer_text import PARTLY
 from pytest_jsbench.verdicts.verdict_json import problem_to_dict, verdict_to_dict
 from pytest_jsbench.verdicts.verdicts import FailureType, JudgePolicy, SchemaProblem, Verdict
 
@@ -108,7 +109,8 @@ class Clerk:
         first = True
         for verdict in self._judge.judge(request["schema"], request["text"], truncated=request["truncated"]):
             reply: Reply = {"verdict": verdict_to_dict(verdict)}
-            if first and verdict.valid is not None:
+            # what the whole text is, the parent reads there
+            if first and not PARTLY.isdisjoint(verdict.notes):
                 reply["instance"] = verdict.instance
             first = False
             yield reply

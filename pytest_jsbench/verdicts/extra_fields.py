@@ -95,11 +95,11 @@ class FieldNames:
 
     def _look(self, schema: object, value: Any, path: Path, found: ExtraFields, ignored: frozenset[str]) -> Any:
         """Find the extra fields of an object or in an array, and below it; what is left of it without them."""
-        extra: Collection[str | int] = ()
+        extra: set[str] = set()
         steps: Iterable[tuple[str | int, object]]
         if isinstance(value, dict):
             if extra := self._survey.fields(schema).unnamed(value):
-                extra = set(extra).difference(ignored, () if path else (_POINTER_TO_SCHEMA,))
+                extra.difference_update(ignored, () if path else (_POINTER_TO_SCHEMA,))
             steps = value.items()
         else:
             steps = enumerate(value)

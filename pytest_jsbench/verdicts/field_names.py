@@ -55,7 +55,8 @@ class ObjectFields:
         if self.open or not self.shaped or must_invent or self.names.issuperset(instance):
             return set()
         others = instance.keys() - self.names
-        return {key for key in others if not any(matcher(pattern)(key) for pattern in self.patterns)}
+        others.difference_update([key for key in others if any(matcher(pattern)(key) for pattern in self.patterns)])
+        return others
 
 
 def by_spelling(names: Iterable[str]) -> dict[str, str]:

@@ -83,11 +83,23 @@ def too_deep(text: str, deepest: int) -> bool:
     """Whether the text nests arrays and objects deeper than that, seen without parsing it."""
     if text.count("[") + text.count("{") <= deepest:
         return False
+    return any(map(deepest.__lt__, accumulate(map(_DEPTH_CHANGE.__getitem__, _brackets(text)))))
+
+
+def too_many(text: str, most: int) -> bool:
+    """Whether the text has more arrays and objects than that, seen without parsing it."""
+    if text.count("[") + text.count("{") <= most:
+        return False
+    brackets = _brackets(text)
+    return brackets.count(b"[") + brackets.count(b"{") > most
+
+
+def _brackets(text: str) -> bytes:
+    """The brackets between the text's strings."""
     # without escaped quotes, what stands between the first and the second one is a string, and so on
     unescaped = text.replace("\\\\", "").replace('\\"', "").encode("utf-8", "surrogatepass")
     marks = unescaped.translate(None, _NEITHER).replace(b'""', b"")
-    brackets = b"".join(marks.split(b'"')[::2])
-    return any(map(deepest.__lt__, accumulate(map(_DEPTH_CHANGE.__getitem__, brackets))))
+    return b"".join(marks.split(b'"')[::2])
 
 
 def holds_lone_surrogate(text: str, value: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import platform
 import threading
 import weakref
@@ -14,7 +15,7 @@ from pytest_jsbench.core.errors import JudgeError, nearest
 from pytest_jsbench.core.generations import Completion, Decided, Declined, DeclineReason, Failed, FinishReason
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, find_dialect
-from pytest_jsbench.verdicts.answer_text import LONGEST_TEXT
+from pytest_jsbench.verdicts.answer_text import LONGEST_TEXT, PARTLY
 from pytest_jsbench.verdicts.process import Guard
 from pytest_jsbench.verdicts.schema_text import write_schema
 from pytest_jsbench.verdicts.verdict_json import problem_from_dict, verdict_from_dict
@@ -83,7 +84,9 @@ class Judge:
         answer = self._guard.ask({"op": "judge", "schema": written, "text": text, "truncated": truncated})
         if answer.replies:
             # each reply repeats the verdict with more of its details; what came before the child ended stands
-            return verdict_from_dict(answer.replies[-1]["verdict"], answer.replies[0].get("instance"))
+            verdict = verdict_from_dict(answer.replies[-1]["verdict"], answer.replies[0].get("instance"))
+            whole = verdict.valid is not None and PARTLY.isdisjoint(verdict.notes)
+            return dataclasses.replace(verdict, instance=json.loads(text)) if whole else verdict
         reason, message = self._why_not(answer)
         return Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason=reason, message=message)
 

@@ -25,7 +25,7 @@ class ReasonExamples:
 
 REASONS: Mapping[SyntaxReason, ReasonExamples] = {
     SyntaxReason.TOO_LARGE: ReasonExamples(
-        meaning="is longer than 10 million characters",
+        meaning="is longer than 10 million characters, or has more than 500,000 arrays and objects",
         texts=('"' + "x" * 10_000_000 + '"',),
         shown="a string of 10 million characters in its quotes",
     ),

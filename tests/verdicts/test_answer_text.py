@@ -137,6 +137,13 @@ def test_the_limits_themselves_are_allowed() -> None:
     assert document("1" * 4300).instance == int("1" * 4300)
 
 
+def test_so_many_arrays_and_objects_are_read_as_memory_holds() -> None:
+    most = 500_000
+    assert document("[" + "[]," * (most - 2) + "{}]").notes == ()
+    assert fault("[" + "[]," * (most - 1) + "{}]").reason == SyntaxReason.TOO_LARGE
+    assert document(json.dumps(["[{" * most])).notes == ()
+
+
 def test_brackets_inside_strings_are_not_depth() -> None:
     text = json.dumps(["[{" * 500 + '\\"[' * 500])
     assert not too_deep(text, 2)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_jsbench.verdicts import FailureType, SchemaProblem, Verdict
+from pytest_jsbench.verdicts import FailureType, Note, SchemaProblem, Verdict
 from pytest_jsbench.verdicts.child import Clerk
 from pytest_jsbench.verdicts.verdict_json import problem_from_dict
 
@@ -35,8 +35,9 @@ class CountedAlarm:
 class FaultyJudge:
     """Gives as many verdicts as it is told, then raises."""
 
-    def __init__(self, verdicts: int, error: BaseException | None, instance: object) -> None:
+    def __init__(self, verdicts: int, error: BaseException | None, instance: object, notes: tuple[Note, ...]) -> None:
         self._instance = instance
+        self._notes = notes
         self._verdicts = verdicts
         self._error = error
 
@@ -47,17 +48,22 @@ class FaultyJudge:
 
     def judge(self, _schema: str, _text: str, *, truncated: bool) -> Iterator[Verdict]:
         for _ in range(self._verdicts):
-            yield Verdict(failure_type=None, valid=not truncated, instance=self._instance)
+            yield Verdict(failure_type=None, valid=not truncated, instance=self._instance, notes=self._notes)
         if self._error is not None:
             raise self._error
 
 
 def serve(
-    op: str, verdicts: int, error: BaseException | None, instance: object = (1,)
+    op: str,
+    verdicts: int,
+    error: BaseException | None,
+    *,
+    instance: object = (1,),
+    notes: tuple[Note, ...] = (Note.FENCED,),
 ) -> tuple[list[dict[str, Any]], CountedAlarm]:
     sent: list[dict[str, Any]] = []
     alarm = CountedAlarm()
-    judge = cast("InProcessJudge", FaultyJudge(verdicts, error, instance))
+    judge = cast("InProcessJudge", FaultyJudge(verdicts, error, instance, notes))
 
     def send(line: bytes) -> None:
         assert not alarm.counting, "a slow reader is no slow judge"
@@ -92,9 +98,11 @@ def test_a_fault_in_the_details_leaves_the_verdict() -> None:
     assert [list(reply) for reply in replies] == [["verdict", "instance"], ["last"]]
 
 
-def test_the_instance_is_sent_once() -> None:
+def test_an_instance_that_only_a_part_of_the_text_holds_is_sent_once() -> None:
     replies, _ = serve("judge", 3, None)
     assert [list(reply) for reply in replies] == [["verdict", "instance"], ["verdict"], ["verdict"], ["last"]]
+    replies, _ = serve("judge", 1, None, notes=(Note.DUPLICATE_KEYS,))
+    assert [list(reply) for reply in replies] == [["verdict"], ["last"]]
 
 
 def test_the_verdict_has_the_whole_time_and_each_detail_a_second() -> None:

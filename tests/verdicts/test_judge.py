@@ -47,7 +47,12 @@ def test_importing_the_package_imports_no_validator_and_no_pytest() -> None:
 def test_the_instance_is_part_of_the_verdict_whatever_it_is(judge: Judge) -> None:
     for text, instance in (("null", None), ("[1.5, {}]", [1.5, {}]), ('"é\\u0000"', "é\x00")):
         assert judge.judge(True, text).instance == instance
-    assert judge.judge({"type": "null"}, '{"a": 1}').instance == {"a": 1}
+    assert judge.judge({"type": "null"}, ' {"a": 1}').instance == {"a": 1}
+    assert judge.judge(True, '```json\n{"a": 1e23}\n```').instance == {"a": 1e23}
+    assert judge.judge(True, "~~~\n[1").instance is None
+    stripping = Judge(JudgePolicy(reasoning="strip"))
+    with stripping:
+        assert stripping.judge(True, "<think>[0]</think> [1]").instance == [1]
 
 
 def test_a_text_of_any_length_is_taken(judge: Judge) -> None:

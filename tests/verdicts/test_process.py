@@ -141,9 +141,9 @@ def test_a_child_that_died_idle_is_replaced_unnoticed(judge: Judge) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is Linux's")
 def test_an_answer_that_needs_too_much_memory_is_nobodys_failure() -> None:
     patient = dataclasses.replace(RS_ONLY, timeout=60)
-    guard = Guard(dataclasses.asdict(patient), memory=220 << 20)
+    guard = Guard(dataclasses.asdict(patient), memory=140 << 20)
     try:
-        text = json.dumps([{"a": []}] * 700_000)
+        text = json.dumps({f"k{number}": 1 for number in range(650_000)})
         request = {"op": "judge", "schema": "{}", "text": text, "truncated": False}
         answer = guard.ask(request)
         assert [reply["verdict"]["reason"] for reply in answer.replies] == ["memory"]
