@@ -37,9 +37,9 @@ from benchmarks.differential.shrinking import shrunk
 #: each set, and its pairs in a whole run
 SETS: Mapping[str, tuple[Callable[[int, int], Iterator[Question]], int]] = {
     "labelled": (labelled_questions, 50_000),
-    "mutated": (mutated_questions, 40_000),
+    "mutated": (mutated_questions, 80_000),
     "official": (official_questions, 10_000),
-    "generated": (generated_questions, 40_000),
+    "generated": (generated_questions, 150_000),
     "real patterns": (real_pattern_questions, 50_000),
     "made patterns": (made_pattern_questions, 50_000),
     "formats": (format_questions, 57_000),
@@ -53,6 +53,8 @@ class Compared:
     name: str
     pairs: int = 0
     agreed: int = 0
+    #: pairs for which the judge had not enough time, or room to backtrack
+    undecided: int = 0
     classes: collections.Counter[tuple[str, str]] = field(default_factory=collections.Counter)
     unknown: list[Disagreement] = field(default_factory=list)
     cut_short: bool = False
@@ -67,9 +69,11 @@ def compare(
     found: list[Disagreement] = []
     kept = itertools.takewhile(lambda _: time.monotonic() < until, questions)
     for answered in panel.ask(kept):
-        different = list(disagreements(answered))
+        different = [one for one in disagreements(answered) if one.ours != "e"]
         compared.pairs += len(answered.question.texts)
+        compared.undecided += answered.ours.verdicts.count("e")
         compared.agreed += len(answered.question.texts) - len({one.question.texts for one in different})
+        compared.agreed -= answered.ours.verdicts.count("e")
         found += different
     for one, decided in zip(found, decide(found, classes, panel), strict=True):
         if decided:
@@ -83,9 +87,10 @@ def compare(
 
 def show(compared: Compared, examples: int, panel: Panel) -> None:
     """One table for the set, and examples of what nobody has decided."""
-    print(
+    head = (
         f"\n{compared.name}: {compared.pairs:,} pairs in {compared.seconds:.0f} s, {compared.agreed:,} without dissent"
     )
+    print(f"{head}, {compared.undecided:,} that the judge left undecided")
     if compared.cut_short:
         print("  cut short: there was no time for more")
     rows = [[validator, name, count] for (validator, name), count in sorted(compared.classes.items())]

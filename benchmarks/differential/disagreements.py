@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import re
 import tomllib
@@ -189,17 +188,24 @@ def decide(found: Sequence[Disagreement], classes: Sequence[DecidedClass], panel
     decisions: list[DecidedClass | None] = [None] * len(found)
     for decided in classes:
         open_ones = [number for number, one in enumerate(found) if decisions[number] is None and decided.holds(one)]
-        for number in _confirmed(decided, found, open_ones, panel):
+        for number in _confirmed(decided, found, open_ones, classes, panel):
             decisions[number] = decided
     return decisions
 
 
-def _confirmed(decided: DecidedClass, found: Sequence[Disagreement], numbers: list[int], panel: Panel) -> Iterable[int]:
+def _confirmed(
+    decided: DecidedClass,
+    found: Sequence[Disagreement],
+    numbers: list[int],
+    classes: Sequence[DecidedClass],
+    panel: Panel,
+) -> Iterable[int]:
     if decided.reading:
         numbers = [number for number in numbers if found[number].ours in "vi" and found[number].theirs in "vi"]
         return [number for number in numbers if _reads_so(found[number], decided.reading, panel)]
     if decided.restated:
-        return _restated(decided, found, numbers, panel)
+        others = [one for one in classes if not one.restated]
+        return _restated(decided, found, numbers, others, panel)
     return numbers
 
 
@@ -208,21 +214,22 @@ def _reads_so(found: Disagreement, name: str, panel: Panel) -> bool:
     return any(panel.judge(other).verdicts == found.theirs for other in READINGS[name](found.question))
 
 
-def _restated(decided: DecidedClass, found: Sequence[Disagreement], numbers: list[int], panel: Panel) -> Iterator[int]:
+def _restated(
+    decided: DecidedClass,
+    found: Sequence[Disagreement],
+    numbers: list[int],
+    others: Sequence[DecidedClass],
+    panel: Panel,
+) -> Iterator[int]:
     asked: list[tuple[int, Question]] = []
     for number in numbers:
         asked += [(number, other) for other in RESTATEMENTS[decided.restated](found[number].question)]
     answers = panel.ask([question for _, question in asked])
     for (number, _), answered in zip(asked, answers, strict=True):
-        theirs = answered.others[found[number].validator].verdicts
-        same_meaning = answered.ours.verdicts == found[number].ours
-        if same_meaning and theirs != found[number].theirs and _is_explained(answered, theirs, panel):
+        before = found[number]
+        left = [one for one in disagreements(answered) if one.validator == before.validator]
+        same_meaning = answered.ours.verdicts == before.ours
+        changed = not left or (left[0].theirs, left[0].their_why) != (before.theirs, before.their_why)
+        # nothing is left, or nothing but what another class explains
+        if same_meaning and changed and all(decide(left, others, panel)):
             yield number
-
-
-def _is_explained(answered: Answered, theirs: str, panel: Panel) -> bool:
-    """Whether nothing is left, or nothing but what another reading explains."""
-    if theirs == answered.ours.verdicts or isinstance(answered.question, PatternQuestion):
-        return theirs == answered.ours.verdicts
-    others = itertools.chain.from_iterable(reading(answered.question) for reading in READINGS.values())
-    return any(panel.judge(other).verdicts == theirs for other in others)

@@ -14,12 +14,12 @@ import itertools
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from benchmarks.differential.questions import PatternQuestion, Question, SchemaQuestion
 from pytest_jsbench.schemas.dialects import DRAFT_4, DRAFT_2019_09, DRAFT_2020_12
-from pytest_jsbench.schemas.walking import rebuild
+from pytest_jsbench.schemas.walking import DATA, rebuild
 
 #: a surrogate pair, as escapes
 _PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
@@ -71,18 +71,38 @@ def _whole_floats_are_integers(question: SchemaQuestion) -> Iterator[SchemaQuest
 
 
 def _multiples_either_way(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
-    """Any answer at all where a `multipleOf` is asked."""
-    others: tuple[dict[str, Any], ...] = ({}, {"not": {"type": "number"}})
-    for other in others:
-        schema = rebuild(question.schema, functools.partial(_without_multiples, other))
+    """Any answer at all where a `multipleOf` is asked, for each factor its own."""
+    factors: set[float] = set()
+
+    def note(schema: dict[str, Any]) -> dict[str, Any]:
+        factors.update([schema["multipleOf"]] if _has_factor(schema) else ())
+        return schema
+
+    rebuild(question.schema, note)
+    for chosen in itertools.product((None, *_EITHER), repeat=min(len(factors), _MOST_FACTORS)):
+        answers = dict(zip(sorted(factors), chosen, strict=False))
+        schema = rebuild(question.schema, functools.partial(_with_multiples, answers))
         if schema != question.schema:
             yield _changed(question, schema, _instance(question))
 
 
-def _without_multiples(other: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    if not isinstance(schema.get("multipleOf"), int | float):
-        return schema
-    kept = {name: held for name, held in schema.items() if name != "multipleOf"}
+#: a schema that takes everything, and one that takes no number
+_EITHER: tuple[dict[str, Any], ...] = ({}, {"not": {"type": "number"}})
+_MOST_FACTORS = 3
+
+
+def _has_factor(schema: dict[str, Any]) -> bool:
+    return isinstance(schema.get("multipleOf"), int | float)
+
+
+def _with_multiples(answers: Mapping[float, dict[str, Any] | None], schema: dict[str, Any]) -> dict[str, Any]:
+    answer = answers.get(schema["multipleOf"]) if _has_factor(schema) else None
+    return schema if answer is None else _apart(schema, ("multipleOf",), answer)
+
+
+def _apart(schema: dict[str, Any], keywords: Collection[str], other: dict[str, Any]) -> dict[str, Any]:
+    """The schema with another one beside it, in place of some of its keywords."""
+    kept = {name: held for name, held in schema.items() if name not in keywords}
     return {**kept, "allOf": [*kept.get("allOf", []), other]}
 
 
@@ -94,8 +114,7 @@ def _siblings_of_references_count(question: SchemaQuestion) -> Iterator[SchemaQu
 def _reference_apart(schema: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(schema.get("$ref"), str) or len(schema) == 1:
         return schema
-    kept = {name: held for name, held in schema.items() if name != "$ref"}
-    return {**kept, "allOf": [*kept.get("allOf", []), {"$ref": schema["$ref"]}]}
+    return _apart(schema, ("$ref",), {"$ref": schema["$ref"]})
 
 
 def _nullable(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
@@ -111,12 +130,14 @@ def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _other_names(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
-    """The same pair with other names for fields."""
-    text = before = json.dumps([question.schema, _instance(question)])
-    for name in _SPECIAL:
-        text = text.replace(f'"{name}"', f'"{name[::-1] or "empty"}"')
-    if text != before:
-        yield _changed(question, *json.loads(text))
+    """The same pair with other names for fields; the empty one may be an empty string as well."""
+    before = json.dumps([question.schema, _instance(question)])
+    for names in (_SPECIAL[:-1], _SPECIAL):
+        text = before
+        for name in names:
+            text = text.replace(f'"{name}"', f'"{name[::-1] or "empty"}"')
+        if text != before:
+            yield _changed(question, *json.loads(text))
 
 
 def _plain_references(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
@@ -135,6 +156,63 @@ def _plain_reference(schema: dict[str, Any]) -> dict[str, Any]:
     kept = {name: held for name, held in schema.items() if name not in dynamic}
     references = [{"$ref": schema[name]} for name in dynamic]
     return {**kept, "allOf": [*kept.get("allOf", []), *references]} if references else schema
+
+
+def _dynamic_references_apart(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
+    """Nothing beside a reference whose target is known at run time only."""
+    schema = rebuild(question.schema, _dynamic_reference_apart)
+    if schema != question.schema:
+        yield _changed(question, schema, _instance(question))
+
+
+def _dynamic_reference_apart(schema: dict[str, Any]) -> dict[str, Any]:
+    names = [name for name in ("$dynamicRef", "$recursiveRef") if isinstance(schema.get(name), str)]
+    for name in names if len(schema) > 1 else ():
+        schema = _apart(schema, (name,), {name: schema[name]})
+    return schema
+
+
+def _other_names_than_ref_in_data(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
+    schema = rebuild(
+        question.schema, lambda one: {**one, **{name: _without_ref(one[name]) for name in DATA & one.keys()}}
+    )
+    if schema != question.schema:
+        yield _changed(question, schema, _without_ref(_instance(question)))
+
+
+def _without_ref(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_ref(held) for held in value]
+    if isinstance(value, dict):
+        return {"fer" if name == "$ref" else name: _without_ref(held) for name, held in value.items()}
+    return value
+
+
+def _no_dependencies(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
+    """`dependencies` by the two keywords that it became."""
+    schema = rebuild(question.schema, _split_dependencies)
+    if question.dialect in {DRAFT_2019_09, DRAFT_2020_12} and schema != question.schema:
+        yield _changed(question, schema, _instance(question))
+
+
+def _split_dependencies(schema: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(schema.get("dependencies"), dict):
+        return schema
+    lists = {name: held for name, held in schema["dependencies"].items() if isinstance(held, list)}
+    schemas = {name: held for name, held in schema["dependencies"].items() if name not in lists}
+    return _apart(schema, ("dependencies",), {"dependentRequired": lists, "dependentSchemas": schemas})
+
+
+def _unused_identifiers(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
+    """No identifiers in a document that refers to nothing."""
+    if question.dialect is DRAFT_4 and '"$ref"' not in json.dumps(question.schema):
+        schema = rebuild(question.schema, _anonymous)
+        if schema != question.schema:
+            yield _changed(question, schema, _instance(question))
+
+
+def _anonymous(schema: dict[str, Any]) -> dict[str, Any]:
+    return {name: held for name, held in schema.items() if name != "id" or not isinstance(held, str)}
 
 
 def _is_static(reference: Any) -> bool:
@@ -193,6 +271,28 @@ def _forbid(keyword: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema, keyword: False} if keyword in schema else schema
 
 
+_COUNTED = ("contains", "minContains", "maxContains")
+
+
+def _contains_evaluates_nothing(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
+    # what a `not` has seen is not evaluated
+    return _with_contains(question, lambda held: {"not": {"not": held}})
+
+
+def _contains_holds_of_nothing(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
+    return _with_contains(question, lambda held: {"anyOf": [{"maxItems": 0}, held]})
+
+
+def _with_contains(question: SchemaQuestion, change: Callable[[Any], dict[str, Any]]) -> Iterator[SchemaQuestion]:
+    def changed(schema: dict[str, Any]) -> dict[str, Any]:
+        counted = {name: schema[name] for name in _COUNTED if name in schema}
+        return _apart(schema, _COUNTED, change(counted)) if "contains" in counted else schema
+
+    schema = rebuild(question.schema, changed)
+    if schema != question.schema:
+        yield _changed(question, schema, _instance(question))
+
+
 def _without_formats(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
     if question.formats:
         yield dataclasses.replace(question, formats=False)
@@ -208,6 +308,8 @@ _SINGLE: Mapping[str, Reading] = {
     "nullable adds null": _nullable,
     "formats are ignored": _without_formats,
     "unevaluated either way": _unevaluated_either_way,
+    "contains evaluates nothing": _contains_evaluates_nothing,
+    "contains holds of an empty array": _contains_holds_of_nothing,
 }
 
 
@@ -221,6 +323,10 @@ READINGS: Mapping[str, Reading] = {**_SINGLE, "two of these": _two_at_once}
 RESTATEMENTS: Mapping[str, Callable[[Any], Iterator[Question]]] = {
     "other names of fields": _other_names,
     "plain references": _plain_references,
+    "dynamic references apart": _dynamic_references_apart,
+    "other names than $ref in data": _other_names_than_ref_in_data,
+    "no dependencies": _no_dependencies,
+    "no unused identifiers": _unused_identifiers,
     "enums of distinct values": _enums_of_distinct_values,
     "characters of one code unit": _within_one_unit,
 }
