@@ -69,11 +69,11 @@ def compare(
     found: list[Disagreement] = []
     kept = itertools.takewhile(lambda _: time.monotonic() < until, questions)
     for answered in panel.ask(kept):
-        different = [one for one in disagreements(answered) if one.ours != "e"]
+        different = [one for one in disagreements(answered) if one.ours != "u"]
         compared.pairs += len(answered.question.texts)
-        compared.undecided += answered.ours.verdicts.count("e")
+        compared.undecided += answered.ours.verdicts.count("u")
         compared.agreed += len(answered.question.texts) - len({one.question.texts for one in different})
-        compared.agreed -= answered.ours.verdicts.count("e")
+        compared.agreed -= answered.ours.verdicts.count("u")
         found += different
     for one, decided in zip(found, decide(found, classes, panel), strict=True):
         if decided:

@@ -19,7 +19,7 @@ from benchmarks.differential.readings import READINGS, RESTATEMENTS
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12, dialect_of
 
 #: what the letters of an opinion mean
-SAYING = {"v": "valid", "i": "invalid", "x": "no JSON", "r": "refused", "e": "error"}
+SAYING = {"v": "valid", "i": "invalid", "x": "no JSON", "r": "refused", "u": "undecided", "e": "error"}
 
 #: characters of a schema or text in an example
 _SHOWN = 700

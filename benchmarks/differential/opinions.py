@@ -20,13 +20,14 @@ HERE = Path(__file__).parent
 _LETTERS = {
     FailureType.SYNTAX_ERROR: "x",
     FailureType.INVALID_SCHEMA: "r",
-    FailureType.UNJUDGED: "e",
 }
+#: why the judge leaves an answer undecided; any other reason is a fault of its own
+_BOUNDS = frozenset({"timeout", "memory", "backtracking"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opinion:
-    """What one validator says of each text: valid, invalid, no JSON (x), schema refused (r), error or time out (e)."""
+    """What one validator says of each text: valid, invalid, no JSON (x), schema refused (r), undecided (u), error (e)."""
 
     verdicts: str
     #: why a text was neither valid nor invalid, by its number
@@ -111,6 +112,8 @@ def _judge(uri: str, formats: bool) -> Judge:
 def _letter(verdict: Verdict) -> str:
     if verdict.valid is not None:
         return "v" if verdict.valid else "i"
+    if verdict.reason in _BOUNDS:
+        return "u"
     return "e" if verdict.failure_type is None else _LETTERS.get(verdict.failure_type, "e")
 
 
