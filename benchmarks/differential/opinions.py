@@ -27,7 +27,7 @@ _BOUNDS = frozenset({"timeout", "memory", "backtracking"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opinion:
-    """What one validator says of each text: valid, invalid, no JSON (x), schema refused (r), undecided (u), error (e)."""
+    """What one validator says of each text: valid, invalid, no JSON (x), refused (r), undecided (u), error (e)."""
 
     verdicts: str
     #: why a text was neither valid nor invalid, by its number
