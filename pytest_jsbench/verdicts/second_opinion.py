@@ -80,6 +80,8 @@ def _extended(validator: str, *, exact: bool) -> Any:
     types = cls.TYPE_CHECKER
     if exact:
         keywords["multipleOf"] = _multiple_of
+        # jsonschema hears it up to draft 7; the test suite has it for the later drafts too
+        keywords.setdefault("dependencies", jsonschema.Draft7Validator.VALIDATORS["dependencies"])
     if exact and types.is_type(1.0, "integer"):
         types = types.redefine("integer", _is_integer)
     return validators.extend(cls, keywords, type_checker=types)  # type: ignore[no-untyped-call]

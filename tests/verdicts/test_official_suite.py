@@ -52,9 +52,9 @@ def test_every_verdict_is_that_of_the_official_suite(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS[3:], ids=FOLDERS.__getitem__)
-def test_the_second_opinion_reads_vocabularies_too(dialect: Dialect) -> None:
-    files = ("vocabulary.json", "optional/format-assertion.json")
+def test_the_second_opinion_reads_vocabularies_and_dependencies_too(dialect: Dialect) -> None:
+    files = ("vocabulary.json", "optional/format-assertion.json", "optional/dependencies-compatibility.json")
     opinions = [(test["valid"], verdict) for (_, file, _), test, verdict in judged(dialect, "both", files)]
-    assert len(opinions) == (5 if dialect is DRAFT_2019_09 else 9)
+    assert len(opinions) == (41 if dialect is DRAFT_2019_09 else 45)
     assert all(verdict.valid is valid for valid, verdict in opinions)
     assert {verdict.second_opinion for _, verdict in opinions} == {SecondOpinion.AGREES}
