@@ -138,8 +138,10 @@ class SecondOpinionSeeker:
     """Asks jsonschema about instances that jsonschema-rs has judged."""
 
     def __init__(self, read: ReadSchema, *, formats: bool) -> None:
+        self._read = read
         self._checker = GrammarChecker(read.dialect)
-        self._validator = _validator(read, self._checker if formats else None, exact=True)
+        self._formats = self._checker if formats else None
+        self._validator = _validator(read, self._formats, exact=True)
         self._may_turn = _MAY_TURN.search(read.text) is not None
 
     def opinion(self, instance: Any, *, valid: bool) -> SecondOpinion:
@@ -157,13 +159,36 @@ class SecondOpinionSeeker:
 
     def _answers(self, instance: Any) -> set[bool]:
         """Whether the instance is valid if each string beyond the checker is of its format, and if none is."""
+        validator = self._validator
+        if _holds_decimal(instance):
+            validator, instance = self._by_decimals, _as_decimals(instance)
         self._checker.undecided.clear()
         self._checker.assumed = True
-        answers = {self._validator.is_valid(instance)}
+        answers = {validator.is_valid(instance)}
         if self._checker.undecided:
             self._checker.assumed = False
-            answers.add(self._validator.is_valid(instance))
+            answers.add(validator.is_valid(instance))
         return answers
+
+    @functools.cached_property
+    def _by_decimals(self) -> Validator:
+        """The same without a float: a Decimal is compared with one by its binary value, and not as it is written."""
+        read = replace(self._read, schema=_as_decimals(self._read.schema))
+        return _validator(read, self._formats, exact=True)
+
+
+def _holds_decimal(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(map(_holds_decimal, value.values()))
+    return any(map(_holds_decimal, value)) if isinstance(value, list) else isinstance(value, Decimal)
+
+
+def _as_decimals(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _as_decimals(held) for name, held in value.items()}
+    if isinstance(value, list):
+        return [_as_decimals(held) for held in value]
+    return Decimal(repr(value)) if isinstance(value, float) else value
 
 
 class PythonValidator:
