@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import collections
 import dataclasses
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+from uuid import NAMESPACE_OID, uuid5
 
 from pytest_jsbench.core.cases import Schema
 from pytest_jsbench.core.errors import RecordError
-from pytest_jsbench.core.files import FileReader
+from pytest_jsbench.core.files import FileReader, make_private_folder
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.reports.evaluations import run_of
+from pytest_jsbench.reports.evaluations import UNKNOWN, run_of, run_to_dict, write_run
 from pytest_jsbench.reports.summary_table import details, keyword_table
 from pytest_jsbench.reports.variant_table import tables
 from pytest_jsbench.runs import journal
@@ -22,9 +25,13 @@ from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import LONGEST_LINE
 from pytest_jsbench.runs.rejudging import judge_again
 from pytest_jsbench.schemas.dialects import NAMES
-from pytest_jsbench.verdicts import Judge, JudgePolicy, Verdict
+from pytest_jsbench.verdicts import JUDGE_VERSION, Judge, JudgePolicy, Verdict
 from pytest_jsbench.verdicts.explanations import headline
 from pytest_jsbench.verdicts.verdict_json import verdict_to_dict
+
+if TYPE_CHECKING:
+    from pytest_jsbench.runs.outcomes import Place, Run
+    from pytest_jsbench.runs.records import Record, RunMetadata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,23 +50,34 @@ def is_records(path: Path) -> bool:
     return first is not None and first[1].get("type") == "run"
 
 
-def judge_records(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_json: bool, verbose: bool) -> bool:
+def judge_records(
+    path: Path,
+    changes: Mapping[str, Any],
+    out: TextIO,
+    *,
+    as_json: bool,
+    verbose: bool,
+    output: Path | None = None,
+) -> bool:
     """Judge a run's answers again, by the run's policy with these changes; True where all passed."""
     run = run_of(path, journal.read_run(path))
     if run.metadata.redacted:
         message = f"{path} was written with --jsbench-redact: it holds digests of the answers, which cannot be judged"
         raise RecordError(message + " again; its verdicts stand, and jsbench report shows them", where=path)
-    with Judge(policy_of(run.metadata.policy, changes)) as judge:
-        again = []
-        for outcome, record in zip(run.outcomes, run.records, strict=True):
-            judged = judge_again(record, judge)
-            again.append(AttemptOutcome.of(judged, outcome.source))
-            if as_json:
-                _write_json(
-                    out, {"task": record.key.task, "id": record.key.id, "repeat": record.repeat}, judged.verdict
-                )
+    policy = policy_of(run.metadata.policy, changes)
+    again: list[AttemptOutcome] = []
+    with Judge(policy) as judge:
+        records = _judged(run, judge, again, out if as_json else None)
+        if output is None:
+            collections.deque(records, maxlen=0)
+        else:
+            run = dataclasses.replace(run, metadata=_metadata(run.metadata, policy))
+            places = _write(output, path, run.metadata, records)
+            again = [dataclasses.replace(one, source=place) for one, place in zip(again, places, strict=True)]
     before, run = run, dataclasses.replace(run, outcomes=tuple(again))
     summary = summarize(run)
+    if output is not None:
+        write_run(output / "run.json", run_to_dict(run, summary, config_path=UNKNOWN))
     if not as_json:
         lines = [f"warning: {printable(warning)}" for warning in run.warnings]
         lines += _changed(before.outcomes, run.outcomes)
@@ -68,6 +86,38 @@ def judge_records(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_jso
         lines += [*tables(run, summary), "", *details(run, summary)]
         out.writelines(f"{line}\n" for line in lines)
     return summary.total.pass_rate.successes == summary.total.planned
+
+
+def _judged(run: Run, judge: Judge, again: list[AttemptOutcome], out: TextIO | None) -> Iterator[Record]:
+    """Each record with its new verdict, whose outcome is added to `again`, and which is shown as JSON where asked."""
+    for outcome, record in zip(run.outcomes, run.records, strict=True):
+        judged = judge_again(record, judge)
+        again.append(AttemptOutcome.of(judged, outcome.source))
+        if out is not None:
+            _write_json(out, {"task": record.key.task, "id": record.key.id, "repeat": record.repeat}, judged.verdict)
+        yield judged
+
+
+def _metadata(metadata: RunMetadata, policy: JudgePolicy) -> RunMetadata:
+    """What produced a run that was judged again: another run, for its verdicts are others."""
+    values = {field.name: getattr(policy, field.name) for field in dataclasses.fields(policy)}
+    known = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    versions = {**metadata.versions, "judge": JUDGE_VERSION}
+    name = json.dumps(["judged again", metadata.uuid or metadata.run_id, known, JUDGE_VERSION], sort_keys=True)
+    return dataclasses.replace(metadata, uuid=str(uuid5(NAMESPACE_OID, name)), policy=known, versions=versions)
+
+
+def _write(output: Path, path: Path, metadata: RunMetadata, records: Iterator[Record]) -> Iterator[Place]:
+    """Write the records; RecordError where they would replace those that they come from."""
+    if any(file.parent.resolve() == output.resolve() for file in journal.find_files(path)):
+        message = f"{output} is where the run is: name another folder, for what was judged then is kept"
+        raise RecordError(message, where=output)
+    try:
+        make_private_folder(output)
+    except OSError as error:
+        message = f"cannot write to {output}: {error.strerror or error}; name a folder that can be written"
+        raise RecordError(message, where=output) from error
+    return journal.write(output / "records.jsonl", metadata, records)
 
 
 def judge_plain(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_json: bool, verbose: bool) -> bool:
@@ -157,6 +207,9 @@ def add_judge(commands: Any) -> None:
     judge.add_argument("file", type=Path, metavar="FILE", help="records.jsonl, the folder it is in, or any JSONL")
     judge.add_argument("-v", "--verbose", action="store_true", help="say more: all lines; the breakdown by keyword")
     judge.add_argument("--json", action="store_true", help="one verdict per line, as JSON, and nothing else")
+    judge.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="write the run as it is judged now, to compare it with others"
+    )
     policy = judge.add_argument_group("how strictly (default: as the run was, or the defaults of pytest's options)")
     for name, values in {**JudgePolicy.choices(), "default_dialect": tuple(NAMES)}.items():
         option = name.replace("_", "-")
@@ -183,5 +236,10 @@ def _judge(options: argparse.Namespace, out: TextIO) -> bool:
     }
     if options.default_dialect is not None:
         chosen["default_dialect"] = NAMES[options.default_dialect]
-    judging = judge_records if path.is_dir() or is_records(path) else judge_plain
-    return judging(path, chosen, out, as_json=options.json, verbose=options.verbose)
+    form: dict[str, bool] = {"as_json": options.json, "verbose": options.verbose}
+    if path.is_dir() or is_records(path):
+        return judge_records(path, chosen, out, output=options.output, **form)
+    if options.output is not None:
+        message = f"--output is for a run, and {path} holds lines of schema and text: leave it out"
+        raise RecordError(message, where=path)
+    return judge_plain(path, chosen, out, **form)

@@ -191,7 +191,8 @@ def compare(
     """The comparison of a second run with a first, over the cases and as many attempts as both have."""
     shared = [key for key in second if key in first]
     changed = tuple(key for key in shared if _differ(first[key], second[key]))
-    pairs = {key: _as_many(first[key], second[key]) for key in shared if key not in set(changed)}
+    other = frozenset(changed)
+    pairs = {key: _as_many(first[key], second[key]) for key in shared if key not in other}
     decided = {key: pair for key, pair in pairs.items() if not any(map(is_undecided, pair))}
     counted = {key: pair for key, pair in pairs.items() if not is_undecided(pair[0])}
     return Comparison(

@@ -55,7 +55,7 @@ def incomparable(settings: Sequence[SettingDifference]) -> Iterator[tuple[str, s
     """A warning for each reason why the verdicts of the runs cannot be compared."""
     if rules := [one.name for one in settings if one.bears_on is Bearing.VERDICTS]:
         said = f"the runs were judged by different rules ({', '.join(rules)}), and a case may have another verdict for "
-        yield "warning", f"{said}that alone: `jsbench judge RUN` judges one again"
+        yield "warning", f"{said}that alone: `jsbench judge RUN --output DIR` judges one again"
     if any(one.name == "labelled" for one in settings):
         yield "warning", "one run asks grammars about labelled answers, another asks a model: they cannot be compared"
 

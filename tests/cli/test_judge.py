@@ -10,10 +10,12 @@ import pytest
 from pytest_jsbench.cli.main import main
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.plugin.options.declared import OPTIONS
+from pytest_jsbench.reports import evaluations
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.records import Attempt
+from pytest_jsbench.runs.settings import differences
 from pytest_jsbench.schemas.dialects import NAMES
-from pytest_jsbench.verdicts import FailureType, JudgePolicy, Verdict
+from pytest_jsbench.verdicts import JUDGE_VERSION, FailureType, JudgePolicy, Verdict
 from tests import examples
 from tests.examples import record
 
@@ -234,3 +236,44 @@ def test_the_judges_options_take_the_values_that_the_policy_has() -> None:
 
     assert declared["extra_fields"] is None  # it takes names as well
     assert {name: declared[name] for name in choices} == {**choices, "extra_fields": None}
+
+
+def kept_run(folder: Path, **policy: object) -> Path:
+    """A run whose answer passes where formats are ignored, and fails where they are asserted."""
+    schema = {"type": "string", "format": "email"}
+    made = record("a", schema=schema, generation=examples.completion('"nobody"'))
+    metadata = examples.metadata(policy=policy, versions={"judge": "1"}, uuid="12345678-1234-4234-8234-123456789012")
+    folder.mkdir()
+    journal.write(folder / "records.jsonl", metadata.with_plan([Attempt(made.key, 0)]), [made])
+    return folder
+
+
+def test_a_run_that_is_judged_again_is_written_and_can_be_compared(tmp_path: Path) -> None:
+    path = kept_run(tmp_path / "run")
+
+    status, _ = judged(path, "--formats=assert", f"--output={tmp_path / 'strict'}")
+    lenient, _ = judged(path, "--formats=ignore", f"--output={tmp_path / 'lenient'}")
+
+    assert (status, lenient) == (1, 0)
+    strict, other = (evaluations.read(tmp_path / name) for name in ("strict", "lenient"))
+    assert (strict.figures["pass_rate"], other.figures["pass_rate"]) == (0, 1)
+    assert [one.name for one in differences([strict.settings, other.settings])] == ["judge.formats"]
+    assert strict.run["versions"]["judge"] == JUDGE_VERSION
+    assert len({one.run["uuid"] for one in (strict, other, evaluations.read(path))}) == 3
+    assert journal.read_run(tmp_path / "strict").outcomes[0].failure_type is FailureType.SCHEMA_VIOLATION
+    assert journal.read_run(path).outcomes[0].passed
+    again = tmp_path / "again"
+    judged(tmp_path / "lenient", "--formats=assert", f"--output={again}")
+    assert differences([evaluations.read(again).settings, strict.settings]) == ()
+
+
+def test_a_run_is_never_written_over_itself(tmp_path: Path, plain: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = kept_run(tmp_path / "run")
+    before = (path / "records.jsonl").read_bytes()
+
+    assert judged(path / "records.jsonl", f"--output={path}")[0] == 2
+
+    assert "is where the run is: name another folder" in capsys.readouterr().err
+    assert (path / "records.jsonl").read_bytes() == before
+    assert judged(plain, f"--output={tmp_path / 'x'}")[0] == 2
+    assert "--output is for a run" in capsys.readouterr().err
