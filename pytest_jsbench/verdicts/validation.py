@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import jsonschema_rs
 
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.schemas.dialects import DRAFT_4
 from pytest_jsbench.schemas.locations import json_path, json_pointer
 from pytest_jsbench.schemas.walking import last_keyword
 from pytest_jsbench.verdicts.ecma_patterns import pattern_fault
@@ -88,6 +89,9 @@ def compile_schema(read: ReadSchema, *, formats: bool) -> RustValidator | Schema
         patterns = TranslatedSchema(schema=read.schema, originals={}, may_backtrack=False)
     try:
         compiled = _compile(read, patterns.schema, formats=formats)
+        # of draft 4 the library's own metaschema takes any values for `enum`
+        if read.dialect.validator == DRAFT_4.validator and ('"enum"' in read.text or read.hides_ascii):
+            _draft_4().validate(read.schema)
     except (ValueError, jsonschema_rs.ReferencingError) as refused:
         return _problem(refused, patterns)
     return RustValidator(compiled, patterns)
@@ -115,6 +119,15 @@ def _metaschemas() -> jsonschema_rs.Registry:
     from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
     return jsonschema_rs.Registry([(uri, REGISTRY.contents(uri)) for uri in REGISTRY])
+
+
+@functools.cache
+def _draft_4() -> jsonschema_rs.Validator:
+    """The published metaschema of draft 4; patterns are looked at elsewhere."""
+    from jsonschema_specifications import REGISTRY
+
+    metaschema = REGISTRY.contents(DRAFT_4.uri.removesuffix("#"))
+    return jsonschema_rs.Draft4Validator(metaschema, validate_formats=False, offline=True)
 
 
 def _problem(error: Exception, patterns: TranslatedSchema) -> SchemaProblem:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.core.errors import JudgeError
+from pytest_jsbench.schemas.dialects import DIALECTS
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
@@ -36,6 +37,10 @@ BROKEN: list[tuple[Any, str]] = [
     ({"minimum": "1"}, "metaschema"),
     ({"properties": []}, "metaschema"),
     ({"$schema": DRAFT_4, "required": []}, "metaschema"),
+    # draft 4, 5.5.1: the array MUST have at least one element, and elements MUST be unique
+    ({"$schema": DRAFT_4, "enum": []}, "metaschema"),
+    ({"$schema": DRAFT_4, "properties": {"a": {"enum": ["x", "y", "x"]}}}, "metaschema"),
+    ({"$schema": DRAFT_4, "items": {"enum": [{"a": 1}, {"a": 1.0}]}}, "metaschema"),
     ({"$schema": "http://json-schema.org/draft-03/schema#"}, "unknown_dialect"),
     ({"$schema": "https://example.com/mine"}, "unknown_dialect"),
     ({"$schema": 5}, "unknown_dialect"),
@@ -79,6 +84,10 @@ def test_jsonschema_alone_finds_the_same_schemas_broken(schema: Any, reason: str
         {"pattern": r"^PUBMED:\{d}"},
         {"patternProperties": {r"\_": {}}},
         {"required": []},
+        # from draft 6 on an enum SHOULD have values, and distinct ones
+        *({"$schema": later.uri, "enum": values} for later in DIALECTS[1:] for values in ([], [1, 1])),
+        {"$schema": DRAFT_4, "enum": [1, True, "1"], "default": {"enum": []}, "x": {"enum": []}},
+        {"$schema": DRAFT_4, "properties": {"enum": {"pattern": "^\\w$"}}},
         nested(120),
         MappingProxyType({"properties": MappingProxyType({"a": {"type": "string"}})}),
     ],
