@@ -94,7 +94,8 @@ def _judged(run: Run, judge: Judge, again: list[AttemptOutcome], out: TextIO | N
         judged = judge_again(record, judge)
         again.append(AttemptOutcome.of(judged, outcome.source))
         if out is not None:
-            _write_json(out, {"task": record.key.task, "id": record.key.id, "repeat": record.repeat}, judged.verdict)
+            names: dict[str, str | int] = {"task": record.key.task, "id": record.key.id, "repeat": record.repeat}
+            _write_json(out, names | ({"variant": record.variant} if record.variant else {}), judged.verdict)
         yield judged
 
 
@@ -144,7 +145,7 @@ def _changed(before: tuple[AttemptOutcome, ...], after: tuple[AttemptOutcome, ..
     for old, new in zip(before, after, strict=True):
         if old.failure_type != new.failure_type:
             was, now = (outcome.failure_type or "passed" for outcome in (old, new))
-            yield f"{printable(str(new.key))}: was {was}, now {now}"
+            yield f"{printable(new.attempt.name(several=new.repeat > 0))}: was {was}, now {now}"
 
 
 def policy_of(data: Mapping[str, Any], changes: Mapping[str, Any]) -> JudgePolicy:

@@ -11,7 +11,7 @@ import json
 import re
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -63,7 +63,7 @@ def identify(metadata: RunMetadata, *, developer: str | None = None) -> Identity
     """The run's identity, the same each time; the developer is the model's prefix, or else the provider."""
     before, _, after = metadata.model.rpartition("/")
     named = developer or before or metadata.provider or "unknown"
-    known = filter(None, [metadata.run_id, metadata.started_at, metadata.model, metadata.uuid])
+    known = filter(None, [metadata.run_id, metadata.started_at, metadata.model, metadata.uuid, metadata.variant])
     digest = hashlib.sha256(" ".join(known).encode(errors="surrogatepass")).digest()
     name = str(uuid.UUID(bytes=digest[:16], version=4))
     developer, model = _portable(named), _portable(after)
@@ -89,15 +89,29 @@ def write(
     *,
     version: Version = "0.3.0",
     developer: str | None = None,
-    samples: Samples | None = None,
+    samples: Mapping[str, Samples] | None = None,
 ) -> Path:
     """
-    Write both files below `folder`, and return the aggregate's path; JSBenchError where that fails.
+    Write both files below `folder`, or those of each variant; the aggregate's path, or the folder of all of them.
 
-    `samples` are the rows of exactly the run's attempts, where they have been made already.
+    JSBenchError where that fails. `samples` are the rows of exactly the run's attempts, by variant or by no name, where
+    they have been made already.
     """
     if not any(outcome.made for outcome in run.outcomes):
         raise ExportError("no attempt was made, so there is nothing to export as every_eval_ever")
+    made = samples or {}
+    if not run.variants:
+        return _write(folder, run, summary, version=version, developer=developer, samples=made.get(""))
+    for name, found in summary.variants.items():
+        alone = replace(run.of_variant(name), verdict=run.verdict)
+        if any(outcome.made for outcome in alone.outcomes):
+            _write(folder, alone, found, version=version, developer=developer, samples=made.get(name))
+    return folder / "data" / COLLECTION
+
+
+def _write(
+    folder: Path, run: Run, summary: Summary, *, version: Version, developer: str | None, samples: Samples | None
+) -> Path:
     rows = samples or Samples(folder, run.metadata, version=version, developer=developer)
     try:
         for record in () if samples else Records([outcome for outcome in run.outcomes if outcome.made]):
@@ -190,6 +204,7 @@ def _aggregate(run: Run, summary: Summary, samples: Samples) -> dict[str, Any]:
             "additional_details": {
                 "run_id": metadata.run_id,
                 "engine": metadata.engine,
+                **({"variant": metadata.variant} if metadata.variant else {}),
                 "classifiers": json.dumps(list(metadata.classifiers)),
                 **_figures(summary),
                 **_verdict(run),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
     from pytest_jsbench.metrics.gates import GateResult
+    from pytest_jsbench.metrics.metrics import Metrics
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.runs.outcomes import Run
 
@@ -29,12 +30,20 @@ def suite_properties(run: Run, summary: Summary, gates: tuple[GateResult, ...]) 
     if run.verdict is not None:
         known |= {"verdict": run.verdict.status.value, "exit_status": str(run.verdict.exit_status)}
         known |= {f"because.{number}": reason for number, reason in enumerate(run.verdict.because, start=1)}
-    for name, value in summary.total.to_dict().items():
-        if isinstance(value, int | float):
-            known[name] = f"{value:.6g}" if isinstance(value, float) else str(value)
+    known |= _figures(summary.total)
+    for variant, found in summary.variants.items():
+        known |= {f"variants.{variant}.{name}": value for name, value in _figures(found.total).items()}
     for number, gate in enumerate(gates, start=1):
         known[f"gate.{number}"] = gate.message
     return {f"jsbench.{name}": printable(value, _LONGEST) for name, value in known.items()}
+
+
+def _figures(metrics: Metrics) -> dict[str, str]:
+    return {
+        name: f"{value:.6g}" if isinstance(value, float) else str(value)
+        for name, value in metrics.to_dict().items()
+        if isinstance(value, int | float)
+    }
 
 
 def complete(path: Path, properties: Mapping[str, str], costs: Mapping[str, float]) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.reports.comparison_table import apart
 from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, facts
+from pytest_jsbench.reports.variant_table import ends_of, heading, said_of_differing, standing, variant_rows
 from pytest_jsbench.runs.outcomes import Records
 
 if TYPE_CHECKING:
+    from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.metrics.gates import GateResult
     from pytest_jsbench.metrics.metrics import Metrics
@@ -35,10 +37,14 @@ def summary_markdown(
     comparisons: Mapping[str, Comparison] | None = None,
 ) -> str:
     """The summary as a section of Markdown; text of a model or a file is in code spans."""
-    lines = [f"### jsbench: {code(run.metadata.engine)} {code(run.metadata.model)}", ""]
+    asked = heading(run.metadata) if run.variants else f"{code(run.metadata.engine)} {code(run.metadata.model)}"
+    lines = [f"### jsbench: {asked}", ""]
     if run.verdict is not None:
         lines += [f"**{run.verdict.status.upper()}**: {'; '.join(map(code, run.verdict.because))}", ""]
-    lines += _decision_table(summary) if run.metadata.labelled else _table(summary)
+    if summary.variants:
+        lines += _variants(run, summary)
+    else:
+        lines += _decision_table(summary) if run.metadata.labelled else _table(summary)
     lines += ["", *(f"- {line}" for line in _facts(run, summary, comparisons or {}))]
     lines += [f"- gate {'met' if gate.met else '**NOT MET**'}: {code(gate.message)}" for gate in gates]
     if summary.keywords:
@@ -47,6 +53,46 @@ def summary_markdown(
     if failing:
         lines += ["", *_failures(failing)]
     return "\n".join(lines) + "\n"
+
+
+def _variants(run: Run, summary: Summary) -> Iterator[str]:
+    """A row per variant, best first; what is more than chance; rates by task, and the cases that differ."""
+    headers, rows = variant_rows(summary, labelled=run.metadata.labelled)
+    yield f"| {' | '.join(head.replace(chr(10), ' ') for head in headers)} |"
+    yield "|---" * len(headers) + "|"
+    for name, *figures in rows:
+        yield f"| {' | '.join([cell(name), *figures])} |"
+    yield ""
+    for word, text in standing(summary):
+        yield f"- {word}: {code(text, _LONGEST_FACT)}"
+    names = [cell(name) for name in summary.variants]
+    if len(summary.tasks) > 1:
+        yield from _folded("Pass rate by task", ["Task", *names], (_by_task(summary, task) for task in summary.tasks))
+    if summary.differing:
+        cases = summary.differing[:_MOST_FAILURES]
+        cut = f", the first {len(cases)}" if len(cases) < len(summary.differing) else ""
+        title = f"{said_of_differing(summary)}{cut}"
+        yield from _folded(title, ["Case", *names], (_by_case(summary, key) for key in cases))
+
+
+def _folded(title: str, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A table that is shown when it is asked for."""
+    yield from ("", f"<details><summary>{title}</summary>", "")
+    yield f"| {' | '.join(headers)} |"
+    yield "|---" * len(headers) + "|"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+    yield from ("", "</details>")
+
+
+def _by_task(summary: Summary, task: str) -> list[str]:
+    found = [one.tasks.get(task) for one in summary.variants.values()]
+    return [cell(task), *(NOT_APPLICABLE if one is None else _rate(one.pass_rate) for one in found)]
+
+
+def _by_case(summary: Summary, key: CaseKey) -> list[str]:
+    ends = ends_of(summary, key)
+    return [cell(str(key)), *(ends.get(name, "") for name in summary.variants)]
 
 
 def _table(summary: Summary) -> Iterator[str]:
@@ -129,7 +175,7 @@ def _attempts(count: int) -> str:
 
 
 def _name(record: Record) -> str:
-    return str(record.key) + (f"[{record.repeat + 1}]" if record.repeat else "")
+    return record.attempt.name(several=record.repeat > 0)
 
 
 def code(text: str, longest: int = 200) -> str:

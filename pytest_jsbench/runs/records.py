@@ -98,6 +98,11 @@ class Attempt(NamedTuple):
     #: empty in a run without variants
     variant: str = ""
 
+    def name(self, *, several: bool) -> str:
+        """The attempt for people: `task::id[variant-2]`, with the number where its case has several attempts."""
+        parts = [*([self.variant] if self.variant else []), *([str(self.repeat + 1)] if several else [])]
+        return f"{self.key}[{'-'.join(parts)}]" if parts else str(self.key)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedBy:

@@ -17,6 +17,7 @@ from pytest_jsbench.runs.settings import differences
 from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.verdicts import JUDGE_VERSION, FailureType, JudgePolicy, Verdict
 from tests import examples
+from tests.cli.commands import shown
 from tests.examples import record
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}
@@ -277,3 +278,15 @@ def test_a_run_is_never_written_over_itself(tmp_path: Path, plain: Path, capsys:
     assert (path / "records.jsonl").read_bytes() == before
     assert judged(plain, f"--output={tmp_path / 'x'}")[0] == 2
     assert "--output is for a run" in capsys.readouterr().err
+
+
+def test_a_run_of_variants_is_judged_again_as_each_of_them(tmp_path: Path) -> None:
+    run = examples.compared(a="v", b="p")
+    journal.write(tmp_path / "records.jsonl", run.metadata, run.records)
+
+    lines = [json.loads(line) for line in shown("judge", tmp_path, "--json").splitlines()]
+
+    assert [(one["variant"], one["failure_type"]) for one in lines] == [("a", None), ("b", None)]
+    text = shown("judge", tmp_path)
+    assert "simple::case00[a]: was schema_violation, now passed" in text
+    assert "b against a: the same verdict on each of 1 case" in text

@@ -164,3 +164,25 @@ def test_how_answers_were_really_sampled_and_what_the_engine_was_told_is_exporte
     assert config["additional_details"]["engine_settings"] == '{"bounded": true}'
     assert (row["temperature"], row["max_tokens"], row["seed"]) == ("0", "64", "6")
     assert of(bounded=False)[0] != config
+
+
+def test_each_variant_is_an_evaluation_of_its_own(tmp_path: Path) -> None:
+    run = examples.compared(a="pv", b="pp", c="mm")
+
+    folder = write(tmp_path, run, summarize(run))
+
+    files = sorted(folder.rglob("*.json"))
+    found = {json.loads(path.read_text())["model_info"]["name"]: json.loads(path.read_text()) for path in files}
+    assert found.keys() == {"model a", "model b"}
+    assert {one["source_metadata"]["additional_details"]["variant"] for one in found.values()} == {"a", "b"}
+    assert [one["detailed_evaluation_results"]["total_rows"] for one in found.values()] == [2, 2]
+    assert len({one["evaluation_id"] for one in found.values()}) == 2
+
+
+def test_variants_of_one_model_do_not_write_over_each_other(tmp_path: Path) -> None:
+    metadata = examples.variants(a={"prompt": "schema"}, b={"prompt": "chat"})
+    run = examples.run_of_variants(metadata, *(replace(record("x"), variant=name) for name in "ab"))
+
+    folder = write(tmp_path, run, summarize(run))
+
+    assert len(list(folder.rglob("*_samples.jsonl"))) == 2

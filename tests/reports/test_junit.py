@@ -97,3 +97,12 @@ def test_what_xml_cannot_hold_is_named(tmp_path: Path) -> None:
 
     assert properties["jsbench.model"] == "\\x00\\x1b\\ud800<m>"
     ET.parse(path)
+
+
+def test_the_figures_of_each_variant_are_properties() -> None:
+    run = examples.compared(a="pv", b="pp")
+
+    found = suite_properties(run, summarize(run), ())
+
+    assert (found["jsbench.pass_rate"], found["jsbench.model"]) == ("0.75", "2 models")
+    assert (found["jsbench.variants.a.pass_rate"], found["jsbench.variants.b.pass_rate"]) == ("0.5", "1")

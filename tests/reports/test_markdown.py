@@ -91,3 +91,27 @@ def test_a_project_s_own_test_is_named_by_file_and_line() -> None:
     (command,) = workflow_commands(run, folder="sub")
 
     assert command.startswith("::warning file=sub/deep/test_a.py,line=7,title=jsbench simple%3A%3Ac::")
+
+
+def test_a_run_of_variants_has_a_row_for_each_and_the_cases_in_which_they_differ() -> None:
+    run = examples.compared(a="pv" + "v" * 60, b="pp" + "p" * 60)
+
+    text = summary_markdown(run, summarize(run))
+
+    assert text.startswith("### jsbench: 2 variants\n")
+    assert text.index("| `b` | 1.00 ±0.03 |") < text.index("| `a` | 0.02 ±0.04 |")
+    assert "- compared: `a against b: 61 fewer of 62 cases pass" in text
+    assert "61 cases that some variants pass and others fail, the first 50</summary>" in text
+    assert "| `simple::case01` | passed | schema_violation |" in text
+    assert "| `simple::case01[a]` | schema_violation |" in text
+
+
+def test_the_rates_of_variants_are_told_by_task_where_there_are_several() -> None:
+    found = examples.variants(a={}, b={"model": "n"})
+    records = [replace(record("x", task=task), variant=name) for task in ("one", "two") for name in "ab"][:3]
+    run = examples.run_of_variants(found, *records)
+
+    text = summary_markdown(run, summarize(run))
+
+    assert "| Task | `a` | `b` |" in text
+    assert "| `two` | 1.000 (0.207 to 1.000) | n/a |" in text

@@ -21,6 +21,7 @@ from pytest_jsbench.plugin.worker.items import written
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.journal import Journal
 from pytest_jsbench.runs.outcomes import Run, open_lines
+from pytest_jsbench.runs.variants import each
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,12 +55,13 @@ class LiveOutputs:
         from pytest_jsbench.reports.html.report import CaseList
 
         self.cases = CaseList(ranked=True)
-        self.samples = Samples(folder / _SHARED_FORMAT, metadata)
+        self.samples = {one.variant: Samples(folder / _SHARED_FORMAT, one) for one in each(metadata)}
         self._added: set[Attempt] = set()
         self._whole = True
         self._resources = ExitStack()
         self._lines = self._resources.enter_context(open_lines())
-        self._resources.callback(self.samples.discard)
+        for samples in self.samples.values():
+            self._resources.callback(samples.discard)
 
     def add(self, outcome: AttemptOutcome, record: Record | None) -> None:
         """Add an attempt; its record is read from disk where it was made in another process."""
@@ -72,7 +74,7 @@ class LiveOutputs:
             record = record or outcome.read(self._lines)
             self.cases.add(outcome, record)
             if outcome.made:
-                self.samples.add(record)
+                self.samples[record.variant].add(record)
         except Exception:  # noqa: BLE001  the test must go on; at the end both are made anew, and what is wrong is said
             self._whole = False
 

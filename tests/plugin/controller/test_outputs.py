@@ -187,3 +187,21 @@ def test_a_run_that_a_hook_keeps_can_be_read_after_its_files_are_one(mixed: Benc
     mixed.run("--jsbench-output=out")
 
     assert (mixed.path / "kept.log").read_text().split() == [one["id"] for one in mixed.records()]
+
+
+def test_the_rows_of_each_variant_are_made_while_the_run_goes(tmp_path: Path) -> None:
+    run = examples.compared(a="pv", b="pp")
+    live = LiveOutputs(tmp_path / "live", run.metadata)
+    for outcome in run.outcomes:
+        live.add(outcome, None)
+
+    every_eval_ever.write(tmp_path / "live", run, summarize(run), samples=live.samples)
+    live.close()
+
+    every_eval_ever.write(tmp_path / "again", run, summarize(run))
+    made, again = (
+        {path.name: path.read_text() for path in (tmp_path / name).rglob("*_samples.jsonl")}
+        for name in ("live", "again")
+    )
+    assert made == again
+    assert len(made) == 2
