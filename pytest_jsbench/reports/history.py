@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -255,25 +255,17 @@ class History:
         for entry in self.entries:
             by_label.setdefault(entry.label, []).append(entry)
         ordered = [sorted(entries, key=lambda entry: entry.started_at) for entries in by_label.values()]
-        pairs = [(entries[-1], before(entries)) for entries in ordered]
-        found = [None if then is None else now.cases.difference(then.cases) for now, then in pairs]
-        tests = [one.p_value for one in found if one is not None and one.n]
-        adjusted = iter(holm(tests))
+        found = [[SinceBefore.of(entries[-1], then) for then in _alike(entries)] for entries in ordered]
+        adjusted = iter(holm([one.p_value for since in found for one in since]))
+        tests = sum(map(len, found))
         return tuple(
             Series(
                 label=entries[0].label,
                 entries=tuple(entries),
-                newest=None
-                if one is None or then is None
-                else SinceBefore(
-                    before=then,
-                    difference=one,
-                    p_value=next(adjusted) if one.n else 1.0,
-                    settings=differences([then.settings, now.settings]),
-                ),
-                tests=len(tests),
+                since=tuple(replace(one, p_value=next(adjusted)) for one in since),
+                tests=tests,
             )
-            for entries, one, (now, then) in zip(ordered, found, pairs, strict=True)
+            for entries, since in zip(ordered, found, strict=True)
         )
 
 
@@ -282,15 +274,28 @@ def before(entries: Sequence[HistoryEntry]) -> HistoryEntry | None:
     return next((one for one in reversed(entries[:-1]) if one.cases.digest == entries[-1].cases.digest), None)
 
 
+def _alike(entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
+    """The last and the first of the lines before the newest that have its cases."""
+    found = [one for one in entries[:-1] if one.cases.digest == entries[-1].cases.digest]
+    return [found[-1], found[0]] if len(found) > 1 else found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinceBefore:
-    """The newest line of a label against the last one before it that had the same cases."""
+    """The newest line of a label against one before it that had the same cases."""
 
     before: HistoryEntry
     difference: PairedDifference
-    #: adjusted for all labels of the history
+    #: in a series adjusted for all tests of the history
     p_value: float
     settings: tuple[SettingDifference, ...]
+
+    @classmethod
+    def of(cls, now: HistoryEntry, then: HistoryEntry) -> SinceBefore:
+        """The comparison of two lines, by itself."""
+        found = now.cases.difference(then.cases)
+        apart = differences([then.settings, now.settings])
+        return cls(before=then, difference=found, p_value=found.p_value, settings=apart)
 
     @property
     def real(self) -> bool:
@@ -309,10 +314,10 @@ class Series:
 
     label: str
     entries: tuple[HistoryEntry, ...]
-    #: None where no line before the newest had its cases
-    newest: SinceBefore | None
+    #: the newest line against the last and the first one before it that had its cases; none where there is none
+    since: tuple[SinceBefore, ...]
     #: for how many tests the p-values are adjusted
-    tests: int = field(default=0)
+    tests: int
 
 
 def add(path: Path, entries: Iterable[HistoryEntry]) -> tuple[list[HistoryEntry], tuple[str, ...]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.reports.comparison_table import apart, overview, ruled
-from pytest_jsbench.reports.history import HistoryEntry, Series, before
+from pytest_jsbench.reports.history import HistoryEntry, Series, SinceBefore, before
 from pytest_jsbench.reports.markdown import code
 from pytest_jsbench.reports.summary_table import detail
 
@@ -47,20 +47,26 @@ def to_dict(found: Sequence[Series]) -> dict[str, Any]:
 
 
 def _series_to_dict(one: Series) -> dict[str, Any]:
-    newest = one.newest
-    since = newest and {
-        "before": newest.before.run["run_id"],
-        "n": newest.difference.n,
-        "difference": newest.difference.value,
-        "difference_ci_low": newest.difference.ci_low,
-        "difference_ci_high": newest.difference.ci_high,
-        "p_value": newest.difference.p_value,
-        "p_value_adjusted": newest.p_value,
-        "real": newest.real,
-        "settings": [setting.to_dict() for setting in newest.settings],
-        "sentence": newest.said,
+    return {
+        "label": one.label,
+        "lines": [entry.to_dict() for entry in one.entries],
+        "since": [_since_to_dict(found) for found in one.since],
     }
-    return {"label": one.label, "lines": [entry.to_dict() for entry in one.entries], "since": since}
+
+
+def _since_to_dict(found: SinceBefore) -> dict[str, Any]:
+    return {
+        "run_id": found.before.run["run_id"],
+        "n": found.difference.n,
+        "difference": found.difference.value,
+        "difference_ci_low": found.difference.ci_low,
+        "difference_ci_high": found.difference.ci_high,
+        "p_value": found.difference.p_value,
+        "p_value_adjusted": found.p_value,
+        "real": found.real,
+        "settings": [setting.to_dict() for setting in found.settings],
+        "sentence": found.said,
+    }
 
 
 def _table(one: Series, last: int) -> tuple[list[str], list[list[str]]]:
@@ -97,12 +103,10 @@ def _change(entries: Sequence[HistoryEntry]) -> str:
 
 
 def _newest(one: Series) -> Iterator[tuple[str, str]]:
-    """What the newest line has changed."""
-    if one.newest is None:
-        if len(one.entries) > 1:
-            yield "newest", "its cases or their schemas are not those of any line before: nothing can be compared"
-        return
-    newest = one.newest
-    tests = f" (adjusted for {one.tests} labels, Holm)" if one.tests > 1 else ""
-    yield "newest", f"since {_when(newest.before)}: {newest.said}{tests}"
-    yield from apart(newest.settings)
+    """What the newest line has changed of the one before it, and of the first one."""
+    if not one.since and len(one.entries) > 1:
+        yield "newest", "its cases or their schemas are not those of any line before: nothing can be compared"
+    tests = f" (adjusted for {one.tests} tests, Holm)" if one.tests > 1 else ""
+    for word, found in zip(("newest", "and"), one.since, strict=False):
+        yield word, f"since {_when(found.before)}: {found.said}{tests}"
+        yield from apart(found.settings)

@@ -18,7 +18,7 @@ def test_a_run_is_added_once_and_shown_in_each_form(tmp_path: Path) -> None:
     assert "0.900 (0.699 to 0.972)" in shown("history", "--file", path)
     assert "### `scripted, flash, json_schema`" in shown("history", "--file", path, "--markdown")
     (series,) = json.loads(shown("history", "--file", path, "--json"))["series"]
-    assert (len(series["lines"]), series["since"]) == (1, None)
+    assert (len(series["lines"]), series["since"]) == (1, [])
 
 
 def test_the_table_is_within_eighty_columns(tmp_path: Path) -> None:
@@ -71,5 +71,6 @@ def test_a_run_with_variants_has_a_line_and_a_table_for_each(tmp_path: Path) -> 
 
     found = json.loads(shown("history", "--file", path, "--json"))["series"]
 
-    assert {one["label"]: one["since"]["difference"] for one in found} == {"nightly gpt": 0.0, "nightly mini": -1.0}
-    assert {one["label"]: one["since"]["p_value_adjusted"] for one in found}["nightly mini"] == pytest.approx(0.0625)
+    since = {one["label"]: one["since"][0] for one in found}
+    assert {label: one["difference"] for label, one in since.items()} == {"nightly gpt": 0.0, "nightly mini": -1.0}
+    assert since["nightly mini"]["p_value_adjusted"] == pytest.approx(0.0625)

@@ -104,11 +104,19 @@ def test_several_labels_are_tables_of_their_own_whose_p_values_are_adjusted(tmp_
         "scripted, m, json_schema",
         "scripted, m, json_schema, prompt chat",
     ]
-    assert alone.series[0].newest is not None
-    assert both.series[0].newest is not None
-    assert alone.series[0].newest.real
-    assert not both.series[0].newest.real
-    assert "adjusted for 2 labels, Holm" in told(both)
+    assert [[since.real for since in found.series[0].since] for found in (alone, both)] == [[True], [False]]
+    assert "adjusted for 2 tests, Holm" in told(both)
+
+
+def test_what_changes_little_by_little_is_seen_against_the_first_line(tmp_path: Path) -> None:
+    runs = [evaluation("p" * (20 - 4 * day) + "f" * 4 * day, day=day) for day in (1, 2, 3, 4)]
+
+    (series,) = kept(tmp_path / "h.jsonl", *runs).series
+
+    assert [(since.before.run["run_id"], since.real) for since in series.since] == [("run3", False), ("run1", True)]
+    text = told(History(entries=series.entries, warnings=()))
+    assert "newest since 2026-11-03 10:00: 4 fewer of 20 cases pass" in text
+    assert "and since 2026-11-01 10:00: 12 fewer of 20 cases pass" in text
 
 
 def test_under_a_given_label_a_changed_setting_is_said(tmp_path: Path) -> None:
