@@ -62,6 +62,9 @@ _GROUPS: Mapping[str, tuple[Bearing, str]] = {
 _OTHERWISE = {"engine.slots": Bearing.TIMES, "judge.timeout": Bearing.TIMES}
 #: of which a change is said by the change of another
 _IMPLIED_BY = {"prompt_digest": ("prompt", "shots")}
+#: engines that say answers of another time again, and what this run asked for has no part in those
+_RECORDED = ("replay", "recorded")
+_SAMPLING = frozenset({"temperature", "max_tokens", "seed"})
 #: of values that are shown
 _LONGEST = 40
 _DIGEST = "sha256:"
@@ -119,7 +122,10 @@ def settings_of(metadata: Mapping[str, Any]) -> dict[str, Setting]:
 
 
 def _settings(metadata: Mapping[str, Any]) -> Iterator[Setting]:
+    recorded = metadata.get("engine") in _RECORDED
     for name, (bears_on, path) in _PLACES.items():
+        if recorded and name in _SAMPLING:
+            continue
         found: Any = metadata
         for step in path:
             found = found.get(step, _ABSENT) if isinstance(found, Mapping) else _ABSENT

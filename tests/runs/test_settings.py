@@ -46,3 +46,12 @@ def test_rules_without_a_number_are_the_first_ones() -> None:
     assert [
         one.values for one in differences([settings_of({"versions": {}}), settings_of({"versions": {"judge": "2"}})])
     ] == [("1", "2")]
+
+
+def test_what_a_run_of_recorded_answers_asks_for_is_no_setting_of_those_answers() -> None:
+    params = {"temperature": None, "max_tokens": 2048, "seed": None, "timeout": 9}
+    made = settings_of({"engine": "local", "params": {**params, "temperature": 0.7}})
+
+    for engine in ("replay", "recorded"):
+        found = differences([made, settings_of({"engine": engine, "params": params})])
+        assert [one.name for one in found] == ["engine"]
