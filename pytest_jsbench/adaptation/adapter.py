@@ -31,15 +31,16 @@ def adapt_within(schema: Schema, subset: str, mode: Mode, *, seconds: float = SE
         raise EngineError(message) from None
     if "message" in found:
         return Inexpressible(**found)
-    return Adapted(schema=found["schema"], changes=tuple(Change(**change) for change in found["changes"]))
+    changes = tuple(Change(**change) for change in found["changes"])
+    return Adapted(schema=found["schema"], changes=changes, foretold=tuple(found["foretold"]))
 
 
 def adapted_json(schema: Schema, subset: str, mode: Mode) -> dict[str, Any]:
     """The result of adapting as JSON values; the child calls this."""
     from pytest_jsbench.adaptation.narrowing import adapt
-    from pytest_jsbench.adaptation.subsets import SUBSETS
+    from pytest_jsbench.adaptation.subsets import PROFILES, SUBSETS
 
-    return asdict(adapt(schema, SUBSETS[subset], mode))
+    return asdict(adapt(schema, {**SUBSETS, **PROFILES}[subset], mode))
 
 
 def adapter(said: str) -> Callable[[Schema], Adapted | Inexpressible] | None:
@@ -47,9 +48,9 @@ def adapter(said: str) -> Callable[[Schema], Adapted | Inexpressible] | None:
     mode, _, subset = said.partition(":")
     if said == "verbatim":
         return None
-    from pytest_jsbench.adaptation.subsets import SUBSETS
+    from pytest_jsbench.adaptation.subsets import SUBSETS, find_subset
 
-    if mode not in {"narrow", "relax"} or subset not in SUBSETS:
+    if mode not in {"narrow", "relax"} or find_subset(subset) is None:
         message = f"expected verbatim, or narrow or relax and one of {', '.join(SUBSETS)}, found {said!r}"
         raise ValueError(message)
     return partial(adapt_within, subset=subset, mode=cast("Mode", mode))

@@ -107,11 +107,15 @@ def _unique(constraints: Constraints, context: Context, least: int, most: float)
 
 def _bounds(constraints: Constraints, context: Context, least: int, most: float) -> Node:
     bounds: Node = {}
-    highest = context.subset.most_min_items
+    taken = "minItems" in context.subset.keywords
+    highest = context.subset.most_min_items if taken else 0
     if highest is not None and least > highest:
-        context.ledger.give_up("minItems", constraints.where("minItems"), f"minItems above {highest} is not taken")
+        above = f" above {highest}" if taken else ""
+        context.ledger.give_up("minItems", constraints.where("minItems"), f"minItems{above} is not taken")
         least = highest
-    if least or any(value == 0 for value, _ in constraints.stated("minItems")):
+    if not taken and constraints.stated("minItems") and not least:
+        context.ledger.note("rewritten", "minItems", constraints.where("minItems"), "every array is as long")
+    elif least or any(value == 0 for value, _ in constraints.stated("minItems")):
         bounds["minItems"] = least
     if most < math.inf and "maxItems" not in context.subset.keywords:
         context.ledger.give_up("maxItems", constraints.where("maxItems"), "maxItems is not taken")

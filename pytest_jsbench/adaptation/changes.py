@@ -32,6 +32,8 @@ class Adapted:
 
     schema: Schema
     changes: tuple[Change, ...] = ()
+    #: why the provider is likely to refuse it all the same
+    foretold: tuple[str, ...] = ()
 
     @property
     def lossy(self) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_jsbench.adaptation.changes import Ledger
-    from pytest_jsbench.adaptation.document import Path, SchemaDocument
+    from pytest_jsbench.adaptation.document import Outline, Path, SchemaDocument
 
 #: the most subschemas of one instance; more come from a circle of references
 _MOST_PARTS = 400
@@ -131,13 +131,20 @@ class _Flattening:
             for number, other in enumerate(outlines):
                 if other is own or disjoint(own, other):
                     continue
+                if (tag := _telling(own, other)) is not None:
+                    if tag in own.required:
+                        continue
+                    guards[f"with {tag}"] = _with(tag, branch.path)
+                    note = f"alternative {branch.path[-1]} requires {tag!r}, which tells it from alternative {number}"
+                    self._ledger.note("tightened", "oneOf", part.path, note)
+                    continue
                 names = sorted(other.required - own.required - known) or sorted(other.required - own.required)
-                name = next((name for name in names if name in guards), names[0] if names else None)
+                name = next((name for name in names if f"without {name}" in guards), names[0] if names else None)
                 if name is None:
                     message = f"alternatives {branch.path[-1]} and {number} may both hold"
                     self._ledger.give_up("oneOf", part.path, message)
                     continue
-                guards[name] = _without(name, branch.path)
+                guards[f"without {name}"] = _without(name, branch.path)
                 note = f"alternative {branch.path[-1]} without {name!r}, which alternative {number} requires"
                 self._ledger.note("tightened", "oneOf", part.path, note)
             alternatives.append((branch, *guards.values()))
@@ -191,6 +198,16 @@ class _Flattening:
                         self._ledger.note("tightened", keyword, node.path, f"holds whether {name!r} is there or not")
                         self._pending.append(node.below(keyword, name))
         return bool(self._pending)
+
+
+def _telling(own: Outline, other: Outline) -> str | None:
+    """A property that has other values in the two, so that an object that has it conforms to one of them only."""
+    both = own.tags.keys() & other.tags.keys()
+    return min((name for name in both if not own.tags[name] & other.tags[name]), default=None)
+
+
+def _with(name: str, path: Path) -> SchemaPart:
+    return SchemaPart(schema={"type": "object", "required": [name]}, path=path)
 
 
 def _without(name: str, path: Path) -> SchemaPart:

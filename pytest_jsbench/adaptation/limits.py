@@ -9,17 +9,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_jsbench.adaptation.constraints import Node
-    from pytest_jsbench.adaptation.subsets import Subset
+    from pytest_jsbench.adaptation.subsets import SubsetLimits
 
 #: the keywords under which definitions stand
 DEFINITIONS = ("$defs", "definitions")
 _CONTAINERS = frozenset({"object", "array"})
 
 
-def excess(schema: Node, subset: Subset) -> Iterator[tuple[str, str]]:
-    """Each limit that the adapted schema exceeds: the keyword, and a sentence with both numbers."""
+def excess(schema: Node, limits: SubsetLimits) -> Iterator[tuple[str, str, str]]:
+    """Each limit that the adapted schema exceeds: the keyword, what there is of it, and how much is taken."""
     nodes = [node for node, _ in _walk(schema)]
-    limits = subset.limits
     named = ("properties", *DEFINITIONS)
     names = [name for node in nodes for keyword in named for name in node.get(keyword, {})]
     enums = [node["enum"] for node in nodes if "enum" in node]
@@ -34,11 +33,11 @@ def excess(schema: Node, subset: Subset) -> Iterator[tuple[str, str]]:
     )
     for keyword, count, limit, what in counts:
         if limit is not None and count > limit:
-            yield keyword, f"{count} {what}, of which {limit} are taken"
+            yield keyword, f"{count} {what}", f"of which {limit} are taken"
     most = limits.long_enum_characters
     for listed in enums if limits.long_enum is not None and most is not None else ():
         if len(listed) > (limits.long_enum or 0) and sum(map(_length, listed)) > (most or 0):
-            yield "enum", f"an enum of {len(listed)} values and more than {most} characters"
+            yield "enum", f"an enum of {len(listed)} values", f"which then have at most {most} characters"
 
 
 def _walk(node: Node, depth: int = 0) -> Iterator[tuple[Node, int]]:

@@ -288,16 +288,17 @@ def adapt(schema: Schema, subset: Subset, mode: Mode) -> Adapted | Inexpressible
 
 def _adapt(schema: Schema, subset: Subset, mode: Mode) -> Adapted:
     adapted, ledger = _finite(schema, subset, mode)
-    exceeded = list(excess(adapted, subset))
-    if any(keyword == "required" for keyword, _ in exceeded) and not subset.all_required:
+    exceeded = list(excess(adapted, subset.limits))
+    if any(keyword == "required" for keyword, _, _ in exceeded) and not subset.all_required:
         # too many are optional: require them all
         adapted, ledger = _finite(schema, replace(subset, all_required=True), mode)
-        exceeded = list(excess(adapted, subset))
-    for keyword, message in exceeded:
-        ledger.refuse(keyword, (), message)
+        exceeded = list(excess(adapted, subset.limits))
+    for keyword, count, limit in exceeded:
+        ledger.refuse(keyword, (), f"{count}, {limit}")
     if not ledger.changes() and adapted != schema:
         ledger.note("rewritten", "", (), "the same in other words")
-    return Adapted(schema=adapted, changes=ledger.changes())
+    foretold = tuple(f"likely too complex: {count}" for _, count, _ in excess(adapted, subset.likely))
+    return Adapted(schema=adapted, changes=ledger.changes(), foretold=foretold)
 
 
 def _finite(schema: Schema, subset: Subset, mode: Mode) -> tuple[Node, Ledger]:

@@ -1,10 +1,10 @@
-"""The subset of JSON Schema that each provider documents."""
+"""The subset of JSON Schema that each provider documents, at a date."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 
@@ -29,9 +29,12 @@ class SubsetLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subset:
-    """The part of JSON Schema that one provider takes; annotations count as keywords."""
+    """The part of JSON Schema that one provider takes at a date; annotations count as keywords."""
 
     name: str
+    #: month of the documentation
+    date: str
+    source: str
     keywords: frozenset[str]
     formats: frozenset[str]
     #: the keywords that may stand beside `$ref`
@@ -56,6 +59,13 @@ class Subset:
     #: the largest number in a `{n,m}` that the adaptation writes
     longest_repeat: int = 0
     limits: SubsetLimits = SubsetLimits()
+    #: sizes above which it is likely to refuse a schema as too complex, though it documents none
+    likely: SubsetLimits = SubsetLimits()
+
+    @property
+    def version(self) -> str:
+        """Its name and date: `openai@2026-08`."""
+        return f"{self.name}@{self.date}"
 
     def takes(self, schema: Any, *, deepest: int = 60) -> bool:
         """Whether a schema without references is within the subset as it is; its size is not looked at."""
@@ -100,8 +110,13 @@ _NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximu
 _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
 _LOOK_AROUND = r"\(\?<?[=!]"
 
+#: the limits of those who document theirs, for those who only say "too complex" or "too many states"
+_SIZES = SubsetLimits(optional=24, unions=16, enum_values=1000, depth=10)
+
 OPENAI = Subset(
     name="openai",
+    date="2026-08",
+    source="https://developers.openai.com/api/docs/guides/structured-outputs",
     keywords=_ASSERTIONS
     | _REFERENCES
     | _NAMES
@@ -124,8 +139,22 @@ OPENAI = Subset(
     ),
 )
 
+#: as it began, and as Azure's pages still have it
+OPENAI_2024 = replace(
+    OPENAI,
+    date="2024-08",
+    source="https://learn.microsoft.com/azure/ai-services/openai/how-to/structured-outputs",
+    keywords=_ASSERTIONS | _REFERENCES | _NAMES | {"$schema", "const"},
+    formats=frozenset(),
+    limits=SubsetLimits(
+        properties=100, depth=5, characters=15_000, enum_values=500, long_enum=250, long_enum_characters=7_500
+    ),
+)
+
 ANTHROPIC = Subset(
     name="anthropic",
+    date="2026-09",
+    source="https://platform.claude.com/docs/en/build-with-claude/structured-outputs",
     keywords=_ASSERTIONS
     | _REFERENCES
     | _NAMES
@@ -141,8 +170,19 @@ ANTHROPIC = Subset(
     limits=SubsetLimits(optional=24, unions=16),
 )
 
+#: Claude's, through any of its APIs
+BEDROCK = replace(
+    ANTHROPIC,
+    name="bedrock",
+    date="2026-02",
+    source="https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html",
+)
+
 GEMINI = Subset(
     name="gemini",
+    date="2026-09",
+    source="https://ai.google.dev/api/generate-content",
+    likely=_SIZES,
     keywords=_ASSERTIONS
     | _REFERENCES
     | _NAMES
@@ -156,6 +196,9 @@ GEMINI = Subset(
 #: with strict; "minItems is not supported" is the answer to it, and to its like
 GROQ = Subset(
     name="groq",
+    date="2026-11",
+    source="https://console.groq.com/docs/structured-outputs",
+    likely=_SIZES,
     keywords=_ASSERTIONS | _REFERENCES | _NAMES,
     formats=frozenset(),
     object_root=True,
@@ -167,6 +210,9 @@ GROQ = Subset(
 #: an object that does not say otherwise is closed, and `oneOf` is read as `anyOf`
 XAI = Subset(
     name="xai",
+    date="2026-11",
+    source="https://docs.x.ai/developers/model-capabilities/text/structured-outputs",
+    likely=_SIZES,
     keywords=_ASSERTIONS | _REFERENCES | _NAMES | {"$schema", "const", "format"},
     formats=frozenset({"date", "time", "date-time", "email", "uuid", "ipv4"}),
     closed=True,
@@ -176,9 +222,20 @@ XAI = Subset(
 #: what its own clients make of a schema; the provider documents no list of keywords
 MISTRAL = Subset(
     name="mistral",
+    date="2026-11",
+    source="https://docs.mistral.ai/capabilities/structured_output/custom",
+    likely=_SIZES,
     keywords=_ASSERTIONS | _REFERENCES | _NAMES | {"const"},
     formats=frozenset(),
     closed=True,
 )
 
-SUBSETS = {subset.name: subset for subset in (OPENAI, ANTHROPIC, GEMINI, GROQ, XAI, MISTRAL)}
+#: all of them, by name and date; those of one provider from the oldest to the newest
+PROFILES = {one.version: one for one in (OPENAI_2024, OPENAI, ANTHROPIC, BEDROCK, GEMINI, GROQ, XAI, MISTRAL)}
+#: the newest of each provider
+SUBSETS = {one.name: one for one in PROFILES.values()}
+
+
+def find_subset(text: str) -> Subset | None:
+    """The subset of that name and date, or the newest of that name; None where there is none."""
+    return PROFILES.get(text) or SUBSETS.get(text)

@@ -12,7 +12,7 @@ from tabulate import tabulate
 
 from pytest_jsbench.adaptation import Adapted, Inexpressible
 from pytest_jsbench.adaptation.adapter import adapt_within
-from pytest_jsbench.adaptation.subsets import SUBSETS
+from pytest_jsbench.adaptation.subsets import PROFILES, SUBSETS, find_subset
 from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.datasets.base import Selection
@@ -32,6 +32,7 @@ def show_ledgers(
     """Adapt every schema to each subset and print the outcomes; True where there are schemas and all can be adapted."""
     verdicts = {name: Counter[str]() for name in subsets}
     obstacles = {name: Counter[str]() for name in subsets}
+    foretold = Counter[str]()
     keys = dataset.keys()
     cases = 0
     for case in _cases(dataset, keys):
@@ -41,12 +42,15 @@ def show_ledgers(
             verdicts[name][_kind(outcome, case)] += 1
             if isinstance(outcome, Inexpressible):
                 obstacles[name][outcome.keyword or f"({outcome.message})"] += 1
+            else:
+                foretold[name] += bool(outcome.foretold)
             if as_json:
                 out.write(_json_line(case, name, outcome))
             elif verbose:
                 out.writelines(f"{line}\n" for line in _lines(case, name, outcome))
     if not as_json:
         out.writelines(f"{line}\n" for line in _table(verdicts, obstacles, mode))
+        out.writelines(f"{name}: likely too complex: {count}\n" for name, count in foretold.items() if count)
         if broken := len(keys) - cases:
             out.write(f"left out: {broken} of {len(keys)}, which hold no schema\n")
     return cases > 0 and not any(found["not at all"] for found in verdicts.values())
@@ -81,6 +85,8 @@ def _lines(case: Case, subset: str, outcome: Adapted | Inexpressible) -> Iterato
     if isinstance(outcome, Inexpressible):
         yield f"  {_at(outcome.keyword, outcome.path)}: {printable(outcome.message)}"
         return
+    for warning in outcome.foretold:
+        yield f"  {warning}"
     for change in outcome.changes:
         yield f"  {change.kind}: {_at(change.keyword, change.path)}: {printable(change.note)}"
 
@@ -109,7 +115,12 @@ def add_adapt(commands: Any) -> None:
         "before a call: a table of the outcomes, and with -v every change.",
     )
     adapt.add_argument("dataset", metavar="DATASET", help="as for --jsbench-dataset")
-    adapt.add_argument("--subset", choices=tuple(SUBSETS), help="only this provider's (default: each)")
+    adapt.add_argument(
+        "--subset",
+        choices=(*SUBSETS, *PROFILES),
+        metavar="NAME|NAME@DATE",
+        help=f"only this provider's, the newest unless dated (default: the newest of each): {', '.join(PROFILES)}",
+    )
     adapt.add_argument("--mode", choices=("narrow", "relax"), default="narrow", help="default: narrow")
     adapt.add_argument("--tasks", metavar="A,B", help="only these tasks")
     adapt.add_argument(
@@ -124,6 +135,7 @@ def add_adapt(commands: Any) -> None:
 def _adapt(options: argparse.Namespace, out: TextIO) -> bool:
     tasks = None if options.tasks is None else tuple(options.tasks.split(","))
     selection = Selection(source=options.dataset, tasks=tasks, split=options.split, limit=options.limit)
-    subsets = tuple(SUBSETS) if options.subset is None else (options.subset,)
+    said = tuple(SUBSETS) if options.subset is None else (options.subset,)
+    subsets = tuple(found.version for one in said if (found := find_subset(one)) is not None)
     dataset = open_dataset(selection)
     return show_ledgers(dataset, subsets, options.mode, out, as_json=options.json, verbose=options.verbose)

@@ -311,7 +311,7 @@ class RunMetadata:
     prompt_digest: str | None = None
     #: examples before each question
     shots: int | None = 0
-    #: `verbatim`, or mode and subset: `narrow:openai`
+    #: `verbatim`, or mode and subset: `narrow:openai@2026-08`
     adapt: str = "verbatim"
     repeats: int = 1
     concurrency: int | None = 1

@@ -75,7 +75,10 @@ def test_the_command_has_a_row_for_what_takes_for_ever(tmp_path: Path, monkeypat
     (tmp_path / "endless.json").write_text(json.dumps(ENDLESS))
     out = io.StringIO()
     assert main(["adapt", str(tmp_path), "--subset=openai"], out=out) == 1
-    assert out.getvalue().splitlines()[-1] == "openai: first obstacle: (the schema cannot be adapted within 0.5 s) 1"
+    assert (
+        out.getvalue().splitlines()[-1]
+        == "openai@2026-08: first obstacle: (the schema cannot be adapted within 0.5 s) 1"
+    )
 
 
 def test_a_schema_that_takes_too_long_to_bound_is_said_to_be_so() -> None:

@@ -8,7 +8,7 @@ from jsonschema_rs import Draft202012Validator
 
 from pytest_jsbench.adaptation import Adapted, Change, Inexpressible
 from pytest_jsbench.adaptation.narrowing import adapt
-from pytest_jsbench.adaptation.subsets import ANTHROPIC, GEMINI, OPENAI, SUBSETS, Subset
+from pytest_jsbench.adaptation.subsets import ANTHROPIC, GEMINI, GROQ, OPENAI, PROFILES, SUBSETS, Subset, find_subset
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
@@ -442,3 +442,84 @@ def test_all_of_within_all_of_many_times_ends_soon() -> None:
     for _ in range(300):
         schema = {"allOf": [schema]}
     assert said(schema, ANTHROPIC) == {"type": "string", "pattern": "^.{0,7}$"}
+
+
+def kind(name: str, *required: str, **properties: Any) -> dict[str, Any]:
+    """As Pydantic writes a model whose tag has a default."""
+    tag = {"const": name, "default": name, "type": "string"}
+    return {"type": "object", "properties": {"kind": tag, **properties}, "required": list(required)}
+
+
+@pytest.mark.parametrize("subset", [ANTHROPIC, GEMINI, OPENAI], ids=lambda subset: subset.name)
+def test_alternatives_told_apart_by_an_optional_constant_are_narrowed_by_requiring_it(subset: Subset) -> None:
+    schema = {
+        **obj(
+            what={
+                "oneOf": [{"$ref": "#/$defs/water"}, {"$ref": "#/$defs/fire"}],
+                "discriminator": {"propertyName": "kind"},
+            }
+        ),
+        "$defs": {"water": kind("water", "litres", litres={"type": "integer"}), "fire": kind("fire")},
+    }
+    adapted = adapt(schema, subset, "narrow")
+    assert isinstance(adapted, Adapted)
+    narrowed: Any = adapted.schema
+    alternatives = narrowed["properties"]["what"]["anyOf"]
+    assert ["kind" in one["required"] for one in alternatives] == [True, True]
+    notes = [change.note for change in adapted.changes if change.keyword == "oneOf" and change.kind == "tightened"]
+    assert notes == [
+        "alternative 0 requires 'kind', which tells it from alternative 1",
+        "alternative 1 requires 'kind', which tells it from alternative 0",
+    ]
+    validator, original = Draft202012Validator(narrowed), Draft202012Validator(schema)
+    for what in ({"kind": "water", "litres": 3}, {"kind": "fire"}):
+        assert validator.is_valid({"what": what})
+        assert original.is_valid({"what": what})
+    # valid for the fire by its default alone, and for the water too
+    assert not original.is_valid({"what": {"litres": 3}})
+    assert not validator.is_valid({"what": {"litres": 3}})
+
+
+def test_an_alternative_that_requires_its_constant_needs_no_more() -> None:
+    schema = obj(what={"oneOf": [obj(kind={"const": "a"}), obj("kind", kind={"const": "b"}, n=NULL)]})
+    adapted = adapt(schema, ANTHROPIC, "narrow")
+    assert isinstance(adapted, Adapted)
+    assert [change.path for change in adapted.changes if change.kind == "tightened"] == ["/properties/what"]
+
+
+def test_a_provider_that_documents_no_sizes_is_likely_to_refuse_what_is_larger_than_others_take() -> None:
+    names = {f"p{number}": TEXT for number in range(31)}
+    adapted = adapt(obj(*names, **names), GEMINI, "narrow")
+    assert isinstance(adapted, Adapted)
+    assert adapted.foretold == ("likely too complex: 31 optional properties",)
+    small = adapt(obj(**names), GEMINI, "narrow")
+    assert isinstance(small, Adapted)
+    assert small.foretold == ()
+
+
+def test_a_documented_limit_is_met_or_refused_and_not_foretold() -> None:
+    names = {f"p{number}": TEXT for number in range(31)}
+    adapted = adapt(obj(*names, **names), ANTHROPIC, "narrow")
+    assert isinstance(adapted, Adapted)
+    assert adapted.foretold == ()
+    assert len(said(obj(*names, **names), ANTHROPIC)["required"]) == 31
+
+
+def test_an_older_profile_takes_less() -> None:
+    schema = obj(a={"type": "string", "pattern": "^a$"})
+    assert adapt(schema, PROFILES["openai@2026-08"], "narrow") == Adapted(schema=schema)
+    assert obstacle(schema, PROFILES["openai@2024-08"]) == ("pattern", "/properties/a")
+
+
+def test_the_newest_profile_is_the_providers_unless_dated() -> None:
+    assert find_subset("openai") is OPENAI is find_subset("openai@2026-08")
+    assert find_subset("openai@2024-08") is PROFILES["openai@2024-08"]
+    assert find_subset("openai@1999-01") is find_subset("nobody") is None
+    assert set(SUBSETS) == {"openai", "anthropic", "bedrock", "gemini", "groq", "xai", "mistral"}
+    assert all(subset.source.startswith("https://") for subset in PROFILES.values())
+    assert all(subset.date <= SUBSETS[subset.name].date for subset in PROFILES.values())
+
+
+def test_a_provider_that_takes_no_number_of_items_is_told_none() -> None:
+    assert said_of({"type": "array", "items": TEXT, "minItems": 0}, GROQ) == {"type": "array", "items": TEXT}
+    assert obstacle(obj(a={"type": "array", "items": TEXT, "minItems": 1}), GROQ) == ("minItems", "/properties/a")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_jsbench.adaptation.subsets import SUBSETS
 from pytest_jsbench.cli.main import main
 
 
@@ -42,9 +43,9 @@ def test_the_table_counts_what_came_of_each_schema_and_what_stood_in_the_way(sch
     lines = [line.split() for line in shown.splitlines()]
     assert status == 1
     assert lines[0] == ["Subset", "As", "it", "is", "Narrowed", "Not", "at", "all", "Schemas"]
-    assert lines[2] == ["openai", "1", "1", "1", "3"]
+    assert lines[2] == ["openai@2026-08", "1", "1", "1", "3"]
     assert shown.splitlines()[-2:] == [
-        "openai: first obstacle: uniqueItems 1",
+        "openai@2026-08: first obstacle: uniqueItems 1",
         "left out: 1 of 4, which hold no schema",
     ]
 
@@ -62,14 +63,14 @@ def test_relaxing_leaves_out_what_cannot_be_said(schemas: Path) -> None:
     status, shown = adapted(schemas, "--mode=relax")
 
     assert status == 0
-    assert shown.splitlines()[2].split() == ["openai", "1", "1", "1", "0", "3"]
+    assert shown.splitlines()[2].split() == ["openai@2026-08", "1", "1", "1", "0", "3"]
 
 
 def test_verbose_names_each_change_with_its_place(schemas: Path) -> None:
     shown = adapted(schemas, "-v")[1]
 
-    assert "schemas::unique: openai: not at all\n  uniqueItems at /properties/n: " in shown
-    assert "schemas::open: openai: narrowed\n" in shown
+    assert "schemas::unique: openai@2026-08: not at all\n  uniqueItems at /properties/n: " in shown
+    assert "schemas::open: openai@2026-08: narrowed\n" in shown
     assert "  tightened: additionalProperties at /: " in shown
 
 
@@ -90,7 +91,27 @@ def test_each_provider_has_a_row(schemas: Path) -> None:
 
     main(["adapt", str(schemas)], out=out)
 
-    assert [line.split()[0] for line in out.getvalue().splitlines()[2:5]] == ["openai", "anthropic", "gemini"]
+    rows = [line.split()[0] for line in out.getvalue().splitlines()[2 : 2 + len(SUBSETS)]]
+    assert rows == [subset.version for subset in SUBSETS.values()]
+
+
+def test_an_older_profile_is_asked_for_by_its_date(schemas: Path) -> None:
+    out = io.StringIO()
+
+    main(["adapt", str(schemas), "--subset=openai@2024-08"], out=out)
+
+    assert out.getvalue().splitlines()[2].split() == ["openai@2024-08", "1", "1", "1", "3"]
+
+
+def test_what_is_likely_too_complex_is_foretold(tmp_path: Path) -> None:
+    properties = {f"p{number}": {"type": "integer"} for number in range(31)}
+    (tmp_path / "wide.json").write_text(json.dumps({"type": "object", "properties": properties}))
+    out = io.StringIO()
+
+    main(["adapt", str(tmp_path), "--subset=gemini", "-v"], out=out)
+
+    assert "  likely too complex: 31 optional properties\n" in out.getvalue()
+    assert out.getvalue().endswith(": likely too complex: 1\n")
 
 
 def test_a_dataset_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest_jsbench
+from pytest_jsbench.adaptation.subsets import PROFILES, Subset
 from pytest_jsbench.cli.engines import streams
 from pytest_jsbench.cli.main import _parser
 from pytest_jsbench.engines.presets import ProviderPreset
@@ -289,6 +290,27 @@ def _cells(preset: ProviderPreset) -> Iterator[str]:
     yield f"{preset.date}: {sources}"
 
 
+def subsets() -> str:
+    """Every dated profile of a provider's subset of JSON Schema."""
+    rows = [
+        f"| `{one.version}` | {', '.join(_facts(one))} | [documentation]({one.source}) |" for one in PROFILES.values()
+    ]
+    return "\n".join(["| profile | what it wants | source |", "|---|---|---|", *rows])
+
+
+def _facts(subset: Subset) -> Iterator[str]:
+    yield "closed objects" if subset.closed else "open or closed objects"
+    if subset.all_required:
+        yield "every property required"
+    if subset.object_root:
+        yield "an object as root"
+    yield {"any": "recursion", "optional": "recursion through optional properties", "none": "no recursion"}[
+        subset.recursion
+    ]
+    unsaid = [name for name in ("pattern", "format", "minimum", "minItems", "allOf") if name not in subset.keywords]
+    yield f"no {', '.join(f'`{name}`' for name in unsaid)}"
+
+
 def preset_fields() -> str:
     """The fields of a preset."""
     return _tables([("A preset", format_of("presets")["$defs"]["preset"])])
@@ -317,6 +339,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "presets": presets,
     "preset_traps": preset_traps,
     "preset_fields": preset_fields,
+    "subsets": subsets,
     "syntax_reasons": syntax_reasons,
 }
 _PART = re.compile(r"(<!-- from the code: (\w+) -->\n).*?(<!-- /from the code -->)", re.DOTALL)

@@ -15,7 +15,7 @@ from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
         (["--jsbench-extra-fields="], "*--jsbench-extra-fields: expected names with commas*"),
         (["--jsbench-adapt=narrow"], "*engine 'scripted' has no subset of its own; say one: narrow:openai*"),
         (["--jsbench-adapt=shrink"], "*--jsbench-adapt: expected verbatim, narrow or relax, *, found 'shrink'*"),
-        (["--jsbench-adapt=narrow:mistral"], "*--jsbench-adapt: expected *(openai, anthropic, gemini), found *"),
+        (["--jsbench-adapt=narrow:cohere"], "*--jsbench-adapt: expected *(openai, anthropic, bedrock, *), found *"),
         (["--jsbench-dataset=nowhere"], "*no dataset 'nowhere': expected builtin*"),
         (["--jsbench-dataset=empty"], "*no schemas in empty: expected [*].json files*"),
         (["--jsbench-min-pass-rate=90"], "*--jsbench-min-pass-rate: a pass rate is a number from 0 to 1*"),

@@ -104,10 +104,10 @@ def sample(text: str) -> tuple[int, int]:
 
 def adaptation(text: str) -> tuple[str, str]:
     """Reads a mode of adaptation, and its subset."""
-    from pytest_jsbench.adaptation.subsets import SUBSETS
+    from pytest_jsbench.adaptation.subsets import SUBSETS, find_subset
 
     mode, separator, subset = text.partition(":")
-    if mode not in {"verbatim", "narrow", "relax"} or (bool(separator) != (subset in SUBSETS)):
+    if mode not in {"verbatim", "narrow", "relax"} or (bool(separator) != (find_subset(subset) is not None)):
         message = f"expected verbatim, narrow or relax, or such as narrow:openai ({', '.join(SUBSETS)}), found {text!r}"
         raise ValueError(message)
     return mode, subset

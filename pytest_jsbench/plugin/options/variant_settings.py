@@ -44,7 +44,7 @@ class VariantSettings:
     shots: int
     #: tokens; None: what the engine knows of itself
     context: int | None
-    #: `verbatim`, or mode and subset: `narrow:openai`
+    #: `verbatim`, or mode and subset: `narrow:openai@2026-08`
     adapt: str
     max_tokens: int | None
     temperature: float | None
@@ -121,7 +121,10 @@ def _adapt(given: tuple[str, str] | None, *, engine: str) -> str:
     if not subset:
         message = f"--jsbench-adapt={mode}: engine '{engine}' has no subset of its own; say one: {mode}:openai"
         raise pytest.UsageError(message)
-    return f"{mode}:{subset}"
+    from pytest_jsbench.adaptation.subsets import find_subset
+
+    found = find_subset(subset)
+    return f"{mode}:{subset if found is None else found.version}"
 
 
 def _response_format(text: str | None) -> ResponseFormat | None:

@@ -126,9 +126,9 @@ def test_a_schema_can_be_sent_in_a_providers_subset(bench: Bench) -> None:
     narrowed = bench.run("--jsbench-adapt=narrow:openai", "--jsbench-output=out")
 
     narrowed.assert_outcomes(passed=1, failed=1)
-    assert "model scripted (json_schema, narrow:openai)" in narrowed.stdout.str()
+    assert "model scripted (json_schema, narrow:openai@2026-08)" in narrowed.stdout.str()
     narrowed.stdout.fnmatch_lines(["unsupported_schema: uniqueItems at /properties/n: *; nothing was sent"])
-    assert bench.run_json()["run"]["adapt"] == "narrow:openai"
+    assert bench.run_json()["run"]["adapt"] == "narrow:openai@2026-08"
     assert [bool(record["changes"]) for record in bench.records()] == [True, False]
 
     relaxed = bench.run("--jsbench-adapt=relax:openai")
