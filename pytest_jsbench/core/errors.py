@@ -27,6 +27,7 @@ JSBenchError                a message a user can act on: found, expected, next s
 from __future__ import annotations
 
 import difflib
+import errno
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.text import printable
@@ -36,6 +37,14 @@ if TYPE_CHECKING:
 
 #: characters of a message
 _LONGEST = 2000
+#: errors of the operating system that mean that a process, or the machine, has all it can get of something
+_EXHAUSTED = {
+    errno.EMFILE: "open files (ulimit -n)",
+    errno.ENFILE: "open files",
+    errno.ENOMEM: "memory",
+    errno.EAGAIN: "processes or threads (ulimit -u)",
+}
+_NO_THREAD = "can't start new thread"
 
 
 class JSBenchError(Exception):
@@ -138,3 +147,20 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, names, n=1)
     everything = f"one of {', '.join(names)}"
     return f"did you mean '{close[0]}'? ({everything})" if close else f"expected {everything}"
+
+
+def exhausted(error: BaseException) -> str:
+    """What the machine has run out of, as the error or one that it came from says; empty for any other error."""
+    seen: BaseException | None = error
+    while seen is not None:
+        what = ""
+        if isinstance(seen, MemoryError):
+            what = "memory"
+        elif isinstance(seen, RuntimeError) and _NO_THREAD in str(seen):
+            what = "threads (ulimit -u)"
+        elif isinstance(seen, OSError):
+            what = _EXHAUSTED.get(seen.errno or 0, "")
+        if what:
+            return f"this machine has no more {what}; ask for fewer calls at once with --jsbench-concurrency"
+        seen = seen.__cause__
+    return ""

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, assert_never
 from urllib.parse import quote, quote_plus, unquote
 
-from pytest_jsbench.core.errors import EngineError, JSBenchError
+from pytest_jsbench.core.errors import EngineError, JSBenchError, exhausted
 from pytest_jsbench.core.generations import CallError, Completion, Declined, EngineInfo, Failed, FaultKind, Request
 from pytest_jsbench.core.secrets import Secrets
 from pytest_jsbench.core.text import LONGEST, described, sentence
@@ -230,7 +230,10 @@ class DiscreetEngine:
             raise _of_call_error(error, self._secrets) from None
         except JSBenchError:
             raise
-        except Exception as error:  # noqa: BLE001  an engine's bug, as the runner would have said it
+        except Exception as error:
+            if exhausted(error):  # it quotes nobody
+                raise
+            # an engine's bug, as the runner would have said it
             message = self._secrets.out_of_message(f"{type(error).__name__}: {error}")
             raise CallError(FaultKind.ENGINE, message) from None
 

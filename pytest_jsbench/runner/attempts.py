@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 
 import tenacity
 
-from pytest_jsbench.adaptation import Adapted, Inexpressible
+from pytest_jsbench.adaptation import Adapted, Change, Inexpressible
 from pytest_jsbench.core.cases import BrokenCase, Case, Schema
-from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.errors import JSBenchError, exhausted
 from pytest_jsbench.core.generations import (
     CallError,
     Completion,
@@ -38,7 +38,7 @@ from pytest_jsbench.runner.provider_state import CallEnd, Sign
 from pytest_jsbench.runner.rate_limits import Admission, Estimate, Refused
 from pytest_jsbench.runs.records import MissingReason, Record
 from pytest_jsbench.runs.rejudging import verdict_on
-from pytest_jsbench.verdicts import FailureType, Judge, SchemaProblem
+from pytest_jsbench.verdicts import FailureType, Judge, SchemaProblem, Verdict
 
 #: faults after which the same call may succeed
 RETRIED = frozenset(
@@ -127,7 +127,7 @@ class Runner:
             prompt=prompt,
             prompt_length=length,
             generation=generation,
-            verdict=verdict_on(generation, case.schema, changes, self.judge),
+            verdict=self._verdict(generation, case.schema, changes),
             started_at=started_at,
             queue_s=waits.add_to(queue_s),
             retries=retries,
@@ -136,6 +136,17 @@ class Runner:
             reference=case.reference,
             tags=case.tags,
         )
+
+    def _verdict(self, generation: Generation, schema: Schema, changes: tuple[Change, ...]) -> Verdict:
+        """The verdict; `unjudged` where the judge cannot run: the answer is paid for, and can be judged at any time."""
+        try:
+            return verdict_on(generation, schema, changes, self.judge)
+        except Exception as error:
+            if not (why := exhausted(error)):
+                raise
+            if self.admission is not None:
+                self.admission.stop(Refused(MissingReason.EXHAUSTED, why))
+            return Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason="exhausted", message=why)
 
     def _prompt(self, case: Case) -> Prompt | Failed:
         """The prompt of the case; Failed where a user's own template raises."""
@@ -200,7 +211,10 @@ class Runner:
         except CallError as error:
             generation = _failed(error)
         except Exception as error:  # noqa: BLE001  an engine's bug is one attempt's outcome, never the run's end
-            generation = Failed(kind=FaultKind.ENGINE, message=f"{type(error).__name__}: {error}")
+            why = exhausted(error)
+            if why and self.admission is not None:
+                self.admission.stop(Refused(MissingReason.EXHAUSTED, why))
+            generation = Failed(kind=FaultKind.ENGINE, message=why or f"{type(error).__name__}: {error}")
         return generation, retrying.statistics.get("attempt_number", 1) - 1
 
     def _call(self, request: Request, waits: _Waits) -> Completion | Declined:

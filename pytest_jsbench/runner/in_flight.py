@@ -8,6 +8,8 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
+from pytest_jsbench.core.errors import EngineError, exhausted
+
 T = TypeVar("T")
 
 
@@ -25,7 +27,11 @@ class CallsInFlight(Generic[T]):
         self._futures: dict[Hashable, Future[T]] = {}
         self.stopped = False
         for number in range(concurrency):
-            threading.Thread(target=self._work, name=f"jsbench-{number}", daemon=True).start()
+            try:
+                threading.Thread(target=self._work, name=f"jsbench-{number}", daemon=True).start()
+            except RuntimeError as error:
+                message = f"{number} of {concurrency} threads for calls in flight could be started: {exhausted(error)}"
+                raise EngineError(message, found=number, expected=concurrency, where="--jsbench-concurrency") from error
 
     def __len__(self) -> int:
         """How many calls are queued, under way, or wait for their result to be taken."""

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from pytest_jsbench.core.errors import exhausted
 from pytest_jsbench.core.generations import Usage
+from pytest_jsbench.core.text import described
 from pytest_jsbench.runner.provider_state import PATIENCE, CallEnd, ProviderState
 from pytest_jsbench.runs.records import MissingReason
 
@@ -180,6 +182,9 @@ class Admission:
                     if refused.reason is MissingReason.UNAVAILABLE:  # the file need not be asked for each call left
                         self.stop(refused)
                     raise
+                except Exception as error:
+                    self._give_up(error)
+                    raise self._refusal from error
                 if isinstance(admitted, Permit):
                     self._fly(1, share=admitted.share)
                     break
@@ -198,15 +203,24 @@ class Admission:
             tokens, cost = 0, 0.0
         else:
             tokens, cost, output = usage.total_tokens, self._cost(usage), usage.output_tokens
-        state = self._shared.account(
-            permit,
-            end,
-            tokens=permit.tokens if tokens is None else tokens,
-            cost=permit.cost if cost is None else cost,
-            output=output,
-        )
+        try:
+            state = self._shared.account(
+                permit,
+                end,
+                tokens=permit.tokens if tokens is None else tokens,
+                cost=permit.cost if cost is None else cost,
+                output=output,
+            )
+        except Exception as error:  # noqa: BLE001  the answer is paid for, and stands
+            self._give_up(error)
+            state = ProviderState()
         self._fly(-1, share=state.share)
         return state
+
+    def _give_up(self, error: Exception) -> None:
+        """Permit no more calls, since nobody knows any longer what they would come to."""
+        why = exhausted(error) or described(error)
+        self.stop(Refused(MissingReason.EXHAUSTED, f"the limits of the run can no longer be kept: {why}"))
 
     @property
     def _full(self) -> bool:

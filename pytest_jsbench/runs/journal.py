@@ -54,8 +54,8 @@ class Journal:
 
     def append(self, record: Record) -> Place:
         """Write the record, and say where; JournalError when the disk will not, and then nothing of it is there."""
-        line = _line(record.to_dict())
         try:
+            line = _line(record.to_dict())
             with self._lock:
                 if self._file is None:
                     self._file = private(self.path).open("ab", buffering=0)
@@ -63,9 +63,10 @@ class Journal:
                 text = line if size else _line(_header(self._metadata)) + line
                 append_whole(self._file, text.encode("ascii"), size)
                 return Place(path=self.path, start=size + len(text) - len(line))
-        except (OSError, ValueError) as error:
-            message = f"cannot write {self.path}: {error}; the record of {record.key} is not on disk"
-            raise JournalError(message, found=record.key, where=self.path) from error
+        except (OSError, ValueError, MemoryError) as error:
+            problem = f"cannot write {self.path}: {str(error) or 'there is no more memory'}"
+            message = f"{problem}; the record of {record.key} is not on disk"
+            raise JournalError(message, found=problem, where=self.path) from error
 
     def go_on_in(self, path: Path) -> None:
         """Leave the file to whoever writes it anew; what comes from now on goes into another."""

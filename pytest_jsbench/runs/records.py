@@ -33,6 +33,8 @@ class MissingReason(StrEnum):
     BATCH = "batch"
     #: records could not be written any more, and what cannot be kept is not paid for
     DISK = "disk"
+    #: memory, threads or open files ran out, or the limits could not be kept any more
+    EXHAUSTED = "exhausted"
     #: the session ended first: Ctrl-C, -x, --maxfail
     STOPPED = "stopped"
     #: the process that made it died

@@ -56,8 +56,10 @@ class Judge:
     def start(self) -> None:
         """Start the child now, while the caller does something else; where that fails, the first request says why."""
         if self._starting is None:
-            self._starting = threading.Thread(target=self._start_child, name="jsbench-judge", daemon=True)
-            self._starting.start()
+            starting = threading.Thread(target=self._start_child, name="jsbench-judge", daemon=True)
+            with suppress(RuntimeError):  # no more threads: the first request starts it
+                starting.start()
+                self._starting = starting
 
     def _start_child(self) -> None:
         with suppress(JudgeError):

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import errno
 import pickle
 from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.core.errors import DatasetError, JSBenchError, UnknownEngine
+from pytest_jsbench.core.errors import DatasetError, JSBenchError, UnknownEngine, exhausted
 from pytest_jsbench.core.files import FileReader
 
 
@@ -46,3 +47,28 @@ def test_an_error_about_a_line_names_the_file_and_the_line(tmp_path: Path) -> No
     with pytest.raises(DatasetError) as raised:
         list(FileReader(error=DatasetError).read_json_lines(path))
     assert raised.value.where == f"{path}:2"
+
+
+def wrapped(error: BaseException) -> BaseException:
+    outer = JSBenchError("the judge did not start")
+    outer.__cause__ = error
+    return outer
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError(), "no more memory;"),
+        (RuntimeError("can't start new thread"), "no more threads (ulimit -u);"),
+        (OSError(errno.EMFILE, "Too many open files"), "no more open files (ulimit -n);"),
+        (wrapped(OSError(errno.ENOMEM, "Cannot allocate memory")), "no more memory;"),
+        (wrapped(wrapped(BlockingIOError(errno.EAGAIN, "fork"))), "no more processes or threads (ulimit -u);"),
+        (RuntimeError("dictionary changed size"), ""),
+        (OSError(errno.ENOENT, "no such file"), ""),
+        (wrapped(ValueError()), ""),
+    ],
+)
+def test_what_a_machine_has_run_out_of_is_said_and_nothing_else_is_taken_for_it(
+    error: BaseException, said: str
+) -> None:
+    assert (said in exhausted(error)) if said else exhausted(error) == ""

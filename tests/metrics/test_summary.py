@@ -173,6 +173,7 @@ def test_what_is_missing_is_counted_by_its_reason_in_its_task() -> None:
         "unavailable": 0,
         "batch": 0,
         "disk": 0,
+        "exhausted": 0,
         "stopped": 0,
         "worker_died": 1,
         "error": 0,

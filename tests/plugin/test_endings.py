@@ -32,6 +32,7 @@ def answer(request):
 #: no file gets larger than 20,000 bytes, which is in the middle of a record
 SMALL_DISK = """
 import resource, sys, pytest
+sys.dont_write_bytecode = True  # or half of a module would be found there by the next process
 resource.setrlimit(resource.RLIMIT_FSIZE, (20000, -1))
 sys.exit(pytest.main(sys.argv[1:]))
 """
@@ -205,3 +206,76 @@ def test_an_answer_that_comes_after_the_end_is_kept_apart_from_what_was_summed_u
     assert [record["id"] for record in plain.records()] == ["first"]
     assert plain.run_json()["metrics"]["completions"] == 1
     assert [record.key.id for record in read(run / "records.late.jsonl").records] == ["late"]
+
+
+FEW_THREADS = """
+import os, threading
+
+start = threading.Thread.start
+
+def limited(self):
+    if self.name == "jsbench-3" and os.path.exists("exhausted"):
+        raise RuntimeError("can't start new thread")
+    start(self)
+
+threading.Thread.start = limited
+"""
+
+
+def test_a_machine_without_threads_ends_the_run_in_one_line_and_it_can_be_gone_on_with(twelve: Bench) -> None:
+    twelve.write({"conftest.py": FEW_THREADS, "exhausted": ""})
+
+    result = twelve.run_subprocess(*ENGINE, "--jsbench-concurrency=8")
+
+    result.assert_outcomes(skipped=12)
+    assert result.ret != pytest.ExitCode.OK
+    assert metrics(twelve)["missing_reasons"]["exhausted"] == 12
+    text = " ".join(line.strip() for line in result.outlines)
+    assert text.count("warning    3 of 8 threads for calls in flight could be started: ") == 1
+    assert "INTERNALERROR" not in text
+    assert "Traceback" not in text
+    (twelve.path / "exhausted").unlink()
+    twelve.run_subprocess(*ENGINE, "--jsbench-resume=out").assert_outcomes(passed=11, failed=1)
+
+
+HUNGRY = """
+import os
+
+from pytest_jsbench import Completion, EngineInfo
+from pytest_jsbench.core.generations import FinishReason, ResponseFormat
+from pytest_jsbench.core.timing import Timing
+
+class Hungry:
+    concurrency = 1
+    info = EngineInfo(engine="hungry", model="m", response_format=ResponseFormat.TEXT, streaming=False)
+
+    def __init__(self, config):
+        pass
+
+    def generate(self, request):
+        if request.key.id > "c05" and os.path.exists("exhausted"):
+            raise MemoryError
+        with open("calls.txt", "a") as calls:
+            calls.write(request.key.id + "\\n")
+        return Completion(text='{"n": 1}', finish_reason=FinishReason.STOP, timing=Timing(tgt=0.1))
+
+    def close(self):
+        pass
+"""
+
+
+def test_a_run_that_has_no_more_memory_keeps_what_it_has_and_goes_on_later(twelve: Bench) -> None:
+    twelve.write({"hungry.py": HUNGRY, "exhausted": ""})
+    hungry = ("--jsbench-engine=hungry:Hungry", "--jsbench-engine-option=x=1", "--jsbench-output=out")
+
+    result = twelve.run(*hungry)
+
+    figures = metrics(twelve)
+    assert figures["completions"] >= 1
+    assert figures["missing_reasons"]["exhausted"] == figures["missing"] > 0
+    assert "Traceback" not in result.stdout.str()
+    result.stdout.fnmatch_lines(["warning    this machine has no more memory; *"])
+    (twelve.path / "exhausted").unlink()
+    twelve.run(*hungry, "--jsbench-resume=out").assert_outcomes(passed=12)
+    called = (twelve.path / "calls.txt").read_text().split()
+    assert sorted(called) == [f"c{number:02}" for number in range(12)]

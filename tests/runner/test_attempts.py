@@ -25,12 +25,15 @@ from pytest_jsbench.core.generations import (
     Sent,
 )
 from pytest_jsbench.core.prompts import Prompt, PromptLength, estimate
+from pytest_jsbench.core.secrets import Secrets
+from pytest_jsbench.engines.secrets import DiscreetEngine
 from pytest_jsbench.prompts import PRESETS
 from pytest_jsbench.runner import attempts, provider_state
 from pytest_jsbench.runner.attempts import RETRIED, Runner
 from pytest_jsbench.runner.limits_file import LimitsFile
 from pytest_jsbench.runner.rate_limits import Admission, RateLimits, Refused
 from pytest_jsbench.runs.records import MissingReason, Record
+from pytest_jsbench.runs.rejudging import judge_again
 from pytest_jsbench.verdicts import FailureType, Judge, Note
 from tests import examples
 
@@ -367,3 +370,37 @@ def test_an_indentation_is_not_taken_for_many_tokens() -> None:
 
 def _prompt(text: str) -> Prompt:
     return Prompt(messages=(Message(role="user", content=text),))
+
+
+def test_an_answer_that_the_judge_has_no_memory_for_is_kept_to_be_judged_later(
+    judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admission = Admission(LimitsFile(tmp_path / "limits.db", RateLimits()))
+    limited = replace(runner(Misbehaving(), judge), admission=admission)
+
+    def broken(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Judge, "judge", broken)
+        record = limited.attempt(CASE)
+
+    assert isinstance(record.generation, Completion)
+    assert (record.verdict.failure_type, record.verdict.reason) == (FailureType.UNJUDGED, "exhausted")
+    assert judge_again(record, judge).verdict.passed
+    with pytest.raises(Refused, match="no more memory"):
+        limited.attempt(CASE)
+
+
+def test_an_engine_that_runs_out_of_memory_ends_the_calls_and_says_so(judge: Judge, tmp_path: Path) -> None:
+    engine = Misbehaving(faults=[MemoryError()])
+    admission = Admission(LimitsFile(tmp_path / "limits.db", RateLimits()))
+    limited = replace(runner(engine, judge), engine=DiscreetEngine(engine, Secrets()), admission=admission)
+
+    record = limited.attempt(CASE)
+
+    assert isinstance(record.generation, Failed)
+    assert record.generation.message.startswith("this machine has no more memory")
+    with pytest.raises(Refused, match="no more memory") as refused:
+        limited.attempt(CASE)
+    assert refused.value.reason is MissingReason.EXHAUSTED

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.runner.in_flight import CallsInFlight
 
 #: seconds within which anything must have happened, on however busy a machine
@@ -64,3 +65,18 @@ def test_after_the_stop_no_call_begins() -> None:
 
     assert calls.stopped
     assert made == ["first"]
+
+
+def test_a_machine_without_threads_is_one_line_with_the_option_to_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, started = threading.Thread.start, iter(range(100))
+
+    def limited(self: threading.Thread) -> None:
+        if next(started) == 3:
+            message = "can't start new thread"
+            raise RuntimeError(message)
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+
+    with pytest.raises(EngineError, match=r"^3 of 16 threads .*ulimit -u.* --jsbench-concurrency$"):
+        CallsInFlight(16)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -286,3 +288,38 @@ def test_another_provider_is_called_as_before(path: Path, close: list[Admission]
         wrong.leave(wrong.enter(lambda: ESTIMATE), CallEnd(sign=Sign.FATAL, message="no"))
 
     assert right.enter(lambda: ESTIMATE).waited < 1
+
+
+def test_limits_that_can_no_longer_be_kept_lose_no_answer_and_permit_no_more_calls(
+    path: Path, close: list[Admission], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = LimitsFile(path, RateLimits(requests_per_minute=60_000))
+    close.append(admission := Admission(limits))
+    permit = admission.enter(lambda: ESTIMATE)
+
+    def broken(*_: object, **__: object) -> ProviderState:
+        message = "unable to open database file"
+        raise sqlite3.OperationalError(message)
+
+    monkeypatch.setattr(limits, "account", broken)
+
+    assert admission.leave(permit, CallEnd()) == ProviderState()
+    with pytest.raises(Refused, match="can no longer be kept: OperationalError: unable to open") as refused:
+        admission.enter(lambda: ESTIMATE)
+    assert refused.value.reason is MissingReason.EXHAUSTED
+
+
+def test_limits_that_cannot_be_asked_refuse_the_call_before_it_is_made(
+    path: Path, close: list[Admission], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = LimitsFile(path, RateLimits(requests_per_minute=60_000))
+    close.append(admission := Admission(limits))
+
+    def broken(*_: object) -> Permit:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(limits, "reserve", broken)
+
+    with pytest.raises(Refused, match=r"no more open files \(ulimit -n\)") as refused:
+        admission.enter(lambda: ESTIMATE)
+    assert refused.value.reason is MissingReason.EXHAUSTED

@@ -161,3 +161,22 @@ def test_a_file_of_something_else_is_an_error_and_no_traceback(tmp_path: Path, l
 
     with pytest.raises((JournalError, RecordError), match=r"records\.jsonl"):
         journal.read(path)
+
+
+def test_a_record_that_there_is_no_memory_for_is_one_line_and_tears_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = Journal(tmp_path / "records.jsonl", examples.metadata())
+    book.append(examples.record("a"))
+
+    def broken(*_: object, **__: object) -> str:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(json, "dumps", broken)
+        with pytest.raises(JournalError, match="there is no more memory; the record of"):
+            book.append(examples.record("b"))
+    book.append(examples.record("c"))
+    book.close()
+
+    assert [record.key.id for record in journal.read(book.path).records] == ["a", "c"]

@@ -28,7 +28,7 @@ from pytest_jsbench.plugin.session.secrecy import usage_errors
 from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase, attempt_of
 from pytest_jsbench.plugin.worker.project_tests import key_of
 from pytest_jsbench.plugin.worker.worker import note_death
-from pytest_jsbench.runs.records import MissingReason, Record
+from pytest_jsbench.runs.records import Missing, MissingReason, Record
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -102,6 +102,8 @@ class Controller:
         #: one line each: what could not be written or read
         self.warnings: list[str] = list(resumption.warnings) if resumption else []
         self.warnings += self._expectations.baseline.warnings if self._expectations.baseline else ()
+        #: by what kept them off the disk: the first of the records that are not there, and the warning that counts them
+        self._unwritten: dict[str, tuple[AttemptOutcome, int, str]] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
@@ -198,9 +200,12 @@ class Controller:
 
     def _take(self, outcome: AttemptResult, *, of_project: bool = False) -> None:
         attempt = self.state.take(outcome, of_project=of_project)
+        if isinstance(missing := outcome.result, Missing) and missing.reason is MissingReason.EXHAUSTED:
+            self._warn(missing.message)
         if attempt is None:
             return
-        self._warn(outcome.journal_error)
+        if outcome.journal_error:
+            self._warn_unwritten(outcome.journal_error, attempt)
         for error in outcome.classifier_errors:
             if error not in self.warnings:
                 self._ending.fail(error)
@@ -222,7 +227,7 @@ class Controller:
             place = self._folder.append_remote(record, self._planned_metadata)
         except JSBenchError as error:
             self._lost = True
-            self._warn(str(error))
+            self._warn_unwritten(str(error.found or error), attempt)
             return attempt
         attempt = replace(attempt, source=place)
         self.state.keep(attempt)
@@ -370,6 +375,17 @@ class Controller:
     def _keeps_all(self) -> bool:
         """Whether all files of the run are to be written."""
         return self._context.handover.folder is not None and self._context.settings.output is not None
+
+    def _warn_unwritten(self, problem: str, attempt: AttemptOutcome) -> None:
+        """Warn that a record is not on disk; all that one problem kept off it are one warning."""
+        first, count, before = self._unwritten.get(problem, (attempt, 0, ""))
+        others = f" and {count:,} more are" if count else " is"
+        warning = f"{problem}; the record of {first.key}{others} not on disk"
+        self._unwritten[problem] = first, count + 1, warning
+        if before in self.warnings:
+            self.warnings[self.warnings.index(before)] = warning
+        else:
+            self._warn(warning)
 
     def _warn(self, message: str) -> None:
         if message and message not in self.warnings:

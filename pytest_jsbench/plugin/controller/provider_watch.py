@@ -52,7 +52,8 @@ class ProviderWatch:
         if not self._context.settings.only_looks and self._config.option.verbose >= 0:
             if not self._config.pluginmanager.has_plugin("dsession"):
                 self._terminal = _past_capturing()
-            self._thread.start()
+            with suppress(RuntimeError):  # no more threads: the calls themselves will say so
+                self._thread.start()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.core.errors import JournalError, JSBenchError
+from pytest_jsbench.core.errors import EngineError, JournalError, JSBenchError, exhausted
 from pytest_jsbench.core.files import private
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.plugin.session.context import RunContext, asks, variant_of
@@ -53,6 +53,8 @@ class Worker:
         self._lookahead: LookAhead[AttemptResult] | None = None
         #: answers that did not pass; where a plugin runs their test again, the model is not asked again
         self._answered: dict[Attempt, AttemptResult] = {}
+        #: why no calls can be made at all
+        self._cannot: Refused | None = None
         self.left_behind = LeftBehind(context.handover.shared, context.handover.records)
         #: None before the collection, and where xdist's workers collect
         self.collected: Collected | None = None
@@ -94,7 +96,12 @@ class Worker:
             self.variants[name].open(cases=bool(cases))
         if cases:
             concurrency = {name: variant.concurrency for name, variant in context.plan.variants.items()}
-            self._lookahead = LookAhead(session, self._attempt, concurrency=concurrency, steals=context.handover.steals)
+            try:
+                self._lookahead = LookAhead(
+                    session, self._attempt, concurrency=concurrency, steals=context.handover.steals
+                )
+            except EngineError as error:  # no test can run, and each says so: xdist would take another end for a crash
+                self._cannot = Refused(MissingReason.EXHAUSTED, str(error))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
@@ -125,6 +132,8 @@ class Worker:
 
     def outcome(self, item: JSBenchCase) -> AttemptResult:
         """Wait for the result of the item's attempt."""
+        if self._cannot is not None:
+            return AttemptResult(result=missed(item.attempt, self._cannot))
         if self._lookahead is None:
             message = f"{item.nodeid} runs outside pytest's own loop"
             raise RuntimeError(message)
@@ -169,7 +178,7 @@ class Worker:
         except JournalError as error:
             if self._context.settings.output is not None:  # what cannot be kept is not paid for
                 self._refuse(Refused(MissingReason.DISK, str(error)))
-            return AttemptResult(result=AttemptOutcome.of(record), journal_error=str(error))
+            return AttemptResult(result=AttemptOutcome.of(record), journal_error=str(error.found or error))
         return AttemptResult(result=AttemptOutcome.of(record, place), record=record)
 
     def _refuse(self, refusal: Refused) -> None:
@@ -185,7 +194,18 @@ class Worker:
             return self._judging
 
     def _attempt(self, item: JSBenchCase, planned_at: float) -> AttemptResult:
-        """Make one attempt and write its record, both in this thread of the look-ahead; or find its result."""
+        """The result of an attempt, in this thread of the look-ahead; once the machine can no more, none is made."""
+        try:
+            return self._made_or_found(item, planned_at)
+        except Exception as error:
+            if not (why := exhausted(error)):
+                raise
+            refused = Refused(MissingReason.EXHAUSTED, why)
+            self._refuse(refused)
+            return AttemptResult(result=missed(item.attempt, refused))
+
+    def _made_or_found(self, item: JSBenchCase, planned_at: float) -> AttemptResult:
+        """Make one attempt and write its record, or find its result."""
         assert self._lookahead is not None
         attempt = item.attempt
         if (answered := self._answered.get(attempt)) is not None:
