@@ -144,6 +144,6 @@ def _report(options: argparse.Namespace, out: TextIO) -> bool:
         baseline, _ = evaluations.with_cases(options.baseline)
         warn(baseline)
         comparisons = evaluations.against(baseline, run.metadata, summary)
-    report.write(options.output, run, summary, comparison=comparisons.get(""))
+    report.write(options.output, run, summary, comparisons=comparisons)
     out.write(f"{options.output}\n")
     return True

@@ -204,7 +204,7 @@ def test_in_what_a_run_and_its_baseline_differ_is_told_in_every_output(paid: Sum
     comparison = evaluations.against(kept, now, paid)[""]
     told = ["prompt schema → chat", "judge 1 → 0", "the runs were judged by different rules (judge)"]
 
-    page = " ".join("".join(report.render(run, paid, comparison=comparison)).split())
+    page = " ".join("".join(report.render(run, paid, comparisons={"": comparison})).split())
     lines = " ".join(" ".join(comparison_table.changes(comparison, "b")).split())
     for text in (page, lines, summary_markdown(run, paid, comparisons={"": comparison})):
         assert [one for one in told if one not in text] == []

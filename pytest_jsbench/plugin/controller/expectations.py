@@ -30,11 +30,6 @@ class GateDecision:
     baseline: Evaluation | None = None
 
     @property
-    def comparison(self) -> Comparison | None:
-        """Of a run without variants."""
-        return self.comparisons.get("")
-
-    @property
     def met(self) -> bool:
         """Whether every gate is met."""
         return all(gate.met for gate in self.gates)

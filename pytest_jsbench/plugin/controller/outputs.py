@@ -114,7 +114,7 @@ def write(
         holding = live if live is not None and live.holds(run) else None
         page, cases = folder / "report.html", None if holding is None else holding.cases
         samples = None if holding is None else holding.samples
-        writers.append(partial(report.write, page, run, summary, decision.gates, decision.comparison, cases))
+        writers.append(partial(report.write, page, run, summary, decision.gates, decision.comparisons, cases))
         if any(outcome.made for outcome in run.outcomes):
             writers.append(partial(every_eval_ever.write, folder / _SHARED_FORMAT, run, summary, samples=samples))
     return [problem for writer in writers if (problem := _problem(writer))]

@@ -10,7 +10,7 @@ import io
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
@@ -24,7 +24,9 @@ from pytest_jsbench.core.text import json_text, printable, shortened
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES
 from pytest_jsbench.reports.comparison_table import apart
 from pytest_jsbench.reports.summary_table import facts
+from pytest_jsbench.reports.variant_table import cost_of_many, heading, standing
 from pytest_jsbench.runs.outcomes import Records
+from pytest_jsbench.runs.settings import distinguishing, settings_of
 from pytest_jsbench.verdicts.explanations import extra_fields, headline
 
 if TYPE_CHECKING:
@@ -42,24 +44,25 @@ def write(
     run: Run,
     summary: Summary,
     gates: Sequence[GateResult] = (),
-    comparison: Comparison | None = None,
+    comparisons: Mapping[str, Comparison] | None = None,
     cases: CaseList | None = None,
 ) -> None:
     """Write the page in one step, and as it is made; JSBenchError where that fails."""
-    write_atomically(path, render(run, summary, gates, comparison, cases))
+    write_atomically(path, render(run, summary, gates, comparisons, cases))
 
 
 def render(
     run: Run,
     summary: Summary,
     gates: Sequence[GateResult] = (),
-    comparison: Comparison | None = None,
+    comparisons: Mapping[str, Comparison] | None = None,
     cases: CaseList | None = None,
 ) -> Iterator[str]:
     """
     The page, in parts; text of a model, a schema or a file is never markup in it.
 
-    `cases` are the run's, where they have been listed already.
+    `comparisons` with a baseline are by variant, or that of no name. `cases` are the run's, where they have been listed
+    already.
     """
     if importlib.util.find_spec("jinja2") is None:
         raise MissingRequirement("report.html needs jinja2: pip install 'pytest-jsbench[report]'")
@@ -70,7 +73,7 @@ def render(
     environment.filters["visible"] = _visible
     style, script = _page("report.css"), _page("report.js")
     failures = [(kind.value, summary.total.failure_counts[kind]) for kind in COUNTED_FAILURES]
-    cases = cases or CaseList.of(run)
+    cases, known = cases or CaseList.of(run), comparisons or {}
     return environment.from_string(_page("report.html")).generate(
         policy=_policy(style, script),
         style=Markup(style),  # noqa: S704  our own file
@@ -82,16 +85,44 @@ def render(
         total=summary.total,
         rows=[*summary.tasks.items(), ("total", summary.total)],
         gates=gates,
-        comparison=comparison,
-        settings_apart=[] if comparison is None else list(apart(comparison.settings)),
+        heading=heading(run.metadata) if run.variants else run.metadata.model,
+        variants=_variants(run, summary),
+        standing=list(standing(summary)),
+        comparisons=[(name, one, list(apart(one.settings))) for name, one in known.items()],
         failures=sorted(((name, count) for name, count in failures if count), key=lambda pair: -pair[1]),
         labelled=run.metadata.labelled,
         facts=facts(run, summary),
         broken_keywords=[pair for pair in summary.keywords.items() if pair[1].faults],
         kept_keywords=[pair for pair in summary.keywords.items() if not pair[1].faults],
         charts=charts(summary.total),
-        cases=cases.pack(run, comparison),
+        cases=cases.pack(run, known),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantRow:
+    """A variant, as a row of the page's table."""
+
+    name: str
+    #: the settings that tell it from the others
+    asked: str
+    summary: Summary
+    #: US dollars for a thousand answers; None where it is not known
+    cost: float | None
+
+
+def _variants(run: Run, summary: Summary) -> list[VariantRow]:
+    settings = [settings_of(run.metadata.of_variant(name).to_dict()) for name in summary.variants]
+    chosen = distinguishing(settings)
+    return [
+        VariantRow(
+            name=name,
+            asked=", ".join(one[part].label for part in chosen if part in one),
+            summary=found,
+            cost=cost_of_many(found.total),
+        )
+        for (name, found), one in zip(summary.variants.items(), settings, strict=True)
+    ]
 
 
 def _page(name: str) -> str:
@@ -172,12 +203,18 @@ class CaseList:
     def _group(self, outcome: AttemptOutcome) -> _Group:
         return self._groups[_rank(outcome) if len(self._groups) > 1 else 0]
 
-    def pack(self, run: Run, comparison: Comparison | None) -> PackedCases:
-        """The list of exactly the run's attempts, with what the comparison says of each."""
+    def pack(self, run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
+        """The list of exactly the run's attempts, with what the comparisons say of each."""
         outcomes, planned = {outcome.attempt: outcome for outcome in run.outcomes}, Counter(run.planned)
+        names = {name: place for place, name in enumerate(run.variants)}
+        of_each = run.metadata.repeats if names else 0
         longest = min(_LONGEST_MESSAGE, _ALL_MESSAGES // max(1, len(outcomes)))
-        changes = {} if comparison is None else dict.fromkeys(comparison.newly_failing, "broke")
-        changes |= {} if comparison is None else dict.fromkeys(comparison.newly_passing, "mended")
+        changes = {
+            (name, key): change
+            for name, one in comparisons.items()
+            for change, keys in (("broke", one.newly_failing), ("mended", one.newly_passing))
+            for key in keys
+        }
         room, chunks, starts, listed, detailed = _ROOM_OF_DETAILS, list[str](), list[int](), 0, 0
         packed = io.BytesIO()
         with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0) as index:
@@ -186,9 +223,14 @@ class CaseList:
                 if listed and packed.tell() > _ROOM_OF_LIST:
                     break
                 entries = [
-                    _entry(outcome, shortened(message, longest, cut="end"), planned[key], changes.get(key, ""))
+                    _entry(
+                        outcomes[attempt],
+                        shortened(message, longest, cut="end"),
+                        of_each or planned[attempt.key],
+                        changes.get((attempt.variant if names else "", attempt.key), ""),
+                        names,
+                    )
                     for attempt, message in part
-                    for outcome, key in ((outcomes[attempt], attempt[0]),)
                 ]
                 index.write((b"," if listed else b"") + b",".join(map(_json_bytes, entries)))
                 if len(chunk) > room or not chunk:
@@ -199,7 +241,12 @@ class CaseList:
                     starts.append(listed)
                     detailed = listed + len(part)
                 listed += len(part)
-            counts = {"starts": starts, "detailed": detailed, "unlisted": len(outcomes) - listed}
+            counts = {
+                "starts": starts,
+                "detailed": detailed,
+                "unlisted": len(outcomes) - listed,
+                "variants": [printable(name) for name in run.variants],
+            }
             index.write(b"]," + _json_bytes(counts)[1:])
         return PackedCases(chunks=tuple(chunks), index=base64.b64encode(packed.getvalue()).decode("ascii"))
 
@@ -242,8 +289,12 @@ class _Group:
             yield list(named), self._chunks[number] if number < len(self._chunks) else ""
 
 
-def _entry(outcome: AttemptOutcome, message: str, repeats: int, change: str) -> dict[str, Any]:
+def _entry(
+    outcome: AttemptOutcome, message: str, repeats: int, change: str, variants: Mapping[str, int]
+) -> dict[str, Any]:
+    """What the list shows of an attempt; in a run of variants which of them it is of, in their order."""
     return {
+        **({"variant": variants.get(outcome.variant, -1)} if variants else {}),
         "task": printable(outcome.key.task),
         "name": printable(_name(outcome, repeats=repeats)),
         "outcome": outcome.failure_type.value if outcome.failure_type else "passed",

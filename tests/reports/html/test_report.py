@@ -46,6 +46,18 @@ def unpacked(text: str, name: str) -> Any:
     return json.loads(gzip.decompress(base64.b64decode(packed)))
 
 
+def in_browser(path: Path, name: str) -> str:
+    """The page's document when its script has shown the case of that name."""
+    options = ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={path.parent / 'profile'}")
+    return subprocess.run(
+        ["chromium", *options, "--virtual-time-budget=3000", "--dump-dom", f"{path.as_uri()}#{quote(name, safe='')}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+
+
 def hostile_record() -> Record:
     violation = Violation(keyword=HOSTILE, instance_path=HOSTILE, schema_path=HOSTILE, message=HOSTILE)
     verdict = Verdict(
@@ -68,7 +80,7 @@ def test_the_page_holds_the_figures_and_every_case() -> None:
 
     gates = [check(Gate.parse("pass_rate>=0.9"), summary)]
 
-    text = "".join(render(run, summary, gates, compare(before, summary.outcomes)))
+    text = "".join(render(run, summary, gates, {"": compare(before, summary.outcomes)}))
 
     assert "<dd>1 of 2</dd>" in text
     assert 'aria-label="pass rate 0.500, 95 % interval 0.095 to 0.905"' in text
@@ -214,19 +226,61 @@ def test_the_page_counts_the_passed_attempts_that_even_its_list_has_no_room_for(
 
 
 @needs_jinja2
+def test_variants_have_a_table_and_each_attempt_says_whose_it_is() -> None:
+    run = examples.compared(a="pv", b="pp")
+
+    text = "".join(render(run, summarize(run)))
+
+    assert "<h1>2 variants</h1>" in text
+    assert text.index('<th scope="row">b<br><span class="asked">model b</span>') < text.index('<th scope="row">a<br>')
+    assert "a against b: 1 fewer of 2 cases pass" in text
+    assert '<option value="0">a fails, another passes</option>' in text
+    index = unpacked(text, "index")
+    assert index["variants"] == ["a", "b"]
+    assert [(one["name"], one["variant"], one["outcome"]) for one in index["cases"]] == [
+        ("simple::case00", 0, "passed"),
+        ("simple::case01", 0, "schema_violation"),
+        ("simple::case00", 1, "passed"),
+        ("simple::case01", 1, "passed"),
+    ]
+
+
+@needs_jinja2
+def test_each_variant_says_what_changed_since_the_baseline() -> None:
+    run = examples.compared(a="pv", b="pp")
+    before = summarize(examples.compared(a="pp", b="pv")).variants
+    summary = summarize(run)
+    changed = {name: compare(before[name].outcomes, summary.variants[name].outcomes) for name in "ab"}
+
+    text = "".join(render(run, summary, comparisons=changed))
+
+    assert text.count("of 2 cases pass") == 3
+    assert [one["change"] for one in unpacked(text, "index")["cases"]] == ["", "broke", "", "mended"]
+
+
+@needs_jinja2
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
+def test_a_browser_shows_the_answers_of_all_variants_side_by_side(tmp_path: Path) -> None:
+    run = examples.compared(a="pv", b="pp")
+    (tmp_path / "page.html").write_text("".join(render(run, summarize(run))))
+
+    text = in_browser(tmp_path / "page.html", "simple::case01")
+
+    assert ">1 of 2 cases</p>" in text
+    (line,) = re.findall(r"<tr><th scope=.row.><button.*?</tr>", text)
+    assert re.findall(r"<td class=.(\w+).>([^<]*)</td>", line) == [("bad", "✗ schema_violation"), ("good", "✓ passed")]
+    (below,) = re.findall(r"<tr class=.below.>.*?</tr>", text, re.DOTALL)
+    assert re.findall(r"<h3 class=.side.>([^<]*)</h3>", below) == ["a ", "b "]
+    assert [below.count(f"<h3>{title}</h3>") for title in ("Answer", "Schema", "Prompt")] == [2, 1, 1]
+
+
+@needs_jinja2
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
 def test_a_browser_shows_the_case_that_is_named_and_runs_nothing_that_it_says(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text(page(hostile_record(), record("plain"), model=HOSTILE), "utf-8")
     name = printable(str(hostile_record().key))
-    options = ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}")
-    shown = subprocess.run(
-        ["chromium", *options, "--virtual-time-budget=3000", "--dump-dom", f"{path.as_uri()}#{quote(name, safe='')}"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    ).stdout
+    shown = in_browser(path, name)
 
     assert 'data-ready="yes"' in shown
     assert "1 of 2 attempts" in shown

@@ -18,7 +18,7 @@
     byId("count").textContent = "This browser cannot unpack the cases. Every record is in records.jsonl, beside this page.";
     return;
   }
-  const { starts, cases, detailed, unlisted } = await unpack("index");
+  const { starts, cases, detailed, unlisted, variants = [] } = await unpack("index");
   const wordsOf = (one) => (one.words ??= [one.name, one.outcome, one.message, ...one.keywords].join(" ").toLowerCase());
   const chunks = new Map();
   const detailOf = async (at) => {
@@ -57,58 +57,137 @@
   fill("outcome", cases.map((one) => one.outcome));
   fill("keyword", cases.flatMap((one) => one.keywords));
 
-  const show = async (at, place) => {
-    if (at >= detailed) {
-      place.replaceChildren(element("p", "note", "This page has no room for the details of this attempt. Its record is in records.jsonl, beside this page."));
-      return;
-    }
-    const detail = await detailOf(at);
-    const parts = [["Verdict", detail.verdict], ["Answer", detail.answer], ["Schema", laidOut(detail.schema)],
-      ["Schema that was sent", laidOut(detail.sent)], ["Prompt", detail.prompt], ["Measured", detail.measured]];
-    place.replaceChildren();
-    for (const [title, text] of parts) {
+  // what a line shows: an attempt, or of variants all attempts at a case
+  const groups = [];
+  const byCase = new Map();
+  cases.forEach((one, at) => {
+    const name = one.name.replace(/\[\d+\]$/, "");
+    if (!variants.length || !byCase.has(name)) byCase.set(name, groups.push([]) - 1);
+    groups[variants.length ? byCase.get(name) : at].push(at);
+  });
+  for (const group of variants.length ? groups : []) {
+    group.sort((one, other) => cases[one].variant - cases[other].variant || cases[one].name.length - cases[other].name.length || (cases[one].name < cases[other].name ? -1 : 1));
+  }
+
+  const parts = (place, pairs) => {
+    for (const [title, text] of pairs) {
       if (text) place.append(element("h3", "", title), element("pre", "", text));
     }
   };
-  const row = (at) => {
+  const noRoom = () => element("p", "note", "This page has no room for the details of this attempt. Its record is in records.jsonl, beside this page.");
+  const show = async (at, place) => {
+    place.replaceChildren();
+    if (at >= detailed) {
+      place.append(noRoom());
+      return;
+    }
+    const detail = await detailOf(at);
+    parts(place, [["Verdict", detail.verdict], ["Answer", detail.answer], ["Schema", laidOut(detail.schema)],
+      ["Schema that was sent", laidOut(detail.sent)], ["Prompt", detail.prompt], ["Measured", detail.measured]]);
+  };
+  // the answers of all variants beside each other, and once what they have in common
+  const compare = async (group, place) => {
+    const details = await Promise.all(group.map((at) => (at < detailed ? detailOf(at) : null)));
+    const known = details.filter(Boolean);
+    const common = (name) => (known.length > 1 && known.every((one) => one[name] === known[0][name]) ? known[0][name] : "");
+    const sides = element("div", "sides");
+    group.forEach((at, number) => {
+      const side = element("div");
+      const one = cases[at];
+      const repeat = (one.name.match(/\[\d+\]$/) ?? [""])[0];
+      side.append(element("h3", "side", (variants[one.variant] ?? "of no variant") + " " + repeat));
+      const detail = details[number];
+      if (detail) {
+        parts(side, [["Verdict", detail.verdict], ["Answer", detail.answer], ["Schema that was sent", common("sent") ? "" : laidOut(detail.sent)],
+          ["Prompt", common("prompt") ? "" : detail.prompt], ["Measured", detail.measured]]);
+      } else {
+        side.append(noRoom());
+      }
+      sides.append(side);
+    });
+    place.replaceChildren(sides);
+    if (known.length) {
+      parts(place, [["Schema", laidOut(known[0].schema)], ["Schema that was sent", laidOut(common("sent"))], ["Prompt", common("prompt")]]);
+    }
+  };
+  const toggle = (button, place, fillIn) => {
+    button.type = "button";
+    button.setAttribute("aria-expanded", "false");
+    place.hidden = true;
+    button.addEventListener("click", async () => {
+      if (place.hidden) await fillIn();
+      place.hidden = !place.hidden;
+      button.setAttribute("aria-expanded", String(!place.hidden));
+    });
+  };
+  const undecided = new Set(["api_error", "unjudged"]);
+  // of one variant: whether it passes, and the words for it
+  const cell = (group, variant) => {
+    const ends = group.filter((at) => cases[at].variant === variant).map((at) => cases[at]);
+    const passes = ends.filter((one) => one.outcome === "passed").length;
+    const other = ends.find((one) => one.outcome !== "passed");
+    const change = ends.map((one) => one.change).find(Boolean);
+    return {
+      passed: ends.length > 0 && !other,
+      failed: ends.some((one) => one.outcome !== "passed" && !undecided.has(one.outcome)),
+      text: ends.length === 0 ? "–" : (other ? "✗ " + other.outcome : "✓ passed") +
+        (ends.length > 1 ? " " + passes + "/" + ends.length : "") + (change ? " (" + change + ")" : ""),
+    };
+  };
+  const matrixRow = (group) => {
+    const button = element("button", "name", cases[group[0]].name.replace(/\[\d+\]$/, ""));
+    const name = element("th");
+    name.scope = "row";
+    name.append(button);
+    const line = element("tr");
+    line.append(name, ...variants.map((_, variant) => {
+      const { passed, failed, text } = cell(group, variant);
+      return element("td", passed ? "good" : failed ? "bad" : "none", text);
+    }));
+    const place = element("td", "detail");
+    place.colSpan = variants.length + 1;
+    const below = element("tr", "below");
+    below.append(place);
+    toggle(button, below, () => compare(group, place));
+    return [line, below];
+  };
+  const differs = (group, how) => {
+    const cells = variants.map((_, variant) => cell(group, variant));
+    const passed = cells.some((one) => one.passed);
+    return passed && (how === "differ" ? cells.some((one) => one.failed) : cells[how].failed);
+  };
+  const row = (group) => {
+    if (variants.length) return matrixRow(group);
+    const [at] = group;
     const one = cases[at];
     const item = element("li");
     const button = element("button", "case");
-    button.type = "button";
-    button.setAttribute("aria-expanded", "false");
     const passed = one.outcome === "passed";
     button.append(element("span", passed ? "good" : "bad", (passed ? "✓ " : "✗ ") + one.outcome + (one.change ? " (" + one.change + ")" : "")),
       element("span", "", one.name), element("span", "", one.message));
     const place = element("div", "detail");
-    place.hidden = true;
-    button.addEventListener("click", async () => {
-      if (place.hidden) await show(at, place);
-      place.hidden = !place.hidden;
-      button.setAttribute("aria-expanded", String(!place.hidden));
-    });
+    toggle(button, place, () => show(at, place));
     item.append(button, place);
-    return item;
+    return [item];
   };
 
   let found = [];
   let shown = 0;
   const more = () => {
-    byId("list").append(...found.slice(shown, shown + step).map(row));
+    byId("list").append(...found.slice(shown, shown + step).flatMap(row));
     shown = Math.min(found.length, shown + step);
     byId("more").hidden = shown === found.length;
-    byId("count").textContent = found.length + " of " + cases.length + " attempts" + (shown < found.length ? ", the first " + shown + " shown" : "") +
-      (unlisted ? "; " + unlisted + " more passed, and are in records.jsonl only" : "");
+    byId("count").textContent = found.length + " of " + groups.length + (variants.length ? " cases" : " attempts") + (shown < found.length ? ", the first " + shown + " shown" : "") +
+      (unlisted ? "; " + unlisted + (variants.length ? " more attempts" : " more") + " passed, and are in records.jsonl only" : "");
   };
   const value = (id) => (byId(id) ? byId(id).value : "");
   const apply = () => {
     const words = value("text").toLowerCase().split(/\s+/).filter(Boolean);
-    const [task, outcome, keyword, change] = ["task", "outcome", "keyword", "change"].map(value);
-    found = [];
-    cases.forEach((one, at) => {
-      if ((!task || one.task === task) && (!outcome || (outcome === "!" ? one.outcome !== "passed" : one.outcome === outcome)) &&
+    const [task, outcome, keyword, change, differ] = ["task", "outcome", "keyword", "change", "differ"].map(value);
+    const matches = (one) => (!task || one.task === task) && (!outcome || (outcome === "!" ? one.outcome !== "passed" : one.outcome === outcome)) &&
         (!keyword || one.keywords.includes(keyword)) && (!change || one.change === change) &&
-        words.every((word) => wordsOf(one).includes(word))) found.push(at);
-    });
+        words.every((word) => wordsOf(one).includes(word));
+    found = groups.filter((group) => group.some((at) => matches(cases[at])) && (!differ || differs(group, differ)));
     shown = 0;
     byId("list").replaceChildren();
     more();
@@ -119,7 +198,7 @@
     const at = cases.findIndex((one) => one.name === name || one.name.startsWith(name + "["));
     if (!name || at < 0) return;
     byId("filters").reset();
-    found = [at];
+    found = [groups.find((group) => group.includes(at))];
     shown = 0;
     byId("list").replaceChildren();
     more();
