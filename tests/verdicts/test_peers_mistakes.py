@@ -80,6 +80,18 @@ def test_a_schema_is_read_by_its_own_draft(judge: Judge) -> None:
     assert judge.judge({"type": "integer"}, "1.0").passed
 
 
+def test_an_embedded_schema_is_read_by_its_own_draft_and_disputed_where_only_a_pointer_leads_to_it(
+    judge: Judge,
+) -> None:
+    embedded = {"$id": "https://e.org/e", "$schema": DRAFT_7, "dependentRequired": {"a": ["b"]}}
+    by_uri, by_pointer = (
+        judge.judge({"$ref": reference, "$defs": {"e": embedded}}, '{"a": 1}')
+        for reference in ("https://e.org/e", "#/$defs/e")
+    )
+    assert (by_uri.valid, by_uri.second_opinion) == (True, SecondOpinion.AGREES)
+    assert by_pointer.disputed
+
+
 def test_a_property_may_be_called_like_a_keyword(judge: Judge) -> None:
     schema = {
         "type": "object",
