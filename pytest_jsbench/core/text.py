@@ -35,10 +35,8 @@ def printable(
     """
     if limit is not None and len(text) > 2 * limit:
         text = text[:limit] + text[-limit:]
-    # most texts are plain, and each verdict holds dozens
-    if not (text.isascii() and text.isprintable()) or "##" in text or "::" in text:
-        text = _COMMAND.sub(_disarmed, _visible(text, _code, "\n\t" if lines else ""))
-    return shortened(text, limit, cut=cut)
+    shown = _visible(text, _code, "\n\t" if lines else "")
+    return shortened(_without_commands(shown, _disarmed), limit, cut=cut)
 
 
 def shortened(text: str, limit: int | None = LONGEST, *, cut: Literal["end", "middle"] = "middle") -> str:
@@ -90,7 +88,7 @@ def json_text(value: object, *, indent: int | None = None) -> str:
     if indent is not None and _nests_deeper(value, _DEEPEST_INDENTED):
         indent = None
     text = json.dumps(value, indent=indent, ensure_ascii=False)
-    return _COMMAND.sub("#\\\\u0023", _visible(text, _json_code, "\n"))
+    return _without_commands(_visible(text, _json_code, "\n"), "#\\\\u0023")
 
 
 def _nests_deeper(value: object, levels: int) -> bool:
@@ -104,7 +102,15 @@ def _parts(value: object) -> Iterable[object]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
+def _without_commands(text: str, instead: str | Callable[[re.Match[str]], str]) -> str:
+    # most texts have neither, and each verdict holds dozens
+    return _COMMAND.sub(instead, text) if "##" in text or "::" in text else text
+
+
 def _visible(text: str, code: Callable[[int], str], kept: str) -> str:
+    if text.isascii() and (text.replace("\n", "") if "\n" in kept else text).isprintable():
+        return text
+
     def escaped(run: re.Match[str]) -> str:
         characters = run.group()
         if characters.isprintable() and not _BLANK.search(characters):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, TextIO
 from xml.etree import ElementTree
 
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import printable, shortened
 from pytest_jsbench.metrics.comparison import UNDECIDED
 
 if TYPE_CHECKING:
@@ -18,9 +20,11 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.runs.outcomes import Run
 
-_FAILURE_TYPE = "jsbench.failure_type"
+_TASK, _FAILURE_TYPE = "jsbench.task", "jsbench.failure_type"
 #: characters of one property
 _LONGEST = 1000
+#: characters of a message of a large run
+_SHORT = 150
 
 
 def suite_properties(run: Run, summary: Summary, gates: tuple[GateResult, ...]) -> dict[str, str]:
@@ -46,21 +50,64 @@ def _figures(metrics: Metrics) -> dict[str, str]:
     }
 
 
-def complete(path: Path, properties: Mapping[str, str], costs: Mapping[str, float]) -> None:
-    """Rewrite pytest's file: failures with their type, infrastructure faults as errors, and the run's properties."""
-    tree = ElementTree.parse(path)  # noqa: S314  pytest wrote it a moment ago
-    for suite in tree.iter("testsuite"):
-        ours = [case for case in suite.iter("testcase") if _property(case, "jsbench.task") is not None]
-        for case in suite.iter("testcase"):
-            _once(case)
-        moved = sum(map(_mark, ours))
+def complete(
+    path: Path, properties: Mapping[str, str], costs: Mapping[str, float], *, details: str | None = None
+) -> None:
+    """
+    Rewrite pytest's file: failures with their type, infrastructure faults as errors, and the run's properties.
+
+    `details` says where those of a large run are: then each of our cases has its name, time, failure type and a short
+    message, and no more. One case at a time is held.
+    """
+    with TemporaryFile("w+", encoding="utf-8") as cases:
+        root, moved = _take_out_cases(path, cases, costs, short=details is not None)
+        (suite,) = root.iter("testsuite")
         for counter, change in (("failures", -moved), ("errors", moved)):
             suite.set(counter, str(int(suite.get(counter, "0")) + change))
-        for case in ours:
-            if (cost := costs.get(_property(case, "jsbench.attempt") or "")) is not None:
-                _add(case, {"jsbench.cost_usd": f"{cost:.6g}"})
-        _add(suite, properties)
-    tree.write(path, encoding="utf-8", xml_declaration=True)
+        _add(suite, {**properties, **({} if details is None else {"jsbench.details": details})})
+        before, end, after = ElementTree.tostring(root, encoding="unicode").rpartition("</testsuite>")
+        cases.seek(0)
+        with path.open("w", encoding="utf-8") as file:
+            file.write(f"<?xml version='1.0' encoding='utf-8'?>\n{before}")
+            shutil.copyfileobj(cases, file)
+            file.write(end + after)
+
+
+def _take_out_cases(path: Path, to: TextIO, costs: Mapping[str, float], *, short: bool) -> tuple[Element, int]:
+    """Write each case, completed; what stands around them, and how many failures are errors now."""
+    moved, opened = 0, list[ElementTree.Element]()
+    for event, element in ElementTree.iterparse(path, events=("start", "end")):  # noqa: S314  pytest has just written it
+        if event == "start":
+            opened.append(element)
+            continue
+        opened.pop()
+        if element.tag == "testcase":
+            moved += _complete_case(element, costs, short=short)
+            to.write(ElementTree.tostring(element, encoding="unicode"))
+            opened[-1].remove(element)
+    return element, moved
+
+
+def _complete_case(case: Element, costs: Mapping[str, float], *, short: bool) -> int:
+    """Complete one case; 1 where a failure of it is an error now, else 0."""
+    _once(case)
+    if _property(case, _TASK) is None:
+        return 0
+    moved = _mark(case)
+    if short:
+        _shorten(case)
+    elif (cost := costs.get(_property(case, "jsbench.attempt") or "")) is not None:
+        _add(case, {"jsbench.cost_usd": f"{cost:.6g}"})
+    return moved
+
+
+def _shorten(case: Element) -> None:
+    if (group := case.find("properties")) is not None:
+        case.remove(group)
+    for one in case:
+        if (message := one.get("message")) is not None:
+            one.text = shortened(message.partition("\n")[0], _SHORT, cut="end")
+            one.set("message", one.text)
 
 
 def _mark(case: Element) -> int:

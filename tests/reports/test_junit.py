@@ -42,6 +42,26 @@ def test_failures_have_their_type_and_infrastructure_faults_are_errors(tmp_path:
     assert cases["a"].findall("properties/property")[-1].get("value") == "0.25"
 
 
+def test_of_a_large_run_each_case_stays_and_the_suite_says_where_its_details_are(tmp_path: Path) -> None:
+    path = tmp_path / "junit.xml"
+    path.write_text(WRITTEN.replace('message="api_error: x">x', f'message="api_error: {"y" * 400}&#10;z">{"x" * 9000}'))
+
+    complete(path, {"jsbench.model": "m"}, {"o::a[1]": 0.25}, details="20,000 attempts: see runs/a")
+
+    suite = ET.parse(path).getroot()[0]
+    cases = {case.get("name"): case for case in suite.iter("testcase")}
+    assert list(cases) == ["a", "b", "c", "d", "e"]
+    assert [(one.tag, one.get("type")) for one in cases["b"]] == [("failure", "refusal")]
+    (error,) = cases["c"]
+    assert (error.tag, error.get("type"), error.text) == ("error", "api_error", f"api_error: {'y' * 138}…")
+    assert error.get("message") == error.text
+    assert not [*cases["a"]]
+    assert cases["d"][0].text == "x"
+    assert (suite.get("failures"), suite.get("errors"), suite.get("tests")) == ("2", "2", "5")
+    properties = {one.get("name"): one.get("value") for one in suite.iterfind("properties/property")}
+    assert properties == {"jsbench.model": "m", "jsbench.details": "20,000 attempts: see runs/a"}
+
+
 def test_a_file_without_a_case_of_ours_has_the_verdict_all_the_same(tmp_path: Path) -> None:
     path = tmp_path / "junit.xml"
     path.write_text('<testsuites><testsuite failures="1"><testcase name="d" /></testsuite></testsuites>')

@@ -256,7 +256,8 @@ class Controller:
                 self._config.get_terminal_writer().line(f"jsbench: the verdict is {overruled.text}", red=True)
         finally:  # another plugin may end the run by raising, as pytest-benchmark's comparison does
             if self.run is not None and self.summary is not None:
-                outputs.complete_junit(self._config, self.run, self.summary, self.decision or GateDecision())
+                decision, folder = self.decision or GateDecision(), self._context.handover.folder
+                outputs.complete_junit(self._config, self.run, self.summary, decision, folder)
         return result
 
     def settle(self, raised: Exception | None = None) -> RunVerdict | None:

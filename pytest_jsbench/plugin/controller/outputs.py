@@ -17,6 +17,7 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.plugin.controller.expectations import GateDecision
+from pytest_jsbench.plugin.session.cases import MANY
 from pytest_jsbench.plugin.worker.items import written
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.journal import Journal
@@ -158,8 +159,10 @@ def append_step_summary(run: Run, summary: Summary, decision: GateDecision, *, i
     return ""
 
 
-def complete_junit(config: pytest.Config, run: Run, summary: Summary, decision: GateDecision) -> None:
-    """Add to pytest's JUnit file what it leaves out."""
+def complete_junit(
+    config: pytest.Config, run: Run, summary: Summary, decision: GateDecision, folder: Path | None
+) -> None:
+    """Add to pytest's JUnit file what it leaves out; of a large run, say where that is."""
     given = config.getoption("xmlpath", None)
     if not given:
         return
@@ -168,8 +171,12 @@ def complete_junit(config: pytest.Config, run: Run, summary: Summary, decision: 
     path = Path(os.path.expandvars(given)).expanduser()
     properties = junit.suite_properties(run, summary, decision.gates)
     costs = {written(attempt): cost for attempt, cost in prices.costs(run).attempts.items()}
+    details = None
+    if len(run.planned) > MANY:
+        where = "nowhere, since no record is kept" if folder is None else f"{folder}: records.jsonl, report.html"
+        details = f"{len(run.planned):,} attempts are too many for all of their details to be here; they are in {where}"
     try:
-        junit.complete(path, properties, costs)
+        junit.complete(path, properties, costs, details=details)
     except (OSError, ParseError) as error:
         # the summary has been shown by now
         config.get_terminal_writer().line(f"jsbench: {path} is left as pytest wrote it: {error}", yellow=True)

@@ -74,6 +74,9 @@ def _once(open_source: Callable[[], Dataset]) -> Callable[[], Dataset]:
     return get
 
 
+#: tests from which on the properties of each are few: pytest's JUnit file and its reports hold those of all
+MANY = 10_000
+
 _MENTIONED = re.compile(r"[\w.\-]*jsbench_[\w.\-]*")
 
 #: a case's marks, by its key; absent where it has none

@@ -18,7 +18,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.fixture.jsbench import CaseFailed, failure_text
 from pytest_jsbench.plugin.options.reading import ROOT
 from pytest_jsbench.plugin.session import transport
-from pytest_jsbench.plugin.session.cases import Marks, add_markers, task_mark, variant_mark
+from pytest_jsbench.plugin.session.cases import MANY, Marks, add_markers, task_mark, variant_mark
 from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext, asks, variant_of
 from pytest_jsbench.runs.records import Attempt, Missing
 
@@ -127,7 +127,10 @@ class JSBenchCase(pytest.Item):
         if isinstance(attempt, Missing):
             message = f"{self.nodeid}: not run: {attempt.message}"
             raise pytest.skip.Exception(message, _use_item_location=True)
-        say(self, [*properties(attempt), *([("jsbench.resumed", True)] if resumed else [])])
+        found = properties(attempt)
+        if self.session.testscollected > MANY:
+            found = [(name, value) for name, value in found if name in _ALWAYS_SAID]
+        say(self, [*found, *([("jsbench.resumed", True)] if resumed else [])])
         if attempt.passed:
             self.has_passed = True
             return
@@ -279,6 +282,10 @@ def say(item: pytest.Item, said: Iterable[tuple[str, object]]) -> None:
     """Set a test's properties in reports; those of an earlier run of the same test are removed."""
     kept = [(name, value) for name, value in item.user_properties if not name.startswith("jsbench.")]
     item.user_properties[:] = [*kept, *said]
+
+
+#: the properties of a case in a run of many, where report.html and the records have the others
+_ALWAYS_SAID = frozenset({"jsbench.task", "jsbench.failure_type"})
 
 
 def properties(attempt: AttemptOutcome) -> list[tuple[str, object]]:

@@ -20,6 +20,7 @@ from pytest_jsbench.plugin.controller import outputs
 from pytest_jsbench.plugin.controller.outputs import LiveOutputs, RunFolder
 from pytest_jsbench.plugin.controller.run_state import RunState
 from pytest_jsbench.plugin.session.transport import AttemptResult
+from pytest_jsbench.plugin.worker import items
 from pytest_jsbench.reports import every_eval_ever
 from pytest_jsbench.reports.evaluations import read_run
 from pytest_jsbench.reports.html import report
@@ -52,6 +53,29 @@ def test_everything_is_written_and_says_the_same(mixed: Bench, monkeypatch: pyte
     assert (suite.get("errors"), suite.get("failures"), suite.get("skipped")) == ("1", "6", "1")
     (error,) = suite.iter("error")
     assert (error.get("type"), (error.get("message") or "")[:9]) == ("api_error", "api_error")
+
+
+def test_a_test_of_many_says_only_what_its_junit_file_needs_and_that_says_where_the_rest_is(
+    plain: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (items, outputs):
+        monkeypatch.setattr(module, "MANY", 1)
+    plain.write({"conftest.py": "def pytest_runtest_logreport(report): print('said', dict(report.user_properties))"})
+    plain.case("a")
+    plain.case("b", "no JSON")
+
+    result = plain.run("--jsbench-output=out", "--junitxml=junit.xml", "-s")
+
+    said = "said {'jsbench.task': 'orders', 'jsbench.failure_type': 'syntax_error'}"
+    assert said in result.stdout.str()
+    (run,) = (plain.path / "out").iterdir()
+    suite = ET.parse(plain.path / "junit.xml").getroot()[0]
+    properties = {one.get("name"): one.get("value") for one in suite.findall("properties/property")}
+    assert properties["jsbench.details"] == (
+        f"2 attempts are too many for all of their details to be here; they are in {run}: records.jsonl, report.html"
+    )
+    assert [[one.tag for one in case] for case in suite.iter("testcase")] == [[], ["failure"]]
+    assert [one.get("type") for one in suite.iter("failure")] == ["syntax_error"]
 
 
 def test_a_run_that_is_not_kept_has_its_records_and_figures_only(plain: Bench) -> None:
