@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -54,8 +53,8 @@ def _add(options: argparse.Namespace, out: TextIO) -> bool:
     for one in found:
         warn(one)
     entries = [history.HistoryEntry.of(one, options.label) for whole in found for one in whole.each]
-    added, warnings = history.add(options.file, entries)
-    _warn(warnings)
+    added, known = history.add(options.file, entries)
+    warn(known)
     for entry in entries:
         said = f"a line for {entry.label}" if entry in added else f"has {entry.run['run_id']} already: nothing added"
         out.write(f"{options.file}: {said}\n")
@@ -84,7 +83,3 @@ def _show(options: argparse.Namespace, out: TextIO) -> bool:
         if not options.json:
             out.write(f"{options.plot}\n")
     return True
-
-
-def _warn(warnings: tuple[str, ...]) -> None:
-    sys.stderr.writelines(f"jsbench: warning: {printable(warning, None)}\n" for warning in warnings)

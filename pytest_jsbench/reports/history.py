@@ -320,9 +320,9 @@ class Series:
     tests: int
 
 
-def add(path: Path, entries: Iterable[HistoryEntry]) -> tuple[list[HistoryEntry], tuple[str, ...]]:
+def add(path: Path, entries: Iterable[HistoryEntry]) -> tuple[list[HistoryEntry], History]:
     """
-    Add a line for each run that has none yet; which were added, and warnings of what is in the file.
+    Add a line for each run that has none yet; which were added, and what the file held before.
 
     Another process that adds to the file waits meanwhile. JournalError where the disk will not.
     """
@@ -342,4 +342,4 @@ def add(path: Path, entries: Iterable[HistoryEntry]) -> tuple[list[HistoryEntry]
     except OSError as error:
         message = f"cannot write {path}: {error.strerror or error}"
         raise JournalError(message, where=path) from error
-    return added, known.warnings
+    return added, known

@@ -50,7 +50,7 @@ def test_a_line_is_small_conforms_to_the_published_schema_and_is_read_back(tmp_p
     path = tmp_path / "h.jsonl"
     entry = HistoryEntry.of(evaluation("pf?" * 1000))
 
-    assert add(path, [entry]) == ([entry], ())
+    assert add(path, [entry]) == ([entry], History(entries=(), warnings=()))
 
     (line,) = path.read_text().splitlines()
     jsonschema.validate(json.loads(line), published("history"))
@@ -135,11 +135,11 @@ def test_damaged_lines_are_skipped_and_counted_and_a_torn_one_tears_no_other(tmp
     kept(path, evaluation("pf", day=1), evaluation("pf", day=2))
     path.write_text(path.read_text() + '<<<<<<< HEAD\n{"schema_version": "1.0", "la')
 
-    added, warnings = add(path, [HistoryEntry.of(evaluation("pp", day=3))])
+    added, known = add(path, [HistoryEntry.of(evaluation("pp", day=3))])
 
     assert len(added) == 1
     assert [entry.run["run_id"] for entry in History.read(path).entries] == ["run1", "run2", "run3"]
-    (warning,) = warnings
+    (warning,) = known.warnings
     assert warning.startswith(f"{path}:3: not JSON")
     assert "2 damaged lines, of which this is the first, are skipped" in warning
 
