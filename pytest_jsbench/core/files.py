@@ -22,7 +22,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, NoReturn, Self, TypeVar
 
-from pytest_jsbench.core.errors import JournalError, JSBenchError
+from pytest_jsbench.core.errors import JournalError, JSBenchError, exhausted
 from pytest_jsbench.core.text import printable
 
 #: bytes of a file that is read whole
@@ -188,6 +188,9 @@ class FileReader:
         except Unreadable as found:
             raise self._error(place, found) from None
         except OSError as error:
+            if why := exhausted(error):  # no fault of the file's: a case in it is not a broken one
+                message = f"{place} cannot be read: {why}"
+                raise JSBenchError(message, where=place) from error
             problem = f"cannot be read: {error.strerror or error}"
             raise self._error(place, Unreadable(problem, reason="unreadable")) from error
         except (EOFError, zlib.error) as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
-from pytest_jsbench.core.errors import DatasetError
+from pytest_jsbench.core.errors import DatasetError, exhausted
 from pytest_jsbench.core.files import FileReader, Unreadable
 from pytest_jsbench.core.text import described
 from pytest_jsbench.datasets.base import MOST_CASES, Found
@@ -139,5 +139,7 @@ def _read(path: Path, table: _Table, group: int, index: int, number: int, key: C
         with reading(path):
             row = table.row(group, index)
     except DatasetError as error:
+        if exhausted(error):
+            raise
         return broken(key, where, Unreadable(str(error)))
     return rows.case_of(key, row, where=where)

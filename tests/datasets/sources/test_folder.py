@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from pytest_jsbench.core.cases import BrokenCase, Case
-from pytest_jsbench.core.errors import DatasetError
+from pytest_jsbench.core.errors import DatasetError, JSBenchError
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.datasets.sources.folder import open_files
@@ -169,3 +171,18 @@ def test_the_order_is_of_names_and_not_of_a_disk_or_a_language(tmp_path: Path) -
     for order in (paths, paths[::-1]):
         dataset = open_files(Selection(source=str(root)), order, root=root)
         assert [str(key) for key in dataset.keys()] == expected
+
+
+def test_a_machine_without_open_files_makes_no_case_a_broken_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = open_dataset(Selection(source=str(folder)))
+    key = dataset.keys()[0]
+
+    def exhausted(*_: object, **__: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", exhausted)
+        with pytest.raises(JSBenchError, match=r"cannot be read: this machine has no more open files \(ulimit -n\)"):
+            dataset.case(key)
+
+    assert isinstance(dataset.case(key), Case)
