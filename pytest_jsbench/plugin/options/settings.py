@@ -121,7 +121,7 @@ class Settings:
         _refuse_beside_instances({**values, "record": record, "replay": replay})
         _refuse_beside_redact({**values, "record": record})
         policy = _policy(values)
-        variants = Variants.read(config, values)
+        variants = Variants.read(config, values, recorded=record is not None or replay is not None)
         return cls(
             variants={one.name: VariantSettings.of(one, recording) for one in variants.all},
             variants_left_out=variants.left_out,

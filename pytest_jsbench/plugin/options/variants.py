@@ -42,13 +42,18 @@ class Variants:
     left_out: str = ""
 
     @classmethod
-    def read(cls, config: pytest.Config, values: Mapping[str, Any]) -> Variants:
-        """The variants of a run whose options have these values; pytest.UsageError says what is wrong with one."""
+    def read(cls, config: pytest.Config, values: Mapping[str, Any], *, recorded: bool = False) -> Variants:
+        """
+        The variants of a run whose options have these values; pytest.UsageError says what is wrong with one.
+
+        Where answers are recorded or replayed a table holds only if it is asked for, for a project's own tests record
+        and replay without it.
+        """
         typed = typed_values(config)
         if len(dict.fromkeys(typed.get("engine", ()))) > 1:
             message = "--jsbench-engine is given more than once: every model would be asked of every engine; name each "
             raise pytest.UsageError(message + "in a table of its own, [[tool.jsbench.variants]] in pyproject.toml")
-        rows, left_out = _rows(config, values, typed)
+        rows, left_out = _rows(config, values, typed, recorded=recorded)
         asked = [
             (_join(row.name, *(point.name for point in points)), _replaced(values, row, points, typed))
             for row, points in itertools.product(rows, list(itertools.product(*_axes(typed))))
@@ -68,7 +73,7 @@ def typed_values(config: pytest.Config) -> Mapping[str, Sequence[str]]:
 
 
 def _rows(
-    config: pytest.Config, values: Mapping[str, Any], typed: Mapping[str, Sequence[str]]
+    config: pytest.Config, values: Mapping[str, Any], typed: Mapping[str, Sequence[str]], *, recorded: bool
 ) -> tuple[Sequence[VariantRow], str]:
     """The rows of the table that are asked for, or one that changes nothing; and why a table is left out."""
     nothing = (VariantRow(values={}),)
@@ -76,6 +81,8 @@ def _rows(
     rows = table.rows if names is None else table.take(names)
     if not rows:
         return nothing, ""
+    if recorded and names is None:
+        return nothing, f"the variants in {table.path} are left out: --jsbench-variants=all records or replays them"
     both = next((both for row in rows if (both := _said_twice(row, typed))), None)
     if both is None:
         return rows, ""

@@ -131,12 +131,11 @@ def _describe_run(settings: Settings, plan: Plan) -> RunMetadata:
     found = [_describe_variant(settings, plan, variant, now, uuid) for variant in plan.variants.values()]
     if list(plan.variants) == [""]:
         return found[0]
-    whole = together(found)
-    return dataclasses.replace(whole, run_id=_run_id(now, whole.engine, whole.model))
+    return dataclasses.replace(together(found), run_id=_run_id(now, f"{len(found)}-variants"))
 
 
-def _run_id(now: datetime, engine: str, model: str) -> str:
-    return safe_name(f"{now:%Y%m%dT%H%M%SZ}-{safe_name(engine)}-{safe_name(model)}")
+def _run_id(now: datetime, *names: str) -> str:
+    return safe_name("-".join([f"{now:%Y%m%dT%H%M%SZ}", *map(safe_name, names)]))
 
 
 def _describe_variant(settings: Settings, plan: Plan, variant: VariantPlan, now: datetime, uuid: str) -> RunMetadata:

@@ -80,6 +80,18 @@ def test_a_command_line_that_says_what_the_table_says_leaves_it_out(pytester: py
         read(pytester, "--jsbench-variants=free", "--jsbench-engine=scripted")
 
 
+@pytest.mark.parametrize("option", ["record", "replay"])
+def test_answers_are_recorded_and_replayed_without_a_table_that_is_not_asked_for(
+    pytester: pytest.Pytester, option: str
+) -> None:
+    pytester.makeini("[pytest]\njsbench_engine = scripted\n")
+
+    settings = read(pytester, f"--jsbench-{option}=kept")
+
+    assert list(settings.variants) == [""]
+    assert settings.variants_left_out.endswith("left out: --jsbench-variants=all records or replays them")
+
+
 def test_what_the_table_does_not_say_may_be_typed_and_multiplies_it(pytester: pytest.Pytester) -> None:
     args = ("--jsbench-variants=free,plain", "--jsbench-shots=0", "--jsbench-shots=2", "--jsbench-engine-option=x=1")
     table = TABLE.replace('name = "plain"', 'name = "plain"\nengine = "scripted"')
