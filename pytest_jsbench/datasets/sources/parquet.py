@@ -53,7 +53,7 @@ def reading(path: Path) -> Iterator[None]:
         raise DatasetError(str(error)) from None
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         message = f"cannot read {path}: {described(error, 200)}; expected a Parquet file"
-        raise DatasetError(message) from None
+        raise DatasetError(message) from error
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,9 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.core.cases import Case, Message
-from pytest_jsbench.core.errors import DatasetError
+from pytest_jsbench.core.errors import DatasetError, exhausted
+from pytest_jsbench.datasets.base import Selection
+from pytest_jsbench.datasets.registry import open_dataset
 from tests.datasets.reading import keys, problem, read, schema
 
 
@@ -77,3 +80,25 @@ def test_without_the_package_one_line_says_how_to_get_it(tmp_path: Path, monkeyp
 
     with pytest.raises(DatasetError, match=r"needs the package pyarrow: pip install 'pytest-jsbench\[datasets\]'$"):
         keys(tmp_path / "a.parquet")
+
+
+def test_a_machine_without_open_files_or_memory_makes_no_row_a_broken_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = table(tmp_path, [{"schema": "true"}])
+    dataset = open_dataset(Selection(source=str(path)))
+    (key,) = dataset.keys()
+    from pytest_jsbench.datasets.sources import parquet
+
+    for error in (OSError(errno.EMFILE, "Too many open files"), MemoryError()):
+
+        def broken(*_: object, raised: BaseException = error) -> None:
+            raise raised
+
+        with monkeypatch.context() as patched:
+            patched.setattr(parquet._Table, "row", broken)
+            with pytest.raises((DatasetError, MemoryError)) as caught:
+                dataset.case(key)
+        assert exhausted(caught.value)
+
+    assert isinstance(dataset.case(key), Case)
