@@ -53,11 +53,12 @@ def _add(options: argparse.Namespace, out: TextIO) -> bool:
     for one in found:
         warn(one)
     entries = [history.HistoryEntry.of(one, options.label) for whole in found for one in whole.each]
-    added, known = history.add(options.file, entries)
-    warn(known)
+    added, before = history.add(options.file, entries)
+    warn(before)
     for entry in entries:
-        said = f"a line for {entry.label}" if entry in added else f"has {entry.run['run_id']} already: nothing added"
-        out.write(f"{options.file}: {said}\n")
+        of = f", variant {entry.variant}" if entry.variant else ""
+        known = f"has {entry.run['run_id']}{of} already: nothing added"
+        out.write(f"{options.file}: {f'a line for {entry.label}' if entry in added else known}\n")
     return True
 
 

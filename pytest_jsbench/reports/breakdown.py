@@ -16,6 +16,7 @@ from pytest_jsbench.core.text import distinct, printable
 from pytest_jsbench.metrics.comparison import SIGNIFICANCE, CaseOutcome, Comparison, compare, schema_digits
 from pytest_jsbench.metrics.metrics import RATES
 from pytest_jsbench.metrics.statistics import clustered, holm
+from pytest_jsbench.reports.evaluations import firsts
 from pytest_jsbench.reports.summary_table import NOT_APPLICABLE
 from pytest_jsbench.runs import journal
 
@@ -89,6 +90,8 @@ class Breakdown:
     groups: tuple[CaseGroup, ...]
     #: over all cases of each run
     total: tuple[GroupRate, ...]
+    #: of the run that each is held against
+    firsts: tuple[int, ...]
 
     @property
     def tests(self) -> int:
@@ -101,7 +104,8 @@ class Breakdown:
         if self.metric != DEFAULT_METRIC or len(names) < 2:
             return said
         tests = "1 test" if self.tests == 1 else f"{self.tests} tests"
-        marked = f"* differs from {names[0]} by more than chance"
+        first = names[0] if not any(self.firsts) else "the same variant in the first run"
+        marked = f"* differs from {first} by more than chance"
         return f"{said}; {marked} (McNemar's exact test over the cases of both; p-values adjusted for {tests}, Holm)"
 
     def to_dict(self, names: Sequence[str]) -> dict[str, Any]:
@@ -110,20 +114,20 @@ class Breakdown:
             "by": self.by.value,
             "metric": self.metric,
             "tests": self.tests,
-            "groups": [_group_to_dict(group, names) for group in self.groups],
+            "groups": [_group_to_dict(group, names, [names[first] for first in self.firsts]) for group in self.groups],
             "total": {name: rate.to_dict() for name, rate in zip(names, self.total, strict=True)},
         }
 
 
-def _group_to_dict(group: CaseGroup, names: Sequence[str]) -> dict[str, Any]:
+def _group_to_dict(group: CaseGroup, names: Sequence[str], firsts: Sequence[str]) -> dict[str, Any]:
     found = {name: rate.to_dict() for name, rate in zip(names, group.rates, strict=True)}
     compared = {
         name: {
-            **one.comparison.to_dict(source=names[0]),
+            **one.comparison.to_dict(source=first),
             "p_value_adjusted": one.p_value,
             "real": one.real,
         }
-        for name, one in zip(names, group.against_first, strict=True)
+        for name, first, one in zip(names, firsts, group.against_first, strict=True)
         if one is not None
     }
     return {"name": group.name, "cases": group.cases, "rates": found, "against_first": compared}
@@ -151,7 +155,7 @@ def break_down(
     if by is Grouping.KEYWORD:
         names.sort(key=lambda name: (-cases[name], name))
     rates = {name: tuple(_rate(*one, name, metric) for one in zip(evaluations, parts, strict=True)) for name in names}
-    against = _against_first(parts, names) if metric == DEFAULT_METRIC else {}
+    against = _against_first(parts, names, firsts(evaluations)) if metric == DEFAULT_METRIC else {}
     return Breakdown(
         by=by,
         metric=metric,
@@ -165,6 +169,7 @@ def break_down(
             for name in names
         ),
         total=tuple(_figures(found.metrics, metric) for found in evaluations),
+        firsts=tuple(firsts(evaluations)),
     )
 
 
@@ -193,14 +198,14 @@ def _figures(metrics: Mapping[str, Any], metric: str) -> GroupRate:
 
 
 def _against_first(
-    parts: Sequence[Mapping[str, Mapping[CaseKey, CaseOutcome]]], names: Sequence[str]
+    parts: Sequence[Mapping[str, Mapping[CaseKey, CaseOutcome]]], names: Sequence[str], places: Sequence[int]
 ) -> dict[str, tuple[AgainstFirst | None, ...]]:
-    """Each other run against the first in each group, the p-values adjusted for all of these."""
+    """Each run against the one at its place in each group, the p-values adjusted for all of these."""
     compared = [
-        (name, at, compare(parts[0].get(name, {}), part.get(name, {})))
+        (name, at, compare(parts[first].get(name, {}), parts[at].get(name, {})))
         for name in names
-        for at, part in enumerate(parts)
-        if at
+        for at, first in enumerate(places)
+        if at != first
     ]
     decided = [(name, at, one) for name, at, one in compared if one.difference.n]
     adjusted = holm([one.difference.p_value for _, _, one in decided])

@@ -57,7 +57,8 @@ def comparison_markdown(
 
 def _sections(evaluations: Sequence[Evaluation], names: Sequence[str], by: Breakdown | None) -> Iterator[list[str]]:
     newest = evaluations[-1]
-    yield [f"### jsbench: {code(names[-1])}"]
+    variants = sum(found.variant != "" and found.source == newest.source for found in evaluations)
+    yield [f"### jsbench: {f'{variants} variants' if variants > 1 else code(names[-1])}"]
     if newest.verdict is not None:
         yield [f"**{newest.verdict.status.upper()}**: {'; '.join(map(code, newest.verdict.because))}"]
     headers, rows = overview(evaluations, names)

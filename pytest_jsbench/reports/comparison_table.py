@@ -14,6 +14,7 @@ from pytest_jsbench.core.text import distinct, printable
 from pytest_jsbench.metrics.comparison import Comparison, Pair, Standing
 from pytest_jsbench.metrics.comparison import pairs as paired
 from pytest_jsbench.reports import breakdown
+from pytest_jsbench.reports.evaluations import firsts
 from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, detail
 from pytest_jsbench.runs.settings import Bearing, Setting, SettingDifference, differences, distinguishing
 
@@ -128,17 +129,11 @@ def pairs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Pair]
 
     Of several runs with the same variants, each variant is compared with itself in the other runs.
     """
-    known = [
-        (found, (name, found.outcomes, found.settings))
-        for name, found in zip(names, evaluations, strict=True)
-        if found.outcomes
-    ]
-    by_variant: dict[str, list[Standing]] = {}
-    for found, standing in known:
-        by_variant.setdefault(found.variant, []).append(standing)
-    if "" not in by_variant and all(len(one) > 1 for one in by_variant.values()):
-        return paired(*by_variant.values())
-    return paired([standing for _, standing in known])
+    groups: dict[int, list[Standing]] = {}
+    for name, found, first in zip(names, evaluations, firsts(evaluations), strict=True):
+        if found.outcomes:
+            groups.setdefault(first, []).append((name, found.outcomes, found.settings))
+    return paired(*groups.values())
 
 
 def side_by_side(

@@ -429,6 +429,17 @@ def counterparts(baseline: Evaluation, variants: Collection[str]) -> dict[str, E
     return found
 
 
+def firsts(evaluations: Sequence[Evaluation]) -> list[int]:
+    """
+    For each evaluation, by its place, the one that it is held against: the first of them.
+
+    Of several runs with the same variants it is the first of the same variant.
+    """
+    variants = [found.variant for found in evaluations]
+    alike = all(name and variants.count(name) > 1 for name in variants)
+    return [variants.index(name) if alike else 0 for name in variants]
+
+
 def against(baseline: Evaluation, metadata: RunMetadata, summary: Summary) -> dict[str, Comparison]:
     """The comparison of a run, or of each of its variants, with what a baseline says of its cases and settings."""
     ours = {one.variant: one for one in each(metadata)}

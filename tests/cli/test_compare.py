@@ -142,3 +142,7 @@ def test_of_two_runs_with_the_same_variants_each_is_compared_with_itself(tmp_pat
 
     pairs = {(one["first"], one["second"]): one["p_value_adjusted"] for one in data["comparisons"]}
     assert pairs == {("main gpt", "here gpt"): pytest.approx(0.0625), ("main mini", "here mini"): 1.0}
+    text = shown("compare", *paths, "--labels", "main", "here", "--by=task", "--comment=gate")
+    assert "### jsbench: 2 variants" in text
+    assert "* differs from the same variant in the first run by more than chance" in text
+    assert "| `simple` | 6 | 1.00 ±0.20 | 0.00 ±0.20 | 0.00 ±0.20 | 0.00 ±0.20 |" in text
