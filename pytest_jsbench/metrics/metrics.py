@@ -23,6 +23,7 @@ RATES = (
     "pass_at_k",
     "pass_hat_k",
     "error_rate",
+    "order_kept",
     "over_constraint",
     "under_constraint",
 )
@@ -90,6 +91,8 @@ class Metrics:
     #: cases of which at least one attempt passed, and of which all did
     pass_at_k: Proportion
     pass_hat_k: Proportion
+    #: conforming answers whose properties come in the schema's order / those with two of them in an object
+    order_kept: Proportion
     failure_counts: Mapping[FailureType, int]
     #: attempts by the codes that classifiers gave them, most frequent first
     code_counts: Mapping[str, int]

@@ -172,6 +172,8 @@ def metrics(
     valid = _by_case(attempt for attempt in completions if attempt.valid is True)
     passed = _by_case(attempt for attempt in counted if attempt.passed)
     heard = made - failed
+    ordered = _by_case(attempt for attempt in completions if attempt.order_kept is not None)
+    kept = _by_case(attempt for attempt in completions if attempt.order_kept)
     kinds = Counter(attempt.failure_type for attempt in counted)
     faults = Counter(attempt.fault for attempt in counted)
     decisions = [attempt.decisions for attempt in answered if attempt.decisions is not None]
@@ -191,6 +193,7 @@ def metrics(
         pass_rate=clustered((passed[key], n) for key, n in plan.items()),
         pass_at_k=proportion(sum(passed[key] > 0 for key in plan), len(plan)),
         pass_hat_k=proportion(sum(passed[key] == n for key, n in plan.items()), len(plan)),
+        order_kept=clustered((kept[key], n) for key, n in ordered.items()),
         failure_counts={kind: kinds[kind] for kind in COUNTED_FAILURES},
         code_counts=dict(Counter(code for attempt in counted for code in attempt.codes).most_common()),
         note_counts=_notes(counted),

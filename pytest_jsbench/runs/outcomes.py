@@ -118,6 +118,8 @@ class AttemptOutcome:
     redacted: bool
     #: which of the run's variants asked; empty in a run without variants
     variant: str = ""
+    #: whether a conforming answer keeps the order of the schema's properties; None where that means nothing
+    order_kept: bool | None = None
 
     @property
     def attempt(self) -> Attempt:
@@ -201,6 +203,7 @@ class AttemptOutcome:
             batch=record.batch is not None,
             redacted=record.redacted is not None,
             variant=sys.intern(record.variant),
+            order_kept=verdict.order_kept,
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pytest_jsbench.core.generations import Completion
 from pytest_jsbench.schemas.locations import json_path
 from pytest_jsbench.schemas.references import follow, tokens_of
 from pytest_jsbench.verdicts import Judge, Note, Verdict, decide
+from pytest_jsbench.verdicts.property_order import order_kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +32,8 @@ def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ..
     verdict = decide(generation, schema, judge)
     if isinstance(generation, Completion) and generation.secret_replaced:
         verdict = replace(verdict, notes=(*verdict.notes, Note.SECRET_REPLACED))
+    if verdict.valid:
+        verdict = replace(verdict, order_kept=order_kept(schema, verdict.instance))
     if any(_only_capitals(violation, schema, verdict.instance) for violation in verdict.violations):
         verdict = replace(verdict, notes=(*verdict.notes, Note.CAPITALS))
     dropped = {change.keyword for change in changes if change.kind == "widened"}

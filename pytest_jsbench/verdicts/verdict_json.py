@@ -53,6 +53,7 @@ def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
         "extra_fields": list(verdict.extra_fields),
         "misplaced_fields": list(verdict.misplaced_fields),
         "notes": [note.value for note in verdict.notes],
+        "order_kept": verdict.order_kept,
         "dialect": verdict.dialect,
         "second_opinion": verdict.second_opinion.value,
     }
@@ -71,6 +72,8 @@ def verdict_from_dict(data: Mapping[str, Any], instance: object = None) -> Verdi
         # records have had it since 1.3
         misplaced_fields=_paths(data.get("misplaced_fields", ()), "misplaced_fields"),
         notes=tuple(Note(note) for note in data["notes"]),
+        # records have had it since 1.4
+        order_kept=expect(data.get("order_kept"), "order_kept", bool, NoneType),
         dialect=data["dialect"],
         second_opinion=SecondOpinion(data["second_opinion"]),
         instance=instance,

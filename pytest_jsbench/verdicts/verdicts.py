@@ -88,6 +88,8 @@ class Verdict:
     #: those of them that have the name of a field elsewhere in the schema
     misplaced_fields: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
+    #: whether the properties of a conforming answer come in the schema's order; None where that means nothing
+    order_kept: bool | None = None
     #: the `$schema` URI by which the schema was read
     dialect: str | None = None
     second_opinion: SecondOpinion = SecondOpinion.NOT_ASKED

@@ -188,6 +188,16 @@ def test_answers_out_of_a_batch_have_no_times_and_are_answers_all_the_same() -> 
     assert total.tokens.output_tokens == 11
 
 
+def test_the_order_of_properties_is_a_rate_over_the_answers_that_have_one() -> None:
+    kept, lost = (replace(examples.PASSED, order_kept=one) for one in (True, False))
+    total = summarize(
+        examples.run(record("a", verdict=kept), record("b", verdict=lost), record("c"), record("d", verdict=kept))
+    ).total
+
+    assert (total.order_kept.successes, total.order_kept.n, total.passed) == (2, 3, 4)
+    assert summarize(examples.run(record("c"))).total.order_kept.value is None
+
+
 def broken(*keywords: str) -> Verdict:
     return Verdict(
         failure_type=FailureType.SCHEMA_VIOLATION,

@@ -13,6 +13,7 @@ from pytest_jsbench.cli.main import main
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.rejudging import judge_again
 from pytest_jsbench.verdicts import FailureType, Judge, Note
+from pytest_jsbench.verdicts.verdict_json import verdict_from_dict, verdict_to_dict
 from tests import examples
 from tests.examples import record
 
@@ -79,3 +80,15 @@ def test_a_listed_value_in_other_capitals_fails_and_is_noted(
     judged = judge_again(record("a", schema=LISTED, generation=examples.completion(text=answer)), judge).verdict
     assert judged.notes == notes
     assert judged.passed is (answer == '{"city": "Oslo", "deep": ["Fjord"]}')
+
+
+def test_the_order_of_properties_is_recorded_of_a_conforming_answer_and_fails_none(judge: Judge) -> None:
+    schema = {"properties": {"a": {"type": "integer"}, "b": {}}}
+    kept = {}
+    for text in ('{"a": 1, "b": 2}', '{"b": 2, "a": 1}', '{"b": 2, "a": "1"}', '{"a": 1}'):
+        asked = record("a", schema=schema, generation=examples.completion(text=text))
+        judged = judge_again(asked, judge)
+        kept[text] = judged.verdict.order_kept
+        assert judged.verdict.passed is (kept[text] is not None or text == '{"a": 1}')
+        assert verdict_from_dict(verdict_to_dict(judged.verdict)).order_kept is kept[text]
+    assert list(kept.values()) == [True, False, None, None]
