@@ -61,10 +61,10 @@ def incomparable(settings: Sequence[SettingDifference]) -> Iterator[tuple[str, s
         yield "warning", "one run asks grammars about labelled answers, another asks a model: they cannot be compared"
 
 
-def not_compared(comparison: Comparison, *, first: str, second: str) -> Iterator[tuple[str, str]]:
-    """The cases of the two runs that are not compared."""
+def not_compared(comparison: Comparison, *, first: str, second: str, each: str = "run") -> Iterator[tuple[str, str]]:
+    """The cases of the two runs, or whatever `each` of them is, that are not compared."""
     left_out = {
-        "undecided in one run": len(comparison.undecided),
+        f"undecided in one {each}": len(comparison.undecided),
         "whose schema changed": len(comparison.changed),
         f"only in {first}": comparison.first_alone,
         f"only in {second}": comparison.second_alone,
@@ -73,7 +73,7 @@ def not_compared(comparison: Comparison, *, first: str, second: str) -> Iterator
         yield "not shared", f"cases left out of the comparison: {', '.join(parts)}"
     if count := comparison.shortened:
         cases = "1 case was" if count == 1 else f"{count} cases were"
-        yield "repeats", f"{cases} asked more often in one run: compared by the first attempts, as many as both made"
+        yield "repeats", f"{cases} asked more often in one {each}: compared by the first attempts, as many as both made"
 
 
 def named(keys: Sequence[CaseKey], most: int = _MOST_NAMED) -> str:

@@ -110,7 +110,7 @@ def standing(summary: Summary) -> Iterator[tuple[str, str]]:
     for pair in summary.pairs:
         first, second = names[pair.first], names[pair.second]
         yield "compared", f"{second} against {first}: {pair.said}"
-        yield from not_compared(pair.comparison, first=first, second=second)
+        yield from not_compared(pair.comparison, first=first, second=second, each="variant")
     if len(summary.pairs) > 1:
         yield "p-values", f"adjusted for {len(summary.pairs)} comparisons (Holm)"
 

@@ -52,6 +52,12 @@ def _asks_for_columns(config: pytest.Config) -> bool:
 
 
 def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, list[float]]]:
+    """The rows of a run, or of each of its variants, with their measurements."""
+    for part in map(run.of_variant, run.variants) if run.variants else [run]:
+        yield from _of_one(part, rows)
+
+
+def _of_one(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, list[float]]]:
     values: dict[tuple[str, str], list[float]] = {}
     extra: dict[str, dict[str, Any]] = {}
     who = {"engine": run.metadata.engine, "model": run.metadata.model}
@@ -74,7 +80,7 @@ def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, li
             if value is not None:
                 values.setdefault((metric, name), []).append(value)
     for metric, name in sorted(values, key=lambda pair: _METRICS.index(pair[0])):
-        yield _row(metric, name, extra[name]), values[metric, name]
+        yield _row(metric, name, run.metadata.variant, extra[name]), values[metric, name]
 
 
 def _verdict(failures: dict[str, int]) -> str:
@@ -82,16 +88,17 @@ def _verdict(failures: dict[str, int]) -> str:
     return max(failures, key=failures.__getitem__, default="passed")
 
 
-def _row(metric: str, name: str, extra_info: dict[str, Any]) -> Any:
-    """A row; those of a task are a group, but cases are grouped by metric too: they are compared with each other."""
+def _row(metric: str, name: str, variant: str, extra_info: dict[str, Any]) -> Any:
+    """A row; those of a task are a group, but cases and variants are grouped by metric too: they are compared."""
     is_case = "::" in name
     task = CaseKey.parse(name).task if is_case else name
+    named = f"{name}-{variant}" if variant else name
     return SimpleNamespace(
-        name=f"{metric}[{name}]",
-        fullname=f"jsbench::{name}[{metric}]",
-        group=f"jsbench {task} {metric}" if is_case else f"jsbench {task}",
-        param=name,
-        params={"task": task, "metric": metric},
+        name=f"{metric}[{named}]",
+        fullname=f"jsbench::{named}[{metric}]",
+        group=f"jsbench {task} {metric}" if is_case or variant else f"jsbench {task}",
+        param=named,
+        params={"task": task, "metric": metric, **({"variant": variant} if variant else {})},
         extra_info=extra_info,
         cprofile_stats=None,
         has_error=False,

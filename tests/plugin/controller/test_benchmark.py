@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from pytest_jsbench.plugin.controller.benchmark import _measured
+from tests import examples
 from tests.plugin.conftest import Bench
 
 pytest.importorskip("pytest_benchmark", reason="needs pytest-benchmark")
@@ -114,3 +116,17 @@ def test_only_benchmarks_includes_the_suite(plain: Bench) -> None:
     plain.write({"test_own.py": "def test_own(): pass"})
 
     plain.run(".", "--benchmark-only").assert_outcomes(passed=1, skipped=1)
+
+
+def test_variants_stand_side_by_side_in_a_group_of_each_task_and_metric() -> None:
+    run = examples.compared(a="pv", b="p")
+
+    rows = {row.fullname: (row, seconds) for row, seconds in _measured(run, "task")}
+
+    assert rows.keys() == {f"jsbench::simple-{name}[{metric}]" for name in "ab" for metric in ("ttft", "tgt", "gct")}
+    first, seconds = rows["jsbench::simple-a[tgt]"]
+    assert (first.group, seconds) == ("jsbench simple tgt", [1.0, 1.0])
+    assert (first.params, first.extra_info["model"]) == (
+        {"task": "simple", "metric": "tgt", "variant": "a"},
+        "model a",
+    )
