@@ -103,6 +103,24 @@ def test_a_pull_request_gets_one_comment_which_each_later_run_changes(tmp_path: 
 
 
 @ON_POSIX
+@pytest.mark.parametrize("baseline", [True, False])
+def test_the_comment_says_what_has_changed_since_main_where_there_is_a_baseline(tmp_path: Path, baseline: bool) -> None:
+    for folder in ("kept", "runs/one"):
+        (tmp_path / folder).mkdir(parents=True)
+    if baseline:
+        shown("baseline", run(tmp_path / "main.json", "m", 20), "-o", tmp_path / "kept" / "baseline.json")
+    run(tmp_path / "runs" / "one" / "run.json", "m", 8)
+    (tmp_path / "runs" / "one" / "records.jsonl").touch()
+
+    run_step("Say what has changed", tmp_path)
+
+    text = (tmp_path / "runs" / "comment.md").read_text()
+    assert text.startswith("<!-- jsbench:gate -->\n### jsbench: `here`\n")
+    assert ("- `here` against `main`: 12 fewer of 20 cases pass" in text) is baseline
+    assert ("| `simple` | 20 | 1.00 ±0.08 | 0.40 ±0.20 * |" in text) is baseline
+
+
+@ON_POSIX
 def test_a_text_that_is_not_the_comment_is_never_sent(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "comment.md").write_text("@everyone look\n")
