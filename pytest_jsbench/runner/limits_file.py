@@ -75,11 +75,12 @@ class LimitsFile:
             standing = _provider(state, provider)
             if standing.given_up:
                 raise Refused(MissingReason.UNAVAILABLE, standing.given_up)
+            refused = refused and cost > 0  # what costs nothing goes on when the money is spent
             wait = max(standing.wait(now), next_request - now, next_token - now)
             if wait > 0 and not refused:
                 return float(wait)
             reservation = None
-            if (most := self.limits.max_cost) is not None:
+            if (most := self.limits.max_cost) is not None and cost > 0:
                 open_cost = _open_cost(state, now)
                 if refused or spent + open_cost.lapsed + cost > most:
                     state.execute("UPDATE state SET refused = 1")

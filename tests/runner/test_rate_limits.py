@@ -94,7 +94,7 @@ def test_requests_are_spaced_over_all_processes(two_with: Callable[..., Two]) ->
 
 
 @pytest.mark.parametrize("machines", ["one machine", "two machines"])
-def test_each_server_has_requests_of_its_own_and_all_have_one_budget(path: Path, machines: str) -> None:
+def test_each_server_has_requests_of_its_own_and_all_that_costs_has_one_budget(path: Path, machines: str) -> None:
     limits = RateLimits(requests_per_minute=6, max_cost=1.0)
     server = LimitsServer("127.0.0.1", 0, lambda: LimitsFile(path, limits))
     file: SharedLimits = LimitsFile(path, limits)
@@ -107,6 +107,7 @@ def test_each_server_has_requests_of_its_own_and_all_have_one_budget(path: Path,
     assert isinstance(again, float)
     with pytest.raises(Refused, match="--jsbench-max-cost=1 would be passed"):
         shared.reserve(ESTIMATE, 1.5, "engine model", "openai c")
+    assert isinstance(shared.reserve(ESTIMATE, 0.0, "engine free", "ours"), Permit)
     for one in (shared, file, server):
         one.close()
 

@@ -199,8 +199,10 @@ def _prompt(context: RunContext, metadata: RunMetadata) -> str:
 def _variant(context: RunContext, metadata: RunMetadata) -> str:
     prompt = _prompt(context, metadata)
     said = f"variant {metadata.variant}: {_who(metadata)}{f', {prompt}' if prompt else ''}"
-    batch = context.settings.batch is not None
-    return said if batch else f"{said}, {context.plan.variants[metadata.variant].concurrency} in flight"
+    if context.settings.batch is None:
+        said += f", {context.plan.variants[metadata.variant].concurrency} in flight"
+    unlimited = context.handover.limits.max_cost is not None and metadata.provider is None
+    return f"{said}, no price known, so not among what the run may cost" if unlimited else said
 
 
 def _from_here(folder: Path) -> Path:

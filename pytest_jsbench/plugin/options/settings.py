@@ -122,6 +122,8 @@ class Settings:
         _refuse_beside_redact({**values, "record": record})
         policy = _policy(values)
         variants = Variants.read(config, values, recorded=record is not None or replay is not None)
+        if replay is not None and [one.name for one in variants.all] == [""]:
+            variants = variants.of_run(replay)
         return cls(
             variants={one.name: VariantSettings.of(one, recording) for one in variants.all},
             variants_left_out=variants.left_out,

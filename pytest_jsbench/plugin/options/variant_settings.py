@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_jsbench.core.cases import safe_name
+from pytest_jsbench.plugin.options.variants import holds_run
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import ResponseFormat
@@ -104,7 +105,7 @@ def _replaying(path: Path, recording: RecordingSettings, variant: str) -> Engine
     """The engine that says what a folder of recordings, or the records of a run, hold for a variant."""
     from pytest_jsbench.engines.base import EngineConfig
 
-    if path.is_file() or (path / "records.jsonl").is_file():
+    if holds_run(path):
         options = {"records": str(path), "strict": recording.strict}
         return EngineConfig(name="replay", options={**options, **({"variant": variant} if variant else {})})
     folder = path / safe_name(variant) if variant else path

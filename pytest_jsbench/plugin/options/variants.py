@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import PurePath
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
 
 from pytest_jsbench.plugin.options.declared import OPTIONS, Option, assignment, shown_assignment
-from pytest_jsbench.plugin.options.variants_table import MULTIPLIED, SETTABLE, VariantRow, VariantsTable, clean_name
+from pytest_jsbench.plugin.options.variants_table import MULTIPLIED, SETTABLE, TableVariant, VariantsTable, clean_name
 
 _BY_NAME = {option.name: option for option in OPTIONS}
 #: the options whose values are names; before any other value stands what it is of
@@ -62,6 +62,27 @@ class Variants:
         variants = (Variant(name=name, values=changed) for name, (_, changed) in zip(names, asked, strict=True))
         return cls(all=tuple(variants), left_out=left_out)
 
+    def of_run(self, path: Path) -> Variants:
+        """The variants of a run that is replayed, where nobody names any: each asks as it asked then."""
+        from pytest_jsbench.core.errors import JSBenchError
+        from pytest_jsbench.runs import journal
+
+        (one,) = self.all
+        try:
+            found = journal.read_metadata(journal.find_files(path)[-1]).variants if holds_run(path) else ()
+        except JSBenchError:  # the engine that replays says what is wrong with it
+            found = ()
+        known = [
+            Variant(name=then.variant, values={**one.values, "prompt": then.prompt, "shots": then.shots})
+            for then in found
+        ]
+        return replace(self, all=tuple(known)) if known else self
+
+
+def holds_run(path: Path) -> bool:
+    """Whether it is the records of a run that are there, or its folder, and no recordings of single answers."""
+    return path.is_file() or (path / "records.jsonl").is_file()
+
 
 def typed_values(config: pytest.Config) -> Mapping[str, Sequence[str]]:
     """By the option, in the order in which they are declared: what was typed for this very run, and in no `addopts`."""
@@ -74,9 +95,9 @@ def typed_values(config: pytest.Config) -> Mapping[str, Sequence[str]]:
 
 def _rows(
     config: pytest.Config, values: Mapping[str, Any], typed: Mapping[str, Sequence[str]], *, recorded: bool
-) -> tuple[Sequence[VariantRow], str]:
+) -> tuple[Sequence[TableVariant], str]:
     """The rows of the table that are asked for, or one that changes nothing; and why a table is left out."""
-    nothing = (VariantRow(values={}),)
+    nothing = (TableVariant(values={}),)
     table, names = VariantsTable.read(config), values["variants"]
     rows = table.rows if names is None else table.take(names)
     if not rows:
@@ -93,7 +114,7 @@ def _rows(
     return nothing, f"the variants in {table.path} are left out, since {option} is given here"
 
 
-def _said_twice(row: VariantRow, typed: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
+def _said_twice(row: TableVariant, typed: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
     """What was typed though the row says it too, and the row's name; None where there is nothing of the kind."""
     for name, texts in typed.items():
         if name != "engine-option" and name in row.values:
@@ -167,7 +188,7 @@ def _made_unique(names: Iterable[str]) -> list[str]:
 
 
 def _replaced(
-    values: Mapping[str, Any], row: VariantRow, points: Sequence[_Point], typed: Mapping[str, Sequence[str]]
+    values: Mapping[str, Any], row: TableVariant, points: Sequence[_Point], typed: Mapping[str, Sequence[str]]
 ) -> Mapping[str, Any]:
     """The values of the options, as they are for one variant."""
     changed = {**values, "engine-option": list(values["engine-option"] or ())}

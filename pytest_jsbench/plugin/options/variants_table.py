@@ -38,7 +38,7 @@ def clean_name(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VariantRow:
+class TableVariant:
     """One variant of the table."""
 
     name: str = ""
@@ -52,7 +52,7 @@ class VariantsTable:
 
     #: None where there is none
     path: Path | None
-    rows: tuple[VariantRow, ...]
+    rows: tuple[TableVariant, ...]
 
     @classmethod
     def read(cls, config: pytest.Config) -> VariantsTable:
@@ -66,7 +66,7 @@ class VariantsTable:
             return cls(path=path, rows=tuple(_rows(rows, path, here=config.invocation_params.dir)))
         return cls(path=None, rows=())
 
-    def take(self, names: Sequence[str]) -> tuple[VariantRow, ...]:
+    def take(self, names: Sequence[str]) -> tuple[TableVariant, ...]:
         """The rows of these names, in their order; pytest.UsageError where one is not there."""
         if self.path is None:
             message = "--jsbench-variants: there is no [[tool.jsbench.variants]] in pyproject.toml, and no "
@@ -104,7 +104,7 @@ def _read(path: Path) -> list[Any] | None:
     return table.get(_KEY)
 
 
-def _rows(found: list[Any], path: Path, *, here: Path) -> Iterator[VariantRow]:
+def _rows(found: list[Any], path: Path, *, here: Path) -> Iterator[TableVariant]:
     names: set[str] = set()
     for number, entry in enumerate(found, start=1):
         given = entry.get("name") if isinstance(entry, dict) else None
@@ -116,7 +116,7 @@ def _rows(found: list[Any], path: Path, *, here: Path) -> Iterator[VariantRow]:
             message = f"{path}: variant {number}: there is a variant '{name}' already; give each a name of its own"
             raise pytest.UsageError(message)
         names.add(name.casefold())
-        yield VariantRow(name=name, values=dict(_values(entry, f"{path}: variant '{name}'", path.parent, here)))
+        yield TableVariant(name=name, values=dict(_values(entry, f"{path}: variant '{name}'", path.parent, here)))
 
 
 def _values(entry: Mapping[str, Any], where: str, folder: Path, here: Path) -> Iterator[tuple[str, Any]]:

@@ -53,7 +53,8 @@ def start(config: pytest.Config, settings: Settings, plan: Plan) -> tuple[Handov
     if settings.only_lists:
         return Handover(metadata=metadata, folder=None, shared=shared, limits=settings.limits), None
     if settings.limits.max_cost is not None:
-        for variant in each(metadata):
+        variants = each(metadata)
+        for variant in [one for one in variants if one.provider is not None] or variants:
             with errors_of(variant.variant):
                 price_of(variant)
     redaction = Redaction.new() if settings.redact else None

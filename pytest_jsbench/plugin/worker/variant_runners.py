@@ -114,7 +114,9 @@ class VariantRunner:
         limits = self._context.handover.limits
         with self._lock:
             if who not in self._admissions:
-                price = None if limits.max_cost is None else price_of(self._metadata, who)
+                # beside variants that are paid for, one's own server costs nothing, and the header says so
+                free = limits.max_cost is None or (who.provider is None and bool(self.variant.name))
+                price = None if free else price_of(self._metadata, who)
                 address = config.base_url and without_credentials(config.base_url)
                 self._admissions[who] = Admission(
                     self._context.handover.shared_limits(),
