@@ -67,6 +67,10 @@ _RECORDED = ("replay", "recorded")
 _SAMPLING = frozenset({"temperature", "max_tokens", "seed"})
 #: of values that are shown
 _LONGEST = 40
+#: of names, of what a stranger's file may call an option
+_LONGEST_NAME = 80
+#: objects within each other that are taken apart
+_DEEPEST = 6
 _DIGEST = "sha256:"
 _DIGITS = 12
 
@@ -99,7 +103,7 @@ class SettingDifference:
 
     name: str
     bears_on: Bearing
-    #: `UNKNOWN` for a run that does not say
+    #: `UNKNOWN` for a run that does not say, `NOT_SET` for an engine's option that was not given
     values: tuple[Any, ...]
 
     @property
@@ -112,8 +116,8 @@ class SettingDifference:
         return {"name": self.name, "bears_on": self.bears_on.value, "values": list(self.values)}
 
 
-#: stands for the value of a setting in a run that does not say
-UNKNOWN = "not known"
+#: stands for the value of a setting in a run that does not say, and for that of an engine's option that was not given
+UNKNOWN, NOT_SET = "not known", "not set"
 
 
 def settings_of(metadata: Mapping[str, Any]) -> dict[str, Setting]:
@@ -135,13 +139,23 @@ def _settings(metadata: Mapping[str, Any]) -> Iterator[Setting]:
             yield Setting(name=name, bears_on=bears_on, value=found)
     for group, (bears_on, prefix) in _GROUPS.items():
         members = metadata.get(group)
-        for member, value in sorted(members.items()) if isinstance(members, Mapping) else ():
-            if _is_simple(value):
-                name = f"{prefix}{member}"
-                yield Setting(name=name, bears_on=_OTHERWISE.get(name, bears_on), value=value)
+        for member, value in _leaves(members, _DEEPEST) if isinstance(members, Mapping) else ():
+            name = printable(f"{prefix}{member}", _LONGEST_NAME, cut="middle")
+            yield Setting(name=name, bears_on=_OTHERWISE.get(name, bears_on), value=value)
 
 
 _ABSENT = object()
+
+
+def _leaves(members: Mapping[str, Any], levels: int) -> Iterator[tuple[str, Any]]:
+    """Each value that is no object, by the way to it: what is sent beside a request may be nested."""
+    for name, value in sorted(members.items()):
+        if _is_simple(value):
+            yield name, value
+        elif isinstance(value, Mapping) and levels:
+            yield from ((f"{name}.{inner}", leaf) for inner, leaf in _leaves(value, levels - 1))
+        else:
+            yield name, json.dumps(value, sort_keys=True)
 
 
 def _is_simple(value: object) -> bool:
@@ -155,14 +169,20 @@ def differences(runs: Sequence[Mapping[str, Setting]]) -> tuple[SettingDifferenc
     """The settings in which runs differ, those first that bear on answers; what only one of them knows is not one."""
     found: dict[str, SettingDifference] = {}
     for name in dict.fromkeys(name for run in runs for name in run):
-        known = [run[name] for run in runs if name in run]
-        if len({_canonical(one.value) for one in known}) > 1:
-            values = tuple(run[name].value if name in run else UNKNOWN for run in runs)
-            found[name] = SettingDifference(name=name, bears_on=known[0].bears_on, values=values)
+        values = tuple(run[name].value if name in run else _absent(name, run, runs) for run in runs)
+        if len({_canonical(value) for value in values if value is not UNKNOWN}) > 1:
+            bears_on = next(run[name].bears_on for run in runs if name in run)
+            found[name] = SettingDifference(name=name, bears_on=bears_on, values=values)
     for name, others in _IMPLIED_BY.items():
         if name in found and _groups(runs, others) == _groups(runs, (*others, name)):
             del found[name]
     return tuple(sorted(found.values(), key=lambda one: list(Bearing).index(one.bears_on)))
+
+
+def _absent(name: str, run: Mapping[str, Setting], runs: Sequence[Mapping[str, Setting]]) -> str:
+    """An engine's own option in a run that does not name it: not set, where another run of the same engine has it."""
+    same = (one for one in runs if name in one and "engine" in one and one["engine"].value == run["engine"].value)
+    return NOT_SET if name.startswith("engine.") and "engine" in run and any(same) else UNKNOWN
 
 
 def distinguishing(runs: Sequence[Mapping[str, Setting]]) -> list[str]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_jsbench.runs.settings import UNKNOWN, Bearing, differences, distinguishing, settings_of
+from pytest_jsbench.runs.settings import NOT_SET, UNKNOWN, Bearing, differences, distinguishing, settings_of
 
 
 def test_equal_numbers_are_one_value_and_a_truth_value_is_no_number() -> None:
@@ -55,3 +55,38 @@ def test_what_a_run_of_recorded_answers_asks_for_is_no_setting_of_those_answers(
     for engine in ("replay", "recorded"):
         found = differences([made, settings_of({"engine": engine, "params": params})])
         assert [one.name for one in found] == ["engine"]
+
+
+def test_what_is_sent_beside_a_request_is_told_leaf_by_leaf_and_so_is_what_is_not_sent() -> None:
+    body = {"chat_template_kwargs": {"enable_thinking": True}, "top_k": 5}
+    thinking, not_thinking, plain = (
+        settings_of({"engine": "openai", "details": details})
+        for details in (
+            {"extra_body": body},
+            {"extra_body": {**body, "chat_template_kwargs": {"enable_thinking": False}}},
+            {},
+        )
+    )
+
+    name = "engine.extra_body.chat_template_kwargs.enable_thinking"
+    assert [(one.name, one.values) for one in differences([thinking, not_thinking])] == [(name, (True, False))]
+    found = {one.name: one.values for one in differences([thinking, plain])}
+    assert found == {name: (True, NOT_SET), "engine.extra_body.top_k": (5, NOT_SET)}
+
+
+def test_what_only_another_engine_has_is_no_difference_beside_the_engines() -> None:
+    one, other = settings_of({"engine": "a", "details": {"slots": 1}}), settings_of({"engine": "b", "details": {}})
+
+    assert [found.name for found in differences([one, other])] == ["engine"]
+
+
+def test_an_option_of_a_stranger_has_a_name_and_a_depth_that_can_be_shown() -> None:
+    deep: dict[str, object] = {"x": 1}
+    for _ in range(50):
+        deep = {"\x1b" + "n" * 500: deep}
+
+    (found,) = settings_of({"details": deep}).values()
+
+    assert len(found.name) == 80
+    assert "\x1b" not in found.name
+    assert len(found.shown) == 40
