@@ -279,3 +279,36 @@ def test_a_run_that_has_no_more_memory_keeps_what_it_has_and_goes_on_later(twelv
     twelve.run(*hungry, "--jsbench-resume=out").assert_outcomes(passed=12)
     called = (twelve.path / "calls.txt").read_text().split()
     assert sorted(called) == [f"c{number:02}" for number in range(12)]
+
+
+AWAY = """
+import os
+from pytest_jsbench import EngineInfo
+from pytest_jsbench.core.generations import ResponseFormat
+
+class Away:
+    info = EngineInfo(engine="away", model="m", response_format=ResponseFormat.TEXT, streaming=False)
+
+    def __init__(self, config):
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            raise RuntimeError("the licence server is away")
+
+    def generate(self, request):
+        raise AssertionError
+
+    def close(self):
+        pass
+"""
+
+
+@pytest.mark.parametrize("bench", ["xdist"], indirect=True)
+def test_an_engine_that_a_worker_cannot_build_is_one_line_and_no_crash(twelve: Bench) -> None:
+    twelve.write({"away.py": AWAY})
+
+    result = twelve.run("--jsbench-engine=away:Away", "--jsbench-engine-option=x=1", "--jsbench-output=out")
+
+    result.assert_outcomes(skipped=12)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert metrics(twelve)["missing_reasons"]["error"] == 12
+    result.stdout.fnmatch_lines(["warning    engine 'away:Away' cannot be built: RuntimeError: the licence*"])
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")

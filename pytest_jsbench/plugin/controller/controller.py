@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from pytest_jsbench.runs.resumption import Resumption
     from pytest_jsbench.runs.run_verdict import RunVerdict
 
+#: reasons that hold for all tests of a process, and that none of them shows
+_WARNED = frozenset({MissingReason.EXHAUSTED, MissingReason.ERROR})
+
 
 class Controller:
     """
@@ -200,7 +203,7 @@ class Controller:
 
     def _take(self, outcome: AttemptResult, *, of_project: bool = False) -> None:
         attempt = self.state.take(outcome, of_project=of_project)
-        if isinstance(missing := outcome.result, Missing) and missing.reason is MissingReason.EXHAUSTED:
+        if isinstance(missing := outcome.result, Missing) and missing.reason in _WARNED and not of_project:
             self._warn(missing.message)
         if attempt is None:
             return

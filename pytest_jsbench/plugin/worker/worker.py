@@ -53,7 +53,7 @@ class Worker:
         self._lookahead: LookAhead[AttemptResult] | None = None
         #: answers that did not pass; where a plugin runs their test again, the model is not asked again
         self._answered: dict[Attempt, AttemptResult] = {}
-        #: why no calls can be made at all
+        #: why no calls can be made at all; each test says so, since xdist would take another end for a crash
         self._cannot: Refused | None = None
         self.left_behind = LeftBehind(context.handover.shared, context.handover.records)
         #: None before the collection, and where xdist's workers collect
@@ -91,17 +91,24 @@ class Worker:
             return
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
             return
+        try:
+            self._open(session, cases)
+        except EngineError as error:
+            self._cannot = Refused(MissingReason.EXHAUSTED, str(error))
+        except pytest.UsageError as error:
+            if context.worker is None:
+                raise
+            self._cannot = Refused(MissingReason.ERROR, str(error))
+
+    def _open(self, session: pytest.Session, cases: list[JSBenchCase]) -> None:
+        """Build the engines that the tests ask, and what calls them ahead of the cases."""
         asked = {item.variant for item in cases} | {variant_of(item) for item in session.items if asks(item)}
         for name in asked.intersection(self.variants):
             self.variants[name].open(cases=bool(cases))
         if cases:
-            concurrency = {name: variant.concurrency for name, variant in context.plan.variants.items()}
-            try:
-                self._lookahead = LookAhead(
-                    session, self._attempt, concurrency=concurrency, steals=context.handover.steals
-                )
-            except EngineError as error:  # no test can run, and each says so: xdist would take another end for a crash
-                self._cannot = Refused(MissingReason.EXHAUSTED, str(error))
+            concurrency = {name: variant.concurrency for name, variant in self._context.plan.variants.items()}
+            steals = self._context.handover.steals
+            self._lookahead = LookAhead(session, self._attempt, concurrency=concurrency, steals=steals)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
