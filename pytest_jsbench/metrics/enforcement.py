@@ -125,6 +125,11 @@ class LevelReplies:
     peak: int
     replies: Replies
 
+    @property
+    def reached(self) -> int:
+        """How many were asked at once in truth: limits slow a probe down, and so does a server that is quick."""
+        return min(self.in_flight, self.peak)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeywordReplies:
@@ -192,8 +197,8 @@ class ModeFinding:
 
     @property
     def sound_up_to(self) -> int:
-        """The most in flight at which all was well; 0 where it never was."""
-        sound = [one.in_flight for one in self.levels if one.replies.enforcement is Enforcement.ENFORCED]
+        """The most that were in flight while all was well; 0 where it never was."""
+        sound = [one.reached for one in self.levels if one.replies.enforcement is Enforcement.ENFORCED]
         return max(sound, default=0)
 
     @property

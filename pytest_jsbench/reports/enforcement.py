@@ -117,11 +117,11 @@ def _words(finding: ModeFinding) -> str:
             return f"refused: {_said(last.replies)}"
         case Enforcement.BREAKS_UNDER_LOAD:
             conforming = f"{last.replies.conforming} of {last.replies.decided} conform"
-            said = f"breaks above {finding.sound_up_to} in flight: at {last.in_flight}, {conforming}"
+            said = f"breaks above {finding.sound_up_to} in flight: at {last.reached}, {conforming}"
         case Enforcement.MIXES_UP:
             above = f" above {finding.sound_up_to} in flight" if finding.sound_up_to else ""
             mixed = last.replies.count(ReplyKind.MIXED_UP)
-            said = f"mixes answers up{above}: at {last.in_flight}, {mixed} of {last.replies.decided} are another's"
+            said = f"mixes answers up{above}: at {last.reached}, {mixed} of {last.replies.decided} are another's"
         case Enforcement.BROKEN_FOR_KEYWORDS:
             named = f"keyword{'s' if len(finding.broken) > 1 else ''} {', '.join(finding.broken)}"
             said = f"broken for {named}: {_evidence(finding)} otherwise"

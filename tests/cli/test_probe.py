@@ -65,7 +65,8 @@ def test_a_server_that_holds_to_every_schema_is_said_to_with_its_evidence(provid
     assert set(findings(modes).values()) == {"enforced"}
     assert len(modes) == 6
     schema = modes["json_schema streamed"]
-    assert (schema["conforming"], schema["decided"], schema["sound_up_to"]) == (7, 7, 4)
+    assert (schema["conforming"], schema["decided"]) == (7, 7)
+    assert schema["sound_up_to"] == max(level["peak"] for level in schema["levels"]) <= 4
     assert schema["p_value"] == pytest.approx(1 / 120)  # 3 of 3 wrong answers in the control, among 10
     assert {one["enforcement"] for one in schema["keywords"]} == {"enforced"}
     assert len(schema["keywords"]) > 15

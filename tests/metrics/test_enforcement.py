@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_jsbench.core.generations import ResponseFormat
@@ -87,6 +89,12 @@ def test_one_wrong_answer_says_all_and_a_broken_call_says_nothing(letters: str, 
 def test_a_way_of_asking_comes_to_one_finding(one: ModeFinding, found: Enforcement, sound: int) -> None:
     assert (one.enforcement, one.sound_up_to) == (found, sound)
     assert one.passed is (found is Enforcement.ENFORCED)
+
+
+def test_a_load_that_was_never_reached_is_not_said_to_be_borne() -> None:
+    slow = LevelReplies(in_flight=32, peak=5, replies=replies("c" * 32))
+
+    assert replace(finding("ccccc"), levels=(slow,)).sound_up_to == 5
 
 
 def test_a_keyword_that_is_refused_or_unknown_leaves_the_way_enforced_and_not_passed() -> None:
