@@ -160,6 +160,7 @@ def _announced(info: EngineInfo, plan: ProbePlan) -> str:
 
 def _plan(options: argparse.Namespace, factory: EngineFactory, config: EngineConfig, info: EngineInfo) -> ProbePlan:
     from pytest_jsbench.adaptation.subsets import SUBSETS
+    from pytest_jsbench.engines.presets import preset_of
     from pytest_jsbench.runner.probing.plan import ProbePlan, control_of, keywords_within, ways_of
 
     formats = None if options.response_format is None else [ResponseFormat(name) for name in options.response_format]
@@ -170,7 +171,9 @@ def _plan(options: argparse.Namespace, factory: EngineFactory, config: EngineCon
     levels = options.concurrency or (tuple({1, 2 * factory.concurrency}) if factory.shared else _LEVELS)
     keywords = options.keywords
     if keywords is None:
-        keywords = keywords_within(info.provider if info.provider in SUBSETS else None)
+        preset = preset_of(config.name)
+        subset = info.provider if preset is None else preset.subset
+        keywords = keywords_within(subset if subset in SUBSETS else None)
     return ProbePlan(
         ways=ways,
         levels=tuple(sorted(levels)),

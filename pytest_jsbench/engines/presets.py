@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import tomllib
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import ResponseFormat
@@ -89,6 +87,10 @@ def subset_of(engine: str) -> str | None:
 
 @functools.cache
 def _presets() -> Mapping[str, ProviderPreset]:
+    # most runs name none of them
+    import tomllib
+    from importlib.resources import files
+
     text = files(__package__).joinpath("presets.toml").read_text("utf-8")
     return {name: _read(name, entry) for name, entry in sorted(tomllib.loads(text).items())}
 

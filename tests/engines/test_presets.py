@@ -265,11 +265,28 @@ def test_lm_studio_that_wants_a_schema_is_no_fault_of_the_schema(provider: Provi
     assert "has no json_object: another --jsbench-response-format" in error.message
 
 
-def test_mistral_says_its_usage_without_being_asked(provider: Provider) -> None:
-    provider.stream(chunk(TEXT), chunk(finish="stop", usage=USAGE), DONE)
-    engine = find("mistral").build(told("mistral", provider))
-    assert complete(engine).usage.output_tokens == 9
+SHAPES: dict[str, tuple[str, ...]] = {
+    # a first chunk with a role alone, usage in a chunk without choices
+    "vllm": (chunk("", role="assistant"), chunk(TEXT), chunk(finish="stop"), usage_chunk(), DONE),
+    # all in one chunk, with the end
+    "ollama": (chunk(TEXT, role="assistant"), chunk("", finish="stop"), usage_chunk(), DONE),
+    # no end but the connection's
+    "lmstudio": (chunk(role="assistant"), chunk(TEXT[:9]), chunk(TEXT[9:]), chunk(finish="stop"), usage_chunk()),
+    # comments while it waits, and the usage with the last choice
+    "openrouter": (": OPENROUTER PROCESSING\n\n", chunk(TEXT), chunk("", finish="stop", usage=USAGE), DONE),
+    "mistral": (chunk("", role="assistant"), chunk(TEXT), chunk("", finish="stop", usage=USAGE), DONE),
+}
+
+
+@pytest.mark.parametrize(("name", "shape"), SHAPES.items(), ids=SHAPES)
+def test_each_servers_own_stream_is_an_answer_with_its_usage(
+    provider: Provider, name: str, shape: tuple[str, ...]
+) -> None:
+    provider.stream(*shape)
+    engine = find(name).build(told(name, provider))
+    answer = complete(engine)
     engine.close()
+    assert (answer.text, answer.usage.output_tokens) == (TEXT, 9)
 
 
 def test_mistrals_own_form_of_a_refused_parameter_names_our_option(provider: Provider) -> None:
