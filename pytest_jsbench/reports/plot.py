@@ -59,6 +59,8 @@ _HIGHER = re.compile(
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 _HATCHES = ("", "//", "..", "xx")
 _MARKERS = "osD^"
+#: of one label in a picture
+_MOST_WHISKERS = 60
 _COLUMNS = (4, 3, 5)
 _LONGEST_LABEL = 40
 _TIMES = {
@@ -117,27 +119,30 @@ def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> A
     axis.xaxis.set_major_formatter(ConciseDateFormatter(AutoDateLocator()))
     axis.spines[["top", "right"]].set_visible(False)
     axis.set_ylim(0, 1.05) if metric in RATES else axis.set_ylim(bottom=0)
-    handles, _ = axis.get_legend_handles_labels()
+    by_label = {label: handle for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    handles = [by_label[_line(at)] for at in range(len(series))]  # matplotlib has all lines before all whiskers
     figure.legend(handles, _plain([one.label for one in series], 100), loc="outside lower center", frameon=False)
     return figure
 
 
+def _line(at: int) -> str:
+    return f"line {at}"
+
+
 def _draw_line(axis: Any, at: int, found: Sequence[tuple[datetime, float, tuple[float, float] | None]]) -> None:
-    """The points of one label; those without an interval have no whiskers."""
+    """The points of one label with whiskers for intervals; where they are many, a band stands for these."""
     ends = [(value, value) if interval is None else interval for _, value, interval in found]
-    axis.errorbar(
-        [when for when, _, _ in found],
-        [value for _, value, _ in found],
-        yerr=[
-            [max(0.0, value - low) for (_, value, _), (low, _) in zip(found, ends, strict=True)],
-            [max(0.0, high - value) for (_, value, _), (_, high) in zip(found, ends, strict=True)],
-        ],
-        color=_COLOURS[at % len(_COLOURS)],
-        marker=_MARKERS[at // len(_COLOURS) % len(_MARKERS)],
-        capsize=4,
-        linewidth=1.2,
-        label=f"line {at}",
-    )
+    days, values = [when for when, _, _ in found], [value for _, value, _ in found]
+    low, high = [low for low, _ in ends], [high for _, high in ends]
+    style = {"color": _COLOURS[at % len(_COLOURS)], "linewidth": 1.2, "label": _line(at)}
+    if len(found) > _MOST_WHISKERS:
+        axis.plot(days, values, **style)
+        axis.fill_between(days, low, high, color=style["color"], alpha=0.2, linewidth=0)
+        return
+    below = [max(0.0, value - end) for value, end in zip(values, low, strict=True)]
+    above = [max(0.0, end - value) for value, end in zip(values, high, strict=True)]
+    marker = _MARKERS[at // len(_COLOURS) % len(_MARKERS)]
+    axis.errorbar(days, values, yerr=[below, above], marker=marker, capsize=4, **style)
 
 
 def picture(evaluations: Sequence[Evaluation], names: Sequence[str], metrics: Sequence[str] = ()) -> Any:

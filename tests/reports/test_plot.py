@@ -160,3 +160,21 @@ def test_a_history_has_a_line_for_each_label_with_whiskers_and_its_label_is_no_f
     assert (low, high) == pytest.approx((0.0945, 0.9055), abs=1e-4)
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["\\$one\\$", "two"]
+
+
+def test_in_a_long_history_a_band_stands_for_the_whiskers() -> None:
+    entry = HistoryEntry.of(run_evaluation())
+    days = [
+        replace(entry, run={**entry.run, "run_id": f"r{day}", "started_at": f"{2000 + day}-11-01T10:00:00+00:00"})
+        for day in range(61)
+    ]
+
+    figure = picture_of_history(History(entries=(replace(entry, label="short"), *days), warnings=()).series)
+
+    (axis,), (legend,) = figure.axes, figure.legends
+    names = {text.get_text(): type(one).__name__ for text, one in zip(legend.texts, legend.legend_handles, strict=True)}
+    assert names == {"short": "LineCollection", entry.label: "Line2D"}
+    assert len(axis.lines[-1].get_xdata()) == 61
+    band = axis.collections[-1]
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert (min(heights), max(heights)) == pytest.approx((0.0945, 0.9055), abs=1e-3)
