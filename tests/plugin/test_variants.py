@@ -207,3 +207,19 @@ def test_an_error_of_one_variant_names_it(plain: Bench, monkeypatch: pytest.Monk
 
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines([f"ERROR: {said}*"])
+
+
+def test_a_secret_in_a_table_is_in_no_error(plain: Bench) -> None:
+    table = '[[variants]]\nname = "a"\nengine = "telling:Factory"\nbase_url = "http://me:hunter2-in-a-table@host/v1"\n'
+    prepared(plain).write(
+        {
+            "jsbench.toml": table,
+            "telling.py": "def Factory(config): raise ValueError(f'cannot reach {config.base_url}')",
+        }
+    )
+
+    result = run(plain, "--jsbench-variants=a")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: variant 'a': engine 'telling:Factory' cannot be built: ValueError: cannot *"])
+    assert "hunter2" not in result.stdout.str() + result.stderr.str()

@@ -304,13 +304,14 @@ OPTIONS = (
         name="rpm",
         metavar="N",
         parse=at_least(0.001, float),
-        help="Most requests a minute, of all processes together. Default: no limit.",
+        help="Most requests a minute to each engine and address, of all processes together. Default: no limit.",
     ),
     Option(
         name="tpm",
         metavar="N",
         parse=at_least(1, float),
-        help="Most tokens a minute, in and out, of all processes together. Default: no limit.",
+        help="Most tokens a minute, in and out, of each engine and address, of all processes together. Default: no "
+        "limit.",
     ),
     Option(
         name="max-cost",

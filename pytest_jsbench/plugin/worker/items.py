@@ -62,8 +62,11 @@ class JSBenchTask(pytest.Collector):
             attempt = Attempt(key, repeat, variant)
             name = name_of(attempt, repeats=repeats)
             # said as a text, since --lf does not know a node again whose name ends in brackets
-            item = JSBenchCase.from_parent(self, name=name, nodeid=f"{self.nodeid}::{name}")
-            item.key, item.repeat, item.variant = attempt
+            said = {} if name == key.id else {"nodeid": f"{self.nodeid}::{name}"}
+            item = JSBenchCase.from_parent(self, name=name, **said)
+            item.key, item.repeat = key, repeat
+            if variant:  # an attribute costs memory
+                item.variant = variant
             for mark in (*self.marks.get(key, ()), *variants[variant]):
                 item.add_marker(mark)
             yield item
