@@ -18,6 +18,7 @@ from pytest_jsbench.reports.summary_table import detail, details
 from pytest_jsbench.reports.variant_table import tables
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.merging import merge
+from pytest_jsbench.runs.records import Attempt
 
 if TYPE_CHECKING:
     from pytest_jsbench.runs.merging import Merged
@@ -69,7 +70,13 @@ def merge_runs(paths: Sequence[Path], output: Path, out: TextIO, *, gate: Gate |
 
 def _ending(merged: Merged, summary: Summary) -> Ending:
     """How one session of all shards would have ended: with a failed test for each case that did not pass."""
-    failing = tuple(str(key) for key, outcome in summary.outcomes.items() if not outcome.passed and outcome.decided)
+    parts = summary.variants or {"": summary}
+    failing = tuple(
+        Attempt(key, 0, name).name(several=False)
+        for name, part in parts.items()
+        for key, outcome in part.outcomes.items()
+        if not outcome.passed and outcome.decided
+    )
     lacking = [f"shard {shard} is not among them" for shard in merged.absent]
     lacking += [] if summary.total.planned else ["nothing was measured"]
     return Ending(exit_status=int(bool(failing or lacking)), answers=failing, lacking=tuple(lacking))

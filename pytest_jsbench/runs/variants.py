@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -58,19 +59,21 @@ def match(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
     """
     By name of a variant of another run, the variant of ours that asks the same; a run without variants has one, "".
 
-    Each is matched once: variants that differ only in what changes no answer, such as concurrency, stay apart.
+    Each is matched once, with the one that fits it best. Of several that fit alike it is the one of its name, or none:
+    what tells them apart, such as the server's address, is not written down.
     """
-    pairs = [
-        (_likeness(one, other), one.variant, other.variant)
-        for one, other in itertools.product(each(theirs), each(ours))
-        if not difference(one, other)
-    ]
+    by_likeness: dict[tuple[bool, ...], list[tuple[str, str]]] = {}
+    for one, other in itertools.product(each(theirs), each(ours)):
+        if not difference(one, other):
+            by_likeness.setdefault(_likeness(one, other), []).append((one.variant, other.variant))
     found: dict[str, str] = {}
-    taken: set[str] = set()
-    for _, name, our_name in sorted(pairs, key=lambda pair: pair[0], reverse=True):
-        if name not in found and our_name not in taken:
-            found[name] = our_name
-            taken.add(our_name)
+    seen: tuple[set[str], set[str]] = (set(), set())
+    for likeness in sorted(by_likeness, reverse=True):
+        free = [pair for pair in by_likeness[likeness] if pair[0] not in seen[0] and pair[1] not in seen[1]]
+        counts = Counter(name for name, _ in free), Counter(name for _, name in free)
+        found |= {name: other for name, other in free if counts[0][name] == counts[1][other] == 1}
+        seen[0].update(name for name, _ in free)
+        seen[1].update(name for _, name in free)
     return found
 
 
@@ -86,7 +89,7 @@ def strangers(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
     of_theirs = {one.variant: one for one in each(theirs)}
     return {
         one.variant: difference(of_theirs.get(one.variant, next(iter(of_theirs.values()))), one)
-        or "another variant of this run too"
+        or "what several variants ask alike, so that its answers could be of any"
         for one in each(ours)
         if one.variant not in matched
     }

@@ -244,3 +244,15 @@ def test_runs_whose_variants_ask_otherwise_are_not_parts_of_one(
 
     with pytest.raises(MergeError, match=message):
         merge(parts)
+
+
+def test_the_verdict_on_merged_variants_names_whose_answer_failed(tmp_path: Path) -> None:
+    run = examples.compared(a="pv", b="pp")
+    (tmp_path / "run").mkdir()
+    journal.write(tmp_path / "run" / "records.jsonl", run.metadata, run.records)
+    out = io.StringIO()
+
+    assert not merge_runs([tmp_path / "run"], tmp_path / "merged", out, gate=None)
+
+    assert "1 test failed of what was answered: simple::case01[a]" in out.getvalue()
+    assert "a against b: 1 fewer of 2 cases pass" in out.getvalue()

@@ -310,3 +310,10 @@ def test_a_run_none_of_whose_variants_ask_the_same_is_refused(tmp_path: Path) ->
 
     with pytest.raises(ResumeError, match='model "m", this one "other"; nothing of it can be taken over'):
         resumed_variants(tmp_path, examples.variants(a={"model": "other"}))
+
+
+def test_an_answer_that_could_be_of_several_variants_is_of_none(tmp_path: Path) -> None:
+    journal.write(tmp_path / "records.jsonl", examples.metadata(), [asked("x")])
+
+    with pytest.raises(ResumeError, match="asked what several variants ask alike"):
+        resumed_variants(tmp_path, examples.variants(a={}, b={}))

@@ -93,5 +93,14 @@ def test_variants_are_matched_by_what_they_ask_and_then_by_name() -> None:
 
     assert match(examples.metadata(), words) == {"": "b"}
     assert match(examples.variants(b={"prompt": "chat"}, a={}), words) == {"b": "a", "a": "b"}
-    assert match(examples.variants(a={}, c={}), words) == {"a": "b", "c": "a"}
+    assert match(examples.variants(b={"prompt": "chat"}), words) == {"b": "a"}
     assert match(examples.variants(a={"model": "n"}), words) == {}
+
+
+def test_what_fits_several_variants_alike_is_of_none_but_the_one_of_its_name() -> None:
+    two_servers = examples.variants(here={}, there={})
+
+    assert match(examples.metadata(), two_servers) == {}
+    assert match(two_servers, examples.variants(other={})) == {}
+    assert match(examples.variants(there={}), two_servers) == {"there": "there"}
+    assert match(two_servers, two_servers) == {"here": "here", "there": "there"}
