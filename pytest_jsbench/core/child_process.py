@@ -198,7 +198,7 @@ class ChildProcess:
         return ended
 
     def _write(self, message: Mapping[str, Any]) -> None:
-        line = json.dumps(message, default=_as_dict).encode("ascii") + b"\n"
+        line = _ENCODER.encode(message).encode("ascii") + b"\n"
         # a pipe that nobody reads any more shows in the reply that does not come
         with contextlib.suppress(OSError):
             self._input.write(line)
@@ -250,8 +250,11 @@ def _as_dict(value: object) -> object:
     raise TypeError(message)
 
 
+_ENCODER = json.JSONEncoder(default=_as_dict)
+
+
 def _first_and_last(lines: list[bytes]) -> tuple[dict[str, Any], ...]:
-    return tuple(map(json.loads, lines if len(lines) < 2 else (lines[0], lines[-1])))
+    return tuple(json.loads(str(line, "ascii")) for line in (lines if len(lines) < 2 else (lines[0], lines[-1])))
 
 
 def _spawn(errors: int, start_timeout: float) -> subprocess.Popen[bytes]:

@@ -23,7 +23,9 @@ def children(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     found: list[dict[str, Any]] = []
     for keyword, value in schema.items():
-        # most values are neither, and this is asked of every one of a large schema
+        # most values are texts, and this is asked of every one of a large schema
+        if type(value) is str:
+            continue
         if isinstance(value, dict):
             if keyword in NAMED:
                 found += [each for each in value.values() if isinstance(each, dict)]

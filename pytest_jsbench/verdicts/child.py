@@ -90,7 +90,7 @@ class Clerk:
         try:
             for reply in self._work(request):
                 # a Decimal leaves as the double that everyone else reads
-                yield encode(reply, float)
+                yield encode(reply, float if "instance" in reply else None)
                 sent = True
         except GeneratorExit:
             raise  # the parent is gone

@@ -24,6 +24,8 @@ _MOST_PLACES = 4096
 _ALTERNATIVE = ("anyOf", "oneOf")
 _CONDITIONAL = ("if", "then", "else")
 _DEPENDENT = ("dependentRequired", "dependentSchemas", "dependencies")
+#: those that give names to fields
+_NAMING = frozenset({"properties", "required", "enum", "const", "propertyNames", *_DEPENDENT})
 _DYNAMIC = ("$dynamicRef", "$recursiveRef")
 #: those that make another schema speak of the same value
 _APPLYING = frozenset({"$ref", "allOf", *_ALTERNATIVE, *_CONDITIONAL, "dependentSchemas", "dependencies", *_DYNAMIC})
@@ -75,7 +77,9 @@ def all_names(schema: dict[str, Any]) -> frozenset[str]:
     pending = [schema]
     while pending:
         subschema = pending.pop()
-        found.update(_names(subschema), _listed(_dict(subschema.get("propertyNames")), str))
+        # most schemas of a large document give no names
+        if not _NAMING.isdisjoint(subschema):
+            found.update(_names(subschema), _listed(_dict(subschema.get("propertyNames")), str))
         pending += children(subschema)
     return frozenset(found)
 
@@ -301,15 +305,18 @@ def _names(said: dict[str, Any]) -> Iterator[str]:
     yield from _dict(said.get("properties"))
     yield from _strings(said.get("required"))
     for keyword in _DEPENDENT:
-        for name, needed in _dict(said.get(keyword)).items():
-            yield name
-            yield from _strings(needed)
+        if keyword in said:
+            for name, needed in _dict(said[keyword]).items():
+                yield name
+                yield from _strings(needed)
     for value in _listed(said, dict):
         yield from value
 
 
 def _listed(said: dict[str, Any], kind: type) -> list[Any]:
     """The values of that kind that `enum` and `const` list."""
+    if "enum" not in said and "const" not in said:
+        return []
     return [value for value in (*_list(said.get("enum")), said.get("const")) if isinstance(value, kind)]
 
 

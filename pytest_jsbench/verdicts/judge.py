@@ -8,7 +8,7 @@ import platform
 import threading
 import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self, assert_never
+from typing import TYPE_CHECKING, Any, Self, assert_never
 
 from pytest_jsbench.core.child_process import ChildReply
 from pytest_jsbench.core.errors import JudgeError, nearest
@@ -86,9 +86,9 @@ class Judge:
         answer = self._guard.ask({"op": "judge", "schema": written, "text": text, "truncated": truncated})
         if answer.replies:
             # each reply repeats the verdict with more of its details; what came before the child ended stands
-            verdict = verdict_from_dict(answer.replies[-1]["verdict"], answer.replies[0].get("instance"))
-            whole = verdict.valid is not None and PARTLY.isdisjoint(verdict.notes)
-            return dataclasses.replace(verdict, instance=json.loads(text)) if whole else verdict
+            said: dict[str, Any] = answer.replies[-1]["verdict"]
+            whole = said["valid"] is not None and PARTLY.isdisjoint(said["notes"])
+            return verdict_from_dict(said, json.loads(text) if whole else answer.replies[0].get("instance"))
         reason, message = self._why_not(answer)
         return Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason=reason, message=message)
 

@@ -47,6 +47,8 @@ _SURROGATES: Final = (0xD800, 0xDFFF)
 _BRACED: Final = re.compile(r"\\(?:(u)(?=\{)|k<[^>]*>|.)|\(\?<(?![=!])[^>]*>", re.DOTALL)
 #: halves of surrogate pairs in a row; classes and other escapes are passed over
 _HALVES: Final = re.compile(r"\[(?:\\.|[^\]\\])*\]|((?:\\u[dD][89a-fA-F][0-9a-fA-F]{2})+)|\\.", re.DOTALL)
+#: a schema without them has no pattern, and leads through none
+_SPEAKING: Final = frozenset({"pattern", "patternProperties", "$ref"})
 _ANY: Final = rf"\u{{0}}-\u{{{LAST:X}}}"
 
 
@@ -319,7 +321,9 @@ def _places_of_patterns(schema: Any) -> list[dict[str, Any]]:
     pending = children({"": schema})
     while pending:
         subschema = pending.pop()
-        if "pattern" in subschema or "patternProperties" in subschema or _refers_through_pattern(subschema):
+        if not _SPEAKING.isdisjoint(subschema) and (
+            "pattern" in subschema or "patternProperties" in subschema or _refers_through_pattern(subschema)
+        ):
             found.append(subschema)
         pending += children(subschema)
     return found

@@ -71,7 +71,7 @@ def invalid(reason: SchemaReason, message: str) -> SchemaProblem:
 def write_schema(schema: object) -> str | SchemaProblem:
     """The schema as JSON text."""
     try:
-        return json.dumps(schema, allow_nan=False, default=_builtin)
+        return _ENCODER.encode(schema)
     except RecursionError:
         return invalid(SchemaReason.TOO_DEEP, "the schema nests too deep to be written as JSON")
     except (TypeError, ValueError) as error:
@@ -84,6 +84,9 @@ def _builtin(value: object) -> object:
         return {key: value[key] for key in value.keys()}  # iterating one need not yield its keys
     message = f"found {type(value).__name__}, expected only JSON values"
     raise TypeError(message)
+
+
+_ENCODER = json.JSONEncoder(allow_nan=False, default=_builtin)
 
 
 def read_schema(text: str, default_dialect: str) -> ReadSchema | SchemaProblem:
