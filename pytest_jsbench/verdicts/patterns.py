@@ -6,7 +6,8 @@ import functools
 import json
 import pickle
 import re
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
@@ -251,13 +252,27 @@ def _can_be_empty(node: Node) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatedSchema:
-    """A schema whose patterns are written for the engine."""
+    """The patterns of a schema, each written for the engine."""
 
-    schema: Any
+    #: the schema's own objects whose patterns have to be written otherwise, and how all of its patterns are
+    places: tuple[dict[str, Any], ...] = ()
+    written: Mapping[str, str] = field(default_factory=dict)
     #: how the schema itself writes each pattern that had to be written otherwise
-    originals: Mapping[str, str]
+    originals: Mapping[str, str] = field(default_factory=dict)
     #: whether the engine matches one of them by backtracking, and so within a limit
-    may_backtrack: bool
+    may_backtrack: bool = False
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """While the engine reads the schema, its patterns stand there as they are written for the engine."""
+        own = [dict(place) for place in self.places]
+        for place in self.places:
+            _rewrite_keywords(self.written, place)
+        try:
+            yield
+        finally:
+            for place, before in zip(self.places, own, strict=True):
+                place.update(before)
 
     def original(self, pattern: str) -> str:
         """The pattern as the schema itself writes it."""
@@ -280,12 +295,13 @@ class TranslatedSchema:
 
 
 def translate_schema(schema: Any) -> TranslatedSchema:
-    """The schema with its patterns written for the engine; what is no pattern comes out as one that it refuses."""
+    """The schema's patterns, written for the engine; what is no pattern comes out as one that it refuses."""
     places = _places_of_patterns(schema)
     written = _distinct({pattern: _written(pattern) for place in places for pattern in _patterns(place)})
     originals = {new: old for old, new in written.items() if old != new}
     return TranslatedSchema(
-        schema=_changed(schema, places, written) if originals else schema,
+        places=tuple(places) if originals else (),
+        written=written,
         originals=originals,
         may_backtrack=any("(?=" in new or "(?!" in new or "(?<" in new for new in written.values()),
     )

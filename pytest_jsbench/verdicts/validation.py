@@ -83,12 +83,11 @@ class RustValidator:
 def compile_schema(read: ReadSchema, *, formats: bool) -> RustValidator | SchemaProblem:
     """The schema in its own dialect, offline; BeyondRustError where the library cannot match one of its patterns."""
     # `pattern` or `patternProperties`; no other schema is worth the search
-    if '"pattern' in read.text or read.hides_ascii:
-        patterns = translate_schema(read.schema)
-    else:
-        patterns = TranslatedSchema(schema=read.schema, originals={}, may_backtrack=False)
+    speaks = '"pattern' in read.text or read.hides_ascii
+    patterns = translate_schema(read.schema) if speaks else TranslatedSchema()
     try:
-        compiled = _compile(read, patterns.schema, formats=formats)
+        with patterns.in_place():
+            compiled = _compile(read, formats=formats)
         # of draft 4 the library's own metaschema takes any values for `enum`
         if read.dialect.validator == DRAFT_4.validator and ('"enum"' in read.text or read.hides_ascii):
             _draft_4().validate(read.schema)
@@ -97,12 +96,12 @@ def compile_schema(read: ReadSchema, *, formats: bool) -> RustValidator | Schema
     return RustValidator(compiled, patterns)
 
 
-def _compile(read: ReadSchema, schema: bool | dict[str, Any], *, formats: bool) -> jsonschema_rs.Validator:
+def _compile(read: ReadSchema, *, formats: bool) -> jsonschema_rs.Validator:
     handed = _checks(read) if formats else None
     validator: type[jsonschema_rs.Validator] = getattr(jsonschema_rs, read.dialect.validator)
     refers = _REFERENCE in read.text and _METASCHEMA_REFERENCE.search(read.text)
     registry = _metaschemas() if refers else None
-    return validator(schema, formats=handed, validate_formats=formats, offline=True, registry=registry)
+    return validator(read.schema, formats=handed, validate_formats=formats, offline=True, registry=registry)
 
 
 def _checks(read: ReadSchema) -> dict[str, Callable[[str], bool]]:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import json
 import re
+from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -90,16 +93,22 @@ def test_patterns_are_rewritten_where_schemas_stand_and_nowhere_else() -> None:
 
 def test_two_patterns_of_one_meaning_stay_two() -> None:
     named = {r"\d": {"type": "string"}, "[0-9]": {"minLength": 2}, "[0123456789]": {}}
-    translated = translate_schema({"patternProperties": named})
-    written = translated.schema["patternProperties"]
+    schema: dict[str, Any] = {"patternProperties": named}
+    translated = translate_schema(schema)
+    with translated.in_place():
+        written = schema["patternProperties"]
+    assert schema["patternProperties"] is named
     assert len(written) == 3
     assert written["[0-9]"] == {"minLength": 2}
     assert {translated.original(pattern) for pattern in written} == set(named)
 
 
 def test_what_is_no_pattern_stays_one_that_the_engine_refuses_and_names_itself() -> None:
-    translated = translate_schema({"pattern": "(?i)a"})
-    assert translated.schema == {"pattern": f"{REFUSED}(?i)a"}
+    schema = {"pattern": "(?i)a"}
+    translated = translate_schema(schema)
+    with translated.in_place():
+        assert schema == {"pattern": f"{REFUSED}(?i)a"}
+    assert schema == {"pattern": "(?i)a"}
     assert translated.original(f"{REFUSED}(?i)a") == "(?i)a"
 
 
@@ -110,6 +119,16 @@ def test_patterns_are_read_however_their_keyword_is_written(schema: str) -> None
     problem = InProcessJudge(JudgePolicy()).inspect(schema)
     assert problem is not None
     assert problem.reason == "pattern"
+
+
+def test_a_schema_that_the_engine_refuses_has_its_own_patterns_again() -> None:
+    schema = {"items": {"pattern": r"\d"}, "patternProperties": {r"\w": {"$ref": r"#/patternProperties/%5Cw"}}}
+    before = json.dumps(schema)
+    translated = translate_schema(schema)
+    with suppress(ZeroDivisionError), translated.in_place():
+        assert schema["patternProperties"] == {"[0-9A-Z_a-z]": {"$ref": "#/patternProperties/%5B0-9A-Z_a-z%5D"}}
+        raise ZeroDivisionError
+    assert json.dumps(schema) == before
 
 
 def test_nothing_matches_what_is_no_pattern() -> None:
