@@ -75,7 +75,7 @@ def _register_worker(config: pytest.Config, context: RunContext) -> Worker:
 
     if context.settings.redact:
         quieten(config)
-    secrecy = Secrecy(config, *(variant.engine for variant in context.plan.variants.values()))
+    secrecy = Secrecy(config, *context.plan.engines)
     config.stash[ATTEMPT_SOURCE] = worker = Worker(config, context)
     config.stash[PROJECT_TESTS] = project_tests = ProjectTests(config, context, worker, secrecy)
     config.pluginmanager.register(secrecy, "jsbench-secrecy")

@@ -197,7 +197,7 @@ def test_an_error_of_one_variant_names_it(plain: Bench, monkeypatch: pytest.Monk
     for args, said in (
         (("--jsbench-variants=good,paid",), "variant 'paid': engine 'openai' needs a key: set OPENAI_API_KEY"),
         (("--jsbench-variants=good,bad", "--jsbench-max-cost=1"), "variant 'good': --jsbench-max-cost: calls of "),
-        (("--jsbench-variants=good,bad", "--jsbench-batch"), "--jsbench-batch hands in one variant, not good, bad: "),
+        (("--jsbench-variants=good,bad", "--jsbench-batch"), "--jsbench-batch hands in one variant at a time, and "),
         (
             ("--jsbench-variants=goods",),
             "--jsbench-variants: no variant 'goods' in *.toml: did you mean 'good'?",

@@ -95,9 +95,9 @@ class Plan:
         cls, settings: Settings, handed: Handover | None, *, hook: Callable[[Record], object] | None = None
     ) -> Plan:
         """Find everything by its name and open the dataset; JSBenchError where something is not there."""
-        if settings.batch is not None and list(settings.variants) != [""]:
-            message = f"--jsbench-batch hands in one variant, not {', '.join(settings.variants)}: run each by itself"
-            raise BatchError(message, found=tuple(settings.variants), where="--jsbench-batch")
+        if settings.batch is not None and len(settings.variants) > 1:
+            message = f"--jsbench-batch hands in one variant at a time, and these are {', '.join(settings.variants)}: "
+            raise BatchError(f"{message}run each by itself", found=tuple(settings.variants), where="--jsbench-batch")
         workers = 1 if handed is None else handed.workers
         variants: dict[str, VariantPlan] = {}
         for name, variant in settings.variants.items():
@@ -111,6 +111,11 @@ class Plan:
             keys=everything if settings.shard is None else settings.shard.take(everything),
             classifiers=_find_classifiers(settings.classify, hook),
         )
+
+    @property
+    def engines(self) -> tuple[EngineConfig, ...]:
+        """Whom the variants ask."""
+        return tuple(variant.engine for variant in self.variants.values())
 
     @property
     def concurrency(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -117,22 +117,16 @@ class VariantRunner:
                 # beside variants that are paid for, one's own server costs nothing, and the header says so
                 free = limits.max_cost is None or (who.provider is None and bool(self.variant.name))
                 price = None if free else price_of(self._metadata, who)
-                address = config.base_url and without_credentials(config.base_url)
                 self._admissions[who] = Admission(
                     self._context.handover.shared_limits(),
                     price=price,
-                    provider=f"{who.engine} {who.model}{self._where(config)}",
-                    server=f"{config.name} {address} {config.api_key_env}",
+                    provider=provider_name(who, config, self._context.plan.engines),
+                    server=f"{config.name}{_at(config)}{_with(config)}",
                     concurrency=self.variant.concurrency,
                 )
                 if self._refusal is not None:
                     self._admissions[who].stop(self._refusal)
             return self._admissions[who]
-
-    def _where(self, config: EngineConfig) -> str:
-        """What tells one server of a model from another, where the run's variants ask more than one."""
-        addresses = {variant.engine.base_url for variant in self._context.plan.variants.values()}
-        return f" at {without_credentials(config.base_url)}" if len(addresses) > 1 and config.base_url else ""
 
     def recorded(self, engine: Engine) -> Engine:
         """The engine; with --jsbench-record each of its answers is written to a file."""
@@ -196,3 +190,22 @@ class VariantRunner:
             built = build(prepared or self._resources.enter_context(prepare(self._context, self.variant)))
         self._resources.callback(built.close)
         return built
+
+
+def provider_name(who: AnsweredBy, config: EngineConfig, engines: Collection[EngineConfig]) -> str:
+    """
+    Who is called, for what is known and said of how a provider is doing.
+
+    Where the run's variants ask at several addresses, or with several keys, one may be down, or a key wrong, alone.
+    """
+    at = _at(config) if len({one.base_url for one in engines}) > 1 else ""
+    key = _with(config) if len({one.api_key_env for one in engines}) > 1 else ""
+    return f"{who.engine} {who.model}{at}{key}"
+
+
+def _at(config: EngineConfig) -> str:
+    return f" at {without_credentials(config.base_url)}" if config.base_url else ""
+
+
+def _with(config: EngineConfig) -> str:
+    return f" with {config.api_key_env}" if config.api_key_env else ""

@@ -240,3 +240,19 @@ def test_listing_the_cases_hands_nothing_in(plain: Bench, server: OpenAIServer) 
     run(plain, server, "--jsbench-batch", "--collect-only").assert_outcomes()
 
     assert server.provider.asked == []
+
+
+def test_one_variant_by_itself_is_handed_in_and_gone_on_with(plain: Bench, server: OpenAIServer) -> None:
+    add_cases(plain, server, a='{"n": 1}')
+    plain.write({"jsbench.toml": '[[variants]]\nname = "chatty"\nprompt = "chat"\n[[variants]]\nname = "other"\n'})
+    chatty = ("--jsbench-variants=chatty", f"--jsbench-resume={RUNS}")
+    server.looks = 1
+
+    left = run(plain, server, chatty[0], "--jsbench-batch=leave", "-rs")
+    result = run(plain, server, *chatty, "--jsbench-batch", "-v")
+
+    left.assert_outcomes(skipped=1)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["jsbench::orders::a[[]chatty] PASSED*"])
+    assert [line["variant"] for line in records(runs(plain)[-1]).values()] == ["chatty"]
+    assert (len(server.batches), server.live) == (1, [])
