@@ -86,7 +86,7 @@ class Subset:
             and (self.type_lists == "any" or len(kinds) < 2 or (len(kinds) == 2 and "null" in kinds))
             and not (objects and self.closed and schema.get("additionalProperties") is not False)
             and (not self.all_required or all(name in required for name in properties))
-            and schema.get("format", "date") in self.formats
+            and ("format" not in schema or schema["format"] in self.formats)
             and (self.most_min_items is None or schema.get("minItems", 0) <= self.most_min_items)
             and self.forbidden_pattern.search(schema.get("pattern", "")) is None
             and not (self.scalar_values and any(isinstance(value, dict | list) for value in values))
@@ -219,6 +219,16 @@ XAI = Subset(
     recursion="none",
 )
 
+#: other keywords are ignored without a word
+FIREWORKS = Subset(
+    name="fireworks",
+    date="2026-11",
+    source="https://fireworks.ai/docs/structured-responses/structured-response-formatting",
+    likely=_SIZES,
+    keywords=_ASSERTIONS | _REFERENCES | _NAMES | {"$schema", "definitions", "allOf", "default"},
+    formats=frozenset(),
+)
+
 #: what its own clients make of a schema; the provider documents no list of keywords
 MISTRAL = Subset(
     name="mistral",
@@ -231,7 +241,9 @@ MISTRAL = Subset(
 )
 
 #: all of them, by name and date; those of one provider from the oldest to the newest
-PROFILES = {one.version: one for one in (OPENAI_2024, OPENAI, ANTHROPIC, BEDROCK, GEMINI, GROQ, XAI, MISTRAL)}
+PROFILES = {
+    one.version: one for one in (OPENAI_2024, OPENAI, ANTHROPIC, BEDROCK, GEMINI, GROQ, XAI, MISTRAL, FIREWORKS)
+}
 #: the newest of each provider
 SUBSETS = {one.name: one for one in PROFILES.values()}
 

@@ -515,7 +515,7 @@ def test_the_newest_profile_is_the_providers_unless_dated() -> None:
     assert find_subset("openai") is OPENAI is find_subset("openai@2026-08")
     assert find_subset("openai@2024-08") is PROFILES["openai@2024-08"]
     assert find_subset("openai@1999-01") is find_subset("nobody") is None
-    assert set(SUBSETS) == {"openai", "anthropic", "bedrock", "gemini", "groq", "xai", "mistral"}
+    assert set(SUBSETS) == {"openai", "anthropic", "bedrock", "gemini", "groq", "xai", "mistral", "fireworks"}
     assert all(subset.source.startswith("https://") for subset in PROFILES.values())
     assert all(subset.date <= SUBSETS[subset.name].date for subset in PROFILES.values())
 

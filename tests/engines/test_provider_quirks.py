@@ -132,6 +132,13 @@ def test_a_route_without_structured_output_is_named_and_is_no_fault_of_the_schem
     assert error.message == f"{words} {named}"
 
 
+def test_where_no_structure_was_asked_for_none_is_named(provider: Provider) -> None:
+    provider.json(openai_wire.error_body("This model does not support tools."), status=400)
+    engine = find("openai").build(openai_wire.configured(provider, response_format=ResponseFormat.TEXT))
+    assert fault(engine).message == "This model does not support tools."
+    engine.close()
+
+
 def test_a_keyword_that_the_route_does_not_take_is_the_schemas(provider: Provider) -> None:
     words = "output_config.format.schema.properties.city.minLength: Extra inputs are not permitted"
     provider.json(anthropic_wire.error_body(words), status=400)

@@ -415,11 +415,17 @@ def classify_error(
     hint = find_hint(error) if rule.outcome is FaultKind.BAD_REQUEST else None
     if hint is not None:
         message = f"{message} (to change it: {hint})"
-    elif rule is _NO_STRUCTURED_OUTPUT and _OF_STRUCTURED_OUTPUT.search(error.message):
+    elif _lacks_format(rule, error, sent):
         message = f"{message} ({route} has no {sent.response_format}: another --jsbench-response-format)"
     if rule.outcome is FaultKind.AUTH and secret == NO_KEY:
         message = f"{message} (no key was sent: --jsbench-api-key-env names the variable that holds it)"
     return CallError(rule.outcome, message, status=error.status, retry_after=error.retry_after)
+
+
+def _lacks_format(rule: _Rule, error: ProviderError, sent: Sent) -> bool:
+    """Whether it is the response format that the model, or the way to it, does not have."""
+    asked = rule is _NO_STRUCTURED_OUTPUT and sent.response_format is not ResponseFormat.TEXT
+    return asked and _OF_STRUCTURED_OUTPUT.search(error.message) is not None
 
 
 #: Groq's words in the place of a text
