@@ -93,6 +93,28 @@ def test_hostile_records_are_summed_up_compared_and_merged_or_refused_in_one_lin
     said(survive("shards", attempt))
 
 
+def test_hostile_records_of_variants_are_read_resumed_and_reported_or_refused_in_one_line(tmp_path: Path) -> None:
+    metadata = examples.variants(a={"provider": "openai", "model": "gpt-4o"}, b={"prompt": "chat"})
+    records = [replace(one, variant=name) for name in "ab" for one in RECORDS]
+    whole, hostile = tmp_path / "whole.jsonl", tmp_path / "hostile.jsonl"
+    journal.write(whole, metadata.with_plan(one.attempt for one in records), records)
+    data = whole.read_bytes()
+
+    def load(key: CaseKey) -> Case | BrokenCase:
+        return Case(key=key, schema=SCHEMA)
+
+    def attempt(chance: random.Random) -> None:
+        hostile.write_bytes(mutated_lines(data, chance))
+        told("compare", hostile)
+        told("merge", whole, hostile, "--output", tmp_path / "merged")
+        told("baseline", hostile, "-o", tmp_path / "b.json")
+        told("export", hostile, "--output", tmp_path / "every")
+        templates = dict.fromkeys("ab", schema_prompt)
+        resume(hostile, metadata, [one.key for one in RECORDS], load=load, templates=templates)
+
+    said(survive("variants", attempt))
+
+
 def test_hostile_records_are_exported_or_refused_in_one_line(run: Path, tmp_path: Path) -> None:
     hostile, data = tmp_path / "hostile.jsonl", (run / "records.jsonl").read_bytes()
 

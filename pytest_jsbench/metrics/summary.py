@@ -111,7 +111,7 @@ class Summary:
 def summarize(run: Run) -> Summary:
     """The summary of a run; each denominator comes from the plan, never from the number of answers."""
     whole = _summarize(run)
-    variants = {name: _summarize(run.of_variant(name)) for name in run.variants}
+    variants = {name: _summarize(part) for name, part in run.each().items()}
     ranked = dict(sorted(variants.items(), key=lambda pair: _rank(pair[1].total)))
     settings = {one.variant: settings_of(one.to_dict()) for one in each(run.metadata)}
     ends = {name: summary.outcomes for name, summary in ranked.items()}

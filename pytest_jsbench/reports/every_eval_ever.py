@@ -102,8 +102,9 @@ def write(
     made = samples or {}
     if not run.variants:
         return _write(folder, run, summary, version=version, developer=developer, samples=made.get(""))
+    parts = run.each()
     for name, found in summary.variants.items():
-        alone = replace(run.of_variant(name), verdict=run.verdict)
+        alone = replace(parts[name], verdict=run.verdict)
         if any(outcome.made for outcome in alone.outcomes):
             _write(folder, alone, found, version=version, developer=developer, samples=made.get(name))
     return folder / "data" / COLLECTION

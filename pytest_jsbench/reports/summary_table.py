@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 NOT_APPLICABLE = "n/a"
 _WIDTH = 80
+#: of a name that is cut
+_NARROWEST_NAME = 6
 _LONGEST_KEYWORD = 24
 _MOST_NAMED = 5
 _DETAIL_INDENT = 11
@@ -86,7 +88,7 @@ def fitted(headers: list[str], rows: list[list[str]]) -> list[str]:
 
     lines = lay_out(_WIDTH)
     if (excess := len(lines[2]) - _WIDTH) > 0:
-        lines = lay_out(lines[2].index(" ") - excess)
+        lines = lay_out(max(_NARROWEST_NAME, lines[2].index(" ") - excess))
     return lines
 
 

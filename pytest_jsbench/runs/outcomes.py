@@ -345,16 +345,26 @@ class Run:
 
     def of_variant(self, name: str) -> Run:
         """The run that one variant alone would have been, without a verdict; KeyError where there is none."""
-        metadata = self.metadata.of_variant(name)
-        outcomes = tuple(outcome for outcome in self.outcomes if outcome.variant == name)
+        outcomes = (outcome for outcome in self.outcomes if outcome.variant == name)
+        return self._alone(name, outcomes, (entry for entry in self.missing if entry.variant == name))
+
+    def each(self) -> dict[str, Run]:
+        """All its variants, as `of_variant` gives each, in one go through the outcomes."""
+        outcomes: dict[str, list[AttemptOutcome]] = {name: [] for name in self.variants}
+        missing: dict[str, list[Missing]] = {name: [] for name in self.variants}
+        # a file of a stranger may name others
+        for outcome in self.outcomes if outcomes else ():
+            outcomes.get(outcome.variant, []).append(outcome)
+        for entry in self.missing if missing else ():
+            missing.get(entry.variant, []).append(entry)
+        return {name: self._alone(name, outcomes[name], missing[name]) for name in outcomes}
+
+    def _alone(self, name: str, outcomes: Iterable[AttemptOutcome], missing: Iterable[Missing]) -> Run:
+        metadata, made = self.metadata.of_variant(name), tuple(outcomes)
         planned = metadata.planned()
-        return Run(
-            metadata=metadata,
-            # an old plan may not have been written down: what was recorded is what is known
-            planned=tuple(outcome.key for outcome in outcomes) if planned is None else planned,
-            outcomes=outcomes,
-            missing=tuple(entry for entry in self.missing if entry.variant == name),
-        )
+        # an old plan may not have been written down: what was recorded is what is known
+        keys = tuple(outcome.key for outcome in made) if planned is None else planned
+        return Run(metadata=metadata, planned=keys, outcomes=made, missing=tuple(missing))
 
     @classmethod
     def of(cls, metadata: RunMetadata, planned: Iterable[CaseKey], records: Iterable[Record]) -> Run:

@@ -61,6 +61,15 @@ def test_a_variant_is_a_run_of_its_own(tmp_path: Path) -> None:
     assert len(run.planned) == 5
 
 
+def test_all_variants_at_once_are_what_each_is_alone() -> None:
+    run = replace(examples.compared(a="pv", b="pm"), missing=())
+    stranger = AttemptOutcome.of(of("c", "case00"))
+
+    found = replace(run, outcomes=(*run.outcomes, stranger)).each()
+
+    assert found == {name: run.of_variant(name) for name in "ab"}
+
+
 def test_what_is_said_of_the_whole_later_is_said_of_each_variant() -> None:
     resumed = replace(TWO, resumed_from="earlier", policy={"fences": "forbid"})
 

@@ -53,7 +53,7 @@ def _asks_for_columns(config: pytest.Config) -> bool:
 
 def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, list[float]]]:
     """The rows of a run, or of each of its variants, with their measurements."""
-    for part in map(run.of_variant, run.variants) if run.variants else [run]:
+    for part in run.each().values() if run.variants else [run]:
         yield from _of_one(part, rows)
 
 
