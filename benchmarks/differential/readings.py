@@ -79,7 +79,8 @@ def _multiples_either_way(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
         return schema
 
     rebuild(question.schema, note)
-    for chosen in itertools.product((None, *_EITHER), repeat=min(len(factors), _MOST_FACTORS)):
+    each_its_own = itertools.product((None, *_EITHER), repeat=min(len(factors), _MOST_FACTORS))
+    for chosen in (*([one] * len(factors) for one in _EITHER), *each_its_own):
         answers = dict(zip(sorted(factors), chosen, strict=False))
         schema = rebuild(question.schema, functools.partial(_with_multiples, answers))
         if schema != question.schema:
@@ -255,7 +256,7 @@ def _whole(value: Any) -> Any:
 
 
 def _unevaluated_either_way(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
-    """Each `unevaluated…` left out, all of them left out, or nothing left for them."""
+    """Each `unevaluated…` left out, all of them left out, nothing left for them, or everything."""
     text = json.dumps(question.schema)
     for keyword in ("unevaluatedItems", "unevaluatedProperties"):
         parts = text.split(f'"{keyword}":')
@@ -264,7 +265,10 @@ def _unevaluated_either_way(question: SchemaQuestion) -> Iterator[SchemaQuestion
             yield _changed(question, json.loads(marked), _instance(question))
         if len(parts) > 1:
             yield _changed(question, json.loads('"unknown":'.join(parts)), _instance(question))
-            yield _changed(question, rebuild(question.schema, functools.partial(_forbid, keyword)), _instance(question))
+            for change in (_forbid, _ask_of_all):
+                yield _changed(
+                    question, rebuild(question.schema, functools.partial(change, keyword)), _instance(question)
+                )
 
 
 def _forbid(keyword: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -296,6 +300,11 @@ def _with_contains(question: SchemaQuestion, change: Callable[[Any], dict[str, A
 def _without_formats(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
     if question.formats:
         yield dataclasses.replace(question, formats=False)
+
+
+def _ask_of_all(keyword: str, schema: dict[str, Any]) -> dict[str, Any]:
+    applied = {"unevaluatedItems": "items", "unevaluatedProperties": "additionalProperties"}[keyword]
+    return _apart(schema, (keyword,), {applied: schema[keyword]}) if keyword in schema else schema
 
 
 Reading = Callable[[SchemaQuestion], Iterator[SchemaQuestion]]

@@ -110,8 +110,9 @@ function askAjv({ dialect, formats, schema, texts }) {
   } catch (error) {
     return refused(error, texts);
   } finally {
-    if (METASCHEMA.test(schema?.$id ?? schema?.id)) {
-      // such a schema takes the place of the metaschema that ajv has under that name
+    const identifier = schema?.$id ?? schema?.id ?? "";
+    if (typeof identifier !== "string" || METASCHEMA.test(identifier)) {
+      // such a schema takes the place of the metaschema that ajv has under that name, or cannot be removed by its own
       delete ajvs[name];
     } else if (typeof schema === "object") {
       ajv.removeSchema(schema);
