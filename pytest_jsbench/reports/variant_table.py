@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _MOST_CASES = 10
 _LONGEST_NAME = 24
+#: of the table of tasks
+_MOST_COLUMNS = 5
+_LONGEST_HEAD = 12
 #: answers of which the cost is told
 _SAMPLE = 1000
 
@@ -40,7 +43,7 @@ def tables(run: Run, summary: Summary) -> list[str]:
     if not summary.variants:
         return table_of_tasks(run, summary)
     headers, rows = variant_rows(summary, labelled=run.metadata.labelled)
-    return [*fitted(headers, rows), *_standing(summary)]
+    return [*fitted(headers, rows), *_by_task(summary), *_standing(summary)]
 
 
 def variant_rows(summary: Summary, *, labelled: bool) -> tuple[list[str], list[list[str]]]:
@@ -52,6 +55,24 @@ def variant_rows(summary: Summary, *, labelled: bool) -> tuple[list[str], list[l
         kept.append(("Errors", [str(total.errors) for total in measured]))
     rows = zip(summary.variants, *[shown for _, shown in kept], strict=True)
     return ["Variant", *[head for head, _ in kept]], [list(row) for row in rows]
+
+
+def _by_task(summary: Summary) -> Iterator[str]:
+    """Pass rates, a row per task and a column per variant, where there are several tasks and not too many variants."""
+    if len(summary.tasks) < 2 or len(summary.variants) > _MOST_COLUMNS:
+        return
+    headers = ["Pass rate", *distinct(list(summary.variants), _LONGEST_HEAD)]
+    rows = [
+        [task, *(rate(one.tasks[task].pass_rate) if task in one.tasks else "" for one in summary.variants.values())]
+        for task in summary.tasks
+    ]
+    yield ""
+    yield from fitted(headers, rows)
+
+
+def _repeated(total: Metrics) -> str:
+    """Cases all of whose attempts passed, where they had several."""
+    return figure(total.pass_hat_k.value) if total.planned > total.cases else NOT_APPLICABLE
 
 
 def _bare(found: Proportion) -> str:
@@ -81,6 +102,7 @@ def _compilation(total: Metrics) -> str:
 
 _MODELS: Sequence[Column] = (
     ("Pass rate", lambda total: rate(total.pass_rate)),
+    ("Pass^k", _repeated),
     ("Decl.\ncov.", lambda total: _bare(total.declared_coverage)),
     ("Emp.\ncov.", lambda total: _bare(total.empirical_coverage)),
     ("TTFT\n(s)", lambda total: figure(total.ttft.p50)),

@@ -74,3 +74,34 @@ def test_the_facts_are_of_all_variants_and_no_variant_is_a_repeat() -> None:
     assert "repeats" not in facts
     assert heading(run.metadata) == "2 variants"
     assert heading(examples.metadata()) == "scripted m"
+
+
+def test_rates_by_task_have_a_column_for_each_variant_where_there_is_room() -> None:
+    def run(names: str) -> Run:
+        metadata = examples.variants(**{name: {} for name in names})
+        made = [replace(examples.record("x", task=task), variant=name) for name in names for task in ("one", "two")]
+        return examples.run_of_variants(metadata, *made[:-1])
+
+    lines = shown(run("ab")).splitlines()
+
+    assert [line.split() for line in lines[6:10]] == [
+        ["Pass", "rate", "a", "b"],
+        ["-----------", "----------", "----------"],
+        ["one", "1.00", "±0.40", "1.00", "±0.40"],
+        ["two", "1.00", "±0.40"],
+    ]
+    assert "two" not in shown(run("abcdef"))
+
+
+def test_of_repeats_the_share_of_cases_that_passed_each_time_is_shown() -> None:
+    metadata = examples.variants(a={"repeats": 2}, b={"repeats": 2})
+    passed, failed = (
+        replace(examples.record("x", verdict=verdict), variant=name)
+        for name, verdict in (("a", examples.PASSED), ("b", examples.VIOLATED))
+    )
+    second = [replace(passed, repeat=1), replace(failed, repeat=1, verdict=examples.PASSED)]
+    lines = shown(examples.run_of_variants(metadata, passed, failed, *second)).splitlines()
+
+    assert lines[0].split()[:4] == ["Variant", "Pass", "rate", "Pass^k"]
+    assert [line.split()[3] for line in lines[3:5]] == ["1.00", "0.00"]
+    assert "x  passed: a; 1/2 passed, schema_violation: b" in " ".join(lines)
