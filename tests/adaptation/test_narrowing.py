@@ -523,3 +523,15 @@ def test_the_newest_profile_is_the_providers_unless_dated() -> None:
 def test_a_provider_that_takes_no_number_of_items_is_told_none() -> None:
     assert said_of({"type": "array", "items": TEXT, "minItems": 0}, GROQ) == {"type": "array", "items": TEXT}
     assert obstacle(obj(a={"type": "array", "items": TEXT, "minItems": 1}), GROQ) == ("minItems", "/properties/a")
+
+
+@pytest.mark.parametrize("subset", SUBSETS.values(), ids=SUBSETS.keys())
+def test_properties_keep_the_order_in_which_the_schema_names_them(subset: Subset) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"z": TEXT, "a": {"oneOf": [TEXT, NULL]}, "m": obj(y=TEXT, b=NULL)},
+        "required": ["m", "z", "x"],
+    }
+    narrowed: Any = said(schema, subset)
+    assert list(narrowed["properties"]) == ["z", "a", "m", "x"]
+    assert list(narrowed["properties"]["m"]["properties"]) == ["y", "b"]
