@@ -120,6 +120,11 @@ class Usage:
     reasoning_tokens: int | None = None
 
     @property
+    def answer_tokens(self) -> int | None:
+        """Output tokens that are no reasoning, which ends before an answer's first token; None where unknown."""
+        return None if self.output_tokens is None else self.output_tokens - (self.reasoning_tokens or 0)
+
+    @property
     def total_tokens(self) -> int | None:
         """Input and output together; None when either is unknown."""
         if self.input_tokens is None or self.output_tokens is None:
@@ -312,8 +317,7 @@ def generation_from_dict(data: Mapping[str, Any]) -> Generation:
 
 def _timing_from_dict(data: Mapping[str, Any]) -> Timing:
     expect(data["tgt"], "tgt", float, int)
-    timing = known(Timing, data, float, int, NoneType)
-    return replace(timing, gct=timing.gct or None)  # 0 measures nothing
+    return known(Timing, data, float, int, NoneType)
 
 
 def _timing_to_dict(timing: Timing) -> dict[str, float | None]:

@@ -19,11 +19,16 @@ class Timing:
     #: time to compile the schema's grammar, where the engine does that locally
     grammar_compilation: float | None = None
 
-    def tpot_ms(self, output_tokens: int | None) -> float | None:
-        """Milliseconds per output token after the first; None without streaming or with fewer than two tokens."""
-        if self.gct is None or output_tokens is None or output_tokens < 2:
+    def __post_init__(self) -> None:
+        """Take a 0, which an engine may say or a record of before may hold, for what it is: not measured."""
+        for name in ("ttft", "gct"):
+            object.__setattr__(self, name, getattr(self, name) or None)
+
+    def tpot_ms(self, tokens: int | None) -> float | None:
+        """Milliseconds per token of the answer after the first; None without streaming or with fewer than two."""
+        if self.gct is None or tokens is None or tokens < 2:
             return None
-        return self.gct * 1000 / (output_tokens - 1)
+        return self.gct * 1000 / (tokens - 1)
 
 
 class Stopwatch:

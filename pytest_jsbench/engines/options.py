@@ -182,16 +182,23 @@ class ProviderSettings:
         """The server's address, without user, password and query."""
         return self.address.url
 
-    def sampled(self, params: GenerationParams, *, limit: str) -> GenerationParams:
-        """The parameters as they are where the fields of the extra body stand for them; `limit` is the tokens'."""
-        body = self.extra_body
-        said = {"max_tokens": body.get(limit), "temperature": body.get("temperature"), "seed": body.get("seed")}
-        numbers: dict[str, Any] = {
-            name: value
-            for name, value in said.items()
-            if isinstance(value, int | float) and not isinstance(value, bool)
-        }
+    def sampled(self, params: GenerationParams, *, limit: str, seed: str = "seed") -> GenerationParams:
+        """The parameters as they are where fields of the extra body stand for them, of which two are named."""
+        fields = {"max_tokens": limit, "temperature": "temperature", "seed": seed}
+        said = {name: self.extra_body.get(field) for name, field in fields.items()}
+        numbers: dict[str, Any] = {name: value for name, value in said.items() if _is_number(value)}
         return replace(params, **numbers)
+
+    def with_extra(self, body: Mapping[str, Any], *, repeat: int, seed: str = "seed") -> dict[str, Any]:
+        """The body of a case's n-th call, with the extra body, whose seed is raised by n as any other is."""
+        whole = {**body, **self.extra_body}
+        if _is_number(self.extra_body.get(seed)):
+            whole[seed] += repeat
+        return whole
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def read_provider_settings(

@@ -209,7 +209,7 @@ def metrics(
             for attempt in completions
             if attempt.timing is not None
             and attempt.usage is not None
-            and (value := attempt.timing.tpot_ms(attempt.usage.output_tokens)) is not None
+            and (value := attempt.timing.tpot_ms(attempt.usage.answer_tokens)) is not None
         ),
         tgt=_spread(completions, "tgt"),
         gct=_spread(completions, "gct"),

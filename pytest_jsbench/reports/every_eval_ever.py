@@ -438,7 +438,7 @@ def _performance(record: Record, *, details: str | None) -> dict[str, Any] | Non
         "generation_time_ms": None if timing.gct is None else timing.gct * 1000,
     }
     usage = getattr(record.generation, "usage", None)
-    tpot = None if usage is None else timing.tpot_ms(usage.output_tokens)
+    tpot = None if usage is None else timing.tpot_ms(usage.answer_tokens)
     if details is not None and tpot is not None:
         figures[details] = {"time_per_output_token_ms": f"{tpot:.6g}"}
     return figures

@@ -10,9 +10,12 @@ import pytest
 from pytest_jsbench.core.errors import EngineError, UnknownEngine
 from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.engines import registry
+from pytest_jsbench.engines.anthropic.settings import MessagesSettings
 from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.openai import chat, responses
+from pytest_jsbench.engines.openai.settings import OpenAISettings
 from pytest_jsbench.engines.registry import find, names, sampled
-from tests.engines.asking import complete
+from tests.engines.asking import complete, request
 
 OWN = """
 from pytest_jsbench import Completion, Stopwatch
@@ -187,3 +190,30 @@ def test_how_answers_are_really_sampled_is_known_before_anything_is_asked(
     if engine in {"local", "openai"} and not options:
         warm = replace(asked, temperature=0.7)
         assert sampled(find(engine), EngineConfig(name=engine), warm) == warm
+
+
+@pytest.mark.parametrize(
+    ("engine", "options", "field"),
+    [
+        ("openai", {"extra_body": {"seed": 5}}, "seed"),
+        ("openai", {"extra_body": {"seed": 5}, "seed_field": False}, "seed"),
+        ("openai", {"extra_body": {"dice": 5}, "seed_field": "dice"}, "dice"),
+        ("openai", {"extra_body": {"seed": 5}, "api": "responses"}, "seed"),
+        ("anthropic", {"extra_body": {"seed": 5}}, "seed"),
+    ],
+)
+def test_a_seed_of_the_extra_body_differs_per_attempt_and_is_recorded_as_it_is_sent(
+    engine: str, options: dict[str, object], field: str
+) -> None:
+    config = EngineConfig(name=engine, model="m", options=options)
+    used = sampled(find(engine), config, GenerationParams(max_tokens=64, seed=1))
+    attempts = [replace(request(), repeat=repeat, params=used.of_repeat(repeat)) for repeat in range(3)]
+
+    if engine == "anthropic":
+        bodies = [MessagesSettings.from_config(config).to_body(attempt) for attempt in attempts]
+    else:
+        api = responses if "api" in options else chat
+        bodies = [api.to_body(OpenAISettings.from_config(config), attempt) for attempt in attempts]
+
+    assert [body[field] for body in bodies] == [5, 6, 7]
+    assert [attempt.params.seed for attempt in attempts] == [5, 6, 7]

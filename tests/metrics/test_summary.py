@@ -6,6 +6,7 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey, Schema
 from pytest_jsbench.core.generations import FaultKind
+from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.metrics.summary import by_keyword, summarize
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Missing, MissingReason
@@ -95,6 +96,22 @@ def test_times_per_token_leave_the_first_token_out() -> None:
 
     assert total.tpot.p50 == pytest.approx(100.0)
     assert total.gct.p50 == pytest.approx(1.0)
+
+
+def test_tokens_of_reasoning_before_the_answer_do_not_make_its_tokens_faster() -> None:
+    answer = examples.completion(ttft=0.2, tgt=1.2, tokens=511)
+    thought = replace(answer, usage=replace(answer.usage, reasoning_tokens=500))
+
+    assert summarize(examples.run(record(generation=thought))).total.tpot.p50 == pytest.approx(100.0)
+
+
+@pytest.mark.parametrize("nothing", [0, 0.0])
+def test_a_time_of_zero_is_one_that_was_not_measured(nothing: float) -> None:
+    answer = replace(examples.completion(), timing=Timing(tgt=1.2, ttft=nothing, gct=nothing))
+
+    total = summarize(examples.run(record(generation=answer))).total
+
+    assert (total.ttft.p50, total.tpot.p50, total.gct.p50, total.tgt.p50) == (None, None, None, 1.2)
 
 
 def test_an_engine_that_does_not_stream_has_no_time_to_first_token() -> None:

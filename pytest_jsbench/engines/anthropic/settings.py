@@ -63,7 +63,7 @@ class MessagesSettings(ProviderSettings):
             body["temperature"] = request.params.temperature
         if self.streaming:
             body["stream"] = True
-        return {**body, **self.extra_body}
+        return self.with_extra(body, repeat=request.repeat)
 
     def _format(self, schema: Schema) -> dict[str, Any]:
         match self.response_format:

@@ -38,7 +38,7 @@ def to_body(settings: OpenAISettings, request: Request) -> dict[str, Any]:
         body["stream"] = True
     if settings.streaming and settings.stream_options:
         body["stream_options"] = {"include_usage": True}
-    return settings.completed(body, params.max_tokens)
+    return settings.completed(body, request)
 
 
 def _format(settings: OpenAISettings, schema: Schema) -> dict[str, Any]:

@@ -129,7 +129,7 @@ class OpenAIFactory(UnsharedFactory):
         settings = OpenAISettings.from_config(config)
         if settings.api is Api.RESPONSES or settings.seed_field is None:
             params = replace(params, seed=None)
-        return settings.sampled(params, limit=settings.max_tokens_field)
+        return settings.sampled(params, limit=settings.max_tokens_field, seed=settings.seed_field or "seed")
 
     def build(self, config: EngineConfig) -> OpenAIEngine:
         """The engine, with its client."""

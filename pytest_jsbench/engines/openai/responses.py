@@ -33,7 +33,7 @@ def to_body(settings: OpenAISettings, request: Request) -> dict[str, Any]:
         body["temperature"] = request.params.temperature
     if settings.streaming:
         body["stream"] = True
-    return settings.completed(body, request.params.max_tokens)
+    return settings.completed(body, request)
 
 
 def _item(message: Message) -> dict[str, Any]:

@@ -82,9 +82,10 @@ class OpenAISettings(ProviderSettings):
             preset=preset,
         )
 
-    def completed(self, body: dict[str, Any], max_tokens: int) -> dict[str, Any]:
+    def completed(self, body: dict[str, Any], request: Request) -> dict[str, Any]:
         """The body with the limit, and with the extra body, which stands for fields of the same names."""
-        return {**body, self.max_tokens_field: max_tokens, **self.extra_body}
+        limited = {**body, self.max_tokens_field: request.params.max_tokens}
+        return self.with_extra(limited, repeat=request.repeat, seed=self.seed_field or "seed")
 
 
 class OpenAIAPI(API, Protocol):

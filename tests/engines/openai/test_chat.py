@@ -86,7 +86,7 @@ def test_of_a_stream_that_comes_all_at_once_no_time_is_measured(
     assert answer.text == '{"a": 1}'
     assert answer.timing is not None
     assert answer.timing.ttft is not None
-    assert (answer.timing.gct, answer.timing.tpot_ms(answer.usage.output_tokens)) == (None, None)
+    assert (answer.timing.gct, answer.timing.tpot_ms(answer.usage.answer_tokens)) == (None, None)
 
 
 def test_a_stream_without_usage_and_without_done_is_an_answer(provider: Provider, engine: Engine) -> None:
