@@ -381,7 +381,7 @@ def baseline_to_dict(found: Evaluation, outcomes: Mapping[CaseKey, CaseOutcome])
     if variants:  # the cases are theirs
         outcomes = {}
     return {
-        "schema_version": "1.2",
+        "schema_version": "1.3",
         "config_path": found.config_path,
         "backend": found.backend,
         "metrics": {name: found.metrics[name] for name in kept if name in found.metrics},

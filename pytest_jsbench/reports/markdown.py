@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.reports.comparison_table import apart
 from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, facts
-from pytest_jsbench.reports.variant_table import ends_of, heading, said_of_differing, standing, variant_rows
+from pytest_jsbench.reports.variant_table import asked, ends_of, heading, said_of_differing, standing, variant_rows
 from pytest_jsbench.runs.outcomes import Records
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ def summary_markdown(
     comparisons: Mapping[str, Comparison] | None = None,
 ) -> str:
     """The summary as a section of Markdown; text of a model or a file is in code spans."""
-    asked = heading(run.metadata) if run.variants else f"{code(run.metadata.engine)} {code(run.metadata.model)}"
-    lines = [f"### jsbench: {asked}", ""]
+    who = heading(run.metadata) if run.variants else f"{code(run.metadata.engine)} {code(run.metadata.model)}"
+    lines = [f"### jsbench: {who}", ""]
     if run.verdict is not None:
         lines += [f"**{run.verdict.status.upper()}**: {'; '.join(map(code, run.verdict.because))}", ""]
     if summary.variants:
@@ -58,10 +58,11 @@ def summary_markdown(
 def _variants(run: Run, summary: Summary) -> Iterator[str]:
     """A row per variant, best first; what is more than chance; rates by task, and the cases that differ."""
     headers, rows = variant_rows(summary, labelled=run.metadata.labelled)
-    yield f"| {' | '.join(head.replace(chr(10), ' ') for head in headers)} |"
-    yield "|---" * len(headers) + "|"
+    told = asked(run, summary)
+    yield f"| {' | '.join(head.replace(chr(10), ' ') for head in headers)} | Asked |"
+    yield "|---" * len(headers) + "|---|"
     for name, *figures in rows:
-        yield f"| {' | '.join([cell(name), *figures])} |"
+        yield f"| {' | '.join([cell(name), *figures, cell(told[name])])} |"
     yield ""
     for word, text in standing(summary):
         yield f"- {word}: {code(text, _LONGEST_FACT)}"

@@ -9,6 +9,7 @@ from pytest_jsbench.core.text import distinct, printable
 from pytest_jsbench.metrics.comparison import MISSING, PASSED
 from pytest_jsbench.reports.comparison_table import not_compared
 from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, detail, figure, fitted, of, rate, table_of_tasks
+from pytest_jsbench.runs.settings import distinguishing, settings_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
@@ -44,6 +45,14 @@ def tables(run: Run, summary: Summary) -> list[str]:
         return table_of_tasks(run, summary)
     headers, rows = variant_rows(summary, labelled=run.metadata.labelled)
     return [*fitted(headers, rows), *_by_task(summary), *_standing(summary)]
+
+
+def asked(run: Run, summary: Summary) -> dict[str, str]:
+    """By variant, the settings that tell it from the others, best first."""
+    settings = [settings_of(run.metadata.of_variant(name).to_dict()) for name in summary.variants]
+    chosen = distinguishing(settings)
+    told = (", ".join(one[part].label for part in chosen if part in one) for one in settings)
+    return dict(zip(summary.variants, told, strict=True))
 
 
 def variant_rows(summary: Summary, *, labelled: bool) -> tuple[list[str], list[list[str]]]:

@@ -24,9 +24,8 @@ from pytest_jsbench.core.text import json_text, printable, shortened
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES
 from pytest_jsbench.reports.comparison_table import apart
 from pytest_jsbench.reports.summary_table import facts
-from pytest_jsbench.reports.variant_table import cost_of_many, heading, standing
+from pytest_jsbench.reports.variant_table import asked, cost_of_many, heading, standing
 from pytest_jsbench.runs.outcomes import Records
-from pytest_jsbench.runs.settings import distinguishing, settings_of
 from pytest_jsbench.verdicts.explanations import extra_fields, headline
 
 if TYPE_CHECKING:
@@ -112,16 +111,10 @@ class VariantRow:
 
 
 def _variants(run: Run, summary: Summary) -> list[VariantRow]:
-    settings = [settings_of(run.metadata.of_variant(name).to_dict()) for name in summary.variants]
-    chosen = distinguishing(settings)
+    told = asked(run, summary)
     return [
-        VariantRow(
-            name=name,
-            asked=", ".join(one[part].label for part in chosen if part in one),
-            summary=found,
-            cost=cost_of_many(found.total),
-        )
-        for (name, found), one in zip(summary.variants.items(), settings, strict=True)
+        VariantRow(name=name, asked=told[name], summary=found, cost=cost_of_many(found.total))
+        for name, found in summary.variants.items()
     ]
 
 
