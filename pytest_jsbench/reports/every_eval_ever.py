@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.files import FileInMaking, make_private_folder, write_atomically
 from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed
-from pytest_jsbench.metrics.metrics import RATES, Metrics
+from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, RATES, Metrics
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.runs.identity import settings
 from pytest_jsbench.runs.outcomes import Records
+from pytest_jsbench.verdicts import FailureType
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Usage
@@ -35,7 +36,7 @@ Version = Literal["0.3.0", "0.2.0"]
 COLLECTION = "pytest-jsbench"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _TIMES = {"ttft": "s", "tpot": "ms", "tgt": "s", "gct": "s", "grammar_compilation": "s", "queue": "s"}
-_OF_A_TASK = ("pass_rate", "over_constraint", "under_constraint")
+_FAILURES = "failure_rates."
 _LOWER = frozenset({"error_rate", "over_constraint", "under_constraint"})
 
 
@@ -71,7 +72,7 @@ def identify(metadata: RunMetadata, *, developer: str | None = None) -> Identity
     return Identity(
         developer=developer,
         model=model,
-        evaluation_id=f"{COLLECTION}/{developer}/{model}/{started}-{name[:8]}",
+        evaluation_id=f"{COLLECTION}/{developer}/{model}/{started}-{name}",
         name=name,
     )
 
@@ -184,14 +185,17 @@ class Samples:
 
 
 def _result_id(identity: Identity, task: str | None, metric: str) -> str:
-    return f"{identity.evaluation_id}#{task or 'total'}.{metric}"
+    """One that no other has: a task may have any name, `total` too."""
+    return f"{identity.evaluation_id}#{metric if task is None else f'{task}.{metric}'}"
 
 
 def _aggregate(run: Run, summary: Summary, samples: Samples) -> dict[str, Any]:
     metadata, identity = run.metadata, samples.identity
-    results = [*_results(run, identity, None, summary.total, (*RATES, *_TIMES))]
+    failures = [f"{_FAILURES}{kind.value}" for kind in COUNTED_FAILURES if summary.total.failure_counts[kind]]
+    names = (*RATES, *failures, *_TIMES)
+    results = [*_results(run, identity, None, summary.total, names)]
     for task, metrics in summary.tasks.items():
-        results += _results(run, identity, task, metrics, _OF_A_TASK)
+        results += _results(run, identity, task, metrics, names)
     return {
         "schema_version": "0.3.0",
         "evaluation_id": identity.evaluation_id,
@@ -257,8 +261,7 @@ def _results(
 ) -> Iterator[dict[str, Any]]:
     """A result per metric; one that is not applicable has none."""
     for name in names:
-        score = _rate(getattr(metrics, name)) if name in RATES else _time(metrics, name)
-        if score is not None:
+        if (score := _score(metrics, name)) is not None:
             yield {
                 "evaluation_result_id": _result_id(identity, task, name),
                 "evaluation_name": f"{COLLECTION}.{task}" if task else COLLECTION,
@@ -271,19 +274,35 @@ def _results(
 
 
 def _metric(name: str) -> dict[str, Any]:
-    if name in RATES:
+    if name not in _TIMES:
         bounds: dict[str, Any] = {"min_score": 0, "max_score": 1, "metric_unit": "proportion"}
     else:
         bounds = {"min_score": 0, "max_score": "Infinity", "metric_unit": _TIMES[name]}
     return {
         "evaluation_description": "JSON that conforms to a JSON Schema, by pytest-jsbench",
         "metric_id": f"pytest-jsbench.{name}",
-        "metric_name": name if name in RATES else f"{name}, median",
+        "metric_name": f"{name}, median" if name in _TIMES else name,
         "metric_kind": "pass_rate" if name == "pass_rate" else name,
-        "lower_is_better": name in _LOWER or name in _TIMES,
+        "lower_is_better": name in _LOWER or name in _TIMES or name.startswith(_FAILURES),
         "score_type": "continuous",
         **bounds,
     }
+
+
+def _score(metrics: Metrics, name: str) -> dict[str, Any] | None:
+    if name in _TIMES:
+        return _time(metrics, name)
+    if name.startswith(_FAILURES):
+        return _failures(metrics, FailureType(name.removeprefix(_FAILURES)))
+    return _rate(getattr(metrics, name))
+
+
+def _failures(metrics: Metrics, kind: FailureType) -> dict[str, Any] | None:
+    if not metrics.planned:
+        return None
+    count = metrics.failure_counts[kind]
+    details = {"failures": str(count)}
+    return {"score": count / metrics.planned, "details": details, "uncertainty": {"num_samples": metrics.planned}}
 
 
 def _rate(rate: Proportion) -> dict[str, Any] | None:

@@ -96,6 +96,7 @@ def test_runs_of_one_second_have_different_names_and_one_run_has_the_same_each_t
 
     assert [len(set(ids)) for ids in (first, second, old)] == [1, 1, 1]
     assert len({*first, *second, *old}) == 3
+    assert all(re.search(r"/\d+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", name) for name in (*first, *old))
 
 
 def test_what_is_not_applicable_has_no_result_and_what_was_not_reported_is_null(tmp_path: Path) -> None:
@@ -106,6 +107,39 @@ def test_what_is_not_applicable_has_no_result_and_what_was_not_reported_is_null(
     assert "pytest-jsbench.tgt" in metrics
     assert rows[0]["token_usage"] is None
     assert rows[0]["performance"]["time_to_first_token_ms"] is None
+
+
+def test_each_task_has_its_own_coverage_times_and_failure_rates(tmp_path: Path) -> None:
+    _, data, _ = exported(tmp_path)
+    scores = {
+        (one["evaluation_name"], one["metric_config"]["metric_id"].removeprefix("pytest-jsbench.")): one[
+            "score_details"
+        ]["score"]
+        for one in data["evaluation_results"]
+    }
+
+    simple, hard, total = (f"pytest-jsbench{task}" for task in (".simple", ".hard", ""))
+    assert scores[simple, "declared_coverage"] == 1
+    assert (scores[hard, "declared_coverage"], scores[hard, "error_rate"]) == (0, 0.5)
+    assert (scores[simple, "empirical_coverage"], scores[total, "empirical_coverage"]) == (0.75, 0.75)
+    assert (hard, "empirical_coverage") not in scores
+    assert (scores[simple, "tgt"], scores[simple, "ttft"], scores[simple, "tpot"]) == (1.0, 0.2, 80.0)
+    assert (hard, "tgt") not in scores
+    assert scores[simple, "failure_rates.schema_violation"] == 0.25
+    assert scores[hard, "failure_rates.schema_violation"] == 0
+    assert (scores[hard, "failure_rates.api_error"], scores[total, "failure_rates.api_error"]) == (0.5, 1 / 6)
+    failures = [one for one in data["evaluation_results"] if "#hard.failure_rates" in one["evaluation_result_id"]]
+    assert all(one["metric_config"]["lower_is_better"] for one in failures)
+    assert (total, "failure_rates.truncated") not in scores
+
+
+def test_results_of_a_task_that_is_called_total_are_not_those_of_the_run(tmp_path: Path) -> None:
+    _, data, rows = exported(tmp_path, record("a", task="total"), record("b", verdict=examples.VIOLATED))
+
+    results = {one["evaluation_result_id"]: one["score_details"]["score"] for one in data["evaluation_results"]}
+    assert len(results) == len(data["evaluation_results"])
+    assert [results[row["evaluation_result_id"]] for row in rows] == [1.0, 0.0]
+    assert results[f"{data['evaluation_id']}#pass_rate"] == 0.5
 
 
 def test_a_broken_call_is_an_error_without_an_answer(tmp_path: Path) -> None:
