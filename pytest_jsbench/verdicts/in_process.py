@@ -33,6 +33,9 @@ _COMPILED_LENGTH = 1_000_000
 #: characters of an answer of which all violations are asked for: jsonschema-rs makes each before it gives the first,
 #: of more than a kilobyte, and an answer can have one for every second character
 _LONGEST_LISTED = 150_000
+#: characters of an answer times those of its schema: without references it has at most so many violations, and of few
+#: all are listed at once
+_FEW_VIOLATIONS = 2_000_000
 #: characters of an answer of which one violation, or a second opinion, is asked for: a violation holds a copy of what
 #: is wrong, a hundred times the size of its text, and jsonschema needs seconds
 _LONGEST_DETAILED = 1_000_000
@@ -46,6 +49,15 @@ class Compiled:
         self.validator = validator
         self._read = read
         self._policy = policy
+
+    def has_few_violations(self, length: int) -> bool:
+        """Whether an answer of that length cannot have so many that listing them goes out of bounds."""
+        return not self._refers and length * len(self._read.text) <= _FEW_VIOLATIONS
+
+    @functools.cached_property
+    def _refers(self) -> bool:
+        """Whether it can say the same of one value very many times, by `$ref`, `$dynamicRef` or `$recursiveRef`."""
+        return 'ef"' in self._read.text or self._read.hides_ascii
 
     @functools.cached_property
     def field_names(self) -> FieldNames:
@@ -121,7 +133,7 @@ class InProcessJudge:
             yield _not_json(read, truncated, compiled.dialect)
             return
         try:
-            for verdict in _with_violations(self._decide(compiled, read), compiled.validator, len(text)):
+            for verdict in _with_violations(self._decide(compiled, read), compiled, len(text)):
                 yield verdict
         except BacktrackingLimitError as limit:
             yield unjudged("backtracking", str(limit), dialect=compiled.dialect)
@@ -203,16 +215,16 @@ def _shown(path: Path, meant: str | None) -> str:
     return shown if str(path[-1]).strip() else f"{shown} (white space)"
 
 
-def _with_violations(verdict: Verdict, validator: Validator, length: int) -> Iterator[Verdict]:
+def _with_violations(verdict: Verdict, compiled: Compiled, length: int) -> Iterator[Verdict]:
     """The verdict, then with one violation, then with more, since listing them all can go out of bounds."""
     yield verdict
     if verdict.valid or length > _LONGEST_DETAILED:
         return
-    first = validator.first_violation(verdict.instance)
-    yield _describe(verdict, (first,))
-    if length > _LONGEST_LISTED:
-        return
-    yield _describe(verdict, validator.violations(verdict.instance))
+    if not compiled.has_few_violations(length):
+        first = compiled.validator.first_violation(verdict.instance)
+        yield _describe(verdict, (first,))
+    if length <= _LONGEST_LISTED:
+        yield _describe(verdict, compiled.validator.violations(verdict.instance))
 
 
 def _describe(verdict: Verdict, violations: tuple[Violation, ...]) -> Verdict:

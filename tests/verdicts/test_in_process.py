@@ -123,11 +123,22 @@ def test_notes_are_kept_whatever_the_verdict() -> None:
     assert judge(OPEN, "```\nso\n```").notes == (Note.FENCED,)
 
 
-def test_the_verdict_comes_first_and_its_details_after_it() -> None:
-    steps = list(InProcessJudge(JudgePolicy()).judge(json.dumps(OPEN), '{"a": "x"}', truncated=False))
+@pytest.mark.parametrize(
+    ("schema", "violations"),
+    [
+        ({"$ref": "#/$defs/o", "$defs": {"o": OPEN}}, [0, 1, 1, 1]),
+        ({"$dynamicRef": "#/$defs/o", "$defs": {"o": OPEN}}, [0, 1, 1, 1]),
+        ({**OPEN, "title": "x" * 300_000}, [0, 1, 1, 1]),
+        # of one that can only have few, all come together
+        (OPEN, [0, 1, 1]),
+    ],
+)
+def test_the_verdict_comes_first_and_its_details_after_it(schema: dict[str, Any], violations: list[int]) -> None:
+    steps = list(InProcessJudge(JudgePolicy()).judge(json.dumps(schema), '{"a": "x"}', truncated=False))
     assert {step.failure_type for step in steps} == {FailureType.SCHEMA_VIOLATION}
-    assert [len(step.violations) for step in steps] == [0, 1, 1, 1]
-    assert [step.second_opinion for step in steps] == [*[SecondOpinion.UNDECIDED] * 3, SecondOpinion.AGREES]
+    assert [len(step.violations) for step in steps] == violations
+    *before, last = (step.second_opinion for step in steps)
+    assert (set(before), last) == ({SecondOpinion.UNDECIDED}, SecondOpinion.AGREES)
 
 
 def note_compiled(judge: InProcessJudge, monkeypatch: pytest.MonkeyPatch) -> list[str]:
