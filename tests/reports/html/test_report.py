@@ -264,8 +264,9 @@ def test_a_browser_shows_the_answers_of_all_variants_side_by_side(tmp_path: Path
     run = examples.compared(a="pv", b="pp")
     (tmp_path / "page.html").write_text("".join(render(run, summarize(run))))
 
-    text = in_browser(tmp_path / "page.html", "simple::case01")
+    text, whole = (in_browser(tmp_path / "page.html", name) for name in ("simple::case01", ""))
 
+    assert re.findall(r"<button class=.name.[^>]*>([^<]*)<", whole) == ["simple::case01", "simple::case00"]
     assert ">1 of 2 cases</p>" in text
     (line,) = re.findall(r"<tr><th scope=.row.><button.*?</tr>", text)
     assert re.findall(r"<td class=.(\w+).>([^<]*)</td>", line) == [("bad", "✗ schema_violation"), ("good", "✓ passed")]

@@ -156,6 +156,10 @@
     const passed = cells.some((one) => one.passed);
     return passed && (how === "differ" ? cells.some((one) => one.failed) : cells[how].failed);
   };
+  if (variants.length) { // what variants are divided about comes first, then what none of them passed
+    const ranks = new Map(groups.map((group) => [group, differs(group, "differ") ? 0 : group.some((at) => cases[at].outcome !== "passed") ? 1 : 2]));
+    groups.sort((one, other) => ranks.get(one) - ranks.get(other));
+  }
   const row = (group) => {
     if (variants.length) return matrixRow(group);
     const [at] = group;
