@@ -52,7 +52,7 @@ _NAMES: Mapping[type, str] = {
 
 def expect(value: Any, name: str, *kinds: type) -> Any:
     """The value, which is of one of these types (a boolean is no number); TypeError, by name, where it is not."""
-    if isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)):
+    if type(value) in kinds or (isinstance(value, kinds) and not isinstance(value, bool)):
         return value
     message = f"{name} is not {' or '.join(_NAMES[kind] for kind in kinds)}"
     raise TypeError(message)

@@ -81,7 +81,7 @@ def verdict_from_dict(data: Mapping[str, Any], instance: object = None) -> Verdi
 
 
 def _paths(data: Iterable[Any], name: str) -> tuple[str, ...]:
-    return tuple(expect(path, f"a path in {name}", str) for path in data)
+    return () if data == [] else tuple(expect(path, f"a path in {name}", str) for path in data)
 
 
 def _violation(data: Mapping[str, Any]) -> Violation:
