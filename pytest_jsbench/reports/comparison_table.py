@@ -83,6 +83,7 @@ def named(keys: Sequence[CaseKey], most: int = _MOST_NAMED) -> str:
 
 
 _LONGEST_LABEL = 22
+_LONGEST_METRIC = 40
 #: of a label that names its file
 _LONGEST_PLACE = 200
 _SAMPLE = 50
@@ -269,11 +270,11 @@ def ruled(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _metrics(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[str]:
     figures = [found.figures for found in evaluations]
-    every = dict.fromkeys(itertools.chain.from_iterable(figures))
+    known = dict.fromkeys(itertools.chain.from_iterable(figures))
+    every = [name for name in known if not name.endswith(("_ci_low", "_ci_high"))]
     rows = [
-        [printable(name, 40), *(_figure(one.get(name), "{:.6g}") for one in figures)]
-        for name in every
-        if not name.endswith(("_ci_low", "_ci_high"))
+        [shown, *(_figure(one.get(name), "{:.6g}") for one in figures)]
+        for shown, name in zip(distinct(every, _LONGEST_METRIC), every, strict=True)
     ]
     return ruled(["Metric", *names], rows)
 

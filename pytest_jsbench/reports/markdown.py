@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _MOST_FAILURES = 50
 _LONGEST_FACT = 2000
+#: no name of an attempt is longer, so that none is cut
+_LONGEST_NAME = 700
 #: GitHub shows no more of a step
 _MOST_ANNOTATIONS = 10
 
@@ -179,7 +181,7 @@ def _name(record: Record) -> str:
     return record.attempt.name(several=record.repeat > 0)
 
 
-def code(text: str, longest: int = 200) -> str:
+def code(text: str, longest: int = _LONGEST_NAME) -> str:
     """Untrusted text as a code span, in which nothing is markup."""
     shown = printable(text, longest) or " "
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))

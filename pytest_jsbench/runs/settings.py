@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import distinct, printable
 
 
 class Bearing(StrEnum):
@@ -87,7 +87,7 @@ class Setting:
     @property
     def shown(self) -> str:
         """The value for people."""
-        return _shown(self.value)
+        return printable(_text(self.value), _LONGEST, cut="middle")
 
     @property
     def label(self) -> str:
@@ -108,8 +108,12 @@ class SettingDifference:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The values for people."""
-        return tuple(map(_shown, self.values))
+        """The values for people; those that differ look different, however long they are."""
+        texts = [_text(value) for value in self.values]
+        found = list(dict.fromkeys(texts))
+        names = distinct([printable(text, _LONGEST, cut="middle") for text in found], _LONGEST)
+        shown = dict(zip(found, names, strict=True))
+        return tuple(shown[text] for text in texts)
 
     def to_dict(self) -> dict[str, Any]:
         """The difference as JSON values."""
@@ -204,12 +208,12 @@ def _canonical(value: Any) -> Hashable:
     return isinstance(value, bool), tuple(value) if isinstance(value, list) else value
 
 
-def _shown(value: object) -> str:
+def _text(value: object) -> str:
     if value is None:
         return "default"
     if isinstance(value, str):
         short = value[: len(_DIGEST) + _DIGITS] if value.startswith(_DIGEST) else value
-        return printable(short, _LONGEST, cut="middle") or '""'
+        return short or '""'
     if isinstance(value, float) and value.is_integer():
         return f"{value:.0f}"
-    return printable(json.dumps(value, ensure_ascii=False), _LONGEST, cut="middle")
+    return json.dumps(value, ensure_ascii=False)

@@ -143,3 +143,14 @@ def test_a_run_that_lacks_attempts_is_named_beside_its_figures() -> None:
 
     assert "incomplete b: 7 of 12 attempts broken or missing, 1 unjudged" in text
     assert "incomplete a" not in text
+
+
+def test_metrics_of_another_tool_stay_different_where_their_names_are_cut() -> None:
+    metrics = {f"{'m' * 60}{end}": 1.0 for end in "ab"}
+    found = parse({"metrics": metrics}, source="other.json")
+
+    lines = side_by_side([found, found], ["x", "y"], verbose=False)
+
+    names = [line.split()[0] for line in lines if line.startswith("mmm")]
+    assert len(set(names)) == len(names) == 2
+    assert {len(name) for name in names} == {40}

@@ -116,3 +116,15 @@ def test_the_rates_of_variants_are_told_by_task_where_there_are_several() -> Non
 
     assert "| Task | `a` | `b` |" in text
     assert "| `two` | 1.000 (0.207 to 1.000) | n/a |" in text
+
+
+def test_no_two_cases_and_attempts_look_alike_however_long_their_names_are() -> None:
+    task = "t" * 120
+    failing = [record(f"{'i' * 119}{end}", task=task, verdict=examples.VIOLATED) for end in "ab"]
+    again = [replace(one, repeat=1) for one in failing]
+    run = examples.run(*failing, *again)
+
+    lines = summary_markdown(run, summarize(run)).splitlines()
+
+    rows = [line for line in lines if "schema_violation | `-1" in line]
+    assert len(set(rows)) == 4

@@ -90,3 +90,13 @@ def test_an_option_of_a_stranger_has_a_name_and_a_depth_that_can_be_shown() -> N
     assert len(found.name) == 80
     assert "\x1b" not in found.name
     assert len(found.shown) == 40
+
+
+def test_long_values_that_differ_look_different_and_equal_ones_alike() -> None:
+    values = [f"{'a' * 50}{middle}{'z' * 50}" for middle in "121"]
+
+    (found,) = differences([settings_of({"model": value}) for value in values])
+
+    first, second, third = found.shown
+    assert first == third != second
+    assert {len(one) for one in found.shown} == {40}

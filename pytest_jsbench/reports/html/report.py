@@ -288,8 +288,8 @@ def _entry(
     """What the list shows of an attempt; in a run of variants which of them it is of, in their order."""
     return {
         **({"variant": variants.get(outcome.variant, -1)} if variants else {}),
-        "task": printable(outcome.key.task),
-        "name": printable(_name(outcome, repeats=repeats)),
+        "task": outcome.key.task,
+        "name": _name(outcome, repeats=repeats),
         "outcome": outcome.failure_type.value if outcome.failure_type else "passed",
         "message": message,
         "keywords": sorted({printable(keyword, 60) for keyword in outcome.broken}),
