@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from xml.etree import ElementTree
 
 from pytest_jsbench.core.text import printable, shortened
 from pytest_jsbench.metrics.comparison import UNDECIDED
+from pytest_jsbench.runs.identity import settings
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 _TASK, _FAILURE_TYPE = "jsbench.task", "jsbench.failure_type"
 #: characters of one property
 _LONGEST = 1000
+_SAMPLING = ("temperature", "seed", "max_tokens")
 #: characters of a message of a large run
 _SHORT = 150
 
@@ -31,6 +34,8 @@ def suite_properties(run: Run, summary: Summary, gates: tuple[GateResult, ...]) 
     """The properties of the whole run, without metrics that are not applicable."""
     metadata = run.metadata
     known = {"engine": metadata.engine, "model": metadata.model, "run_id": metadata.run_id}
+    known |= {name: json.dumps(metadata.params[name]) for name in _SAMPLING if metadata.params.get(name) is not None}
+    known["engine_settings"] = json.dumps(settings(metadata), sort_keys=True)
     if run.verdict is not None:
         known |= {"verdict": run.verdict.status.value, "exit_status": str(run.verdict.exit_status)}
         known |= {f"because.{number}": reason for number, reason in enumerate(run.verdict.because, start=1)}

@@ -15,6 +15,7 @@ from pytest_jsbench.metrics.statistics import Proportion
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.runs.outcomes import Run
 from pytest_jsbench.runs.records import MissingReason
+from pytest_jsbench.runs.settings import settings_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
@@ -152,6 +153,8 @@ def _measured(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
         yield "repeats", _repeats(total)
         if flaky := [(key, outcome) for key, outcome in summary.outcomes.items() if outcome.flaky]:
             yield "flaky", _flaky(flaky)
+    if said := _sampled(run):
+        yield "sampled", said
     yield from _asked_otherwise(run)
     failures = [(kind, total.failure_counts[kind]) for kind in COUNTED_FAILURES]
     ranked = sorted((pair for pair in failures if pair[1]), key=lambda pair: -pair[1])
@@ -207,6 +210,21 @@ def _repeats(total: Metrics) -> str:
 
     every, some = shown(total.pass_hat_k), shown(total.pass_at_k)
     return f"every attempt of a case passed (pass^k) {every}, at least one (pass@k) {some}"
+
+
+def _sampled(run: Run) -> str:
+    """How all answers were really sampled, as far as it is known; empty where nothing is."""
+    metadata = run.metadata
+    if metadata.labelled or run.variants or any(outcome.asked_by for outcome in run.outcomes):
+        return ""
+    known = settings_of({"engine": metadata.engine, "params": metadata.params})
+    told = [known[name] for name in ("temperature", "seed") if name in known and known[name].value is not None]
+    said = ", ".join(one.label for one in told)
+    if metadata.repeats == 1 or not told:
+        return said
+    if told[0].name == "temperature" and told[0].value == 0:
+        return f"{said}: the attempts at a case repeat each other, as far as its engine is exact"
+    return f"{said}, raised by 1 in each further attempt at a case" if told[-1].name == "seed" else said
 
 
 def _flaky(flaky: Sequence[tuple[CaseKey, CaseOutcome]]) -> str:

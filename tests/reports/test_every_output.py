@@ -58,7 +58,14 @@ def ordinary() -> Run:
     ]
     gone = examples.record("g").key
     return Run(
-        metadata=examples.metadata(classifiers=["own:classify"], redacted=True, resumed_from="earlier"),
+        metadata=examples.metadata(
+            classifiers=["own:classify"],
+            redacted=True,
+            resumed_from="earlier",
+            params={"max_tokens": 2048, "temperature": 0.0, "seed": 5, "timeout": 120.0},
+            details={"bounded": True},
+            repeats=2,
+        ),
         planned=(*(record.key for record in records), gone),
         outcomes=tuple(map(AttemptOutcome.of, records)),
         missing=(Missing(key=gone, repeat=0, reason=MissingReason.LIMIT),),
@@ -109,7 +116,7 @@ def test_whatever_is_told_of_a_run_is_told_in_every_output_for_people(paid: Summ
 
     assert subjects == {
         *("pass rate", "repeats", "flaky", "failures", "classified", "codes", "tokens", "cost", "noted", "retries"),
-        *("queue", "disputed", "excluded", "unjudged", "redacted", "resumed", "errors"),
+        *("queue", "disputed", "excluded", "unjudged", "redacted", "resumed", "errors", "sampled"),
     }
     for output in ("terminal", "summary.md", "report.html"):
         page = " ".join(found[output].replace("&#34;", '"').replace("&lt;", "<").split())
@@ -120,6 +127,8 @@ def test_whatever_is_told_of_a_run_is_told_in_every_output_for_people(paid: Summ
 #: of a run of each kind: the name of a figure in data, and how it is said to people
 FIGURES = {
     ordinary: {
+        "temperature": "temperature 0",
+        "seed": "temperature 0, seed 5: the attempts at a case repeat each other",
         "error_rate": "limit reached 1",
         "missing": "limit reached 1",
         "excluded": "1 case whose own schema is broken",
@@ -226,3 +235,15 @@ def test_labelled_answers_are_compared_kept_and_gated_by_what_grammars_are_judge
     for text in ("over_constraint<=0.3", "keywords.required.wrong_decisions<=3", "grammar_compilation_p50<=1"):
         assert check(Gate.parse(text), summary).met, text
     assert not check(Gate.parse("keywords.required.failures<=0"), summary).met
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+def test_what_an_engine_was_really_told_is_in_all_data(bounded: bool, tmp_path: Path) -> None:
+    run = ordinary()
+    run = replace(run, metadata=replace(run.metadata, details={"bounded": bounded}))
+
+    found = outputs(run, summarize(run), tmp_path)
+
+    told = f'"bounded": {json.dumps(bounded)}'
+    for output in ("every_eval_ever", "junit", "run.json"):
+        assert told in found[output].replace("\\", ""), output
