@@ -21,8 +21,8 @@ from benchmarks.differential.questions import PatternQuestion, Question, SchemaQ
 from pytest_jsbench.schemas.dialects import DRAFT_4, DRAFT_2019_09, DRAFT_2020_12
 from pytest_jsbench.schemas.walking import DATA, rebuild
 
-#: a surrogate pair, as escapes
-_PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+#: a surrogate pair, or half of one, as escapes
+_PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 #: names that every object of JavaScript inherits, and the one that JavaScript takes for false
 _SPECIAL = ("toString", "constructor", "__proto__", "hasOwnProperty", "valueOf", "length", "")
 
@@ -221,9 +221,9 @@ def _is_static(reference: Any) -> bool:
 
 
 def _within_one_unit(question: PatternQuestion) -> Iterator[PatternQuestion]:
-    """Letters of the basic plane, in the same order, for what takes two code units of UTF-16."""
+    """Letters of the basic plane, in the same order, for what takes two code units of UTF-16, or is half of that."""
     pattern = _PAIR.sub(lambda found: json.loads(f'"{found[0]}"'), question.pattern)
-    beyond = sorted({one for one in pattern + question.texts[0] if ord(one) > 0xFFFF})
+    beyond = sorted({one for one in pattern + question.texts[0] if ord(one) > 0xFFFF or "\ud800" <= one <= "\udfff"})
     table = {ord(one): chr(0x4E00 + number) for number, one in enumerate(beyond)}
     yield dataclasses.replace(question, pattern=pattern.translate(table), texts=(question.texts[0].translate(table),))
 
