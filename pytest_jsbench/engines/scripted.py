@@ -345,6 +345,7 @@ def _source(config: EngineConfig) -> ScriptFile | Callable[[Request], Any]:
 
 
 def _describe(config: EngineConfig) -> EngineInfo:
+    Options(config, OPTIONS)  # a name that is none of them is an error here too
     return EngineInfo(
         engine=config.name,
         model=config.model or "scripted",

@@ -116,7 +116,7 @@ def resume(
         names, changed = match(content.metadata, metadata), strangers(content.metadata, metadata)
     if not names:
         other = next(iter(changed.values()))
-        message = f"{path}: its run asked {other}; nothing of it can be taken over"
+        message = f"{path}: its run {other}; nothing of it can be taken over"
         raise ResumeError(message, found=other, where=path)
     redacted = content.metadata is not None and _redacted(path, content.metadata, metadata)
     of_run = [outcome for outcome in content.outcomes if not (outcome.excluded or outcome.failed)]
@@ -134,7 +134,7 @@ def resume(
         outcome for outcome, record in zip(of_cases, Records(of_cases), strict=True) if expected.asks(record)
     )
     left_out = len(of_run) - len(asked_by_tests) - len(answers)
-    anew = (f"variant {name} is asked anew: {path} asked {asked}" for name, asked in changed.items())
+    anew = (f"variant {name} is asked anew: {path} {instead}" for name, instead in changed.items())
     warnings = (*content.warnings, *anew)
     if asked_by_tests and redacted:  # such a test needs the answer itself
         warnings = (*warnings, f"{len(asked_by_tests)} answers to own tests are redacted: their tests ask again")

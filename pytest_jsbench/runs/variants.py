@@ -59,8 +59,8 @@ def match(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
     """
     By name of a variant of another run, the variant of ours that asks the same; a run without variants has one, "".
 
-    Each is matched once, with the one that fits it best. Of several that fit alike it is the one of its name, or none:
-    what tells them apart, such as the server's address, is not written down.
+    Each is matched once, with the one that fits it best. Of several that fit alike it is the one of its name, or none,
+    also where the others have found theirs: what tells them apart, such as the server's address, is not written down.
     """
     by_likeness: dict[tuple[bool, ...], list[tuple[str, str]]] = {}
     for one, other in itertools.product(each(theirs), each(ours)):
@@ -70,7 +70,9 @@ def match(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
     seen: tuple[set[str], set[str]] = (set(), set())
     for likeness in sorted(by_likeness, reverse=True):
         free = [pair for pair in by_likeness[likeness] if pair[0] not in seen[0] and pair[1] not in seen[1]]
-        counts = Counter(name for name, _ in free), Counter(name for _, name in free)
+        same_words, same_name, as_many = likeness
+        alike = free if same_name else [*by_likeness.get((same_words, True, as_many), ()), *by_likeness[likeness]]
+        counts = Counter(name for name, _ in alike), Counter(name for _, name in alike)
         found |= {name: other for name, other in free if counts[0][name] == counts[1][other] == 1}
         seen[0].update(name for name, _ in free)
         seen[1].update(name for _, name in free)
@@ -84,12 +86,16 @@ def _likeness(one: RunMetadata, other: RunMetadata) -> tuple[bool, ...]:
 
 
 def strangers(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
-    """By name of a variant of ours for which the other run has nothing: what that asked instead, as half a sentence."""
+    """By name of a variant of ours for which the other run has nothing: what that did instead, as half a sentence."""
     matched = frozenset(match(theirs, ours).values())
+    return {one.variant: _instead(theirs, one) for one in each(ours) if one.variant not in matched}
+
+
+def _instead(theirs: RunMetadata, ours: RunMetadata) -> str:
     of_theirs = {one.variant: one for one in each(theirs)}
-    return {
-        one.variant: difference(of_theirs.get(one.variant, next(iter(of_theirs.values()))), one)
-        or "what several variants ask alike, so that its answers could be of any"
-        for one in each(ours)
-        if one.variant not in matched
-    }
+    then = of_theirs.get(ours.variant, next(iter(of_theirs.values())) if len(of_theirs) == 1 else None)
+    if then is not None and (found := difference(then, ours)):
+        return f"asked {found}"
+    if all(difference(one, ours) for one in of_theirs.values()):
+        return f"has no variant that asks the same: {', '.join(of_theirs)}"
+    return "asked what several variants ask alike, so that its answers could be of any"

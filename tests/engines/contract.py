@@ -34,8 +34,10 @@ class EngineContract(testing.EngineContract):
     def test_an_option_it_does_not_know_is_refused_with_the_nearest_name(
         self, factory: EngineFactory, config: EngineConfig
     ) -> None:
-        with pytest.raises(EngineError, match=r"no option 'strem'.*one of "):
-            factory.check(replace(config, options={**config.options, "strem": True}))
+        mistaken = replace(config, options={**config.options, "strem": True})
+        for step in (factory.check, factory.describe):
+            with pytest.raises(EngineError, match=r"no option 'strem'.*one of "):
+                step(mistaken)
 
     def test_it_says_how_the_schema_reached_it(self, engine: Engine) -> None:
         sent = complete(engine).sent

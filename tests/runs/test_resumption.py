@@ -276,7 +276,10 @@ def test_each_variant_takes_over_its_own_answers_and_a_changed_one_is_asked_anew
 
     assert attempts(found) == [("x", "a")]
     assert (found.left_out, found.renamed) == (1, False)
-    assert [one for one in found.warnings if "variant b is asked anew" in one and 'model "n", this one "other"' in one]
+    assert [one.replace(str(tmp_path), "RUN") for one in found.warnings] == [
+        'variant b is asked anew: RUN asked model "n", this one "other"',
+        "variant c is asked anew: RUN has no variant that asks the same: a, b",
+    ]
 
 
 def test_a_run_without_variants_answers_for_the_variant_that_asks_the_same(tmp_path: Path) -> None:
@@ -303,6 +306,16 @@ def test_variants_that_differ_only_in_how_many_calls_are_in_flight_keep_their_ow
     assert attempts(resumed_variants(tmp_path, then)) == [("x", "a"), ("y", "b")]
     swapped = examples.variants(b={"concurrency": 32}, a={"concurrency": 1})
     assert attempts(resumed_variants(tmp_path, swapped)) == [("x", "a"), ("y", "b")]
+
+
+def test_a_variant_of_another_name_takes_over_nothing_where_another_one_was_asked_alike(tmp_path: Path) -> None:
+    then = examples.variants(a={}, b={})
+    journal.write(tmp_path / "records.jsonl", then, [asked("x", variant="a"), asked("y", variant="b")])
+
+    found = resumed_variants(tmp_path, examples.variants(a={}, c={}))
+
+    assert attempts(found) == [("x", "a")]
+    assert [one for one in found.warnings if "variant c is asked anew" in one and "could be of any" in one]
 
 
 def test_a_run_none_of_whose_variants_ask_the_same_is_refused(tmp_path: Path) -> None:
