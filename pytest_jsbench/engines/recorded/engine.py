@@ -68,7 +68,8 @@ class RecordedEngine:
             raise CallError(FaultKind.ENGINE, f"no recorded answer: {path} is not there; {_AGAIN}")
         if changed := _changed(recording, request):
             raise CallError(FaultKind.ENGINE, f"{changed}; {_AGAIN}")
-        settings = settings_change(recording.said, {**recording.engine, **recording.params}, request.origin.said)
+        before = {**recording.engine, **recording.params}
+        settings = settings_change(recording.said, before, request.origin.said, repeat=request.repeat)
         if settings and self._strict:
             raise CallError(FaultKind.ENGINE, f"the settings are not the recorded ones: {settings}; {_AGAIN}")
         used: dict[str, Any] = {"temperature": None, "seed": None, **recording.params}

@@ -55,15 +55,21 @@ def json_change(before: object, after: object) -> str:
 
 
 def settings_change(
-    then: Mapping[str, Mapping[str, Any]] | None, used: Mapping[str, Any], now: Mapping[str, Mapping[str, Any]]
+    then: Mapping[str, Mapping[str, Any]] | None,
+    used: Mapping[str, Any],
+    now: Mapping[str, Mapping[str, Any]],
+    *,
+    repeat: int,
 ) -> str:
     """
     What is said of engine and sampling now and was not so when an answer was recorded; empty where nothing is.
 
     Both have what the `test` and what the `run` said; `used` is what is known all the same of what was not said.
+    The attempt is its case's n-th, from 0, and has a seed of its own: who said one said that of the first.
     """
     by_test, by_run = ({}, {}) if then is None else (then["test"], then["run"])
-    before, asked = {**used, **by_run, **by_test}, {**now["run"], **now["test"]}
+    before = {**used, **_of_repeat({**by_run, **by_test}, repeat)}
+    asked = _of_repeat({**now["run"], **now["test"]}, repeat)
     unknown = ("engine", "option ") if then is None else ()
     changed = [
         f"{name} was {_said(before, name)}, is {_said(asked, name)}"
@@ -71,6 +77,11 @@ def settings_change(
         if not name.startswith(unknown) and not _is_same(before.get(name), asked.get(name))
     ]
     return ", ".join(changed)
+
+
+def _of_repeat(said: Mapping[str, Any], repeat: int) -> Mapping[str, Any]:
+    seed = said.get("seed")
+    return {**said, "seed": seed + repeat} if type(seed) is int else said
 
 
 def _said(settings: Mapping[str, Any], name: str) -> str:

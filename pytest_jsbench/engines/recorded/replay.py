@@ -78,7 +78,7 @@ class ReplayEngine:
         who = record.answered_by
         used = {"model": self._info.model if who is None else who.model, "response_format": self._info.response_format}
         params = {} if record.params is None else asdict(record.params)
-        settings = settings_change(None, {**used, **params}, request.origin.said)
+        settings = settings_change(None, {**used, **params}, request.origin.said, repeat=request.repeat)
         if settings and self._strict:
             raise CallError(FaultKind.ENGINE, f"{request.key} was recorded with other settings: {settings}")
         if record.params is None and not settings:

@@ -254,3 +254,20 @@ def test_other_settings_are_said_or_refused(tmp_path: Path) -> None:
     assert other.asked_otherwise == 'model was "m", is "n", temperature was 0.5, is not said'
     with pytest.raises(CallError, match=r"^the settings are not the recorded ones: seed was not said, is 3; record it"):
         replayed(tmp_path, nth(1, "a", temperature=0.5, model="m", seed=3), strict=True)
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["as recorded now", "as 0.1.0 recorded"])
+def test_an_attempt_s_own_seed_is_no_other_setting(tmp_path: Path, kept: bool) -> None:
+    def second(seed: int) -> Request:
+        return replace(nth(1, "a", seed=seed), repeat=1)
+
+    sampled = replace(second(5).params, seed=6)
+    path = record(tmp_path, replace(second(5), params=sampled), examples.completion())
+    if not kept:
+        data = json.loads(path.read_text())
+        del data["said"]
+        path.write_text(json.dumps(data))
+
+    assert text_of(replayed(tmp_path, second(5), strict=True)) == '{"n": 1}'
+    with pytest.raises(CallError, match="seed was 6, is 8"):
+        replayed(tmp_path, second(7), strict=True)

@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.core.errors import EngineError
-from pytest_jsbench.core.generations import CallError, Completion, FaultKind, ResponseFormat
+from pytest_jsbench.core.generations import (
+    CallError,
+    Completion,
+    FaultKind,
+    GenerationParams,
+    Origin,
+    ResponseFormat,
+)
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.runner.attempts import RETRIED, Runner
@@ -158,3 +165,19 @@ def test_which_variant_is_said_again_is_asked_for(tmp_path: Path, named: dict[st
 
     with pytest.raises(EngineError, match=f"{said}; expected the option variant, one of: x, y"):
         find("replay").check(config)
+
+
+def test_attempts_of_one_seed_are_said_again_without_a_word_and_those_of_another_are_not(tmp_path: Path) -> None:
+    sampled = GenerationParams(max_tokens=64, seed=5)
+    recorded = [
+        replace(record("a", schema=SCHEMA), repeat=repeat, params=sampled.of_repeat(repeat)) for repeat in range(3)
+    ]
+    config = replaying(tmp_path, *recorded)
+    engine = find("replay").build(replace(config, options={**config.options, "strict": True}))
+    asked = [replace(request(SCHEMA, case_id="a"), repeat=repeat) for repeat in range(3)]
+
+    same = [engine.generate(replace(one, origin=Origin(run={"seed": 5}))) for one in asked]
+
+    assert [one.sent.asked_otherwise for one in same if one.sent] == [None] * 3
+    with pytest.raises(CallError, match="seed was 7, is 8"):
+        engine.generate(replace(asked[2], origin=Origin(run={"seed": 6})))
