@@ -68,8 +68,8 @@ def settings_change(
     The attempt is its case's n-th, from 0, and has a seed of its own: who said one said that of the first.
     """
     by_test, by_run = ({}, {}) if then is None else (then["test"], then["run"])
-    before = {**used, **_of_repeat({**by_run, **by_test}, repeat)}
-    asked = _of_repeat({**now["run"], **now["test"]}, repeat)
+    before = {**used, **of_repeat({**by_run, **by_test}, repeat)}
+    asked = of_repeat({**now["run"], **now["test"]}, repeat)
     unknown = ("engine", "option ") if then is None else ()
     changed = [
         f"{name} was {_said(before, name)}, is {_said(asked, name)}"
@@ -79,7 +79,8 @@ def settings_change(
     return ", ".join(changed)
 
 
-def _of_repeat(said: Mapping[str, Any], repeat: int) -> Mapping[str, Any]:
+def of_repeat(said: Mapping[str, Any], repeat: int) -> Mapping[str, Any]:
+    """What was said of the sampling of a case, for its n-th attempt, from 0."""
     seed = said.get("seed")
     return {**said, "seed": seed + repeat} if type(seed) is int else said
 

@@ -25,11 +25,12 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.engines.base import UnsharedFactory
 from pytest_jsbench.engines.options import Options
-from pytest_jsbench.engines.recorded.recordings import settings_change
+from pytest_jsbench.engines.recorded.recordings import of_repeat, settings_change
 from pytest_jsbench.runs import journal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+    from typing import Any
 
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.engines.base import EngineConfig
@@ -44,7 +45,17 @@ _NEVER = float("inf")
 class ReplayEngine:
     """Says what was recorded."""
 
-    def __init__(self, outcomes: Iterable[AttemptOutcome], info: EngineInfo, source: Path, *, strict: bool) -> None:
+    def __init__(
+        self,
+        outcomes: Iterable[AttemptOutcome],
+        info: EngineInfo,
+        source: Path,
+        *,
+        asked: Mapping[str, Any],
+        strict: bool,
+    ) -> None:
+        #: the sampling that the run asked for, of which its engine may have taken less
+        self._asked = asked
         #: whether an answer that was asked for with other settings is none
         self._strict = strict
         #: by case and repeat, of one variant
@@ -77,7 +88,9 @@ class ReplayEngine:
             raise CallError(FaultKind.ENGINE, message)
         who = record.answered_by
         used = {"model": self._info.model if who is None else who.model, "response_format": self._info.response_format}
-        params = {} if record.params is None else asdict(record.params)
+        sampled = {} if record.params is None else asdict(record.params)
+        asked = of_repeat(self._asked, request.repeat)
+        params = {name: asked.get(name) if value is None else value for name, value in sampled.items()}
         settings = settings_change(None, {**used, **params}, request.origin.said, repeat=request.repeat)
         if settings and self._strict:
             raise CallError(FaultKind.ENGINE, f"{request.key} was recorded with other settings: {settings}")
@@ -128,7 +141,8 @@ class ReplayFactory(UnsharedFactory):
         except JSBenchError as error:
             raise _unreadable(config, error) from error
         outcomes = (outcome for outcome in content.outcomes if outcome.variant == metadata.variant)
-        return ReplayEngine(outcomes, _describe(config, metadata), path, strict=strict)
+        info, asked = _describe(config, metadata), metadata.asked_params or {}
+        return ReplayEngine(outcomes, info, path, asked=asked, strict=strict)
 
 
 def _path(config: EngineConfig) -> Path:

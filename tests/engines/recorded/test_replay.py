@@ -181,3 +181,21 @@ def test_attempts_of_one_seed_are_said_again_without_a_word_and_those_of_another
     assert [one.sent.asked_otherwise for one in same if one.sent] == [None] * 3
     with pytest.raises(CallError, match="seed was 7, is 8"):
         engine.generate(replace(asked[2], origin=Origin(run={"seed": 6})))
+
+
+def test_a_seed_that_was_asked_for_and_that_the_engine_does_not_take_is_the_same_setting_again(tmp_path: Path) -> None:
+    asked = {"max_tokens": 64, "temperature": None, "seed": 5, "timeout": 9.0}
+    metadata = replace(examples.metadata(), params={**asked, "seed": None}, asked_params=asked)
+    unseeded = record("a", schema=SCHEMA)
+    unseeded = replace(unseeded, repeat=1, params=GenerationParams(max_tokens=64))
+    journal.write(tmp_path / "records.jsonl", metadata, [unseeded])
+    config = EngineConfig(name="replay", options={"records": str(tmp_path), "strict": True})
+    again = replace(request(SCHEMA, case_id="a"), repeat=1)
+
+    engine = find("replay").build(config)
+
+    sent = engine.generate(replace(again, origin=Origin(run={"seed": 5}))).sent
+    assert sent is not None
+    assert (sent.asked_otherwise, sent.params) == (None, unseeded.params)
+    with pytest.raises(CallError, match="seed was 6, is 7"):
+        engine.generate(replace(again, origin=Origin(run={"seed": 6})))
