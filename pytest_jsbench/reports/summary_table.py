@@ -190,8 +190,9 @@ def _noticed(summary: Summary) -> Iterator[tuple[str, str]]:
 def _left_out(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
     """What the metrics leave out."""
     total = summary.total
-    if total.excluded:
-        yield "excluded", f"{_count(total.excluded, 'case')} whose own schema is broken (skipped)"
+    if total.excluded:  # which counts attempts: all repeats, in all variants
+        excluded = {outcome.key for outcome in run.outcomes if outcome.excluded}
+        yield "excluded", f"{_count(len(excluded), 'case')} whose own schema is broken (skipped)"
     if total.unjudged:
         yield "unjudged", f"{_count(total.unjudged, 'answer')} that could not be judged: the figures are incomplete"
     if run.metadata.redacted:

@@ -83,6 +83,10 @@ def test_every_line_fits_eighty_columns_whatever_went_wrong() -> None:
         ((record(generation=examples.completion(tokens=None)),), "tokens     n/a in, n/a out"),
         ((record(verdict=examples.EXCLUDED),), "excluded   1 case whose own schema is broken (skipped)"),
         (
+            (record(verdict=examples.EXCLUDED), replace(record(verdict=examples.EXCLUDED), repeat=1)),
+            "excluded   1 case whose own schema is broken (skipped)",
+        ),
+        (
             (record(verdict=examples.BROKEN, generation=examples.failed()),),
             "errors     1 of 1 attempt (timeout 1): the figures are incomplete",
         ),
