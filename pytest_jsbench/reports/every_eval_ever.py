@@ -64,7 +64,9 @@ def identify(metadata: RunMetadata, *, developer: str | None = None) -> Identity
     """The run's identity, the same each time; the developer is the model's prefix, or else the provider."""
     before, _, after = metadata.model.rpartition("/")
     named = developer or before or metadata.provider or "unknown"
-    known = filter(None, [metadata.run_id, metadata.started_at, metadata.model, metadata.uuid, metadata.variant])
+    # 0.1.0 wrote no uuid, and shards are often started together
+    apart = str(metadata.dataset.get("shard") or "") if metadata.uuid is None else metadata.uuid
+    known = filter(None, [metadata.run_id, metadata.started_at, metadata.model, apart, metadata.variant])
     digest = hashlib.sha256(" ".join(known).encode(errors="surrogatepass")).digest()
     name = str(uuid.UUID(bytes=digest[:16], version=4))
     developer, model = _portable(named), _portable(after)

@@ -99,6 +99,15 @@ def test_runs_of_one_second_have_different_names_and_one_run_has_the_same_each_t
     assert all(re.search(r"/\d+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", name) for name in (*first, *old))
 
 
+def test_shards_that_were_started_together_have_different_names_with_and_without_a_uuid(tmp_path: Path) -> None:
+    def name(**changes: Any) -> str:
+        return str(exported(tmp_path, **changes)[1]["evaluation_id"])
+
+    whole, first, second = ({"source": "builtin", "cases": 3, "shard": shard} for shard in (None, "1/2", "2/2"))
+    assert len({name(uuid=None, dataset=dataset) for dataset in (whole, first, second)}) == 3
+    assert name(uuid=None, dataset=whole) == name(uuid=None)
+
+
 def test_what_is_not_applicable_has_no_result_and_what_was_not_reported_is_null(tmp_path: Path) -> None:
     _, data, rows = exported(tmp_path, record(generation=examples.completion(ttft=None, tokens=None)))
 
