@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from pytest_jsbench.core.errors import EngineError, JSBenchError, UnknownEngine, nearest
@@ -123,9 +124,12 @@ class PlainFactory(UnsharedFactory):
         """A callable says what it lacks when it is called."""
 
     def describe(self, config: EngineConfig) -> EngineInfo:
-        """The info of an engine that is built for it and closed again."""
+        """The info of an engine that is built for it and closed again; and the options that it does not name."""
+        from pytest_jsbench.engines.secrets import public_options
+
         with closing(self.build(config)) as engine:
-            return engine.info
+            info = engine.info
+        return replace(info, details={**public_options(config), **info.details})
 
     def build(self, config: EngineConfig) -> Engine:
         """Call it; EngineError for an exception, and for what is no engine."""

@@ -124,6 +124,14 @@ def public_extras(config: EngineConfig) -> dict[str, Any]:
     return details
 
 
+def public_options(config: EngineConfig) -> dict[str, Any]:
+    """What a run's details say of all options of an engine that does not say it itself: an outline, and their mark."""
+    details: dict[str, Any] = {name: outline(value, name) for name, value in config.options.items()}
+    if told_apart := mark(dict(config.options)):
+        details["options_mark"] = told_apart
+    return details
+
+
 def public(config: EngineConfig) -> dict[str, Any]:
     """What may be shown of a configuration; equal for two configurations that ask the same."""
     return {

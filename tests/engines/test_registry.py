@@ -4,6 +4,7 @@ import sys
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,6 +88,20 @@ def test_an_engine_built_to_be_described_is_closed_again(own: str) -> None:
     name = f"{own}:Parrot"
     assert find(name).describe(EngineConfig(name=name)).model == "parrot"
     assert len(sys.modules[own].closed) == 1
+
+
+def test_the_options_of_a_class_are_told_apart_in_its_details_and_no_text_of_them_is_there(own: str) -> None:
+    def details(**options: object) -> dict[str, Any]:
+        name = f"{own}:Parrot"
+        return dict(find(name).describe(EngineConfig(name=name, options=options)).details)
+
+    warm, cold = details(mode="warm", depth=2, api_key="one"), details(mode="cold", depth=2, api_key="one")
+
+    assert warm["depth"] == 2
+    assert warm != cold
+    assert not {"warm", "one"} & set(warm.values())
+    assert details(mode="warm", depth=2, api_key="renewed") == warm
+    assert details() == {}
 
 
 def test_a_factory_of_ones_own_is_taken_as_it_is() -> None:
