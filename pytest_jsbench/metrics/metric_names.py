@@ -154,6 +154,8 @@ def _known(name: str, names: frozenset[str], text: str, kind: str) -> str:
 def _unknown(name: str, names: frozenset[str], text: str, kind: str) -> GateError:
     close = difflib.get_close_matches(name, sorted(names), n=1)
     offer = f"did you mean '{close[0]}'?" if close else f"expected one such as {', '.join(sorted(names)[:4])}"
+    if "-" in name:  # which a name may have, so that it alone makes no difference
+        offer += "; a difference has spaces round its minus"
     message = f"{text!r}: no {kind} {name!r}: {offer}"
     return GateError(message, found=name, expected=sorted(names), where=text)
 

@@ -443,6 +443,7 @@ def test_a_gate_is_on_a_variant_or_on_the_difference_of_two(text: str, met: bool
         ("variants.gtp.pass_rate>=1", ("simple",), "no variant 'gtp': did you mean 'gpt'?"),
         ("gtp.baseline.difference>=0", ("simple",), "no variant 'gtp': did you mean 'gpt'?"),
         ("gpt.simpel.pass_rate>=1", ("simple",), "no task or metric 'simpel': did you mean 'simple'?"),
+        ("gpt.pass_rate-mini.pass_rate<=1", ("simple",), "simple; a difference has spaces round its minus"),
         ("tasks.gpt.pass_rate>=1", ("simple",), "no task or metric 'gpt'"),
         (
             "gpt.pass_rate>=1",
