@@ -88,6 +88,16 @@ def test_a_run_is_compared_with_its_baseline_by_name(bench: Bench) -> None:
     assert found["sentence"].endswith("not distinguishable from no change (exact test: p = 1)")
 
 
+def test_a_variant_that_the_baseline_does_not_have_is_said_to_be_compared_with_nothing(plain: Bench) -> None:
+    plain.case("a")
+    plain.run("--jsbench-model=one", "--jsbench-model=two", "--jsbench-output=before")
+
+    result = plain.run("--jsbench-model=one", "--jsbench-model=three", "--jsbench-baseline=before")
+
+    result.stdout.fnmatch_lines(["baseline   *", "warning    variant three is compared with nothing: *"])
+    result.stdout.no_fnmatch_line("*variant one is compared with nothing*")
+
+
 def test_a_baseline_alone_is_shown_and_decides_nothing(plain: Bench) -> None:
     plain.case("a")
     plain.write({"base.json": json.dumps({"metrics": {"n": 1}, "cases": {"orders::a": {"attempts": ["truncated"]}}})})

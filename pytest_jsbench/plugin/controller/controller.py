@@ -104,7 +104,7 @@ class Controller:
         self.decision: GateDecision | None = None
         #: one line each: what could not be written or read
         self.warnings: list[str] = list(resumption.warnings) if resumption else []
-        self.warnings += self._expectations.baseline.warnings if self._expectations.baseline else ()
+        self.warnings += self._expectations.warnings
         #: by what kept them off the disk: the first of the records that are not there, and the warning that counts them
         self._unwritten: dict[str, tuple[AttemptOutcome, int, str]] = {}
 

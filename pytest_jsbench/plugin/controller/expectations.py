@@ -47,6 +47,8 @@ class Expectations:
 
     gates: tuple[Gate, ...]
     baseline: Evaluation | None
+    #: what is to be said of the baseline beside the comparisons, one line each
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, context: RunContext) -> Expectations:
@@ -65,14 +67,19 @@ class Expectations:
 
         try:
             baseline, outcomes = with_cases(settings.baseline)
-            counterparts(baseline, variants)
+            compared = counterparts(baseline, variants)
         except JSBenchError as error:
             message = f"--jsbench-baseline: {error}"
             raise pytest.UsageError(message) from None
         if not context.settings.targets.project and outcomes.keys().isdisjoint(context.plan.keys):
             message = f"--jsbench-baseline: none of this run's cases in {settings.baseline}; give a run of this dataset"
             raise pytest.UsageError(message)
-        return cls(gates=gates, baseline=baseline)
+        alone = (
+            f"variant {name} is compared with nothing: {baseline.source} has no variant of this name"
+            for name in variants
+            if name not in compared
+        )
+        return cls(gates=gates, baseline=baseline, warnings=(*baseline.warnings, *alone))
 
     def decide(self, metadata: RunMetadata, summary: Summary) -> GateDecision:
         """Compare the run with the baseline, and check each gate."""
