@@ -108,7 +108,8 @@ def _rows(
     if both is None:
         return rows, ""
     option, row_name = both
-    if names is not None and config.getoption("jsbench_variants") is not None:
+    nobody_else = values["engine"] is None and not recorded
+    if names is not None and (nobody_else or config.getoption("jsbench_variants") is not None):
         message = f"{option} and variant '{row_name}' in {table.path} say the same thing in two ways: leave out "
         raise pytest.UsageError(f"{message}{option} or --jsbench-variants")
     return nothing, f"the variants in {table.path} are left out, since {option} is given here"

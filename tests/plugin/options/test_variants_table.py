@@ -80,6 +80,16 @@ def test_a_command_line_that_says_what_the_table_says_leaves_it_out(pytester: py
         read(pytester, "--jsbench-variants=free", "--jsbench-engine=scripted")
 
 
+def test_a_table_that_the_ini_file_asks_for_is_not_left_out_where_nobody_else_could_be_asked(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makeini("[pytest]\njsbench_variants = small-one\n")
+
+    with pytest.raises(pytest.UsageError, match=r"--jsbench-temperature and variant 'small-one' in .* in two ways"):
+        read(pytester, "--jsbench-temperature=1")
+    assert read(pytester, "--jsbench-temperature=1", "--jsbench-engine=scripted").variants_left_out
+
+
 @pytest.mark.parametrize("option", ["record", "replay"])
 def test_answers_are_recorded_and_replayed_without_a_table_that_is_not_asked_for(
     pytester: pytest.Pytester, option: str
