@@ -32,7 +32,7 @@ _START = 60.0
 #: seconds for a child to go by itself once its input is closed
 _GOODBYE = 2.0
 #: bytes of what it wrote as errors that are looked at
-_LAST_WORDS = 2000
+_LAST_WORDS = 10_000
 
 #: what a child is given of this process's environment, beside the families; anything else could be a secret
 PASSED = frozenset(
@@ -210,11 +210,13 @@ class ChildProcess:
         self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _LAST_WORDS))
         written = self._errors.read().decode("utf-8", "backslashreplace").split("\n")
         said = next((line.strip() for line in reversed(written) if line.strip()), "")
+        # Rust says so before its backtrace
+        no_memory = next((line.strip() for line in written if "memory allocation of" in line), "")
         ending: Ending = "crashed"
         if status == self._alarm_status:
             ending = "timeout"
-        elif "memory allocation of" in said or said.startswith("MemoryError"):
-            ending = "memory"
+        elif no_memory or said.startswith("MemoryError"):
+            ending, said = "memory", no_memory or said
         return ChildReply(replies=_first_and_last(lines), ending=ending, status=status, said=said)
 
     def close(self, patience: float = _GOODBYE) -> None:

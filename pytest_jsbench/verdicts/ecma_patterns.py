@@ -127,6 +127,8 @@ class EcmaPattern:
     unicode: bool
     #: where in the text a reference stands inside of its own group, from and to
     references_to_open_groups: tuple[Range, ...]
+    #: where in the text a quantifier is made lazy inside of what stands there so many times exactly, from and to
+    counted_lazy_marks: tuple[Range, ...]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -172,6 +174,8 @@ class _Reader:
         self._references: list[tuple[str, int]] = []
         self._open: list[int] = []
         self._to_open: list[Range] = []
+        self._lazy_marks: list[Range] = []
+        self._counted_lazy_marks: set[Range] = set()
 
     def pattern(self) -> EcmaPattern:
         """The whole text."""
@@ -181,8 +185,12 @@ class _Reader:
         for name, at in self._references:
             if name not in self._names:
                 self._refuse(f"a reference to the group {name!r}, which there is not", at)
-        to_open = tuple(self._to_open)
-        return EcmaPattern(tree=self._with_names(tree), unicode=self._unicode, references_to_open_groups=to_open)
+        return EcmaPattern(
+            tree=self._with_names(tree),
+            unicode=self._unicode,
+            references_to_open_groups=tuple(self._to_open),
+            counted_lazy_marks=tuple(self._counted_lazy_marks),
+        )
 
     def _with_names(self, tree: Node) -> Node:
         """The tree with references by name made references by number."""
@@ -231,7 +239,7 @@ class _Reader:
     def _term(self) -> Node:
         start = self._at
         node = self._atom()
-        repeated = self._quantified(node)
+        repeated = self._quantified(node, start)
         if repeated is node:
             return node
         looks_ahead = isinstance(node, Look) and not node.behind
@@ -239,8 +247,8 @@ class _Reader:
             self._refuse("a quantifier after an assertion", start)
         return repeated
 
-    def _quantified(self, node: Node) -> Node:
-        """The atom with the quantifier that follows it."""
+    def _quantified(self, node: Node, start: int) -> Node:
+        """The atom, which begins there, with the quantifier that follows it."""
         least: int
         most: int | None
         if self._next() not in _QUANTIFIERS:
@@ -258,7 +266,12 @@ class _Reader:
                 self._refuse(f"a quantifier that wants more than it allows, {found[0]}", found.start())
         else:
             return node
-        return Repeat(node, least, most, lazy=self._takes("?"))
+        if least == most:
+            self._counted_lazy_marks |= {mark for mark in self._lazy_marks if mark[0] > start}
+        lazy = self._takes("?")
+        if lazy:
+            self._lazy_marks.append((self._at - 1, self._at))
+        return Repeat(node, least, most, lazy=lazy)
 
     def _atom(self) -> Node:
         character = self._text[self._at]

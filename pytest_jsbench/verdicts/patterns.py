@@ -421,8 +421,12 @@ def ecma_matcher(pattern: str) -> Callable[[str], bool]:
 
     read, written = read_pattern(pattern), pattern
     # a group that is still open has captured nothing; it takes what the group held in an attempt that it gave up
-    for start, end in reversed(read.references_to_open_groups):
-        written = f"{written[:start]}(?:){written[end:]}"
+    changes = dict.fromkeys(read.references_to_open_groups, "(?:)")
+    if len(changes) == len(_references(read.tree)):
+        # it does not always go back into a lazy quantifier there; a greedy one finds as much if nothing is referred to
+        changes |= dict.fromkeys(read.counted_lazy_marks, "")
+    for (start, end), change in sorted(changes.items(), reverse=True):
+        written = written[:start] + change + written[end:]
     # it takes `\\u{61}` for a code point even without the flag, where that is the letter u 61 times
     if not read.unicode:
         written = _BRACED.sub(lambda escape: escape[1] or escape[0], written)

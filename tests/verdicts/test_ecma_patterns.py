@@ -24,6 +24,8 @@ READ = [
     ("22.2.1 Quantifier", "^a{2}b{1,}c{0,1}d*?$", ["aab", "aabbcd"], ["ab"]),
     ("22.2.1 Quantifier of any size", "^a{0,99999999999999999999}$", ["aaa"], ["b"]),
     ("22.2.1 Quantifier of many", "^.{0,70000}$", ["a", ""], ["a\n", "a" * 70001]),
+    ("22.2.2.3.1 back into a lazy quantifier", "^(?:.(?:(?=-)-*?){1})+!$", ["a-!"], ["a!"]),
+    ("22.2.2.3.1 the same beside a reference", r"^((?:.(?:(?=-)-*?){1})+\1)!$", ["a-!"], ["a!"]),
     ("22.2.2.9 a group captured nothing", r"^(?:(a)|b)\1$", ["b", "aa"], ["a", "ba"]),
     ("22.2.2.9 a group that is not closed yet", r"^(a\1)\1$", ["aa"], ["a", "aaa"]),
     ("22.2.2.9 a group that is not closed yet, and not in an earlier attempt", r"(.+\1)a", ["ba"], ["b"]),

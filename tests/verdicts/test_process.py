@@ -139,6 +139,18 @@ def test_a_child_that_died_idle_is_replaced_unnoticed(judge: Judge) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is Linux's")
+def test_a_pattern_that_needs_too_much_memory_is_nobodys_failure() -> None:
+    guard = Guard(dataclasses.asdict(dataclasses.replace(RS_ONLY, timeout=60)), memory=300 << 20)
+    try:
+        schema = json.dumps({"pattern": r"(.|(?:(b)|)?(()\1){0}){2}([^])"})
+        answer = guard.ask({"op": "judge", "schema": schema, "text": '"b"', "truncated": False})
+        assert answer.ending == "memory"
+        assert answer.said.startswith("memory allocation of")
+    finally:
+        guard.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is Linux's")
 def test_an_answer_that_needs_too_much_memory_is_nobodys_failure() -> None:
     patient = dataclasses.replace(RS_ONLY, timeout=60)
     guard = Guard(dataclasses.asdict(patient), memory=140 << 20)
