@@ -102,6 +102,5 @@ def find_model(config: EngineConfig, *, url: str | None, default: str) -> str:
         return config.model
     if url is None:
         return default
-    option = "--jsbench-base-url" if config.base_url else f"--jsbench-engine={config.name}"
-    message = f"--jsbench-model is needed with {option} ({url.rstrip('/')}/models lists them)"
+    message = f"--jsbench-model is needed with {url} ({url.rstrip('/')}/models lists them)"
     raise EngineError(message, expected="the name of a model", where="--jsbench-model")

@@ -43,7 +43,8 @@ class Journal:
 
     Each worker makes one for its own file, and the controller makes one for the records of workers that write none.
     The attempts' threads append each record as soon as it exists; the first one opens the file and writes the header
-    line before it. At the end the worker closes it, or sends records that still arrive to another file (`go_on_in`).
+    line before it. At the end the worker sends records that still arrive to another file (`go_on_in`), and closes it: a
+    record that comes even later is written all the same, and leaves no file open.
     """
 
     def __init__(self, path: Path, metadata: RunMetadata) -> None:
@@ -51,6 +52,7 @@ class Journal:
         self._metadata = metadata
         self._lock = threading.Lock()
         self._file: FileIO | None = None
+        self._closed = False
 
     def append(self, record: Record) -> Place:
         """Write the record, and say where; JournalError when the disk will not, and then nothing of it is there."""
@@ -62,6 +64,8 @@ class Journal:
                 size = self._file.seek(0, os.SEEK_END)
                 text = line if size else _line(_header(self._metadata)) + line
                 append_whole(self._file, text.encode("ascii"), size)
+                if self._closed:
+                    self._close()
                 return Place(path=self.path, start=size + len(text) - len(line))
         except (OSError, ValueError, MemoryError) as error:
             problem = f"cannot write {self.path}: {str(error) or 'there is no more memory'}"
@@ -77,6 +81,7 @@ class Journal:
     def close(self) -> None:
         """Close the file."""
         with self._lock:
+            self._closed = True
             self._close()
 
     def _close(self) -> None:

@@ -194,7 +194,10 @@ def test_groq_is_strict_with_the_models_that_can_be(provider: Provider) -> None:
         (
             "groq",
             {"model": None, "base_url": None},
-            "--jsbench-model is needed with --jsbench-engine=groq (https://api.groq.com/openai/v1/models lists them)",
+            (
+                "--jsbench-model is needed with https://api.groq.com/openai/v1"
+                " (https://api.groq.com/openai/v1/models lists them)"
+            ),
         ),
         ("groq", {"options": {"formats": "xml"}}, None),
         ("groq", {"options": {"seed_field": True}}, None),

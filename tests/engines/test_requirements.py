@@ -83,6 +83,6 @@ def test_the_sdks_own_variable_gives_the_address_too(monkeypatch: pytest.MonkeyP
 def test_another_server_has_no_default_model() -> None:
     with pytest.raises(EngineError) as caught:
         find_model(CONFIG, url="http://h/v1", default="x")
-    expected = "--jsbench-model is needed with --jsbench-base-url (http://h/v1/models lists them)"
+    expected = "--jsbench-model is needed with http://h/v1 (http://h/v1/models lists them)"
     assert str(caught.value) == expected
     assert find_model(CONFIG, url=None, default="x") == "x"

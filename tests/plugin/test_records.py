@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+import threading
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -179,7 +180,10 @@ def test_a_disk_that_fills_up_is_said_and_the_run_goes_on(plain: Bench, monkeypa
     from pytest_jsbench.core.errors import JournalError
     from pytest_jsbench.runs.journal import Journal
 
+    all_answered = threading.Barrier(3)
+
     def full(self: Journal, record: object) -> None:
+        all_answered.wait(60)  # after the first failure no more calls begin
         message = "cannot write records.jsonl: No space left on device"
         raise JournalError(message)
 

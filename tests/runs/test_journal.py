@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import threading
+import warnings
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,21 @@ def test_what_is_appended_is_on_disk_at_once(tmp_path: Path) -> None:
     assert content.metadata == examples.metadata()
     assert list(content.records) == [examples.record("a")]
     book.close()
+
+
+def test_a_record_that_comes_after_the_end_is_written_and_leaves_no_file_open(tmp_path: Path) -> None:
+    book = Journal(tmp_path / "records.jsonl", examples.metadata())
+    book.append(examples.record("a"))
+    book.close()
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", ResourceWarning)
+        book.append(examples.record("b"))
+        del book
+        gc.collect()
+
+    assert [one.key.id for one in journal.read(tmp_path / "records.jsonl").records] == ["a", "b"]
+    assert not warned
 
 
 def test_threads_do_not_tear_each_others_lines(tmp_path: Path) -> None:

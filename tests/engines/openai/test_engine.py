@@ -185,7 +185,7 @@ def test_the_default_model_is_one_the_sdk_knows() -> None:
 
 def test_another_server_needs_a_model_and_no_key(provider: Provider) -> None:
     factory = find("openai")
-    with pytest.raises(EngineError, match=r"--jsbench-model is needed with --jsbench-base-url"):
+    with pytest.raises(EngineError, match=r"--jsbench-model is needed with http"):
         factory.check(EngineConfig(name="openai", base_url=provider.url))
     provider.stream(chunk("{}", finish="stop"), DONE)
     engine = factory.build(EngineConfig(name="openai", model="m", base_url=provider.url))
