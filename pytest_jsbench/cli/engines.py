@@ -56,7 +56,7 @@ def _tables(others: dict[str, list[str] | None], known: list[ProviderPreset]) ->
     rows = [[name, _listed(taken)] for name, taken in others.items()]
     yield from tabulate(rows, headers=["Engine", "Options"], maxcolwidths=[None, 88]).splitlines()
     yield ""
-    columns = ["ProviderPreset", "Structured output", "Streams", "Key", "Subset", "Date"]
+    columns = ["Preset", "Structured output", "Streams", "Key", "Subset", "Date"]
     yield from tabulate([_row(preset) for preset in known], headers=columns).splitlines()
     yield ""
     yield f"a preset takes the options of {ENGINE}; jsbench engines NAME: all that is known of it, and from where"
