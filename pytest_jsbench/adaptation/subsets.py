@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from pytest_jsbench.adaptation.document import KINDS
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubsetLimits:
@@ -80,8 +82,12 @@ class Subset:
         values = [*schema.get("enum", []), schema.get("const")]
         inside = [*schema.get("anyOf", []), *schema.get("allOf", []), *schema.get("prefixItems", [])]
         inside += [schema["items"]] if "items" in schema else []
+        others = schema.get("additionalProperties", True)
+        inside += [] if isinstance(others, bool) else [others]
         return (
             isinstance(kinds, list)
+            and all(kind in KINDS for kind in kinds)
+            and all(isinstance(name, str) for name in required)
             and (bool(kinds) or not self.typed)
             and (self.type_lists == "any" or len(kinds) < 2 or (len(kinds) == 2 and "null" in kinds))
             and not (objects and self.closed and schema.get("additionalProperties") is not False)

@@ -8,7 +8,17 @@ from jsonschema_rs import Draft202012Validator
 
 from pytest_jsbench.adaptation import Adapted, Change, Inexpressible
 from pytest_jsbench.adaptation.narrowing import adapt
-from pytest_jsbench.adaptation.subsets import ANTHROPIC, GEMINI, GROQ, OPENAI, PROFILES, SUBSETS, Subset, find_subset
+from pytest_jsbench.adaptation.subsets import (
+    ANTHROPIC,
+    FIREWORKS,
+    GEMINI,
+    GROQ,
+    OPENAI,
+    PROFILES,
+    SUBSETS,
+    Subset,
+    find_subset,
+)
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
@@ -430,11 +440,21 @@ def test_anthropic_gets_what_it_documents_of_all_of_and_definitions_as_it_is(sch
         obj(x={"allOf": [{"type": "array", "items": TEXT, "minItems": 2}]}),
         obj(x={"allOf": [{"type": "string", "pattern": 7}]}),
         obj(x={"allOf": [{"enum": [[1], "a"]}]}),
+        obj(x={"allOf": [TEXT], "type": ["string", {}]}),
+        obj(x={"allOf": [TEXT], "type": "anything"}),
+        {**obj(x=TEXT), "allOf": [{"required": [{}]}]},
     ],
 )
 def test_anthropic_gets_no_all_of_that_it_does_not_document(schema: Any) -> None:
     adapted = adapt(schema, ANTHROPIC, "narrow")
     assert isinstance(adapted, Inexpressible) or "allOf" not in str(adapted.schema)
+
+
+def test_what_stands_behind_any_other_name_is_looked_at_beside_all_of_too() -> None:
+    schema = {"type": "object", "allOf": [{"required": ["x"]}], "additionalProperties": TEXT}
+    assert adapt(schema, FIREWORKS, "narrow") == Adapted(schema=schema)
+    for others in ({"type": "string", "minLength": 3}, {"not": TEXT}):
+        assert isinstance(adapt({**schema, "additionalProperties": others}, FIREWORKS, "narrow"), Inexpressible)
 
 
 def test_all_of_within_all_of_many_times_ends_soon() -> None:
