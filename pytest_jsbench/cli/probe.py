@@ -159,7 +159,6 @@ def _announced(info: EngineInfo, plan: ProbePlan) -> str:
 
 
 def _plan(options: argparse.Namespace, factory: EngineFactory, config: EngineConfig, info: EngineInfo) -> ProbePlan:
-    from pytest_jsbench.adaptation.subsets import SUBSETS
     from pytest_jsbench.engines.presets import preset_of
     from pytest_jsbench.runner.probing.plan import ProbePlan, control_of, keywords_within, ways_of
 
@@ -172,8 +171,7 @@ def _plan(options: argparse.Namespace, factory: EngineFactory, config: EngineCon
     keywords = options.keywords
     if keywords is None:
         preset = preset_of(config.name)
-        subset = info.provider if preset is None else preset.subset
-        keywords = keywords_within(subset if subset in SUBSETS else None)
+        keywords = keywords_within(info.provider if preset is None else preset.subset)
     return ProbePlan(
         ways=ways,
         levels=tuple(sorted(levels)),

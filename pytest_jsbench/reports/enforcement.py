@@ -137,10 +137,10 @@ def _evidence(finding: ModeFinding) -> str:
     parts = [f"{found.successes} of {found.n} conform{interval}"]
     if finding.sound_up_to > 1:
         parts.append(f"up to {finding.sound_up_to} in flight")
-    if finding.sound_up_to:
-        parts += [] if finding.p_value is None else [f"p = {finding.p_value:.1g}"]
-    held = sum(one.replies.enforcement is Enforcement.ENFORCED for one in finding.keywords)
+    if finding.sound_up_to and finding.p_value is not None:
+        parts.append(f"p = {finding.p_value:.1g}")
     if finding.keywords:
+        held = sum(one.replies.enforcement is Enforcement.ENFORCED for one in finding.keywords)
         parts.append(f"{held} of {len(finding.keywords)} keywords hold")
     return ", ".join(parts)
 

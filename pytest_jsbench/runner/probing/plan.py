@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from pytest_jsbench.adaptation.subsets import SUBSETS
+from pytest_jsbench.adaptation.changes import Adapted
+from pytest_jsbench.adaptation.narrowing import adapt
+from pytest_jsbench.adaptation.subsets import Subset, find_subset
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory
@@ -21,7 +23,6 @@ FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL, ResponseFormat.JSON_
 WITH_SCHEMA = frozenset({ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL})
 #: questions for each keyword
 PER_KEYWORD = 3
-_SEEDS = range(3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,20 +99,15 @@ def control_of(factory: EngineFactory, config: EngineConfig) -> EngineConfig | N
 
 
 def keywords_within(subset: str | None) -> tuple[str, ...]:
-    """The keywords whose questions the provider's subset takes as they are; all, where there is no subset."""
-    return tuple(keyword for keyword in KEYWORDS if subset is None or _fits(keyword, subset))
+    """The keywords whose questions the provider's subset takes as they are; all, where no subset is known."""
+    known = find_subset(subset or "")
+    return tuple(keyword for keyword in KEYWORDS if known is None or _fits(keyword, known))
 
 
-def _fits(keyword: str, subset: str) -> bool:
-    from pytest_jsbench.adaptation.changes import Adapted
-    from pytest_jsbench.adaptation.narrowing import adapt
-
-    for seed in _SEEDS:
-        schema = keyword_question(keyword, Words(Random(seed))).schema  # noqa: S311  no secret
-        adapted = adapt(schema, SUBSETS[subset], "narrow")
-        if not isinstance(adapted, Adapted) or adapted.schema != schema:
-            return False
-    return True
+def _fits(keyword: str, subset: Subset) -> bool:
+    schema = keyword_question(keyword, Words(Random(0))).schema  # noqa: S311  no secret
+    adapted = adapt(schema, subset, "narrow")
+    return isinstance(adapted, Adapted) and adapted.schema == schema
 
 
 def _reasonings(

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from random import Random
 from typing import assert_never
 
@@ -157,18 +158,19 @@ class Probe:
         self, runner: Runner, questions: Sequence[ProbeQuestion], *, in_flight: int, shown: bool = False
     ) -> Replies:
         """Ask so many at once; what is known when Ctrl-C is pressed is kept."""
-        first, replies = self._asked, []
+        numbered = list(enumerate(questions, start=self._asked))
         self._asked += len(questions)
-        for number, question in enumerate(questions, start=first):
+        for number, question in numbered:
             self._owners.update(dict.fromkeys(question.words, number))
-        waiting = [
-            (number, self._call(runner, question, number, shown)) for number, question in enumerate(questions, first)
-        ]
+        waiting = ((number, self._call(runner, question, number, shown)) for number, question in numbered)
+        replies: list[Reply] = []
         try:
-            for at, (number, _) in enumerate(waiting):
-                for later, call in waiting[0 if at == 0 else at + in_flight - 1 : at + in_flight]:
-                    self._in_flight.add(later, call)
+            for number, call in islice(waiting, in_flight):
+                self._in_flight.add(number, call)
+            for number, _ in numbered:
                 replies.append(self._in_flight.take(number))
+                for later, call in islice(waiting, 1):
+                    self._in_flight.add(later, call)
         except KeyboardInterrupt:
             self.interrupted = True
         self.calls += len(replies)

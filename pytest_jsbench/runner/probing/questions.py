@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -34,8 +34,6 @@ _SHOWN = "\n\nThe answer must be JSON that conforms to this JSON schema:\n\n"
 class ProbeQuestion:
     """A schema, and a prompt that asks for what does not conform to it."""
 
-    #: which keyword the text that is asked for breaks
-    keyword: str
     schema: Schema
     #: the text that the prompt asks for
     wanted: str
@@ -97,19 +95,19 @@ class Words:
 
 def any_question(words: Words, *, plain: bool) -> ProbeQuestion:
     """A question that any server which enforces something can be asked; `plain` asks for a word, and no JSON."""
-    asked = keyword_question("enum", words)
-    return ProbeQuestion(keyword="enum", schema=asked.schema, wanted=words.wrong()) if plain else asked
+    question = keyword_question("enum", words)
+    return replace(question, wanted=words.wrong()) if plain else question
 
 
 def object_question(words: Words) -> ProbeQuestion:
     """A question for a format that says no more than that the answer is an object."""
-    return ProbeQuestion(keyword="type", schema={"type": "object"}, wanted=words.wrong())
+    return ProbeQuestion(schema={"type": "object"}, wanted=words.wrong())
 
 
 def keyword_question(keyword: str, words: Words) -> ProbeQuestion:
     """A question whose prompt asks for an object that breaks this keyword alone."""
     schema, wanted = KEYWORDS[keyword](words)
-    return ProbeQuestion(keyword=keyword, schema=schema, wanted=json.dumps(wanted))
+    return ProbeQuestion(schema=schema, wanted=json.dumps(wanted))
 
 
 def _object(properties: Mapping[str, Schema], **more: Schema) -> dict[str, Any]:
