@@ -1,4 +1,4 @@
-"""A user's own engine or function, found by name."""
+"""Engines, found by name: built in, presets, installed, or a user's own class or function."""
 
 from __future__ import annotations
 

@@ -14,10 +14,7 @@ from pytest_jsbench.engines.http.answer_builder import API
 from pytest_jsbench.engines.http.calls import timed
 from pytest_jsbench.engines.options import PROVIDER_OPTIONS, Options, ProviderSettings, read_provider_settings
 from pytest_jsbench.engines.presets import ProviderPreset, preset_of
-from pytest_jsbench.engines.requirements import (
-    find_address,
-    find_model,
-)
+from pytest_jsbench.engines.requirements import find_address, find_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +100,7 @@ def _address(config: EngineConfig, preset: ProviderPreset | None) -> Address:
     """The server's address; OpenAI's variable says nothing of another provider."""
     if preset is None:
         return find_address(config, "OPENAI_BASE_URL") or Address(url=HOME)
-    return (find_address(config, None) if config.base_url else None) or Address(url=preset.base_url)
+    return find_address(config, None) or Address(url=preset.base_url)
 
 
 def _formats(preset: ProviderPreset | None, api: Api) -> tuple[ResponseFormat, ...]:
