@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.metrics.statistics import PairedDifference, holm, paired_difference
+from pytest_jsbench.metrics.statistics import PairedDifference, adjusted, paired_difference
 from pytest_jsbench.runs.settings import differences
 from pytest_jsbench.verdicts import FailureType
 
@@ -103,10 +103,6 @@ def schema_digits(digest: str | None) -> str:
     return (digest or "").removeprefix("sha256:")[:_DIGEST]
 
 
-#: the p-value below which a difference is called real
-SIGNIFICANCE = 0.05
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """The cases of two runs, compared; a case passes when all its attempts do."""
@@ -131,14 +127,13 @@ class Comparison:
 
     @property
     def real(self) -> bool:
-        """Whether the difference is significant."""
-        return self.difference.p_value < SIGNIFICANCE
+        """Whether the difference is significant, given the number of comparisons."""
+        return self.difference.real
 
     @property
     def sentence(self) -> str:
         """The result in one sentence for people."""
-        found = self.difference
-        return told(found, found.p_value)
+        return told(self.difference)
 
     def to_dict(self, *, source: str) -> dict[str, Any]:
         """The comparison as JSON values; `source` says what was compared with."""
@@ -158,9 +153,14 @@ class Comparison:
             "sentence": self.sentence,
         }
 
+    def to_dict_of_several(self, *, source: str) -> dict[str, Any]:
+        """The same of one of several comparisons."""
+        found = self.difference
+        return {**self.to_dict(source=source), "p_value_adjusted": found.p_adjusted, "real": found.real}
 
-def told(found: PairedDifference, p_value: float) -> str:
-    """What came out of a comparison, in one sentence for people; `p_value` may be adjusted for several of them."""
+
+def told(found: PairedDifference) -> str:
+    """What came out of a comparison, in one sentence for people."""
     if found.value is None:
         return "no case was decided in both runs: nothing can be compared"
     cases = "1 case" if found.n == 1 else f"{found.n} cases"
@@ -171,16 +171,15 @@ def told(found: PairedDifference, p_value: float) -> str:
     if found.value == 0:
         said = f"as many of {cases} pass"
     interval = f"({found.value:+.3f}, 95 % interval {found.ci_low:+.3f} to {found.ci_high:+.3f})"
-    return f"{said} {interval}: {conclusion(found, p_value)}"
+    return f"{said} {interval}: {_conclusion(found)}"
 
 
-def conclusion(found: PairedDifference, p_value: float) -> str:
+def _conclusion(found: PairedDifference) -> str:
     """Whether a difference is significant by the exact test; and why, where the interval suggests the opposite."""
-    real = p_value < SIGNIFICANCE
-    said = "a real difference" if real else "not distinguishable from no change"
+    said = "a real difference" if found.real else "not distinguishable from no change"
     zero = found.ci_low is None or found.ci_high is None or found.ci_low <= 0 <= found.ci_high
-    why = "" if real is not zero else f"; the interval {'holds' if zero else 'leaves out'} 0, but is approximate"
-    return f"{said} (exact test: p = {p_value:.2g}{why})"
+    why = "" if found.real is not zero else f"; the interval {'holds' if zero else 'leaves out'} 0, but is approximate"
+    return f"{said} (exact test: p = {found.p_adjusted:.2g}{why})"
 
 
 def compare(
@@ -233,6 +232,12 @@ def _difference(pairs: Mapping[CaseKey, tuple[CaseOutcome, CaseOutcome]]) -> Pai
     )
 
 
+def several(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Comparisons that are made together, with p-values for their number."""
+    differences = adjusted([one.difference for one in comparisons])
+    return [replace(one, difference=found) for one, found in zip(comparisons, differences, strict=True)]
+
+
 #: with more runs than this each is compared with the first alone
 _MOST_PAIRED = 4
 
@@ -243,29 +248,12 @@ class Pair:
 
     first: str
     second: str
+    #: its p-value is adjusted for the number of pairs
     comparison: Comparison
-    #: of McNemar's test, adjusted for the number of pairs
-    p_value: float
-
-    @property
-    def real(self) -> bool:
-        """Whether the difference is significant, given the number of pairs."""
-        return self.p_value < SIGNIFICANCE
-
-    @property
-    def said(self) -> str:
-        """What came out of it, for people."""
-        return told(self.comparison.difference, self.p_value)
 
     def to_dict(self) -> dict[str, Any]:
         """The pair as JSON values."""
-        return {
-            "first": self.first,
-            "second": self.second,
-            **self.comparison.to_dict(source=self.first),
-            "p_value_adjusted": self.p_value,
-            "real": self.real,
-        }
+        return {"first": self.first, "second": self.second, **self.comparison.to_dict_of_several(source=self.first)}
 
 
 #: a run by its name, the outcomes of its cases, and its settings
@@ -275,15 +263,12 @@ Standing = tuple[str, "Mapping[CaseKey, CaseOutcome]", "Mapping[str, Setting]"]
 def pairs(*groups: Sequence[Standing]) -> list[Pair]:
     """The pairs of runs in each group, with p-values for the number of all; of many runs each with the first alone."""
     chosen = itertools.chain.from_iterable(map(_paired, groups))
-    compared = [
-        (first, second, compare(before, after, differences([one, other])))
+    found = [
+        Pair(first=first, second=second, comparison=compare(before, after, differences([one, other])))
         for (first, before, one), (second, after, other) in chosen
     ]
-    adjusted = holm([comparison.difference.p_value for _, _, comparison in compared])
-    return [
-        Pair(first=first, second=second, comparison=comparison, p_value=p_value)
-        for (first, second, comparison), p_value in zip(compared, adjusted, strict=True)
-    ]
+    compared = several([pair.comparison for pair in found])
+    return [replace(pair, comparison=comparison) for pair, comparison in zip(found, compared, strict=True)]
 
 
 def _paired(known: Sequence[Standing]) -> Iterable[tuple[Standing, Standing]]:

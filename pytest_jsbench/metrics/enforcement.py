@@ -12,10 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pytest_jsbench.core.generations import ResponseFormat
-from pytest_jsbench.metrics.statistics import Proportion, one_sided_fisher, proportion
-
-#: the chance of so many conforming answers without enforcement, above which nothing is shown
-SIGNIFICANCE = 0.05
+from pytest_jsbench.metrics.statistics import SIGNIFICANCE, Proportion, one_sided_fisher, proportion
 
 
 class ReplyKind(StrEnum):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist, fmean
+
+#: the p-value below which a difference is called real
+SIGNIFICANCE = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +132,13 @@ class PairedDifference:
     ci_high: float | None
     #: McNemar's exact test, two-sided; 1 where nothing differs
     p_value: float
+    #: the same for as many tests as were made together; see `adjusted`
+    p_adjusted: float
+
+    @property
+    def real(self) -> bool:
+        """Whether the difference is significant, given the number of tests."""
+        return self.p_adjusted < SIGNIFICANCE
 
 
 def paired_difference(*, both: int, first_only: int, second_only: int, neither: int) -> PairedDifference:
@@ -141,7 +151,7 @@ def paired_difference(*, both: int, first_only: int, second_only: int, neither: 
     p_value = mcnemar(first_only, second_only)
     if n == 0:
         return PairedDifference(
-            n=0, first_only=0, second_only=0, value=None, ci_low=None, ci_high=None, p_value=p_value
+            n=0, first_only=0, second_only=0, value=None, ci_low=None, ci_high=None, p_value=p_value, p_adjusted=p_value
         )
     one, two = proportion(both + first_only, n), proportion(both + second_only, n)
     below_one, above_one = _distances(one.value, one.ci_low, one.ci_high)
@@ -158,7 +168,14 @@ def paired_difference(*, both: int, first_only: int, second_only: int, neither: 
         ci_low=difference - math.sqrt(max(0.0, down)),
         ci_high=difference + math.sqrt(max(0.0, up)),
         p_value=p_value,
+        p_adjusted=p_value,
     )
+
+
+def adjusted(differences: Sequence[PairedDifference]) -> list[PairedDifference]:
+    """The differences with p-values for their number, in the order in which they came."""
+    p_values = holm([one.p_value for one in differences])
+    return [replace(one, p_adjusted=p_value) for one, p_value in zip(differences, p_values, strict=True)]
 
 
 def _distances(value: float | None, low: float | None, high: float | None) -> tuple[float, float]:

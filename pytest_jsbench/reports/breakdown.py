@@ -13,9 +13,9 @@ from tabulate import tabulate
 
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import distinct, printable
-from pytest_jsbench.metrics.comparison import SIGNIFICANCE, CaseOutcome, Comparison, compare, schema_digits
+from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison, compare, schema_digits, several
 from pytest_jsbench.metrics.metrics import RATES
-from pytest_jsbench.metrics.statistics import clustered, holm
+from pytest_jsbench.metrics.statistics import clustered
 from pytest_jsbench.reports.evaluations import firsts
 from pytest_jsbench.reports.summary_table import NOT_APPLICABLE
 from pytest_jsbench.runs import journal
@@ -56,20 +56,6 @@ class GroupRate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgainstFirst:
-    """A run held against the first one, over the cases of one group."""
-
-    comparison: Comparison
-    #: of McNemar's test, adjusted for all such tests of the table
-    p_value: float
-
-    @property
-    def real(self) -> bool:
-        """Whether the difference is more than chance."""
-        return self.p_value < SIGNIFICANCE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CaseGroup:
     """The rates of all runs in one group."""
 
@@ -77,8 +63,8 @@ class CaseGroup:
     #: of all runs together
     cases: int
     rates: tuple[GroupRate, ...]
-    #: a run each; None for the first, and where no case was decided in both
-    against_first: tuple[AgainstFirst | None, ...]
+    #: a run each, the p-values adjusted for the whole table; None for the first, and where no case was decided in both
+    against_first: tuple[Comparison | None, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,11 +108,7 @@ class Breakdown:
 def _group_to_dict(group: CaseGroup, names: Sequence[str], firsts: Sequence[str]) -> dict[str, Any]:
     found = {name: rate.to_dict() for name, rate in zip(names, group.rates, strict=True)}
     compared = {
-        name: {
-            **one.comparison.to_dict(source=first),
-            "p_value_adjusted": one.p_value,
-            "real": one.real,
-        }
+        name: one.to_dict_of_several(source=first)
         for name, first, one in zip(names, firsts, group.against_first, strict=True)
         if one is not None
     }
@@ -199,20 +181,16 @@ def _figures(metrics: Mapping[str, Any], metric: str) -> GroupRate:
 
 def _against_first(
     parts: Sequence[Mapping[str, Mapping[CaseKey, CaseOutcome]]], names: Sequence[str], places: Sequence[int]
-) -> dict[str, tuple[AgainstFirst | None, ...]]:
+) -> dict[str, tuple[Comparison | None, ...]]:
     """Each run against the one at its place in each group, the p-values adjusted for all of these."""
-    compared = [
-        (name, at, compare(parts[first].get(name, {}), parts[at].get(name, {})))
+    compared = {
+        (name, at): compare(parts[first].get(name, {}), parts[at].get(name, {}))
         for name in names
         for at, first in enumerate(places)
         if at != first
-    ]
-    decided = [(name, at, one) for name, at, one in compared if one.difference.n]
-    adjusted = holm([one.difference.p_value for _, _, one in decided])
-    found = {
-        (name, at): AgainstFirst(comparison=one, p_value=p_value)
-        for (name, at, one), p_value in zip(decided, adjusted, strict=True)
     }
+    decided = {place: one for place, one in compared.items() if one.difference.n}
+    found = dict(zip(decided, several(list(decided.values())), strict=True))
     return {name: tuple(found.get((name, at)) for at in range(len(parts))) for name in names}
 
 

@@ -87,7 +87,7 @@ def _sections(evaluations: Sequence[Evaluation], names: Sequence[str], by: Break
 
 def _pair(pair: Pair) -> Iterator[str]:
     found = pair.comparison
-    yield f"- {code(pair.second)} against {code(pair.first)}: {pair.said}"
+    yield f"- {code(pair.second)} against {code(pair.first)}: {found.sentence}"
     for word, keys in (("broke", found.newly_failing), ("mended", found.newly_passing)):
         if keys:
             yield f"  - {word} {_named(keys)}"

@@ -286,7 +286,8 @@ def _numbers(names: Sequence[str]) -> list[str]:
 def _said(pair: Pair, *, verbose: bool) -> list[str]:
     found, most = pair.comparison, 1000 if verbose else 5
     lines = detail(
-        printable(pair.second, _LONGEST_LABEL) + " ", f"against {printable(pair.first, _LONGEST_LABEL)}: {pair.said}"
+        printable(pair.second, _LONGEST_LABEL) + " ",
+        f"against {printable(pair.first, _LONGEST_LABEL)}: {pair.comparison.sentence}",
     )
     for word, keys in (("broke", found.newly_failing), ("mended", found.newly_passing)):
         if keys:

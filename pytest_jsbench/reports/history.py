@@ -15,8 +15,8 @@ from pytest_jsbench.core.files import FileReader, Unreadable, append_whole, lock
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import HISTORY, METRICS
-from pytest_jsbench.metrics.comparison import SIGNIFICANCE, is_undecided, told
-from pytest_jsbench.metrics.statistics import PairedDifference, holm, paired_difference
+from pytest_jsbench.metrics.comparison import is_undecided
+from pytest_jsbench.metrics.statistics import PairedDifference, adjusted, paired_difference
 from pytest_jsbench.reports.evaluations import Evaluation, kept_of_run
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.settings import Setting, SettingDifference, differences, settings_of
@@ -256,13 +256,13 @@ class History:
             by_label.setdefault(entry.label, []).append(entry)
         ordered = [sorted(entries, key=lambda entry: entry.started_at) for entries in by_label.values()]
         found = [[SinceBefore.of(entries[-1], then) for then in _alike(entries)] for entries in ordered]
-        adjusted = iter(holm([one.p_value for since in found for one in since]))
+        differences = iter(adjusted([one.difference for since in found for one in since]))
         tests = sum(map(len, found))
         return tuple(
             Series(
                 label=entries[0].label,
                 entries=tuple(entries),
-                since=tuple(replace(one, p_value=next(adjusted)) for one in since),
+                since=tuple(replace(one, difference=next(differences)) for one in since),
                 tests=tests,
             )
             for entries, since in zip(ordered, found, strict=True)
@@ -285,27 +285,15 @@ class SinceBefore:
     """The newest line of a label against one before it that had the same cases."""
 
     before: HistoryEntry
+    #: its p-value is, in a series, adjusted for all tests of the history
     difference: PairedDifference
-    #: in a series adjusted for all tests of the history
-    p_value: float
     settings: tuple[SettingDifference, ...]
 
     @classmethod
     def of(cls, now: HistoryEntry, then: HistoryEntry) -> SinceBefore:
         """The comparison of two lines, by itself."""
-        found = now.cases.difference(then.cases)
         apart = differences([then.settings, now.settings])
-        return cls(before=then, difference=found, p_value=found.p_value, settings=apart)
-
-    @property
-    def real(self) -> bool:
-        """Whether it is more than chance."""
-        return self.p_value < SIGNIFICANCE
-
-    @property
-    def said(self) -> str:
-        """What has changed, in one sentence for people."""
-        return told(self.difference, self.p_value)
+        return cls(before=then, difference=now.cases.difference(then.cases), settings=apart)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.metrics.comparison import told
 from pytest_jsbench.reports.comparison_table import apart, overview, ruled
 from pytest_jsbench.reports.history import HistoryEntry, Series, SinceBefore, before
 from pytest_jsbench.reports.markdown import code
@@ -55,17 +56,18 @@ def _series_to_dict(one: Series) -> dict[str, Any]:
 
 
 def _since_to_dict(found: SinceBefore) -> dict[str, Any]:
+    difference = found.difference
     return {
         "run_id": found.before.run["run_id"],
-        "n": found.difference.n,
-        "difference": found.difference.value,
-        "difference_ci_low": found.difference.ci_low,
-        "difference_ci_high": found.difference.ci_high,
-        "p_value": found.difference.p_value,
-        "p_value_adjusted": found.p_value,
-        "real": found.real,
+        "n": difference.n,
+        "difference": difference.value,
+        "difference_ci_low": difference.ci_low,
+        "difference_ci_high": difference.ci_high,
+        "p_value": difference.p_value,
+        "p_value_adjusted": difference.p_adjusted,
+        "real": difference.real,
         "settings": [setting.to_dict() for setting in found.settings],
-        "sentence": found.said,
+        "sentence": told(difference),
     }
 
 
@@ -108,5 +110,5 @@ def _newest(one: Series) -> Iterator[tuple[str, str]]:
         yield "newest", "its cases or their schemas are not those of any line before: nothing can be compared"
     tests = f" (adjusted for {one.tests} tests, Holm)" if one.tests > 1 else ""
     for word, found in zip(("newest", "and"), one.since, strict=False):
-        yield word, f"since {_when(found.before)}: {found.said}{tests}"
+        yield word, f"since {_when(found.before)}: {told(found.difference)}{tests}"
         yield from apart(found.settings)

@@ -140,7 +140,7 @@ def standing(summary: Summary) -> Iterator[tuple[str, str]]:
     names = _short(summary)
     for pair in summary.pairs:
         first, second = names[pair.first], names[pair.second]
-        yield "compared", f"{second} against {first}: {pair.said}"
+        yield "compared", f"{second} against {first}: {pair.comparison.sentence}"
         yield from not_compared(pair.comparison, first=first, second=second, each="variant")
     if len(summary.pairs) > 1:
         yield "p-values", f"adjusted for {len(summary.pairs)} comparisons (Holm)"

@@ -290,6 +290,19 @@ def test_variants_are_compared_case_by_case_in_the_order_of_their_rank() -> None
     assert [key.id for key in summary.differing] == ["case05", "case00", "case04"]
 
 
+def test_what_a_pair_says_of_itself_is_what_is_left_of_it_among_several() -> None:
+    """Six of six cases alone are more than chance (p = 0.031), and as one of three comparisons they are not."""
+    alone, among = (
+        summarize(run).pairs[0].to_dict()
+        for run in (examples.compared(a="pppppp", b="vvvvvv"), examples.compared(a="pppppp", b="vvvvvv", c="vvvvvv"))
+    )
+
+    assert alone["real"]
+    assert alone["sentence"].endswith("a real difference (exact test: p = 0.031)")
+    assert (among["p_value"], among["p_value_adjusted"], among["real"]) == (0.03125, 0.09375, False)
+    assert "not distinguishable from no change (exact test: p = 0.094;" in among["sentence"]
+
+
 def test_many_variants_are_each_compared_with_the_best_alone() -> None:
     summary = summarize(examples.compared(a="p", b="v", c="v", d="v", e="v"))
 

@@ -104,7 +104,7 @@ def test_several_labels_are_tables_of_their_own_whose_p_values_are_adjusted(tmp_
         "scripted, m, json_schema",
         "scripted, m, json_schema, prompt chat",
     ]
-    assert [[since.real for since in found.series[0].since] for found in (alone, both)] == [[True], [False]]
+    assert [[since.difference.real for since in found.series[0].since] for found in (alone, both)] == [[True], [False]]
     assert "adjusted for 2 tests, Holm" in told(both)
 
 
@@ -113,7 +113,10 @@ def test_what_changes_little_by_little_is_seen_against_the_first_line(tmp_path: 
 
     (series,) = kept(tmp_path / "h.jsonl", *runs).series
 
-    assert [(since.before.run["run_id"], since.real) for since in series.since] == [("run3", False), ("run1", True)]
+    assert [(since.before.run["run_id"], since.difference.real) for since in series.since] == [
+        ("run3", False),
+        ("run1", True),
+    ]
     text = told(History(entries=series.entries, warnings=()))
     assert "newest since 2026-11-03 10:00: 4 fewer of 20 cases pass" in text
     assert "and since 2026-11-01 10:00: 12 fewer of 20 cases pass" in text
