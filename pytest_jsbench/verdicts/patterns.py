@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import pickle
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from urllib.parse import quote, unquote
 
 import jsonschema_rs
 
-from pytest_jsbench.schemas.walking import children
+from pytest_jsbench.schemas.walking import children, rebuild
 from pytest_jsbench.verdicts.ecma_patterns import (
     LAST,
     Alternatives,
@@ -366,25 +365,18 @@ def without_patterns(schema: Any) -> Any:
 def rewrite_schema(schema: Any, change: Callable[[str], str]) -> Any:
     """A copy of the schema with its patterns changed."""
     places = _places_of_patterns(schema)
-    return _changed(schema, places, {pattern: change(pattern) for place in places for pattern in _patterns(place)})
+    written = {pattern: change(pattern) for place in places for pattern in _patterns(place)}
+    return rebuild(schema, functools.partial(_rewrite_keywords, written))
 
 
-def _changed(schema: Any, places: list[dict[str, Any]], written: Mapping[str, str]) -> Any:
-    # the quickest copy in which the places are still found; it is read again at once, by nobody else
-    copy, places = pickle.loads(pickle.dumps((schema, places)))  # noqa: S301
-    for place in places:
-        _rewrite_keywords(written, place)
-    return copy
-
-
-def _rewrite_keywords(written: Mapping[str, str], schema: dict[str, Any]) -> None:
-    if isinstance(schema.get("pattern"), str):
-        schema["pattern"] = written[schema["pattern"]]
-    named = schema.get("patternProperties")
-    if isinstance(named, dict):
-        schema["patternProperties"] = {written[pattern]: value for pattern, value in named.items()}
+def _rewrite_keywords(written: Mapping[str, str], schema: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(pattern := schema.get("pattern"), str):
+        schema["pattern"] = written.get(pattern, pattern)
+    if isinstance(named := schema.get("patternProperties"), dict):
+        schema["patternProperties"] = {written.get(pattern, pattern): value for pattern, value in named.items()}
     if _refers_through_pattern(schema):
         schema["$ref"] = _rewrite_reference(written, schema["$ref"])
+    return schema
 
 
 def _rewrite_reference(written: Mapping[str, str], reference: str) -> str:
