@@ -237,18 +237,20 @@ class _Reader:
         return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
 
     def _term(self) -> Node:
-        start = self._at
+        start, marks = self._at, len(self._lazy_marks)
         node = self._atom()
-        repeated = self._quantified(node, start)
-        if repeated is node:
+        repeated = self._quantified(node)
+        if not isinstance(repeated, Repeat):
             return node
+        if repeated.least == repeated.most:
+            self._counted_lazy_marks.update(self._lazy_marks[marks:])
         looks_ahead = isinstance(node, Look) and not node.behind
         if isinstance(node, (Edge, Look)) and (self._unicode or not looks_ahead):
             self._refuse("a quantifier after an assertion", start)
         return repeated
 
-    def _quantified(self, node: Node, start: int) -> Node:
-        """The atom, which begins there, with the quantifier that follows it."""
+    def _quantified(self, node: Node) -> Node:
+        """The atom with the quantifier that follows it."""
         least: int
         most: int | None
         if self._next() not in _QUANTIFIERS:
@@ -266,8 +268,6 @@ class _Reader:
                 self._refuse(f"a quantifier that wants more than it allows, {found[0]}", found.start())
         else:
             return node
-        if least == most:
-            self._counted_lazy_marks |= {mark for mark in self._lazy_marks if mark[0] > start}
         lazy = self._takes("?")
         if lazy:
             self._lazy_marks.append((self._at - 1, self._at))
