@@ -27,9 +27,11 @@ def order_kept(schema: Any, instance: object) -> bool | None:
     seen: set[tuple[Path, int]] = set()
     while pending:
         path, value = pending.pop()
-        found = follow(schema, path)
         place = (path, id(value))
-        if not isinstance(found, Mapping) or not isinstance(value, dict | list) or place in seen:
+        if not isinstance(value, dict | list) or place in seen:
+            continue
+        found = follow(schema, path)
+        if not isinstance(found, Mapping):
             continue
         seen.add(place)
         if len(seen) > _MOST_PLACES:
