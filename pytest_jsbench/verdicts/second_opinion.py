@@ -134,14 +134,58 @@ def _multiple_of(
         yield jsonschema.ValidationError(f"{instance!r} is not a multiple of {factor!r}")
 
 
+class _ExactValidator:
+    """
+    A schema compiled by jsonschema to compare numbers as they are written.
+
+    Python compares a Decimal with a float by the float's binary value: beside one Decimal, every float becomes one.
+    """
+
+    def __init__(self, read: ReadSchema, checker: jsonschema.FormatChecker | None) -> None:
+        self._read = read
+        self._checker = checker
+        self._validator = None if _holds_decimal(read.schema) else _validator(read, checker, exact=True)
+
+    @functools.cached_property
+    def _by_decimals(self) -> Validator:
+        return _validator(replace(self._read, schema=_as_decimals(self._read.schema)), self._checker, exact=True)
+
+    def _for(self, instance: Any) -> tuple[Validator, Any]:
+        if self._validator is None or _holds_decimal(instance):
+            return self._by_decimals, _as_decimals(instance)
+        return self._validator, instance
+
+    def is_valid(self, instance: Any) -> bool:
+        """Whether the instance conforms."""
+        validator, instance = self._for(instance)
+        return validator.is_valid(instance)
+
+    def iter_errors(self, instance: Any) -> Iterator[jsonschema.ValidationError]:
+        """What is wrong with an instance."""
+        validator, instance = self._for(instance)
+        return validator.iter_errors(instance)
+
+
+def _holds_decimal(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(map(_holds_decimal, value.values()))
+    return any(map(_holds_decimal, value)) if isinstance(value, list) else isinstance(value, Decimal)
+
+
+def _as_decimals(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _as_decimals(held) for name, held in value.items()}
+    if isinstance(value, list):
+        return [_as_decimals(held) for held in value]
+    return Decimal(repr(value)) if isinstance(value, float) else value
+
+
 class SecondOpinionSeeker:
     """Asks jsonschema about instances that jsonschema-rs has judged."""
 
     def __init__(self, read: ReadSchema, *, formats: bool) -> None:
-        self._read = read
         self._checker = GrammarChecker(read.dialect)
-        self._formats = self._checker if formats else None
-        self._validator = _validator(read, self._formats, exact=True)
+        self._validator = _ExactValidator(read, self._checker if formats else None)
         self._may_turn = _MAY_TURN.search(read.text) is not None
 
     def opinion(self, instance: Any, *, valid: bool) -> SecondOpinion:
@@ -159,36 +203,13 @@ class SecondOpinionSeeker:
 
     def _answers(self, instance: Any) -> set[bool]:
         """Whether the instance is valid if each string beyond the checker is of its format, and if none is."""
-        validator = self._validator
-        if _holds_decimal(instance):
-            validator, instance = self._by_decimals, _as_decimals(instance)
         self._checker.undecided.clear()
         self._checker.assumed = True
-        answers = {validator.is_valid(instance)}
+        answers = {self._validator.is_valid(instance)}
         if self._checker.undecided:
             self._checker.assumed = False
-            answers.add(validator.is_valid(instance))
+            answers.add(self._validator.is_valid(instance))
         return answers
-
-    @functools.cached_property
-    def _by_decimals(self) -> Validator:
-        """The same without a float: a Decimal is compared with one by its binary value, and not as it is written."""
-        read = replace(self._read, schema=_as_decimals(self._read.schema))
-        return _validator(read, self._formats, exact=True)
-
-
-def _holds_decimal(value: object) -> bool:
-    if isinstance(value, dict):
-        return any(map(_holds_decimal, value.values()))
-    return any(map(_holds_decimal, value)) if isinstance(value, list) else isinstance(value, Decimal)
-
-
-def _as_decimals(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _as_decimals(held) for name, held in value.items()}
-    if isinstance(value, list):
-        return [_as_decimals(held) for held in value]
-    return Decimal(repr(value)) if isinstance(value, float) else value
 
 
 class PythonValidator:
@@ -196,7 +217,7 @@ class PythonValidator:
 
     may_backtrack = False
 
-    def __init__(self, compiled: Validator) -> None:
+    def __init__(self, compiled: Validator | _ExactValidator) -> None:
         self._compiled = compiled
 
     def is_valid(self, instance: Any) -> bool:
@@ -225,9 +246,9 @@ def compile_with_jsonschema(read: ReadSchema, *, formats: bool, exact: bool = Fa
     """The schema as jsonschema reads it; jsonschema-rs tries the references out, which it leaves for later."""
     cls: Any = getattr(jsonschema, read.dialect.validator)
     # as it is, it takes no Decimals for integers
-    read = replace(read, schema=json.loads(read.text))
+    plain = replace(read, schema=json.loads(read.text))
     try:
-        cls.check_schema(read.schema, format_checker=_schema_formats(read.dialect.validator))
+        cls.check_schema(plain.schema, format_checker=_schema_formats(read.dialect.validator))
     except jsonschema.SchemaError as error:
         path = json_path(error.absolute_path)
         if error.validator == "format" and error.validator_value == "regex":
@@ -239,8 +260,9 @@ def compile_with_jsonschema(read: ReadSchema, *, formats: bool, exact: bool = Fa
     tried = compile_schema(replace(read, schema=without_patterns(read.schema)), formats=False)
     if isinstance(tried, SchemaProblem) and tried.reason == SchemaReason.UNRESOLVABLE_REFERENCE:
         return tried
-    checker = GrammarChecker(read.dialect) if exact else _FORMAT_CHECKER
-    return PythonValidator(_validator(read, checker if formats else None, exact=exact))
+    if exact:
+        return PythonValidator(_ExactValidator(read, GrammarChecker(read.dialect) if formats else None))
+    return PythonValidator(_validator(plain, _FORMAT_CHECKER if formats else None, exact=False))
 
 
 @functools.cache

@@ -51,6 +51,21 @@ def test_numbers_mean_what_their_digits_say(judge: Judge, schema: dict[str, Any]
 
 
 @pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ({"exclusiveMaximum": 0.1}, "0.100000000000000005"),
+        ({"const": 0.1}, "0.1000000000000000055511151231257827021181583404541015625"),
+        ({"enum": [9007199254740993, 1]}, "9007199254740992.0"),
+    ],
+)
+def test_numbers_mean_the_same_beside_a_pattern_that_jsonschema_alone_can_match(
+    judge: Judge, said: dict[str, Any], text: str
+) -> None:
+    verdict = judge.judge({"pattern": r"(?<=(a))\1", **said}, text)
+    assert (verdict.valid, [violation.keyword for violation in verdict.violations]) == (False, [*said])
+
+
+@pytest.mark.parametrize(
     "text", ["1e1000000", "-1e400", "1e-1000000", "1e-99999999999999999999", "1e99999999999999999999"]
 )
 def test_a_number_that_nobody_can_write_out_is_not_read(judge: Judge, text: str) -> None:

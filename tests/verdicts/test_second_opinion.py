@@ -93,6 +93,21 @@ def test_multiples_are_decided_by_the_decimals_as_written(instance: Any, factor:
     assert seeker({"multipleOf": factor}).opinion(instance, valid=valid) is SecondOpinion.AGREES
 
 
+@pytest.mark.parametrize(
+    ("text", "valid"),
+    [
+        # what the double next to 0.1 is
+        ('{"const": 0.1000000000000000055511151231257827021181583404541015625}', False),
+        ('{"minimum": 0.100000000000000005}', False),
+        ('{"exclusiveMaximum": 0.1000000000000000000001}', True),
+    ],
+)
+def test_a_double_is_compared_with_a_longer_number_of_the_schema_as_both_are_written(text: str, valid: bool) -> None:
+    read = read_schema(text, "https://json-schema.org/draft/2020-12/schema")
+    assert isinstance(read, ReadSchema)
+    assert SecondOpinionSeeker(read, formats=False).opinion(0.1, valid=valid) is SecondOpinion.AGREES
+
+
 def test_an_exception_of_the_second_opinion_is_no_opinion() -> None:
     assert seeker({"$ref": "#"}).opinion(1, valid=True) is SecondOpinion.UNDECIDED
 
