@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -305,7 +305,7 @@ class Controller:
                 self._warn(problem)
         for name, kept in self._elsewhere.items():
             self._warn(f"records of worker {name} are on {kept}: --jsbench-resume with that machine takes them over")
-        self._miss_project_tests(session)
+        self.state.miss_project_tests(self._silent_project_tests(session))
         # first, so that whoever keeps the run can read its records for as long as it likes
         run = self._gather(self.state.to_run(self._context.handover.metadata))
         self.summary = summarize(run)
@@ -337,13 +337,16 @@ class Controller:
         if xdist is not None:
             xdist.pytest_sessionfinish()
 
-    def _miss_project_tests(self, session: pytest.Session) -> None:
-        """Note the project's tests that did not ask because the session or their process ended first."""
+    def _silent_project_tests(self, session: pytest.Session) -> Iterator[Missing]:
+        """The first attempts of the project's tests during or before which their process or the session ended."""
         for nodeid, variant in self._known.project_tests:
             if nodeid in self._ending.crashed:
-                self.state.miss_project_test(key_of(nodeid, variant), variant, MissingReason.WORKER_DIED)
+                reason = MissingReason.WORKER_DIED
             elif nodeid not in self._ending.ended and session.exitstatus != pytest.ExitCode.OK:
-                self.state.miss_project_test(key_of(nodeid, variant), variant, MissingReason.STOPPED)
+                reason = MissingReason.STOPPED
+            else:
+                continue
+            yield Missing(key=key_of(nodeid, variant), repeat=0, variant=variant, reason=reason)
 
     def _gather(self, run: Run) -> Run:
         """Write all records as one file, where the run is kept; the run, its records at their last places."""

@@ -90,12 +90,13 @@ class RunState:
         (self._resumed.add if outcome.resumed else self._resumed.discard)(attempt)
         return result
 
-    def miss_project_test(self, key: CaseKey, variant: str, reason: MissingReason) -> None:
-        """Note that a test of the project would have asked, and did not."""
-        if not any((known.key, known.variant) == (key, variant) for known in self._of_project):
-            missing = Missing(key=key, repeat=0, variant=variant, reason=reason)
-            self._of_project.add(missing.attempt)
-            self._missing[missing.attempt] = missing
+    def miss_project_tests(self, first_attempts: Iterable[Missing]) -> None:
+        """Note that tests of the project would have asked, by their first attempts; those that did ask are left out."""
+        asked = {(attempt.key, attempt.variant) for attempt in self._of_project}
+        for missing in first_attempts:
+            if (missing.key, missing.variant) not in asked:
+                self._of_project.add(missing.attempt)
+                self._missing.setdefault(missing.attempt, missing)
 
     def miss(self, nodeid: str, reason: MissingReason) -> None:
         """Note why the attempt of a broken test is missing, if it is a test of the suite."""
