@@ -128,8 +128,9 @@ def _keep_records(folder: Path, resumption: Resumption, ours: RunMetadata, redac
 
 def _describe_run(settings: Settings, plan: Plan) -> RunMetadata:
     """All that the answers of this run depend on."""
-    now, uuid = datetime.now(UTC), str(uuid4())
-    found = [_describe_variant(settings, plan, variant, now, uuid) for variant in plan.variants.values()]
+    now = datetime.now(UTC)
+    shared = _describe_shared(settings, plan, now)
+    found = [_describe_variant(settings, variant, shared, now) for variant in plan.variants.values()]
     if list(plan.variants) == [""]:
         return found[0]
     return dataclasses.replace(together(found), run_id=_run_id(now, f"{len(found)}-variants"))
@@ -139,14 +140,30 @@ def _run_id(now: datetime, *names: str) -> str:
     return safe_name("-".join([f"{now:%Y%m%dT%H%M%SZ}", *map(safe_name, names)]))
 
 
-def _describe_variant(settings: Settings, plan: Plan, variant: VariantPlan, now: datetime, uuid: str) -> RunMetadata:
+def _describe_shared(settings: Settings, plan: Plan, now: datetime) -> dict[str, Any]:
+    """What all variants have in common."""
+    return {
+        "uuid": str(uuid4()),
+        "started_at": now.isoformat(timespec="seconds"),
+        "redacted": settings.redact,
+        "repeats": settings.repeats,
+        "dataset": _describe_dataset(settings, plan),
+        "classifiers": [classifier.name for classifier in plan.classifiers],
+        "policy": _builtins(dataclasses.asdict(settings.policy)),
+        "versions": {**_versions(), "python": platform.python_version()},
+        "host": {"system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count()},
+    }
+
+
+def _describe_variant(
+    settings: Settings, variant: VariantPlan, shared: Mapping[str, Any], now: datetime
+) -> RunMetadata:
     with errors_of(variant.name):
         info = _describe_engine(variant, only_lists=settings.only_lists)
     return RunMetadata(
+        **shared,
         variant=variant.name,
         run_id=_run_id(now, info.engine, info.model),
-        uuid=uuid,
-        started_at=now.isoformat(timespec="seconds"),
         engine=info.engine,
         model=info.model,
         response_format=info.response_format.value,
@@ -159,14 +176,7 @@ def _describe_variant(settings: Settings, plan: Plan, variant: VariantPlan, now:
         prompt_digest=variant.template.digest,
         shots=variant.settings.shots,
         adapt=variant.settings.adapt,
-        redacted=settings.redact,
-        repeats=settings.repeats,
         concurrency=variant.concurrency,
-        dataset=_describe_dataset(settings, plan),
-        classifiers=[classifier.name for classifier in plan.classifiers],
-        policy=_builtins(dataclasses.asdict(settings.policy)),
-        versions={**_versions(), "python": platform.python_version()},
-        host={"system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count()},
     )
 
 
