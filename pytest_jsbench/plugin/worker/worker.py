@@ -102,11 +102,13 @@ class Worker:
 
     def _open(self, session: pytest.Session, cases: list[JSBenchCase]) -> None:
         """Build the engines that the tests ask, and what calls them ahead of the cases."""
-        asked = {item.variant for item in cases} | {variant_of(item) for item in session.items if asks(item)}
-        for name in asked.intersection(self.variants):
-            self.variants[name].open(cases=bool(cases))
+        of_cases = {item.variant for item in cases}
+        asked = of_cases | {variant_of(item) for item in session.items if asks(item)}
+        for name, variant in self.variants.items():
+            if name in asked:
+                variant.open(cases=name in of_cases)
         if cases:
-            concurrency = {name: variant.concurrency for name, variant in self._context.plan.variants.items()}
+            concurrency = {name: self._context.plan.variants[name].concurrency for name in of_cases}
             steals = self._context.handover.steals
             self._lookahead = LookAhead(session, self._attempt, concurrency=concurrency, steals=steals)
 
