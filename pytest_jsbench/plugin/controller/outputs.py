@@ -18,15 +18,12 @@ from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.plugin.controller.expectations import GateDecision
 from pytest_jsbench.plugin.session.cases import MANY
-from pytest_jsbench.plugin.worker.items import written
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.journal import Journal
 from pytest_jsbench.runs.outcomes import Run, open_lines
 from pytest_jsbench.runs.variants import each
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.plugin.controller.run_state import RunState
     from pytest_jsbench.reports.registry import Exporter
@@ -170,7 +167,7 @@ def complete_junit(
 
     path = Path(os.path.expandvars(given)).expanduser()
     properties = junit.suite_properties(run, summary, decision.gates)
-    costs = {written(attempt): cost for attempt, cost in prices.costs(run).attempts.items()}
+    costs = {attempt.name(several=True): cost for attempt, cost in prices.costs(run).attempts.items()}
     details = None
     if len(run.planned) > MANY:
         where = "nowhere, since no record is kept" if folder is None else f"{folder}: records.jsonl, report.html"

@@ -60,7 +60,7 @@ class JSBenchTask(pytest.Collector):
         variants = {name: (variant_mark(name),) if name else () for name in context.plan.variants}
         for key, repeat, variant in itertools.product(self.keys, range(repeats), variants):
             attempt = Attempt(key, repeat, variant)
-            name = name_of(attempt, repeats=repeats)
+            name = attempt.name(several=repeats > 1).removeprefix(f"{key.task}::")
             # said as a text, since --lf does not know a node again whose name ends in brackets
             said = {} if name == key.id else {"nodeid": f"{self.nodeid}::{name}"}
             item = JSBenchCase.from_parent(self, name=name, **said)
@@ -70,17 +70,6 @@ class JSBenchTask(pytest.Collector):
             for mark in (*self.marks.get(key, ()), *variants[variant]):
                 item.add_marker(mark)
             yield item
-
-
-def name_of(attempt: Attempt, *, repeats: int) -> str:
-    """What an attempt is called in its task: `<id>`, `<id>[variant]`, and where there are several `<id>[variant-n]`."""
-    parts = [*([attempt.variant] if attempt.variant else []), *([str(attempt.repeat + 1)] if repeats > 1 else [])]
-    return f"{attempt.key.id}[{'-'.join(parts)}]" if parts else attempt.key.id
-
-
-def written(attempt: Attempt) -> str:
-    """An attempt as JUnit's file names it, always with its number."""
-    return f"{attempt.key.task}::{name_of(attempt, repeats=attempt.repeat + 2)}"
 
 
 def attempt_of(nodeid: str, *, repeats: int) -> Attempt | None:
@@ -96,7 +85,7 @@ def attempt_of(nodeid: str, *, repeats: int) -> Attempt | None:
 
 
 class JSBenchCase(pytest.Item):
-    """A case, or one attempt of it, as `name_of` calls it; its schema is read only when it runs."""
+    """A case, or one attempt of it, as `Attempt.name` calls it; its schema is read only when it runs."""
 
     key: CaseKey
     repeat: int = 0
@@ -297,7 +286,7 @@ def properties(attempt: AttemptOutcome) -> list[tuple[str, object]]:
     values = {
         "task": attempt.key.task,
         "variant": attempt.variant or None,
-        "attempt": written(attempt.attempt),
+        "attempt": attempt.attempt.name(several=True),
         "failure_type": attempt.failure_type and attempt.failure_type.value,
         "reason": attempt.reason,
         "codes": ", ".join(attempt.codes) or None,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.plugin.worker.items import attempt_of, name_of
+from pytest_jsbench.plugin.worker.items import attempt_of
 from pytest_jsbench.runs.records import Attempt
 from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
 
@@ -217,5 +217,5 @@ A = CaseKey(task="t", id="a")
 )
 def test_a_node_id_names_its_attempt(nodeid: str, repeats: int, attempt: Attempt) -> None:
     assert attempt_of(nodeid, repeats=repeats) == attempt
-    assert f"jsbench::t::{name_of(attempt, repeats=repeats)}" == nodeid
+    assert f"jsbench::{attempt.name(several=repeats > 1)}" == nodeid
     assert attempt_of("tests/test_it.py::test_it[3]", repeats=repeats) is None
