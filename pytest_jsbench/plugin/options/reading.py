@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +77,3 @@ def placed(value: Any, start: Path, here: Path) -> Any:
 
 #: the top of every node id of the virtual suite
 ROOT = "jsbench"
-
-
-def is_typed(config: pytest.Config, flags: Iterable[str]) -> bool:
-    """Whether one of the options was given for this very run, and neither in the ini file nor in its `addopts`."""
-    given = tuple(map(str, config.invocation_params.args))
-    return any(argument == flag or argument.startswith(f"{flag}=") for flag in flags for argument in given)

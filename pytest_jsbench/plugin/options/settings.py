@@ -12,7 +12,7 @@ import pytest
 
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.plugin.options.declared import OPTIONS
-from pytest_jsbench.plugin.options.reading import ROOT, from_here, is_typed, path_of, start_of, value_of
+from pytest_jsbench.plugin.options.reading import ROOT, from_here, path_of, start_of, value_of
 from pytest_jsbench.plugin.options.variant_settings import RecordingSettings, VariantSettings
 from pytest_jsbench.plugin.options.variants import Variants, typed_values
 
@@ -139,7 +139,7 @@ class Settings:
             shard=values["shard"],
             policy=policy,
             gates=_gates(values),
-            gates_typed=is_typed(config, [f"--jsbench-{name}" for name in _GATES]),
+            gates_typed=bool(typed_values(config, _GATES)),
             baseline=path_of(config, "baseline"),
             repeats=values["repeats"] or 1,
             output=path_of(config, "output"),

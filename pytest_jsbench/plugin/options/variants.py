@@ -84,10 +84,10 @@ def holds_run(path: Path) -> bool:
     return path.is_file() or (path / "records.jsonl").is_file()
 
 
-def typed_values(config: pytest.Config) -> Mapping[str, Sequence[str]]:
-    """By the option, in the order in which they are declared: what was typed for this very run, and in no `addopts`."""
+def typed_values(config: pytest.Config, names: Sequence[str] = SETTABLE) -> Mapping[str, Sequence[str]]:
+    """What was typed for this very run, and in no `addopts`: by the option, in the order of `OPTIONS`."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, fromfile_prefix_chars="@")
-    for name in SETTABLE:  # the order on the command line makes no other names
+    for name in names:  # the order on the command line makes no other names
         parser.add_argument(_BY_NAME[name].flag, action="append", dest=name, default=argparse.SUPPRESS)
     found, _ = parser.parse_known_args(list(map(str, config.invocation_params.args)))
     return {option.name: getattr(found, option.name) for option in OPTIONS if hasattr(found, option.name)}
