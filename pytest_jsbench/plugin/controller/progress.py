@@ -38,6 +38,8 @@ class Progress:
         self._context = context
         self._state = state
         self._watched = False
+        #: who answers, by the variant's name
+        self._asked = {one.variant: one.engine_asked for one in each(context.handover.metadata)}
         #: by who answers, and whether in a batch; None where no price is published
         self._prices: dict[tuple[AnsweredBy, bool], Price | None] = {}
         self._started = self._said = time.perf_counter()
@@ -51,8 +53,8 @@ class Progress:
         self._watched = is_watched(self._config)
         if not self._watched:
             return
-        for variant in each(self._context.handover.metadata):
-            self._price(variant.engine_asked, batch=False)
+        for who in self._asked.values():
+            self._price(who, batch=False)
 
     def count(self, attempt: AttemptOutcome, *, resumed: bool) -> None:
         """Count an attempt; an earlier run has paid for a resumed one."""
@@ -61,7 +63,7 @@ class Progress:
         if resumed:
             return
         self._called += 1
-        who = attempt.answered_by or self._context.metadata_of(attempt.variant).engine_asked
+        who = attempt.answered_by or self._asked[attempt.variant]
         price = self._price(who, batch=attempt.batch)
         if price is not None and attempt.usage is not None:
             self._cost += price(attempt.usage) or 0.0
