@@ -97,11 +97,8 @@ class LimitsServer:
         match message["do"]:
             case "reserve":
                 try:
-                    estimate, names = (
-                        Estimate(**message["estimate"]),
-                        (str(message["provider"]), str(message["server"])),
-                    )
-                    admitted = self._limits.reserve(estimate, float(message["cost"]), *names)
+                    names = str(message["provider"]), str(message["server"])
+                    admitted = self._limits.reserve(Estimate(**message["estimate"]), float(message["cost"]), *names)
                 except Refused as refused:
                     return {"refused": refused.message, "reason": refused.reason}
                 return {"permit": asdict(admitted)} if isinstance(admitted, Permit) else {"wait": admitted}

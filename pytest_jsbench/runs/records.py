@@ -1,4 +1,4 @@
-"""Attempts that were planned and have no record: why not."""
+"""What is written down of a run: who was asked, each attempt, and why one that was planned has no record."""
 
 from __future__ import annotations
 
