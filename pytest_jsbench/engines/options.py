@@ -62,12 +62,12 @@ class Options:
             raise EngineError(message, found=value, expected=[word.value for word in of], where=name)
         return found
 
-    def words(self, name: str, of: type[Word], *, default: tuple[Word, ...]) -> tuple[Word, ...]:
-        """Words of an enumeration: one, or a list of them."""
+    def words(self, name: str, of: type[Word], *, default: tuple[Word, ...], least: int = 0) -> tuple[Word, ...]:
+        """Words of an enumeration: one, or a list of so many at least."""
         value = self._values.get(name, default)
         listed = value if isinstance(value, list | tuple) else [value]
         found = tuple(word for each in listed for word in of if word == each)
-        return found if len(found) == len(listed) else self._refuse(name, f"one or a list of {', '.join(of)}")
+        return found if len(found) == len(listed) >= least else self._refuse(name, f"one or a list of {', '.join(of)}")
 
     def field(self, name: str, *, default: str | bool) -> str | None:
         """The name of a parameter; None for false: it is not sent."""
@@ -75,10 +75,6 @@ class Options:
         if value is False:
             return None
         return value if isinstance(value, str) and value else self._refuse(name, "the name of a parameter, or false")
-
-    def given(self, name: str) -> bool:
-        """Whether the user said it."""
-        return name in self._values
 
     def count(self, name: str, *, default: int) -> int:
         """A whole number above zero."""
@@ -211,7 +207,7 @@ def read_provider_settings(
     preset: ProviderPreset | None = None,
 ) -> dict[str, Any]:
     """The fields of ProviderSettings as the user, or else the preset, said them; EngineError for what cannot be."""
-    chosen = choose_format(config, options.words("formats", ResponseFormat, default=formats), preset)
+    chosen = choose_format(config, options.words("formats", ResponseFormat, default=formats, least=1), preset)
     return {
         "model": model,
         "address": address,

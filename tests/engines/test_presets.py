@@ -200,6 +200,7 @@ def test_groq_is_strict_with_the_models_that_can_be(provider: Provider) -> None:
             ),
         ),
         ("groq", {"options": {"formats": "xml"}}, None),
+        ("groq", {"options": {"formats": []}}, None),
         ("groq", {"options": {"seed_field": True}}, None),
     ],
 )
