@@ -18,11 +18,11 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from io import FileIO
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, NoReturn, Self, TypeVar
 
 from pytest_jsbench.core.errors import JournalError, JSBenchError, exhausted
+from pytest_jsbench.core.json_values import structure, too_deep
 from pytest_jsbench.core.text import printable
 
 #: bytes of a file that is read whole
@@ -50,9 +50,6 @@ K = TypeVar("K")
 _BOM = b"\xef\xbb\xbf"
 #: bytes that are passed over at a time where a line is too long to be read
 _CHUNK = 1 << 20
-#: all but what opens, closes and parts the values of a JSON text, and its strings
-_NO_STRUCTURE = bytes(sorted(set(range(256)) - set(b'[]{},"')))
-_DEPTH_CHANGE = dict.fromkeys(b"[{", 1) | dict.fromkeys(b"]}", -1)
 #: the folder of a hub's cache that holds a repository's files, to which the names in its snapshots are links
 _BLOBS, _SNAPSHOTS, _REPOSITORY = "blobs", "snapshots", "datasets--"
 
@@ -343,17 +340,10 @@ def finite(digits: str) -> float:
 
 def _check_structure(data: bytes) -> None:
     """Unreadable where a JSON text nests too deeply or holds too many values, seen without parsing it."""
-    opened = data.count(b"[") + data.count(b"{")
-    if opened <= DEEPEST and opened + data.count(b",") <= MOST_VALUES:
-        return
-    # without escapes each quotation mark is the end of a string, and every other part is inside of one
-    marks = data.replace(rb"\\", b"").replace(rb"\"", b"").translate(None, _NO_STRUCTURE)
-    structure = b"".join(marks.split(b'"')[::2])
-    if len(structure) - structure.count(b"]") - structure.count(b"}") > MOST_VALUES:
+    if sum(map(data.count, (b"[", b"{", b","))) > MOST_VALUES and len(structure(data, b"[{,")) > MOST_VALUES:
         message = f"holds more than {MOST_VALUES:,} values"
         raise Unreadable(message, reason="too_large")
-    depths = accumulate(map(_DEPTH_CHANGE.__getitem__, structure.translate(None, b",")))
-    if any(depth > DEEPEST for depth in depths):
+    if too_deep(data, DEEPEST):
         raise _too_deep()
 
 

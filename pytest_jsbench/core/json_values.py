@@ -1,4 +1,4 @@
-"""JSON values: what JSON calls them, copies, digests, and values of an expected type."""
+"""JSON values and texts: what JSON calls a value, copies, digests, values of an expected type, how deep a text goes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import fields
+from itertools import accumulate
 from types import NoneType
 from typing import Any, TypeVar
 
@@ -34,6 +35,26 @@ def json_type(value: object) -> str:
     if isinstance(value, dict):
         return "object"
     return "array" if isinstance(value, list) else "number"
+
+
+_DEPTH_CHANGE = dict.fromkeys(b"[{", 1) | dict.fromkeys(b"]}", -1)
+
+
+def structure(text: bytes | str, marks: bytes) -> bytes:
+    """Of a JSON text those of the marks that stand outside of its strings, seen without parsing it."""
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    others = bytes(set(range(256)) - {*marks, *b'"'})
+    # without escapes each quotation mark is the end of a string, and every other part is inside of one
+    kept = data.replace(rb"\\", b"").replace(rb"\"", b"").translate(None, others).replace(b'""', b"")
+    return b"".join(kept.split(b'"')[::2])
+
+
+def too_deep(text: bytes | str, deepest: int) -> bool:
+    """Whether a JSON text nests arrays and objects deeper than that, seen without parsing it."""
+    opened = text.count(b"[") + text.count(b"{") if isinstance(text, bytes) else text.count("[") + text.count("{")
+    if opened <= deepest:
+        return False
+    return any(map(deepest.__lt__, accumulate(map(_DEPTH_CHANGE.__getitem__, structure(text, b"[]{}")))))
 
 
 T = TypeVar("T")

@@ -6,9 +6,9 @@ import json
 import math
 import re
 from decimal import Decimal, InvalidOperation
-from itertools import accumulate
 from typing import NoReturn
 
+from pytest_jsbench.core.json_values import structure
 from pytest_jsbench.verdicts.syntax_reasons import SyntaxReason
 
 #: arrays and objects within each other; labelled answers reach 34
@@ -25,10 +25,6 @@ _KEPT = 16
 SPACE = " \t\r\n"
 #: a string, or the rest of the text where it has no end
 STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-
-_DEPTH_CHANGE = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
-#: every octet but those of quotes and brackets
-_NEITHER = bytes(octet for octet in range(256) if octet not in {ord('"'), *_DEPTH_CHANGE})
 
 
 class RefusedError(Exception):
@@ -79,27 +75,9 @@ class Decoder:
         return value
 
 
-def too_deep(text: str, deepest: int) -> bool:
-    """Whether the text nests arrays and objects deeper than that, seen without parsing it."""
-    if text.count("[") + text.count("{") <= deepest:
-        return False
-    return any(map(deepest.__lt__, accumulate(map(_DEPTH_CHANGE.__getitem__, _brackets(text)))))
-
-
 def too_many(text: str, most: int) -> bool:
     """Whether the text has more arrays and objects than that, seen without parsing it."""
-    if text.count("[") + text.count("{") <= most:
-        return False
-    brackets = _brackets(text)
-    return brackets.count(b"[") + brackets.count(b"{") > most
-
-
-def _brackets(text: str) -> bytes:
-    """The brackets between the text's strings."""
-    # without escaped quotes, what stands between the first and the second one is a string, and so on
-    unescaped = text.replace("\\\\", "").replace('\\"', "").encode("utf-8", "surrogatepass")
-    marks = unescaped.translate(None, _NEITHER).replace(b'""', b"")
-    return b"".join(marks.split(b'"')[::2])
+    return text.count("[") + text.count("{") > most and len(structure(text, b"[{")) > most
 
 
 def holds_lone_surrogate(text: str, value: object) -> bool:

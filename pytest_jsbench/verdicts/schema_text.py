@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from pytest_jsbench.core.json_values import too_deep
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2020_12, Dialect, dialect_of, find_dialect
 from pytest_jsbench.schemas.metaschemas import UnknownVocabulary, custom_dialect, reduced
-from pytest_jsbench.verdicts.json_text import RefusedError, exact_number, holds_lone_surrogate, too_deep
+from pytest_jsbench.verdicts.json_text import RefusedError, exact_number, holds_lone_surrogate
 from pytest_jsbench.verdicts.verdicts import FailureType, SchemaProblem
 
 if TYPE_CHECKING:

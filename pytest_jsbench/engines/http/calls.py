@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import CallError, Completion, FaultKind
+from pytest_jsbench.core.json_values import too_deep
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.engines.http.faults import EnclosedError
-from pytest_jsbench.verdicts.json_text import too_deep
 
 if TYPE_CHECKING:
     import ssl
