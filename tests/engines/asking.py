@@ -6,13 +6,14 @@ import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.core.generations import CallError, Declined, Request
+from pytest_jsbench.core.generations import CallError, Completion, Declined, Request, Sent
+from pytest_jsbench.engines.http.faults import ProviderError, classify_error
 from pytest_jsbench.testing import CITY, complete, request
 
 if TYPE_CHECKING:
     from pytest_jsbench.engines.base import Engine
 
-__all__ = ["CITY", "complete", "decline", "fault", "fetch", "request"]
+__all__ = ["CITY", "classified", "complete", "decline", "fault", "fetch", "request"]
 
 
 def decline(engine: Engine, asked: Request | None = None) -> Declined:
@@ -30,6 +31,13 @@ def fault(engine: Engine, asked: Request | None = None) -> CallError:
         return error
     message = f"no fault, but {outcome}"
     raise AssertionError(message)
+
+
+def classified(error: ProviderError, *, sent: Sent, secret: str | None) -> Declined | CallError:
+    """What a provider's error is; an answer in it is a failure of the test."""
+    decided = classify_error(error, sent=sent, secret=secret)
+    assert not isinstance(decided, Completion)
+    return decided
 
 
 def fetch(url: str, *, authorization: str = "") -> tuple[int, str]:

@@ -147,43 +147,6 @@ def test_a_keyword_that_the_route_does_not_take_is_the_schemas(provider: Provide
     assert (declined.reason, declined.message) == (DeclineReason.UNSUPPORTED_SCHEMA, words)
 
 
-FORCED = [
-    'tool_choice: type "tool" and "any" are not supported for this model.',
-    "tool_choice forces tool use is not compatible with this model",
-    "Thinking may not be enabled when tool_choice forces tool use.",
-    "tool_choice cannot name a tool, which is not supported: use structured outputs with a JSON schema instead",
-]
-
-
-@pytest.mark.parametrize("wire", [anthropic_wire, openai_wire], ids=["anthropic", "openai"])
-@pytest.mark.parametrize("words", FORCED)
-def test_a_refused_forced_tool_says_what_to_leave_out(provider: Provider, wire: Any, words: str) -> None:
-    provider.json(anthropic_wire.error_body(words), status=400)
-    config = wire.configured(provider, response_format=ResponseFormat.TOOL)
-    engine = find(config.name).build(config)
-    error = fault(engine)
-    engine.close()
-    assert error.kind is FaultKind.BAD_REQUEST
-    assert error.message == f"{words} (to change it: another --jsbench-response-format than tool, which forces a tool)"
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "`temperature` is deprecated for this model.",
-        "temperature: Extra inputs are not permitted",
-        "`temperature` may only be set to 1 when thinking is enabled.",
-    ],
-)
-def test_a_refused_temperature_says_what_to_leave_out(provider: Provider, words: str) -> None:
-    provider.json(anthropic_wire.error_body(words), status=400)
-    engine = find("anthropic").build(anthropic_wire.configured(provider))
-    error = fault(engine, request(temperature=0))
-    engine.close()
-    assert error.kind is FaultKind.BAD_REQUEST
-    assert error.message == f"{words} (to change it: leave --jsbench-temperature away)"
-
-
 def test_a_refused_parameter_is_never_left_out_silently(provider: Provider) -> None:
     provider.json(anthropic_wire.error_body("`temperature` is deprecated for this model."), status=400)
     engine = find("anthropic").build(anthropic_wire.configured(provider))

@@ -10,7 +10,6 @@ import pytest
 
 from pytest_jsbench.core.generations import (
     CallError,
-    Completion,
     Declined,
     DeclineReason,
     FaultKind,
@@ -19,22 +18,16 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.engines.http.faults import (
     ProviderError,
-    classify_error,
     connection_fault,
     request_fault,
     retry_after,
 )
 from pytest_jsbench.engines.requirements import NO_KEY
+from tests.engines.asking import classified
 
 WITH_SCHEMA = Sent(response_format=ResponseFormat.JSON_SCHEMA)
 WITHOUT_SCHEMA = Sent(response_format=ResponseFormat.TEXT)
 UNSUPPORTED = DeclineReason.UNSUPPORTED_SCHEMA
-
-
-def classified(error: ProviderError, *, sent: Sent, secret: str | None) -> Declined | CallError:
-    decided = classify_error(error, sent=sent, secret=secret)
-    assert not isinstance(decided, Completion)
-    return decided
 
 
 def outcome(

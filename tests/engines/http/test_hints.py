@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.generations import CallError, Completion, Declined, FaultKind, ResponseFormat, Sent
-from pytest_jsbench.engines.http.faults import ProviderError, classify_error
+from pytest_jsbench.core.generations import CallError, FaultKind, ResponseFormat, Sent
+from pytest_jsbench.engines.http.faults import ProviderError
 from pytest_jsbench.engines.registry import find
 from tests.engines import anthropic_wire, openai_wire, responses_wire
-from tests.engines.asking import fault
+from tests.engines.asking import classified, fault
 from tests.engines.provider import Provider
 
 SENT = Sent(response_format=ResponseFormat.JSON_SCHEMA)
@@ -19,18 +19,26 @@ NO_TEMPERATURE = "leave --jsbench-temperature away"
 NO_SEED = "leave --jsbench-seed away"
 NO_STREAM = "--jsbench-engine-option stream=false"
 ANOTHER_LIMIT = "another --jsbench-max-tokens"
-
-
-def classified(error: ProviderError, *, sent: Sent, secret: str | None) -> Declined | CallError:
-    decided = classify_error(error, sent=sent, secret=secret)
-    assert not isinstance(decided, Completion)
-    return decided
+NO_FORCED_TOOL = "another --jsbench-response-format than tool, which forces a tool"
 
 
 def openai(message: str, param: str | None, code: str | None = None) -> dict[str, Any]:
     return openai_wire.error_body(message, param=param, code=code)
 
 
+OF_ANTHROPIC = {
+    NO_TEMPERATURE: [
+        "`temperature` is deprecated for this model.",
+        "temperature: Extra inputs are not permitted",
+        "`temperature` may only be set to 1 when thinking is enabled.",
+    ],
+    NO_FORCED_TOOL: [
+        'tool_choice: type "tool" and "any" are not supported for this model.',
+        "tool_choice forces tool use is not compatible with this model",
+        "Thinking may not be enabled when tool_choice forces tool use.",
+        "tool_choice cannot name a tool, which is not supported: use structured outputs with a JSON schema instead",
+    ],
+}
 COMPLAINTS: list[tuple[str, int, Any, str]] = [
     (
         "openai, reasoning model",
@@ -79,11 +87,10 @@ COMPLAINTS: list[tuple[str, int, Any, str]] = [
         {"error": {"message": "Unrecognized request argument supplied: max_completion_tokens", "param": None}},
         TO_TOKENS,
     ),
-    (
-        "anthropic, temperature",
-        400,
-        anthropic_wire.error_body("`temperature` is deprecated for this model."),
-        NO_TEMPERATURE,
+    *(
+        (f"anthropic, {words}", 400, anthropic_wire.error_body(words), option)
+        for option, complaints in OF_ANTHROPIC.items()
+        for words in complaints
     ),
     (
         "anthropic, too many tokens",
@@ -112,14 +119,16 @@ COMPLAINTS: list[tuple[str, int, Any, str]] = [
 ]
 
 
+@pytest.mark.parametrize("response_format", [ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL])
 @pytest.mark.parametrize(("status", "body", "option"), [row[1:] for row in COMPLAINTS], ids=[r[0] for r in COMPLAINTS])
 def test_a_parameter_that_is_not_taken_is_a_bad_request_that_names_our_option(
-    status: int, body: Any, option: str
+    status: int, body: Any, option: str, response_format: ResponseFormat
 ) -> None:
-    error = classified(ProviderError.parse(body, status=status), sent=SENT, secret=None)
+    said = ProviderError.parse(body, status=status)
+    error = classified(said, sent=Sent(response_format=response_format), secret=None)
     assert isinstance(error, CallError)
     assert error.kind is FaultKind.BAD_REQUEST
-    assert error.message.endswith(f" (to change it: {option})")
+    assert error.message == f"{said.message} (to change it: {option})"
 
 
 def test_the_option_is_named_however_long_the_complaint_is() -> None:
