@@ -39,7 +39,7 @@ HIDDEN = "…"
 _OPEN = frozenset(
     {"api", "stream", "strict", "schema_name", "max_tokens_field", "bounded", "slots", "context", "threads"}
     | {"formats", "seed_field", "stream_options", "unstreamed"}
-    | {"start_timeout", "compile_timeout", "mask_timeout", "memory", "records", "folder", "answers"}
+    | {"start_timeout", "compile_timeout", "mask_timeout", "memory", "records", "variant", "folder", "answers"}
 )
 #: names of fields that hold keys, passwords or tokens
 _TELLING = re.compile(

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.addresses import Address, without_credentials
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.openai.settings import OpenAISettings
 from pytest_jsbench.engines.registry import find
-from pytest_jsbench.engines.secrets import check, find_secrets, mark, outline, public, public_extras
+from pytest_jsbench.engines.secrets import check, find_secrets, mark, outline, public, public_extras, shown_option
 
 URL = "http://me:pass-word%2F1@h:8000/v1/?token=T0ken-of-url&n=1"
 
@@ -63,6 +64,15 @@ def test_of_an_option_only_names_numbers_and_flags_may_be_known() -> None:
     assert outline(value) == {
         "top_k": 5, "strict": True, "backend": "…", "api_key": "…", "more": [{"pin": None, "max_tokens": 9}],
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", registry._BUILT_IN)
+def test_an_option_of_ours_is_shown_as_it_was_given_unless_it_may_hold_a_secret(engine: str) -> None:
+    options: frozenset[str] = getattr(find(engine), "options")  # noqa: B009  plain factories have none
+
+    hidden = {name for name in options if shown_option(name, "plain") != "plain"}
+
+    assert hidden == options & {"extra_body", "extra_headers", "extra_query"}
 
 
 def test_texts_that_change_answers_tell_runs_apart_and_keys_do_not() -> None:
