@@ -64,8 +64,8 @@ class VariantRunner:
         self._batch_runner: Runner | None = None
         #: makes the record of a case; its second argument is the time at which the case was queued
         self._make: Callable[[JSBenchCase, float], Record] | None = None
-        #: by the engine and model, which decide the price
-        self._admissions: dict[AnsweredBy, Admission] = {}
+        #: by the engine and model, which decide the price, and by the server, which has limits of its own
+        self._admissions: dict[tuple[AnsweredBy, str], Admission] = {}
         #: why no more calls are made; None while they are made
         self._refusal: Refused | None = None
 
@@ -111,22 +111,22 @@ class VariantRunner:
 
     def admission(self, who: AnsweredBy, config: EngineConfig) -> Admission:
         """The limits as they hold for an engine's calls; PriceError if cost is limited and the model has no price."""
-        limits = self._context.handover.limits
+        limits, server = self._context.handover.limits, f"{config.name}{_at(config)}{_with(config)}"
         with self._lock:
-            if who not in self._admissions:
+            if (who, server) not in self._admissions:
                 # beside variants that are paid for, one's own server costs nothing, and the header says so
                 free = limits.max_cost is None or (who.provider is None and bool(self.variant.name))
                 price = None if free else price_of(self._metadata, who)
-                self._admissions[who] = Admission(
+                self._admissions[who, server] = Admission(
                     self._context.handover.shared_limits(),
                     price=price,
                     provider=provider_name(who, config, self._context.plan.engines),
-                    server=f"{config.name}{_at(config)}{_with(config)}",
+                    server=server,
                     concurrency=self.variant.concurrency,
                 )
                 if self._refusal is not None:
-                    self._admissions[who].stop(self._refusal)
-            return self._admissions[who]
+                    self._admissions[who, server].stop(self._refusal)
+            return self._admissions[who, server]
 
     def recorded(self, engine: Engine) -> Engine:
         """The engine; with --jsbench-record each of its answers is written to a file."""
