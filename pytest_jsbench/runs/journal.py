@@ -247,6 +247,12 @@ def _has_any(folder: Path) -> bool:
     return (folder / BATCHES).exists() or any(file.stat().st_size for file in folder.glob("records*.jsonl"))
 
 
+def read_header(path: Path) -> RunMetadata:
+    """What produced a run, without its records, by the last of its files that was begun, as `read_run` has it."""
+    files = find_files(path)
+    return read_metadata(next((file for file in reversed(files) if file.stat().st_size), files[-1]))
+
+
 def read_metadata(path: Path) -> RunMetadata:
     """The header line of a records file, without the records."""
     first = next(_lines(path), None)

@@ -5,6 +5,7 @@ import gc
 import json
 import threading
 import warnings
+from dataclasses import replace
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,15 @@ def test_a_record_that_comes_after_the_end_is_written_and_leaves_no_file_open(tm
 
     assert [one.key.id for one in journal.read(tmp_path / "records.jsonl").records] == ["a", "b"]
     assert not warned
+
+
+def test_the_header_of_a_run_that_was_killed_is_that_of_the_last_file_that_was_begun(tmp_path: Path) -> None:
+    for name, run in ((journal.RESUMED, "earlier"), ("records.gw0.jsonl", "ours")):
+        journal.write(tmp_path / name, replace(examples.metadata(), run_id=run), [record("a")])
+    (tmp_path / "records.jsonl").touch()
+
+    assert journal.read_header(tmp_path).run_id == "ours"
+    assert journal.read_header(tmp_path) == journal.read_run(tmp_path).metadata
 
 
 def test_threads_do_not_tear_each_others_lines(tmp_path: Path) -> None:

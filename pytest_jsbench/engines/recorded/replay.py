@@ -159,9 +159,7 @@ def _path(config: EngineConfig) -> Path:
 def _metadata(config: EngineConfig) -> RunMetadata:
     """What produced the run, or the variant of it that is to be said again."""
     try:
-        files = journal.find_files(_path(config))
-        # one of a run that was killed may not have been begun
-        metadata = journal.read_metadata(next((file for file in files if file.stat().st_size), files[0]))
+        metadata = journal.read_header(_path(config))
     except EngineError:
         raise
     except JSBenchError as error:

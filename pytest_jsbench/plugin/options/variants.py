@@ -69,7 +69,7 @@ class Variants:
 
         (one,) = self.all
         try:
-            found = journal.read_metadata(journal.find_files(path)[-1]).variants if holds_run(path) else ()
+            found = journal.read_header(path).variants if holds_run(path) else ()
         except JSBenchError:  # the engine that replays says what is wrong with it
             found = ()
         known = [

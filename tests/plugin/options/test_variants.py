@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_jsbench.plugin.options.settings import Settings
 from pytest_jsbench.plugin.options.variant_settings import VariantSettings
+from pytest_jsbench.runs import journal
+from pytest_jsbench.runs.variants import together
+from tests import examples
 
 ENGINE = "--jsbench-engine=scripted"
+BOTH = {"long": "schema", "short": "chat"}
 
 
 def read(pytester: pytest.Pytester, *args: str) -> Settings:
@@ -125,3 +131,13 @@ def test_the_command_that_runs_a_case_again_makes_the_same_variants(pytester: py
         "pytest --jsbench-engine=scripted --jsbench-model=A --jsbench-model=B "
         "--jsbench-engine-option=b=0 --jsbench-engine-option=a=1"
     )
+
+
+def test_a_run_that_was_killed_is_replayed_in_each_of_its_variants(pytester: pytest.Pytester) -> None:
+    ran = together([replace(examples.metadata(), variant=name, prompt=prompt) for name, prompt in BOTH.items()])
+    journal.write(pytester.path / "records.gw0.jsonl", ran, [])
+    (pytester.path / "records.jsonl").touch()
+
+    settings = read(pytester, f"--jsbench-replay={pytester.path}")
+
+    assert {name: one.prompt for name, one in settings.variants.items()} == BOTH
