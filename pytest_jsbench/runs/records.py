@@ -360,13 +360,12 @@ class RunMetadata:
 
     def planned(self) -> tuple[CaseKey, ...] | None:
         """The case of each attempt that was to be made, one variant's after another's; None where it is not known."""
-        if self.variants:
-            plans = [self.of_variant(one.variant).planned() for one in self.variants]
-            known = [plan for plan in plans if plan is not None]
-            return tuple(itertools.chain.from_iterable(known)) if len(known) == len(plans) else None
-        if self.plan is None:
-            return None
-        return tuple(CaseKey(task=task, id=name) for task, names in self.plan.items() for name in names)
+        shared = None if self.plan is None else _keys(self.plan)
+        if not self.variants:
+            return shared
+        plans = [shared if one.plan is None else _keys(one.plan) for one in self.variants]
+        known = [plan for plan in plans if plan is not None]
+        return tuple(itertools.chain.from_iterable(known)) if len(known) == len(plans) else None
 
     @property
     def judge(self) -> str:
@@ -405,6 +404,10 @@ class RunMetadata:
         except (TypeError, ValueError) as error:
             message = f"not the header of a run of pytest-jsbench: {error}"
             raise RecordError(message) from error
+
+
+def _keys(plan: Mapping[str, Sequence[str]]) -> tuple[CaseKey, ...]:
+    return tuple(CaseKey(task=task, id=name) for task, names in plan.items() for name in names)
 
 
 def _variants(data: Mapping[str, Any]) -> tuple[RunMetadata, ...]:
