@@ -21,6 +21,8 @@
   }
   const { starts, cases, detailed, unlisted, variants = [] } = await unpack("index");
   const wordsOf = (one) => (one.words ??= [one.name, one.outcome, one.message, ...one.keywords].join(" ").toLowerCase());
+  // of repeats without its number
+  const caseOf = (one) => one.name.replace(/\[\d+\]$/, "");
   const chunks = new Map();
   const detailOf = async (at) => {
     const number = starts.findLastIndex((start) => start <= at);
@@ -62,7 +64,7 @@
   const groups = [];
   const byCase = new Map();
   cases.forEach((one, at) => {
-    const name = one.name.replace(/\[\d+\]$/, "");
+    const name = caseOf(one);
     if (!variants.length || !byCase.has(name)) byCase.set(name, groups.push([]) - 1);
     groups[variants.length ? byCase.get(name) : at].push(at);
   });
@@ -95,8 +97,7 @@
     group.forEach((at, number) => {
       const side = element("div");
       const one = cases[at];
-      const repeat = (one.name.match(/\[\d+\]$/) ?? [""])[0];
-      side.append(element("h3", "side", (variants[one.variant] ?? "of no variant") + " " + repeat));
+      side.append(element("h3", "side", (variants[one.variant] ?? "of no variant") + " " + one.name.slice(caseOf(one).length)));
       const detail = details[number];
       if (detail) {
         parts(side, [["Verdict", detail.verdict], ["Answer", detail.answer], ["Schema that was sent", common("sent") ? "" : laidOut(detail.sent)],
@@ -136,7 +137,7 @@
     };
   };
   const matrixRow = (group) => {
-    const button = element("button", "name", cases[group[0]].name.replace(/\[\d+\]$/, ""));
+    const button = element("button", "name", caseOf(cases[group[0]]));
     const name = element("th");
     name.scope = "row";
     name.append(button);
@@ -185,7 +186,7 @@
     byId("count").textContent = found.length + " of " + groups.length + (variants.length ? " cases" : " attempts") + (shown < found.length ? ", the first " + shown + " shown" : "") +
       (unlisted ? "; " + unlisted + (variants.length ? " more attempts" : " more") + " passed, and are in records.jsonl only" : "");
   };
-  const value = (id) => (byId(id) ? byId(id).value : "");
+  const value = (id) => byId(id)?.value ?? "";
   const apply = () => {
     const words = value("text").toLowerCase().split(/\s+/).filter(Boolean);
     const [task, outcome, keyword, change, differ] = ["task", "outcome", "keyword", "change", "differ"].map(value);
