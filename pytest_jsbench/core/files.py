@@ -8,6 +8,7 @@ file, and only up to a bound: in bytes (also after unpacking), in values and in 
 from __future__ import annotations
 
 import contextlib
+import functools
 import gzip
 import json
 import math
@@ -394,8 +395,8 @@ class FileInMaking:
         self._part = path.with_name(f"{path.name}.{os.getpid()}.part")
         with self._naming():
             self._part.unlink(missing_ok=True)  # whatever stands there, a link to elsewhere too, is not written into
-            self._part.touch(mode=_SHARED_FILE if shared else _PRIVATE_FILE, exist_ok=False)
-            self._file = self._part.open("w", encoding="utf-8")
+            opener = functools.partial(os.open, mode=_SHARED_FILE if shared else _PRIVATE_FILE)
+            self._file = open(self._part, "x", encoding="utf-8", opener=opener)  # noqa: SIM115
 
     def add(self, parts: Iterable[str]) -> None:
         """Write what comes next."""
