@@ -74,14 +74,16 @@ def ways_of(
     are any. EngineError where the engine cannot be asked at all, or not in a format that was named.
     """
     describe(factory, config)
+    configs = [(asked, _with_body(config, fields)) for asked, fields in _reasonings(reasoning, no_reasoning)]
+    for _, each in configs:
+        describe(factory, each)
     found: dict[ProbeMode, ProbeWay] = {}
     for response_format in FORMATS if formats is None else formats:
-        for asked, fields in _reasonings(reasoning, no_reasoning):
-            formatted = replace(_with_body(config, fields), response_format=response_format)
+        for asked, each in configs:
             try:
-                ways = list(_streamed_or_not(factory, formatted, asked))
+                ways = list(_streamed_or_not(factory, replace(each, response_format=response_format), asked))
             except EngineError:
-                if formats is not None or fields:
+                if formats is not None:
                     raise
                 continue
             found.update((way.mode, way) for way in ways if way.mode.response_format is response_format)

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.registry import find
+from pytest_jsbench.runner.probing.plan import ways_of
+
+
+def ways(engine: str, **reasoning: object) -> list[str]:
+    config = EngineConfig(name=engine, model="m", base_url="http://127.0.0.1:9/v1")
+    return [str(way.mode) for way in ways_of(find(engine), config, reasoning=reasoning or None)]
+
+
+@pytest.mark.parametrize("engine", ["anthropic", "lmstudio"])
+def test_a_format_that_the_engine_does_not_know_is_left_out_with_reasoning_too(engine: str) -> None:
+    expected = [
+        f"{response_format}, {sent}, reasoning {reasoning}"
+        for response_format in ("json_schema", "tool")
+        for reasoning in ("off", "on")
+        for sent in ("streamed", "in one piece")
+    ]
+    assert ways(engine, thinking=True) == expected
+
+
+def test_what_asks_for_reasoning_is_refused_where_the_engine_has_no_body_to_add_it_to() -> None:
+    with pytest.raises(EngineError, match="engine 'scripted' has no option 'extra_body'"):
+        ways("scripted", thinking=True)
