@@ -12,16 +12,12 @@ SIGNIFICANCE = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proportion:
-    """`successes` of `n`, with its Wilson interval; every figure is None when n is 0."""
+class Rate:
+    """A rate with the bounds of its interval; None where it is over nothing, and where they are not known."""
 
-    successes: int
-    n: int
     value: float | None
     ci_low: float | None
     ci_high: float | None
-    #: how much wider the interval's variance is than that of `n` independent attempts
-    design_effect: float = 1.0
 
     @property
     def half_width(self) -> float | None:
@@ -29,6 +25,16 @@ class Proportion:
         if self.ci_low is None or self.ci_high is None:
             return None
         return (self.ci_high - self.ci_low) / 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proportion(Rate):
+    """`successes` of `n`, with its Wilson interval; every figure is None when n is 0."""
+
+    successes: int
+    n: int
+    #: how much wider the interval's variance is than that of `n` independent attempts
+    design_effect: float = 1.0
 
 
 def proportion(successes: int, n: int, *, confidence: float = 0.95, design_effect: float = 1.0) -> Proportion:

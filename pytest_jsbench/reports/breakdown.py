@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from tabulate import tabulate
 
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import distinct, printable
 from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison, compare, schema_digits, several
 from pytest_jsbench.metrics.metrics import RATES
-from pytest_jsbench.metrics.statistics import clustered
+from pytest_jsbench.metrics.statistics import Rate, clustered
 from pytest_jsbench.reports.evaluations import firsts
-from pytest_jsbench.reports.summary_table import NOT_APPLICABLE
+from pytest_jsbench.reports.summary_table import aligned, rate
 from pytest_jsbench.runs import journal
 
 if TYPE_CHECKING:
@@ -38,31 +36,13 @@ class Grouping(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupRate:
-    """A rate of one run in one group; None where it is over nothing."""
-
-    value: float | None
-    ci_low: float | None
-    ci_high: float | None
-
-    @property
-    def half_width(self) -> float | None:
-        """Half of the interval's width."""
-        return None if self.ci_low is None or self.ci_high is None else (self.ci_high - self.ci_low) / 2
-
-    def to_dict(self) -> dict[str, float | None]:
-        """The rate as JSON values."""
-        return {"value": self.value, "ci_low": self.ci_low, "ci_high": self.ci_high}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CaseGroup:
     """The rates of all runs in one group."""
 
     name: str
     #: of all runs together
     cases: int
-    rates: tuple[GroupRate, ...]
+    rates: tuple[Rate, ...]
     #: a run each, the p-values adjusted for the whole table; None for the first, and where no case was decided in both
     against_first: tuple[Comparison | None, ...]
 
@@ -75,7 +55,7 @@ class Breakdown:
     metric: str
     groups: tuple[CaseGroup, ...]
     #: over all cases of each run
-    total: tuple[GroupRate, ...]
+    total: tuple[Rate, ...]
     #: of the run that each is held against
     firsts: tuple[int, ...]
 
@@ -101,18 +81,25 @@ class Breakdown:
             "metric": self.metric,
             "tests": self.tests,
             "groups": [_group_to_dict(group, names, [names[first] for first in self.firsts]) for group in self.groups],
-            "total": {name: rate.to_dict() for name, rate in zip(names, self.total, strict=True)},
+            "total": _rates_to_dict(names, self.total),
         }
 
 
 def _group_to_dict(group: CaseGroup, names: Sequence[str], firsts: Sequence[str]) -> dict[str, Any]:
-    found = {name: rate.to_dict() for name, rate in zip(names, group.rates, strict=True)}
+    found = _rates_to_dict(names, group.rates)
     compared = {
         name: one.to_dict_of_several(source=first)
         for name, first, one in zip(names, firsts, group.against_first, strict=True)
         if one is not None
     }
     return {"name": group.name, "cases": group.cases, "rates": found, "against_first": compared}
+
+
+def _rates_to_dict(names: Sequence[str], rates: Sequence[Rate]) -> dict[str, dict[str, float | None]]:
+    return {
+        name: {"value": one.value, "ci_low": one.ci_low, "ci_high": one.ci_high}
+        for name, one in zip(names, rates, strict=True)
+    }
 
 
 def break_down(
@@ -150,7 +137,7 @@ def break_down(
             )
             for name in names
         ),
-        total=tuple(_figures(found.metrics, metric) for found in evaluations),
+        total=tuple(found.rate(metric) for found in evaluations),
         firsts=tuple(firsts(evaluations)),
     )
 
@@ -167,16 +154,10 @@ def _by_group(found: Evaluation, by: Grouping, keywords: KeywordsOfCases) -> dic
     return groups
 
 
-def _rate(found: Evaluation, groups: Mapping[str, Mapping[CaseKey, CaseOutcome]], name: str, metric: str) -> GroupRate:
+def _rate(found: Evaluation, groups: Mapping[str, Mapping[CaseKey, CaseOutcome]], name: str, metric: str) -> Rate:
     if metric != DEFAULT_METRIC:
-        return _figures(found.tasks.get(name, {}), metric)
-    rate = clustered((outcome.passes, len(outcome.attempts)) for outcome in groups.get(name, {}).values())
-    return GroupRate(value=rate.value, ci_low=rate.ci_low, ci_high=rate.ci_high)
-
-
-def _figures(metrics: Mapping[str, Any], metric: str) -> GroupRate:
-    value, low, high = (metrics.get(f"{metric}{end}") for end in ("", "_ci_low", "_ci_high"))
-    return GroupRate(value=value, ci_low=low, ci_high=high)
+        return replace(found, metrics=found.tasks.get(name, {})).rate(metric)
+    return clustered((outcome.passes, len(outcome.attempts)) for outcome in groups.get(name, {}).values())
 
 
 def _against_first(
@@ -199,8 +180,7 @@ def lines(found: Breakdown, columns: Sequence[str]) -> list[str]:
     headers, rows = table(found, columns)
     shown = distinct([row[0] for row in rows], _LONGEST_NAME)
     rows = [[name, *row[1:]] for name, row in zip(shown, rows, strict=True)]
-    aligned = ["left", "right", *["left"] * len(columns)]
-    text = tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, colalign=aligned).splitlines()
+    text = aligned(headers, rows, ["left", "right", *["left"] * len(columns)])
     text.insert(len(text) - 1, text[1])
     return text
 
@@ -209,18 +189,12 @@ def table(found: Breakdown, columns: Sequence[str]) -> tuple[list[str], list[lis
     """Head and rows, the total last."""
     headers = [found.by.value.capitalize(), "Cases", *columns]
     rows = [[group.name, str(group.cases), *_cells(group)] for group in found.groups]
-    return headers, [*rows, ["total", "", *map(_shown, found.total)]]
+    return headers, [*rows, ["total", "", *map(rate, found.total)]]
 
 
 def _cells(group: CaseGroup) -> Iterator[str]:
-    for rate, against in zip(group.rates, group.against_first, strict=True):
-        yield _shown(rate) + (" *" if against is not None and against.real else "")
-
-
-def _shown(rate: GroupRate) -> str:
-    if rate.value is None:
-        return NOT_APPLICABLE
-    return f"{rate.value:.2f}" + ("" if rate.half_width is None else f" ±{rate.half_width:.2f}")
+    for found, against in zip(group.rates, group.against_first, strict=True):
+        yield rate(found) + (" *" if against is not None and against.real else "")
 
 
 def keywords_of_cases(paths: Sequence[Path]) -> KeywordsOfCases:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.reports import breakdown
 from pytest_jsbench.reports.comparison_table import not_compared, overview, pairs, settings_table, warnings
-from pytest_jsbench.reports.markdown import cell, code
+from pytest_jsbench.reports.markdown import LONGEST_FACT, cell, code, folded, table
 from pytest_jsbench.runs.settings import differences
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 #: characters; GitHub takes 65,536
 _LONGEST = 60_000
 _MOST_NAMED = 10
-_LONGEST_FACT = 2000
 _NAME = re.compile(r"[A-Za-z0-9_.+]([A-Za-z0-9_.+-]{0,98}[A-Za-z0-9_.+])?")
 
 
@@ -62,9 +61,9 @@ def _sections(evaluations: Sequence[Evaluation], names: Sequence[str], by: Break
     if newest.verdict is not None:
         yield [f"**{newest.verdict.status.upper()}**: {'; '.join(map(code, newest.verdict.because))}"]
     headers, rows = overview(evaluations, names)
-    yield _table(headers, rows, ours=len(headers))
+    yield table(headers, _cells(rows))
     found = pairs(evaluations, names)
-    if told := [f"- **{word}**: {code(text, _LONGEST_FACT)}" for word, text in warnings(evaluations, names, found)]:
+    if told := [f"- **{word}**: {code(text, LONGEST_FACT)}" for word, text in warnings(evaluations, names, found)]:
         yield told
     for pair in found:
         yield list(_pair(pair))
@@ -72,17 +71,11 @@ def _sections(evaluations: Sequence[Evaluation], names: Sequence[str], by: Break
         yield [f"p-values are adjusted for {len(found)} comparisons (Holm)"]
     if by is not None:
         headers, rows = breakdown.table(by, names)
-        yield [*_table(headers, rows, ours=2), "", code(by.note(names), _LONGEST_FACT)]
+        yield [*table(_heads(headers), _cells(rows)), "", code(by.note(names), LONGEST_FACT)]
     if settings := differences([one.settings for one in evaluations]):
         summary = "1 setting differs" if len(settings) == 1 else f"{len(settings)} settings differ"
         headers, rows = settings_table(settings, names)
-        yield [
-            f"<details><summary>{summary}</summary>",
-            "",
-            *_table(headers, rows, ours=2, figures=False),
-            "",
-            "</details>",
-        ]
+        yield folded(summary, _heads(headers), ([cell(one) for one in row] for row in rows))
 
 
 def _pair(pair: Pair) -> Iterator[str]:
@@ -100,8 +93,11 @@ def _named(keys: Sequence[CaseKey]) -> str:
     return f"{len(keys)}: {', '.join(code(str(key)) for key in keys[:_MOST_NAMED])}{more}"
 
 
-def _table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, ours: int, figures: bool = True) -> list[str]:
-    """A table; code spans are the heads after the first ones, which are ours, its first column, and all but figures."""
-    head = [" ".join(one.split()) if at < ours else cell(one) for at, one in enumerate(headers)]
-    body = [[one if at and figures else cell(one) for at, one in enumerate(row)] for row in rows]
-    return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *body)]
+def _heads(headers: Sequence[str]) -> list[str]:
+    """Two heads of ours, and the runs' names."""
+    return [*headers[:2], *map(cell, headers[2:])]
+
+
+def _cells(rows: Iterable[Sequence[str]]) -> Iterator[list[str]]:
+    """A name and figures."""
+    return ([cell(name), *figures] for name, *figures in rows)

@@ -15,7 +15,7 @@ from pytest_jsbench.metrics.comparison import Comparison, Pair, Standing
 from pytest_jsbench.metrics.comparison import pairs as paired
 from pytest_jsbench.reports import breakdown
 from pytest_jsbench.reports.evaluations import firsts
-from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, detail
+from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, aligned, detail, milliseconds, rate, with_interval
 from pytest_jsbench.runs.settings import Bearing, Setting, SettingDifference, differences, distinguishing
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def side_by_side(
     legend = [f"[{number}] {name}" for number, name in enumerate(names, start=1)]
     if alike:  # as far as there is room for them
         names = legend
-    lines = ruled(*overview(evaluations, [printable(name, _LONGEST_LABEL) for name in names])) if ours else []
+    lines = aligned(*overview(evaluations, [printable(name, _LONGEST_LABEL) for name in names])) if ours else []
     short = not alike and sum(map(len, names)) <= _WIDTH_OF_LABELS
     columns = names if short else _numbers(names)
     if verbose or not ours:
@@ -220,7 +220,7 @@ _GRAMMARS = ["Run", "Declared\ncoverage", "Valid,\nrejected", "Invalid,\naccepte
 
 def _model(found: Evaluation) -> list[str]:
     return [
-        _rate(found),
+        with_interval(found.rate("pass_rate")),
         _figure(found.figures.get("tgt_mean"), "{:.2f} s"),
         _figure(cost_per_sample(found.figures), "${:.4f}"),
         _figure(found.figures.get("planned"), "{:.0f}"),
@@ -229,10 +229,9 @@ def _model(found: Evaluation) -> list[str]:
 
 def _grammar(found: Evaluation) -> list[str]:
     """Rates over the answers that each grammar decided on, which may be few where it declined many schemas."""
-    seconds = found.figures.get("grammar_compilation_p50")
     return [
-        *(_short_rate(found, rate) for rate in ("declared_coverage", "over_constraint", "under_constraint")),
-        _figure(None if seconds is None else seconds * 1000, "{:.2f}"),
+        *(rate(found.rate(name)) for name in ("declared_coverage", "over_constraint", "under_constraint")),
+        milliseconds(found.figures.get("grammar_compilation_p50")),
         _figure(found.figures.get("planned"), "{:.0f}"),
     ]
 
@@ -243,29 +242,8 @@ def cost_per_sample(figures: Mapping[str, float | None]) -> float | None:
     return cost / priced * _SAMPLE if cost is not None and priced else None
 
 
-def _rate(found: Evaluation, name: str = "pass_rate") -> str:
-    value, interval = found.figures.get(name), found.interval(name)
-    if value is None:
-        return NOT_APPLICABLE
-    return f"{value:.3f}" + ("" if interval is None else f" ({interval[0]:.3f} to {interval[1]:.3f})")
-
-
-def _short_rate(found: Evaluation, name: str) -> str:
-    value, interval = found.figures.get(name), found.interval(name)
-    if value is None:
-        return NOT_APPLICABLE
-    return f"{value:.2f}" + ("" if interval is None else f" ±{(interval[1] - interval[0]) / 2:.2f}")
-
-
 def _figure(value: float | None, form: str) -> str:
     return NOT_APPLICABLE if value is None else form.format(value)
-
-
-def ruled(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table for a terminal, its first column to the left."""
-    aligned = ["left", *["right"] * (len(headers) - 1)]
-    text = tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, colalign=aligned)
-    return text.splitlines()
 
 
 def _metrics(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[str]:
@@ -276,7 +254,7 @@ def _metrics(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[st
         [shown, *(_figure(one.get(name), "{:.6g}") for one in figures)]
         for shown, name in zip(distinct(every, _LONGEST_METRIC), every, strict=True)
     ]
-    return ruled(["Metric", *names], rows)
+    return aligned(["Metric", *names], rows)
 
 
 def _numbers(names: Sequence[str]) -> list[str]:

@@ -20,7 +20,7 @@ from pytest_jsbench.formats import EVALUATION, METRICS, published
 from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison, compare
 from pytest_jsbench.metrics.gates import GateResult
 from pytest_jsbench.metrics.metrics import RATES
-from pytest_jsbench.metrics.statistics import proportion
+from pytest_jsbench.metrics.statistics import Rate, proportion
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.outcomes import Run
@@ -155,6 +155,11 @@ class Evaluation:
     def label(self) -> str:
         """A name for people: the variant, the model, or else the file's name."""
         return self.variant or self.model or Path(self.source).stem
+
+    def rate(self, name: str) -> Rate:
+        """A metric that is a rate, with its interval."""
+        low, high = self.interval(name) or (None, None)
+        return Rate(value=self.figures.get(name), ci_low=low, ci_high=high)
 
     def interval(self, name: str) -> tuple[float, float] | None:
         """The bounds of a metric's interval: its `_ci_low` and `_ci_high`, or its `_ci` of two numbers."""

@@ -7,12 +7,11 @@ from typing import Any
 
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.comparison import told
-from pytest_jsbench.reports.comparison_table import apart, overview, ruled
+from pytest_jsbench.reports.comparison_table import apart, overview
 from pytest_jsbench.reports.history import HistoryEntry, Series, SinceBefore, before
-from pytest_jsbench.reports.markdown import code
-from pytest_jsbench.reports.summary_table import detail
+from pytest_jsbench.reports.markdown import code, fact, table
+from pytest_jsbench.reports.summary_table import aligned, detail
 
-_LONGEST_FACT = 2000
 #: what the column of changes counts
 LEGEND = "since: cases that pass now and did not in the line before with the same cases, and cases that no longer pass"
 
@@ -22,11 +21,10 @@ def lines(found: Sequence[Series], *, last: int) -> Iterator[str]:
     for one in found:
         yield from detail("label", printable(one.label, None))
         yield ""
-        yield from ruled(*_table(one, last))
+        yield from aligned(*_table(one, last))
         yield ""
-        for word, text in _newest(one):
-            yield from detail(word, text)
-        yield ""
+        if facts := [line for word, text in _newest(one) for line in detail(word, text)]:
+            yield from (*facts, "")
     yield from detail("", LEGEND)
 
 
@@ -34,11 +32,9 @@ def markdown(found: Sequence[Series], *, last: int) -> str:
     """The series as GitHub Markdown; what a stranger may have named is in code spans."""
     parts: list[str] = []
     for one in found:
-        headers, rows = _table(one, last)
-        head = [" ".join(name.split()) for name in headers]
-        table = [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
-        facts = [f"- {word or 'settings'}: {code(text, _LONGEST_FACT)}" for word, text in _newest(one)]
-        parts += [f"### {code(one.label)}", "", *table, "", *facts, ""]
+        parts += [f"### {code(one.label)}", "", *table(*_table(one, last)), ""]
+        if facts := [f"- {fact(word, text)}" for word, text in _newest(one)]:
+            parts += [*facts, ""]
     return "\n".join([*parts, LEGEND]) + "\n"
 
 

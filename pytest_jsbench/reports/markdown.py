@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.reports.comparison_table import apart
-from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, facts
+from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, facts, figure, milliseconds, with_interval
 from pytest_jsbench.reports.variant_table import asked, ends_of, heading, said_of_differing, standing, variant_rows
 from pytest_jsbench.runs.outcomes import Records
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.metrics.gates import GateResult
     from pytest_jsbench.metrics.metrics import Metrics
-    from pytest_jsbench.metrics.statistics import Proportion
-    from pytest_jsbench.metrics.summary import Summary
+    from pytest_jsbench.metrics.summary import KeywordMetrics, Summary
     from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
     from pytest_jsbench.runs.records import Record
     from pytest_jsbench.runs.run_verdict import RunVerdict
 
 _MOST_FAILURES = 50
-_LONGEST_FACT = 2000
+#: characters of what is said of a subject
+LONGEST_FACT = 2000
 #: no name of an attempt is longer, so that none is cut
 _LONGEST_NAME = 700
 #: GitHub shows no more of a step
@@ -46,7 +46,7 @@ def summary_markdown(
     if summary.variants:
         lines += _variants(run, summary)
     else:
-        lines += _decision_table(summary) if run.metadata.labelled else _table(summary)
+        lines += _table(summary, labelled=run.metadata.labelled)
     lines += ["", *(f"- {line}" for line in _facts(run, summary, comparisons or {}))]
     lines += [f"- gate {'met' if gate.met else '**NOT MET**'}: {code(gate.message)}" for gate in gates]
     if summary.keywords:
@@ -61,36 +61,24 @@ def _variants(run: Run, summary: Summary) -> Iterator[str]:
     """A row per variant, best first; what is more than chance; rates by task, and the cases that differ."""
     headers, rows = variant_rows(summary, labelled=run.metadata.labelled)
     told = asked(run, summary)
-    yield f"| {' | '.join(head.replace(chr(10), ' ') for head in headers)} | Asked |"
-    yield "|---" * len(headers) + "|---|"
-    for name, *figures in rows:
-        yield f"| {' | '.join([cell(name), *figures, cell(told[name])])} |"
+    yield from table([*headers, "Asked"], ([cell(name), *figures, cell(told[name])] for name, *figures in rows))
     yield ""
     for word, text in standing(summary):
-        yield f"- {word}: {code(text, _LONGEST_FACT)}"
+        yield f"- {fact(word, text)}"
     names = [cell(name) for name in summary.variants]
     if len(summary.tasks) > 1:
-        yield from _folded("Pass rate by task", ["Task", *names], (_by_task(summary, task) for task in summary.tasks))
+        by_task = (_by_task(summary, task) for task in summary.tasks)
+        yield from ("", *folded("Pass rate by task", ["Task", *names], by_task))
     if summary.differing:
         cases = summary.differing[:_MOST_FAILURES]
         cut = f", the first {len(cases)}" if len(cases) < len(summary.differing) else ""
         title = f"{said_of_differing(summary)}{cut}"
-        yield from _folded(title, ["Case", *names], (_by_case(summary, key) for key in cases))
-
-
-def _folded(title: str, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """A table that is shown when it is asked for."""
-    yield from ("", f"<details><summary>{title}</summary>", "")
-    yield f"| {' | '.join(headers)} |"
-    yield "|---" * len(headers) + "|"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
-    yield from ("", "</details>")
+        yield from ("", *folded(title, ["Case", *names], (_by_case(summary, key) for key in cases)))
 
 
 def _by_task(summary: Summary, task: str) -> list[str]:
     found = [one.tasks.get(task) for one in summary.variants.values()]
-    return [cell(task), *(NOT_APPLICABLE if one is None else _rate(one.pass_rate) for one in found)]
+    return [cell(task), *(NOT_APPLICABLE if one is None else with_interval(one.pass_rate) for one in found)]
 
 
 def _by_case(summary: Summary, key: CaseKey) -> list[str]:
@@ -98,48 +86,40 @@ def _by_case(summary: Summary, key: CaseKey) -> list[str]:
     return [cell(str(key)), *(ends.get(name, "") for name in summary.variants)]
 
 
-def _table(summary: Summary) -> Iterator[str]:
-    yield "| Task | Declared coverage | Empirical coverage | Pass rate | TTFT (s) | TPOT (ms) | TGT (s) | Errors |"
-    yield "|---|---|---|---|---|---|---|---|"
-    for task, metrics in summary.tasks.items():
-        yield _row(cell(task), metrics)
-    yield _row("**total**", summary.total)
+_MODELS = ("Declared coverage", "Empirical coverage", "Pass rate", "TTFT (s)", "TPOT (ms)", "TGT (s)")
+_GRAMMARS = ("Declared coverage", "Valid, rejected", "Invalid, accepted", "Pass rate", "Compilation (ms)")
 
 
-def _decision_table(summary: Summary) -> Iterator[str]:
-    yield "| Task | Declared coverage | Valid, rejected | Invalid, accepted | Pass rate | Compilation (ms) | Errors |"
-    yield "|---|---|---|---|---|---|---|"
-    for name, metrics in [(cell(task), one) for task, one in summary.tasks.items()] + [("**total**", summary.total)]:
-        rates = (metrics.declared_coverage, metrics.over_constraint, metrics.under_constraint, metrics.pass_rate)
-        seconds = metrics.grammar_compilation.p50
-        compiled = NOT_APPLICABLE if seconds is None else f"{seconds * 1000:.2f}"
-        yield f"| {' | '.join([name, *map(_rate, rates), compiled, str(metrics.errors)])} |"
+def _table(summary: Summary, *, labelled: bool) -> list[str]:
+    """A row per task, and the total."""
+    known = [*((cell(task), metrics) for task, metrics in summary.tasks.items()), ("**total**", summary.total)]
+    figures = _decisions if labelled else _figures
+    rows = ([name, *figures(metrics), str(metrics.errors)] for name, metrics in known)
+    return table(["Task", *(_GRAMMARS if labelled else _MODELS), "Errors"], rows)
 
 
-def _keywords(summary: Summary) -> Iterator[str]:
-    """The metrics by keyword, most failures first."""
-    yield "<details><summary>By keyword of the schema</summary>"
-    yield ""
-    yield "| Keyword | Broken by | Wrong decisions | Used in | Pass rate where used |"
-    yield "|---|---|---|---|---|"
-    for name, found in list(summary.keywords.items())[:_MOST_FAILURES]:
-        wrong = f"{found.wrong_decisions.successes} of {found.wrong_decisions.n}"
-        broken = NOT_APPLICABLE if found.failures is None else str(found.failures)
-        decided = wrong if found.wrong_decisions.n else NOT_APPLICABLE
-        yield f"| {cell(name)} | {broken} | {decided} | {found.pass_rate.n} | {_rate(found.pass_rate)} |"
-    yield ""
-    yield "</details>"
-
-
-def _row(name: str, metrics: Metrics) -> str:
+def _figures(metrics: Metrics) -> list[str]:
     rates = (metrics.declared_coverage, metrics.empirical_coverage, metrics.pass_rate)
-    times = (metrics.ttft.p50, metrics.tpot.p50, metrics.tgt.p50)
-    shown = [*map(_rate, rates), *(NOT_APPLICABLE if time is None else f"{time:.2f}" for time in times)]
-    return f"| {' | '.join([name, *shown, str(metrics.errors)])} |"
+    return [*map(with_interval, rates), *map(figure, (metrics.ttft.p50, metrics.tpot.p50, metrics.tgt.p50))]
 
 
-def _rate(rate: Proportion) -> str:
-    return NOT_APPLICABLE if rate.value is None else f"{rate.value:.3f} ({rate.ci_low:.3f} to {rate.ci_high:.3f})"
+def _decisions(metrics: Metrics) -> list[str]:
+    rates = (metrics.declared_coverage, metrics.over_constraint, metrics.under_constraint, metrics.pass_rate)
+    return [*map(with_interval, rates), milliseconds(metrics.grammar_compilation.p50)]
+
+
+def _keywords(summary: Summary) -> list[str]:
+    """The metrics by keyword, most failures first."""
+    headers = ["Keyword", "Broken by", "Wrong decisions", "Used in", "Pass rate where used"]
+    rows = (_of_keyword(*named) for named in list(summary.keywords.items())[:_MOST_FAILURES])
+    return folded("By keyword of the schema", headers, rows)
+
+
+def _of_keyword(name: str, found: KeywordMetrics) -> list[str]:
+    wrong = f"{found.wrong_decisions.successes} of {found.wrong_decisions.n}"
+    broken = NOT_APPLICABLE if found.failures is None else str(found.failures)
+    decided = wrong if found.wrong_decisions.n else NOT_APPLICABLE
+    return [cell(name), broken, decided, str(found.pass_rate.n), with_interval(found.pass_rate)]
 
 
 def _facts(run: Run, summary: Summary, comparisons: Mapping[str, Comparison]) -> Iterator[str]:
@@ -148,7 +128,7 @@ def _facts(run: Run, summary: Summary, comparisons: Mapping[str, Comparison]) ->
     if not total.complete:
         yield f"**incomplete**: {_attempts(total.errors)} broken or missing, {total.unjudged} unjudged"
     for name, text in facts(run, summary):
-        yield f"{name}: {code(text, _LONGEST_FACT)}"
+        yield fact(name, text)
     for variant, comparison in comparisons.items():
         of = f" (variant {code(variant)})" if variant else ""
         yield f"against the baseline{of}: {comparison.sentence}"
@@ -157,20 +137,17 @@ def _facts(run: Run, summary: Summary, comparisons: Mapping[str, Comparison]) ->
                 more = f" and {len(keys) - _MOST_ANNOTATIONS} more" if len(keys) > _MOST_ANNOTATIONS else ""
                 yield f"{word}: {', '.join(code(str(key)) for key in keys[:_MOST_ANNOTATIONS])}{more}"
         for word, text in apart(comparison.settings):
-            yield f"{word or 'settings'}: {code(text, _LONGEST_FACT)}"
+            yield fact(word, text)
 
 
-def _failures(failing: Sequence[AttemptOutcome]) -> Iterator[str]:
-    yield f"<details><summary>{_attempts(len(failing))} that did not pass</summary>"
-    yield ""
-    yield "| Case | Failure | |"
-    yield "|---|---|---|"
-    for record in Records(failing[:_MOST_FAILURES]):
-        yield f"| {cell(_name(record))} | {record.verdict.failure_type} | {cell(record.verdict.message)} |"
+def _failures(failing: Sequence[AttemptOutcome]) -> list[str]:
+    rows = [
+        [cell(_name(record)), str(record.verdict.failure_type), cell(record.verdict.message)]
+        for record in Records(failing[:_MOST_FAILURES])
+    ]
     if len(failing) > _MOST_FAILURES:
-        yield f"| … and {len(failing) - _MOST_FAILURES} more | | |"
-    yield ""
-    yield "</details>"
+        rows.append([f"… and {len(failing) - _MOST_FAILURES} more", "", ""])
+    return folded(f"{_attempts(len(failing))} that did not pass", ["Case", "Failure", ""], rows)
 
 
 def _attempts(count: int) -> str:
@@ -192,6 +169,22 @@ def code(text: str, longest: int = _LONGEST_NAME) -> str:
 def cell(text: str) -> str:
     """Untrusted text as a code span in a table."""
     return code(text).replace("|", "\\|")
+
+
+def fact(word: str, text: str) -> str:
+    """A subject and what is said of it; one without a word is of settings."""
+    return f"{word or 'settings'}: {code(text, LONGEST_FACT)}"
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A table of what is Markdown already."""
+    head = [name.replace("\n", " ") for name in headers]
+    return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
+
+
+def folded(title: str, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A table that is shown when it is asked for."""
+    return [f"<details><summary>{title}</summary>", "", *table(headers, rows), "", "</details>"]
 
 
 def workflow_commands(run: Run, *, folder: str = "") -> list[str]:

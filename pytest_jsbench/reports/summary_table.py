@@ -11,7 +11,7 @@ from tabulate import tabulate
 
 from pytest_jsbench.core.text import distinct, printable
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, Metrics
-from pytest_jsbench.metrics.statistics import Proportion
+from pytest_jsbench.metrics.statistics import Proportion, Rate
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.runs.outcomes import Run
 from pytest_jsbench.runs.records import MissingReason
@@ -78,19 +78,23 @@ def _ruled(headers: list[str], rows: list[list[str]]) -> list[str]:
 
 def fitted(headers: list[str], rows: list[list[str]]) -> list[str]:
     """The rows as a table within 80 columns: the names in the first column are cut where it would be wider."""
-    align = ["left"] + ["right"] * (len(headers) - 1)
-
     names = [name for name, *_ in rows]
 
     def lay_out(longest: int) -> list[str]:
         named = [[name, *figures] for name, (_, *figures) in zip(distinct(names, longest), rows, strict=True)]
-        text = tabulate(named, headers=headers, tablefmt="simple", disable_numparse=True, colalign=align)
-        return text.splitlines()
+        return aligned(headers, named)
 
     lines = lay_out(_WIDTH)
     if (excess := len(lines[2]) - _WIDTH) > 0:
         lines = lay_out(max(_NARROWEST_NAME, lines[2].index(" ") - excess))
     return lines
+
+
+def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str] = ()) -> list[str]:
+    """A table for a terminal, its first column to the left and all others to the right, or each as `align` says."""
+    align = align or ["left", *["right"] * (len(headers) - 1)]
+    text = tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, colalign=align)
+    return text.splitlines()
 
 
 def keyword_table(summary: Summary) -> list[str]:
@@ -99,8 +103,8 @@ def keyword_table(summary: Summary) -> list[str]:
     rows = [
         [
             name,
-            of(figures.wrong_decisions) if figures.failures is None else figures.failures,
-            figures.pass_rate.n,
+            of(figures.wrong_decisions) if figures.failures is None else str(figures.failures),
+            str(figures.pass_rate.n),
             rate(figures.pass_rate),
         ]
         for name, figures in zip(
@@ -108,9 +112,7 @@ def keyword_table(summary: Summary) -> list[str]:
         )
     ]
     first = "Wrong decisions\nwhere it is used" if labelled else "Answers that\nbroke it"
-    headers = ["Keyword", first, "Attempts whose\nschema uses it", "Pass\nrate"]
-    aligned = ("left", "right", "right", "right")
-    return tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True, colalign=aligned).splitlines()
+    return aligned(["Keyword", first, "Attempts whose\nschema uses it", "Pass\nrate"], rows)
 
 
 def details(run: Run, summary: Summary) -> list[str]:
@@ -256,13 +258,12 @@ def _row(task: str, metrics: Metrics) -> list[str]:
 
 
 def _decision_row(task: str, metrics: Metrics) -> list[str]:
-    seconds = metrics.grammar_compilation.p50
     return [
         task,
         rate(metrics.declared_coverage),
         of(metrics.over_constraint),
         of(metrics.under_constraint),
-        figure(None if seconds is None else seconds * 1000),
+        milliseconds(metrics.grammar_compilation.p50),
     ]
 
 
@@ -271,16 +272,28 @@ def of(found: Proportion) -> str:
     return NOT_APPLICABLE if found.value is None else f"{found.successes}/{found.n} = {found.value:.3f}"
 
 
-def rate(found: Proportion) -> str:
+def rate(found: Rate) -> str:
     """A rate and half of its interval, for people."""
-    if found.value is None or found.half_width is None:
+    if found.value is None:
         return NOT_APPLICABLE
-    return f"{found.value:.2f} ±{found.half_width:.2f}"
+    return f"{found.value:.2f}" + ("" if found.half_width is None else f" ±{found.half_width:.2f}")
+
+
+def with_interval(found: Rate) -> str:
+    """A rate and its interval, for people."""
+    if found.value is None:
+        return NOT_APPLICABLE
+    return f"{found.value:.3f}" + ("" if found.ci_low is None else f" ({found.ci_low:.3f} to {found.ci_high:.3f})")
 
 
 def figure(value: float | None) -> str:
     """A number for people."""
     return NOT_APPLICABLE if value is None else f"{value:.2f}"
+
+
+def milliseconds(seconds: float | None) -> str:
+    """A short time for people."""
+    return figure(None if seconds is None else seconds * 1000)
 
 
 def _pass_rate(total: Metrics) -> str:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.core.text import distinct, printable
 from pytest_jsbench.metrics.comparison import MISSING, PASSED
 from pytest_jsbench.reports.comparison_table import not_compared
-from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, detail, figure, fitted, of, rate, table_of_tasks
+from pytest_jsbench.reports.summary_table import (
+    NOT_APPLICABLE,
+    detail,
+    figure,
+    fitted,
+    milliseconds,
+    of,
+    rate,
+    table_of_tasks,
+)
 from pytest_jsbench.runs.settings import distinguishing, settings_of
 
 if TYPE_CHECKING:
@@ -104,11 +113,6 @@ def _cost(total: Metrics) -> str:
     return NOT_APPLICABLE if cost is None else f"${cost:,.2f}" if cost >= 1 else f"${cost:.4f}"
 
 
-def _compilation(total: Metrics) -> str:
-    seconds = total.grammar_compilation.p50
-    return figure(None if seconds is None else seconds * 1000)
-
-
 _MODELS: Sequence[Column] = (
     ("Pass rate", lambda total: rate(total.pass_rate)),
     ("Pass^k", _repeated),
@@ -124,7 +128,7 @@ _GRAMMARS: Sequence[Column] = (
     ("Decl.\ncov.", lambda total: _bare(total.declared_coverage)),
     ("Valid,\nrejected", lambda total: of(total.over_constraint)),
     ("Invalid,\naccepted", lambda total: of(total.under_constraint)),
-    ("Comp.\n(ms)", _compilation),
+    ("Comp.\n(ms)", lambda total: milliseconds(total.grammar_compilation.p50)),
 )
 
 

@@ -15,8 +15,10 @@ def test_a_run_is_added_once_and_shown_in_each_form(tmp_path: Path) -> None:
     assert shown("history", "add", one, "--file", path) == f"{path}: a line for scripted, flash, json_schema\n"
     assert "has 20261121T100000Z-scripted-m already: nothing added" in shown("history", "add", "--file", path, one)
 
-    assert "0.900 (0.699 to 0.972)" in shown("history", "--file", path)
-    assert "### `scripted, flash, json_schema`" in shown("history", "--file", path, "--markdown")
+    terminal, markdown = shown("history", "--file", path), shown("history", "--file", path, "--markdown")
+    assert "0.900 (0.699 to 0.972)" in terminal
+    assert "### `scripted, flash, json_schema`" in markdown
+    assert "\n\n\n" not in terminal + markdown
     (series,) = json.loads(shown("history", "--file", path, "--json"))["series"]
     assert (len(series["lines"]), series["since"]) == (1, [])
 
