@@ -345,8 +345,7 @@ class Run:
 
     def of_variant(self, name: str) -> Run:
         """The run that one variant alone would have been, without a verdict; KeyError where there is none."""
-        outcomes = (outcome for outcome in self.outcomes if outcome.variant == name)
-        return self._alone(name, outcomes, (entry for entry in self.missing if entry.variant == name))
+        return self.each()[name]
 
     def each(self) -> dict[str, Run]:
         """All its variants, as `of_variant` gives each, in one go through the outcomes."""
@@ -357,14 +356,14 @@ class Run:
             outcomes.get(outcome.variant, []).append(outcome)
         for entry in self.missing if missing else ():
             missing.get(entry.variant, []).append(entry)
-        return {name: self._alone(name, outcomes[name], missing[name]) for name in outcomes}
-
-    def _alone(self, name: str, outcomes: Iterable[AttemptOutcome], missing: Iterable[Missing]) -> Run:
-        metadata, made = self.metadata.of_variant(name), tuple(outcomes)
-        planned = metadata.planned()
-        # an old plan may not have been written down: what was recorded is what is known
-        keys = tuple(outcome.key for outcome in made) if planned is None else planned
-        return Run(metadata=metadata, planned=keys, outcomes=made, missing=tuple(missing))
+        plans, runs = self.metadata.plans(), {}
+        for name, made in outcomes.items():
+            planned = plans[name]
+            if planned is None:  # an old plan may not have been written down: what was recorded is what is known
+                planned = tuple(outcome.key for outcome in made)
+            metadata = self.metadata.of_variant(name)
+            runs[name] = Run(metadata=metadata, planned=planned, outcomes=tuple(made), missing=tuple(missing[name]))
+        return runs
 
     @classmethod
     def of(cls, metadata: RunMetadata, planned: Iterable[CaseKey], records: Iterable[Record]) -> Run:

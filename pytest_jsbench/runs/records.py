@@ -360,12 +360,15 @@ class RunMetadata:
 
     def planned(self) -> tuple[CaseKey, ...] | None:
         """The case of each attempt that was to be made, one variant's after another's; None where it is not known."""
-        shared = None if self.plan is None else _keys(self.plan)
-        if not self.variants:
-            return shared
-        plans = [shared if one.plan is None else _keys(one.plan) for one in self.variants]
-        known = [plan for plan in plans if plan is not None]
+        plans = self.plans()
+        known = [plan for plan in plans.values() if plan is not None]
         return tuple(itertools.chain.from_iterable(known)) if len(known) == len(plans) else None
+
+    def plans(self) -> dict[str, tuple[CaseKey, ...] | None]:
+        """The same for each variant, by its name; what they share is one and the same tuple."""
+        shared = None if self.plan is None else _keys(self.plan)
+        own = {one.variant: shared if one.plan is None else _keys(one.plan) for one in self.variants}
+        return own or {self.variant: shared}
 
     @property
     def judge(self) -> str:

@@ -61,13 +61,22 @@ def test_a_variant_is_a_run_of_its_own(tmp_path: Path) -> None:
     assert len(run.planned) == 5
 
 
-def test_all_variants_at_once_are_what_each_is_alone() -> None:
+def test_an_outcome_of_a_variant_that_the_run_does_not_name_is_of_none_of_its_variants() -> None:
     run = replace(examples.compared(a="pv", b="pm"), missing=())
     stranger = AttemptOutcome.of(of("c", "case00"))
 
     found = replace(run, outcomes=(*run.outcomes, stranger)).each()
 
-    assert found == {name: run.of_variant(name) for name in "ab"}
+    assert found == run.each()
+
+
+def test_variants_that_share_a_plan_hold_its_cases_once() -> None:
+    metadata = TWO.with_plan(of(name, "x").attempt for name in "ab")
+
+    a, b = replace(examples.run_of_variants(TWO), metadata=metadata).each().values()
+
+    assert [key.id for key in a.planned] == ["x"]
+    assert a.planned is b.planned
 
 
 def test_what_is_said_of_the_whole_later_is_said_of_each_variant() -> None:
