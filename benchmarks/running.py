@@ -54,14 +54,15 @@ def measure(command: list[str], folder: Path) -> Cost:
     return Cost(wall=wall, cpu=used.ru_utime + used.ru_stime, megabytes=used.ru_maxrss / 1024)
 
 
-def _pytest(url: str, in_flight: int, workers: int) -> list[str]:
+def pytest_run(in_flight: int, workers: int, *arguments: str) -> list[str]:
+    """The command of a run of the cases in the folder `schemas`, with so many calls in flight in all its processes."""
     return [
         *(sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:hypothesispytest", "-p", "no:anyio"),
-        *engine_arguments(url),
         "--jsbench-dataset=schemas",
         "--jsbench-output=out",
         f"--jsbench-concurrency={in_flight // max(1, workers)}",
         *(("-n", str(workers)) if workers else ()),
+        *arguments,
     ]
 
 
@@ -147,8 +148,8 @@ def main() -> None:
         rows = {
             "bare loop, asyncio": _bare(server.url, options.in_flight, "asyncio"),
             "bare loop, threads": _bare(server.url, options.in_flight, "threads"),
-            "pytest": _pytest(server.url, options.in_flight, 0),
-            "pytest -n 2": _pytest(server.url, options.in_flight, 2),
+            "pytest": pytest_run(options.in_flight, 0, *engine_arguments(server.url)),
+            "pytest -n 2": pytest_run(options.in_flight, 2, *engine_arguments(server.url)),
         }
         for title, command in rows.items():
             _row(title, command, folder, ideal, options.cases)

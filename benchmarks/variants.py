@@ -10,24 +10,12 @@ both variants should take little longer than one of the slower alone, and the fa
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.loopback import engine_arguments, serve, write_cases
-from benchmarks.running import measure
-
-
-def _pytest(in_flight: int, workers: int, *arguments: str) -> list[str]:
-    return [
-        *(sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:hypothesispytest", "-p", "no:anyio"),
-        "--jsbench-dataset=schemas",
-        "--jsbench-output=out",
-        f"--jsbench-concurrency={in_flight // max(1, workers)}",
-        *(("-n", str(workers)) if workers else ()),
-        *arguments,
-    ]
+from benchmarks.running import measure, pytest_run
 
 
 def main() -> None:
@@ -49,7 +37,7 @@ def main() -> None:
             slowest = 0.0
             ways = {f"{latency:g} s": [url] for latency, url in zip(options.latencies, of_urls, strict=True)}
             for title, asked in {**ways, "together": of_urls}.items():
-                cost = measure(_pytest(options.in_flight, workers, *others, *asked), folder)
+                cost = measure(pytest_run(options.in_flight, workers, *others, *asked), folder)
                 slowest = max(slowest, cost.wall) if title in ways else slowest
                 label = f"{title}{f' -n {workers}' if workers else ''}"
                 figures = f"{cost.wall:7.2f}  {cost.wall / slowest:18.2f}  {cost.cpu:6.2f}  {cost.megabytes:3.0f}"
