@@ -213,7 +213,7 @@ class SecondOpinionSeeker:
 
 
 class PythonValidator:
-    """A schema compiled by jsonschema, as it is, for those who must reproduce published figures."""
+    """A schema compiled by jsonschema, which decides where a user asks for that, or a pattern is beyond Rust."""
 
     may_backtrack = False
 
