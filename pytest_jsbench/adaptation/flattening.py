@@ -132,7 +132,7 @@ class _Flattening:
                 if other is own or disjoint(own, other):
                     continue
                 if (tag := _telling(own, other)) is not None:
-                    if tag in own.required:
+                    if tag in own.required and frozenset({"object"}) in (own.kinds, other.kinds):
                         continue
                     guards[f"with {tag}"] = _with(tag, branch.path)
                     note = f"alternative {branch.path[-1]} requires {tag!r}, which tells it from alternative {number}"

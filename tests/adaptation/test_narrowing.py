@@ -464,6 +464,15 @@ def test_all_of_within_all_of_many_times_ends_soon() -> None:
     assert said(schema, ANTHROPIC) == {"type": "string", "pattern": "^.{0,7}$"}
 
 
+@pytest.mark.parametrize("subset", SUBSETS.values(), ids=SUBSETS.keys())
+def test_a_tag_tells_objects_apart_and_nothing_else(subset: Subset) -> None:
+    """A text conforms to both alternatives, and so not to the `oneOf`."""
+    both = [{**obj(k={"const": tag}), "type": ["object", "string"]} for tag in ("x", "y")]
+    narrowed = Draft202012Validator(said(obj(a={"oneOf": both}), subset))
+    assert narrowed.is_valid({"a": {"k": "x"}})
+    assert not narrowed.is_valid({"a": "text"})
+
+
 def kind(name: str, *required: str, **properties: Any) -> dict[str, Any]:
     """As Pydantic writes a model whose tag has a default."""
     tag = {"const": name, "default": name, "type": "string"}
