@@ -11,7 +11,7 @@ from tabulate import tabulate
 
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.engines import registry
-from pytest_jsbench.engines.presets import ENGINE, NAMES, ProviderPreset, presets
+from pytest_jsbench.engines.presets import PRESET_ENGINE, PRESET_NAMES, ProviderPreset, presets
 
 
 def add_engines(commands: Any) -> None:
@@ -32,7 +32,7 @@ def _engines(options: argparse.Namespace, out: TextIO) -> bool:
         registry.find(name)  # the nearest name is in its message
     names = options.name or registry.names()
     known = [preset for preset in presets() if preset.name in names]
-    others = {name: _options(name) for name in names if name not in NAMES}
+    others = {name: _options(name) for name in names if name not in PRESET_NAMES}
     if options.json:
         data = {"engines": others, "presets": {preset.name: dataclasses.asdict(preset) for preset in known}}
         out.write(json_text(data) + "\n")
@@ -59,7 +59,8 @@ def _tables(others: dict[str, list[str] | None], known: list[ProviderPreset]) ->
     columns = ["Preset", "Structured output", "Streams", "Key", "Subset", "Date"]
     yield from tabulate([_row(preset) for preset in known], headers=columns).splitlines()
     yield ""
-    yield f"a preset takes the options of {ENGINE}; jsbench engines NAME: all that is known of it, and from where"
+    known_of_one = "jsbench engines NAME: all that is known of it, and from where"
+    yield f"a preset takes the options of {PRESET_ENGINE}; {known_of_one}"
 
 
 def _row(preset: ProviderPreset) -> list[str]:

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 #: known without the file, which is read only when one of them is asked for
-NAMES = frozenset(
+PRESET_NAMES = frozenset(
     {"deepseek", "fireworks", "gemini-openai", "groq", "llamacpp", "lmstudio", "mistral", "ollama", "openrouter"}
     | {"sglang", "together", "vllm", "xai"}
 )
 #: the engine of which each preset is a configuration
-ENGINE = "openai"
+PRESET_ENGINE = "openai"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class ProviderPreset:
 
 def preset_of(engine: str) -> ProviderPreset | None:
     """The preset of that name; None for any other engine, for which nothing is read."""
-    return _presets()[engine] if engine in NAMES else None
+    return _presets()[engine] if engine in PRESET_NAMES else None
 
 
 def presets() -> tuple[ProviderPreset, ...]:

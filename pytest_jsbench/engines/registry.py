@@ -12,7 +12,7 @@ from pytest_jsbench.core.errors import EngineError, JSBenchError, UnknownEngine,
 from pytest_jsbench.core.extensions import import_object, installed, load
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.base import AcceptorFactory, Sampler, UnsharedFactory
-from pytest_jsbench.engines.presets import ENGINE, NAMES
+from pytest_jsbench.engines.presets import PRESET_ENGINE, PRESET_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,12 +41,12 @@ _BUILT_IN = {
 
 def names() -> tuple[str, ...]:
     """The engines that have a name: built in, presets of one, and installed."""
-    return tuple(sorted(_installed().keys() | _BUILT_IN.keys() | NAMES))
+    return tuple(sorted(_installed().keys() | _BUILT_IN.keys() | PRESET_NAMES))
 
 
 def find(name: str) -> EngineFactory:
     """The factory of that name; UnknownEngine with the nearest name where there is none."""
-    if (built_in := _BUILT_IN.get(ENGINE if name in NAMES else name)) is not None:
+    if (built_in := _BUILT_IN.get(PRESET_ENGINE if name in PRESET_NAMES else name)) is not None:
         module, _, attribute = built_in.partition(":")
         factory: EngineFactory = getattr(importlib.import_module(module), attribute)
         return factory
@@ -71,7 +71,7 @@ def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
     """The factory as one whose provider has a batch API; EngineError where it has none."""
     from pytest_jsbench.engines.batch_api import BatchFactory
 
-    if isinstance(factory, BatchFactory) and name not in NAMES:
+    if isinstance(factory, BatchFactory) and name not in PRESET_NAMES:
         return factory
     able = [known for known in _BUILT_IN if isinstance(find(known), BatchFactory)]
     message = f"--jsbench-batch: engine '{name}' has no batch API: expected {', '.join(able)}"

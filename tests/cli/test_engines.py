@@ -6,7 +6,7 @@ import json
 import pytest
 
 from pytest_jsbench.cli.main import main
-from pytest_jsbench.engines.presets import NAMES
+from pytest_jsbench.engines.presets import PRESET_NAMES
 from pytest_jsbench.engines.registry import names
 
 
@@ -35,8 +35,8 @@ def test_an_engine_is_shown_with_its_options() -> None:
 
 def test_as_json_nothing_is_left_out() -> None:
     data = json.loads(shown("--json"))
-    assert data["presets"].keys() == NAMES
-    assert data["engines"].keys() == set(names()) - NAMES
+    assert data["presets"].keys() == PRESET_NAMES
+    assert data["engines"].keys() == set(names()) - PRESET_NAMES
     assert data["presets"]["mistral"]["seed_field"] == "random_seed"
     assert data["presets"]["mistral"]["sources"]
     assert "formats" in data["engines"]["openai"]

@@ -14,7 +14,7 @@ from pytest_jsbench.core.generations import FaultKind, FinishReason, GenerationP
 from pytest_jsbench.engines import presets, secrets
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.openai.settings import Api
-from pytest_jsbench.engines.presets import NAMES, ProviderPreset, preset_of, subset_of
+from pytest_jsbench.engines.presets import PRESET_NAMES, ProviderPreset, preset_of, subset_of
 from pytest_jsbench.engines.registry import find, names, require_batches, sampled
 from pytest_jsbench.formats import Format
 from tests.engines.asking import CITY, complete, fault, request
@@ -78,8 +78,8 @@ def test_the_published_shape_refuses_what_is_no_preset(entry: dict[str, Any]) ->
 
 
 def test_every_name_is_known_without_the_file() -> None:
-    assert {preset.name for preset in ALL} == NAMES
-    assert set(names()) > NAMES
+    assert {preset.name for preset in ALL} == PRESET_NAMES
+    assert set(names()) > PRESET_NAMES
 
 
 def test_no_other_engine_reads_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
