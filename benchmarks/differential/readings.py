@@ -35,6 +35,13 @@ def _instance(question: SchemaQuestion) -> Any:
     return json.loads(question.texts[0])
 
 
+def _rebuilt(question: SchemaQuestion, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Iterator[SchemaQuestion]:
+    """The question with each of its schemas changed, if that makes it another."""
+    schema = rebuild(question.schema, change)
+    if schema != question.schema:
+        yield _changed(question, schema, _instance(question))
+
+
 def _values(value: Any, change: Callable[[Any], Any]) -> Any:
     """A copy of a JSON value in which each scalar went through `change`."""
     if isinstance(value, dict):
@@ -82,9 +89,7 @@ def _multiples_either_way(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
     each_its_own = itertools.product((None, *_EITHER), repeat=min(len(factors), _MOST_FACTORS))
     for chosen in (*([one] * len(factors) for one in _EITHER), *each_its_own):
         answers = dict(zip(sorted(factors), chosen, strict=False))
-        schema = rebuild(question.schema, functools.partial(_with_multiples, answers))
-        if schema != question.schema:
-            yield _changed(question, schema, _instance(question))
+        yield from _rebuilt(question, functools.partial(_with_multiples, answers))
 
 
 #: a schema that takes everything, and one that takes no number
@@ -143,11 +148,8 @@ def _other_names(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
 
 def _plain_references(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
     """`$ref` for what leads nowhere else at run time: to a place by its pointer, or to a root that is not marked."""
-    schema = question.schema
-    if isinstance(schema, dict) and "$recursiveAnchor" not in json.dumps(schema):
-        changed = rebuild(schema, _plain_reference)
-        if changed != schema:
-            plain = _changed(question, changed, _instance(question))
+    if isinstance(question.schema, dict) and "$recursiveAnchor" not in json.dumps(question.schema):
+        for plain in _rebuilt(question, _plain_reference):
             yield plain
             yield from _other_names(plain)
 
@@ -161,9 +163,7 @@ def _plain_reference(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _dynamic_references_apart(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
     """Nothing beside a reference whose target is known at run time only."""
-    schema = rebuild(question.schema, _dynamic_reference_apart)
-    if schema != question.schema:
-        yield _changed(question, schema, _instance(question))
+    return _rebuilt(question, _dynamic_reference_apart)
 
 
 def _dynamic_reference_apart(schema: dict[str, Any]) -> dict[str, Any]:
@@ -191,9 +191,8 @@ def _without_ref(value: Any) -> Any:
 
 def _no_dependencies(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
     """`dependencies` by the two keywords that it became."""
-    schema = rebuild(question.schema, _split_dependencies)
-    if question.dialect in {DRAFT_2019_09, DRAFT_2020_12} and schema != question.schema:
-        yield _changed(question, schema, _instance(question))
+    if question.dialect in {DRAFT_2019_09, DRAFT_2020_12}:
+        yield from _rebuilt(question, _split_dependencies)
 
 
 def _split_dependencies(schema: dict[str, Any]) -> dict[str, Any]:
@@ -207,9 +206,7 @@ def _split_dependencies(schema: dict[str, Any]) -> dict[str, Any]:
 def _unused_identifiers(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
     """No identifiers in a document that refers to nothing."""
     if question.dialect is DRAFT_4 and '"$ref"' not in json.dumps(question.schema):
-        schema = rebuild(question.schema, _anonymous)
-        if schema != question.schema:
-            yield _changed(question, schema, _instance(question))
+        yield from _rebuilt(question, _anonymous)
 
 
 def _anonymous(schema: dict[str, Any]) -> dict[str, Any]:
@@ -234,9 +231,7 @@ def _enums_of_distinct_values(question: SchemaQuestion) -> Iterator[SchemaQuesti
     exact, doubles = (lambda value: value), functools.partial(_as_double, infinity="Infinity")
     once = rebuild(question.schema, functools.partial(_enum_once, exact))
     if question.dialect is not DRAFT_4 or once == question.schema:
-        schema = rebuild(question.schema, functools.partial(_enum_once, doubles))
-        if schema != question.schema:
-            yield _changed(question, schema, _instance(question))
+        yield from _rebuilt(question, functools.partial(_enum_once, doubles))
 
 
 def _enum_once(number: Callable[[Any], Any], schema: dict[str, Any]) -> dict[str, Any]:
@@ -292,9 +287,7 @@ def _with_contains(question: SchemaQuestion, change: Callable[[Any], dict[str, A
         counted = {name: schema[name] for name in _COUNTED if name in schema}
         return _apart(schema, _COUNTED, change(counted)) if "contains" in counted else schema
 
-    schema = rebuild(question.schema, changed)
-    if schema != question.schema:
-        yield _changed(question, schema, _instance(question))
+    return _rebuilt(question, changed)
 
 
 def _without_formats(question: SchemaQuestion) -> Iterator[SchemaQuestion]:
