@@ -21,7 +21,7 @@ from pytest_jsbench.core.files import FileInMaking, make_private_folder, write_a
 from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, RATES, Metrics
 from pytest_jsbench.metrics.summary import Summary
-from pytest_jsbench.runs.identity import settings
+from pytest_jsbench.runs.identity import engine_settings
 from pytest_jsbench.runs.outcomes import Records
 from pytest_jsbench.verdicts import FailureType
 
@@ -346,7 +346,7 @@ def _generation(run: Run) -> dict[str, Any]:
         "repeats": str(metadata.repeats),
         "seed": json.dumps(params.get("seed")),
         "timeout_s": json.dumps(params.get("timeout")),
-        "engine_settings": json.dumps(settings(metadata), sort_keys=True),
+        "engine_settings": json.dumps(engine_settings(metadata), sort_keys=True),
         "policy": json.dumps(metadata.policy, sort_keys=True),
     }
     arguments = {name: params[name] for name in ("temperature", "max_tokens") if params.get(name) is not None}

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 from pytest_jsbench.core.text import printable, shortened
 from pytest_jsbench.metrics.comparison import UNDECIDED
-from pytest_jsbench.runs.identity import settings
+from pytest_jsbench.runs.identity import engine_settings
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -35,7 +35,7 @@ def suite_properties(run: Run, summary: Summary, gates: tuple[GateResult, ...]) 
     metadata = run.metadata
     known = {"engine": metadata.engine, "model": metadata.model, "run_id": metadata.run_id}
     known |= {name: json.dumps(metadata.params[name]) for name in _SAMPLING if metadata.params.get(name) is not None}
-    known["engine_settings"] = json.dumps(settings(metadata), sort_keys=True)
+    known["engine_settings"] = json.dumps(engine_settings(metadata), sort_keys=True)
     if run.verdict is not None:
         known |= {"verdict": run.verdict.status.value, "exit_status": str(run.verdict.exit_status)}
         known |= {f"because.{number}": reason for number, reason in enumerate(run.verdict.because, start=1)}

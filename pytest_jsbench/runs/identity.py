@@ -25,7 +25,7 @@ def difference(theirs: RunMetadata, ours: RunMetadata) -> str:
     for name in _PARAMS:
         if (then := _asked(theirs).get(name)) != (now := _asked(ours).get(name)):
             return f"with {name} {_said(then)}, this one with {_said(now)}"
-    if (then := settings(theirs)) != (now := settings(ours)):
+    if (then := engine_settings(theirs)) != (now := engine_settings(ours)):
         return f"with the engine's options {_said(then)}, this one with {_said(now)}"
     return ""
 
@@ -34,7 +34,7 @@ def _asked(metadata: RunMetadata) -> Mapping[str, Any]:
     return metadata.params if metadata.asked_params is None else metadata.asked_params
 
 
-def settings(metadata: RunMetadata) -> dict[str, Any]:
+def engine_settings(metadata: RunMetadata) -> dict[str, Any]:
     """What an engine says of itself that changes answers."""
     return {
         name: value

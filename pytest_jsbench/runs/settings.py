@@ -63,7 +63,7 @@ _OTHERWISE = {"engine.slots": Bearing.TIMES, "judge.timeout": Bearing.TIMES}
 #: of which a change is said by the change of another
 _IMPLIED_BY = {"prompt_digest": ("prompt", "shots")}
 #: engines that say answers of another time again, and what this run asked for has no part in those
-_RECORDED = ("replay", "recorded")
+RECORDED = ("replay", "recorded")
 _SAMPLING = frozenset({"temperature", "max_tokens", "seed"})
 #: of values that are shown
 _LONGEST = 40
@@ -130,7 +130,7 @@ def settings_of(metadata: Mapping[str, Any]) -> dict[str, Setting]:
 
 
 def _settings(metadata: Mapping[str, Any]) -> Iterator[Setting]:
-    recorded = metadata.get("engine") in _RECORDED
+    recorded = metadata.get("engine") in RECORDED
     for name, (bears_on, path) in _PLACES.items():
         if recorded and name in _SAMPLING:
             continue

@@ -15,6 +15,7 @@ from pytest_jsbench.plugin.controller.expectations import GateDecision
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.context import RunContext
 from pytest_jsbench.plugin.worker.items import forget
+from pytest_jsbench.runs.settings import RECORDED
 from pytest_jsbench.runs.variants import each
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ _LETTERS = {
 
 #: variants of which the header says what they are
 _MOST_VARIANTS = 20
-#: engines that would only say the same again
-_RECORDED = frozenset({"recorded", "replay"})
 
 
 class Terminal:
@@ -172,7 +171,7 @@ class Terminal:
             or context.settings.batch is not None
         ):
             return []
-        if context.plan.selected.labelled is not None or context.handover.metadata.engine in _RECORDED:
+        if context.plan.selected.labelled is not None or context.handover.metadata.engine in RECORDED:
             return []
         runs = _from_here(context.handover.folder.parent)
         from pytest_jsbench.reports.summary_table import detail
