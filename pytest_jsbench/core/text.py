@@ -6,7 +6,6 @@ import itertools
 import json
 import re
 import unicodedata
-from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -48,14 +47,26 @@ def shortened(text: str, limit: int | None = LONGEST, *, cut: Literal["end", "mi
 
 
 def distinct(names: Sequence[str], limit: int) -> list[str]:
-    """Different names as printable texts that differ: cut at the end, or in the middle, or else numbered."""
+    """Different names as printable texts that differ: cut at the end, in the middle, where they part, or numbered."""
     shown = [printable(name, limit) for name in names]
-    for cut in ("middle", "number"):
-        count = Counter(shown)
-        for at, name in enumerate(names):
-            if count[shown[at]] > 1:
-                shown[at] = printable(name, limit, cut="middle") if cut == "middle" else _numbered(shown, at, limit)
+    for cut in ("middle", "start", "number"):
+        places: dict[str, list[int]] = {}
+        for at, name in enumerate(shown):
+            places.setdefault(name, []).append(at)
+        for alike in places.values():
+            if len(alike) == 1:
+                continue
+            start = _common_start([names[at] for at in alike]) if cut == "start" else 0
+            for at in alike:
+                rest = f"…{names[at][start:]}" if start else names[at]
+                shown[at] = _numbered(shown, at, limit) if cut == "number" else printable(rest, limit, cut="middle")
     return shown
+
+
+def _common_start(names: Sequence[str]) -> int:
+    """How long the whole words are with which all the names begin."""
+    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(min(names), max(names), strict=False))
+    return len(re.sub(r"[^\W_]*\Z", "", "".join(one for one, _ in same)))
 
 
 def _numbered(shown: Sequence[str], at: int, limit: int) -> str:

@@ -108,6 +108,10 @@ def test_different_names_stay_different_when_they_are_cut(names: list[str], limi
 def test_names_are_cut_where_they_are_alike() -> None:
     assert distinct(["short", "exclusiveMaximum"], 11) == ["short", "exclusiveM…"]
     assert distinct(["exclusiveMaximum", "exclusiveMinimum"], 11) == ["exclu…ximum", "exclu…nimum"]
+    models = [
+        f"meta-llama-Llama-3.1-{size}-Instruct-{prompt}" for prompt in ("chat", "schema") for size in ("70B", "8B")
+    ]
+    assert distinct(models, 15) == ["…70B-In…ct-chat", "…8B-Ins…ct-chat", "…70B-In…-schema", "…8B-Ins…-schema"]
     assert distinct(["\x1b", "\\x1b"], 11) == ["\\x1b~1", "\\x1b~2"]
 
 
