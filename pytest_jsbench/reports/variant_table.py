@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.runs.records import RunMetadata
 
 _MOST_CASES = 10
-_LONGEST_NAME = 24
+_LONGEST_NAME = 40
 #: of the table of tasks
 _MOST_COLUMNS = 5
 _LONGEST_HEAD = 12
@@ -97,10 +97,15 @@ def _bare(found: Proportion) -> str:
     return figure(found.value)
 
 
-def _tokens(total: Metrics) -> str:
-    """Tokens of an answer, on average."""
+def tokens_of_one(total: Metrics) -> float | None:
+    """Tokens of an answer, on average; None where it is not known."""
     tokens = total.tokens.output_tokens
-    return NOT_APPLICABLE if tokens is None or not total.completions else f"{tokens / total.completions:,.0f}"
+    return None if tokens is None or not total.completions else tokens / total.completions
+
+
+def _tokens(total: Metrics) -> str:
+    tokens = tokens_of_one(total)
+    return NOT_APPLICABLE if tokens is None else f"{tokens:,.0f}"
 
 
 def cost_of_many(total: Metrics) -> float | None:

@@ -24,7 +24,7 @@ from pytest_jsbench.core.text import json_text, printable, shortened
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES
 from pytest_jsbench.reports.comparison_table import apart
 from pytest_jsbench.reports.summary_table import facts
-from pytest_jsbench.reports.variant_table import asked, cost_of_many, heading, standing
+from pytest_jsbench.reports.variant_table import asked, cost_of_many, heading, standing, tokens_of_one
 from pytest_jsbench.runs.outcomes import Records
 from pytest_jsbench.verdicts.explanations import extra_fields, headline
 
@@ -106,6 +106,8 @@ class VariantRow:
     #: the settings that tell it from the others
     asked: str
     summary: Summary
+    #: of an answer, on average; None where it is not known
+    tokens: float | None
     #: US dollars for a thousand answers; None where it is not known
     cost: float | None
 
@@ -113,7 +115,13 @@ class VariantRow:
 def _variants(run: Run, summary: Summary) -> list[VariantRow]:
     told = asked(run, summary)
     return [
-        VariantRow(name=name, asked=told[name], summary=found, cost=cost_of_many(found.total))
+        VariantRow(
+            name=name,
+            asked=told[name],
+            summary=found,
+            tokens=tokens_of_one(found.total),
+            cost=cost_of_many(found.total),
+        )
         for name, found in summary.variants.items()
     ]
 

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -233,6 +234,7 @@ def test_variants_have_a_table_and_each_attempt_says_whose_it_is() -> None:
 
     assert "<h1>2 variants</h1>" in text
     assert text.index('<th scope="row">b<br><span class="asked">model b</span>') < text.index('<th scope="row">a<br>')
+    assert "<p>engine scripted, json_schema, prompt schema, " in text
     assert "a against b: 1 fewer of 2 cases pass" in text
     assert '<option value="0">a fails, another passes</option>' in text
     index = unpacked(text, "index")
@@ -243,6 +245,21 @@ def test_variants_have_a_table_and_each_attempt_says_whose_it_is() -> None:
         ("simple::case00", 1, "passed"),
         ("simple::case01", 1, "passed"),
     ]
+
+
+@needs_jinja2
+def test_what_variants_differ_in_is_counted_and_tokens_are_those_of_one_answer() -> None:
+    metadata = examples.variants(a={"prompt": "schema"}, b={"prompt": "chat"})
+    used = [
+        replace(record(case, generation=examples.completion(tokens=tokens)), variant=name)
+        for case, name, tokens in (("x", "a", 10), ("y", "a", 24), ("x", "b", 5))
+    ]
+    run = examples.run_of_variants(metadata, *used)
+
+    text = "".join(render(run, summarize(run)))
+
+    assert "<p>engine scripted, json_schema, 2 prompts, " in text
+    assert re.findall(r"<td>(17|34|5)</td>", text) == ["17", "5"]
 
 
 @needs_jinja2
