@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import RecordError
-from pytest_jsbench.core.text import distinct, printable
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison, compare, schema_digits, several
 from pytest_jsbench.metrics.metrics import RATES
 from pytest_jsbench.metrics.statistics import Rate, clustered
 from pytest_jsbench.reports.evaluations import firsts
-from pytest_jsbench.reports.summary_table import aligned, rate
+from pytest_jsbench.reports.summary_table import fitted, rate
 from pytest_jsbench.runs import journal
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 #: the keywords that the schema of a case uses, by the case and the digits of its schema
 KeywordsOfCases = Mapping[tuple["CaseKey", str], Sequence[str]]
 DEFAULT_METRIC = "pass_rate"
-_LONGEST_NAME = 30
 
 
 class Grouping(StrEnum):
@@ -178,9 +177,7 @@ def _against_first(
 def lines(found: Breakdown, columns: Sequence[str]) -> list[str]:
     """The groups as a table for a terminal, its columns headed so."""
     headers, rows = table(found, columns)
-    shown = distinct([row[0] for row in rows], _LONGEST_NAME)
-    rows = [[name, *row[1:]] for name, row in zip(shown, rows, strict=True)]
-    text = aligned(headers, rows, ["left", "right", *["left"] * len(columns)])
+    text = fitted(headers, rows, ["left", "right", *["left"] * len(columns)])
     text.insert(len(text) - 1, text[1])
     return text
 

@@ -76,17 +76,18 @@ def _ruled(headers: list[str], rows: list[list[str]]) -> list[str]:
     return lines
 
 
-def fitted(headers: list[str], rows: list[list[str]]) -> list[str]:
+def fitted(headers: list[str], rows: list[list[str]], align: Sequence[str] = ()) -> list[str]:
     """The rows as a table within 80 columns: the names in the first column are cut where it would be wider."""
     names = [name for name, *_ in rows]
 
     def lay_out(longest: int) -> list[str]:
         named = [[name, *figures] for name, (_, *figures) in zip(distinct(names, longest), rows, strict=True)]
-        return aligned(headers, named)
+        return aligned(headers, named, align)
 
     lines = lay_out(_WIDTH)
-    if (excess := len(lines[2]) - _WIDTH) > 0:
-        lines = lay_out(max(_NARROWEST_NAME, lines[2].index(" ") - excess))
+    rule = next(line for line in lines if line.startswith("-"))
+    if (excess := len(rule) - _WIDTH) > 0:
+        lines = lay_out(max(_NARROWEST_NAME, rule.index(" ") - excess))
     return lines
 
 

@@ -7,7 +7,7 @@ import pytest
 from pytest_jsbench.core.cases import safe_name
 from pytest_jsbench.core.generations import FaultKind
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.reports.summary_table import decision_table, detail, details, keyword_table, table
+from pytest_jsbench.reports.summary_table import decision_table, detail, details, fitted, keyword_table, table
 from pytest_jsbench.reports.variant_table import tables
 from pytest_jsbench.runs.records import Record
 from tests import examples
@@ -175,3 +175,12 @@ def test_repeated_attempts_are_said_by_case_and_the_flakiest_come_first() -> Non
     assert "repeats every attempt of a case passed (pass^k) 1/5 = 0.200 (0.036 to 0.624)," in text
     assert "at least one (pass@k) 4/5 = 0.800 (0.376 to 0.964)" in text
     assert "flaky 2 cases passed at times only: simple::even 2/4, simple::mostly 3/4" in text
+
+
+def test_a_short_first_name_does_not_cut_the_names_below_it() -> None:
+    figures = ["1.00 ±0.00"] * 5
+
+    lines = fitted(["Task", *"abcde"], [["a", *figures], ["a_longer_name_than_that", *figures]])
+
+    assert len(lines[-1]) == 80
+    assert lines[-1].startswith("a_longer_name_than_…")
