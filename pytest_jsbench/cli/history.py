@@ -66,6 +66,9 @@ def _show(options: argparse.Namespace, out: TextIO) -> bool:
     if options.file is None or options.last < 1:
         message = "jsbench history --file F [--last N]: name the history's file, and at least 1 line"
         raise ExportError(message, where="--file")
+    if not options.file.exists():
+        message = f"{options.file}: No such file; jsbench history add RUN --file {options.file} makes it"
+        raise ExportError(message, where=options.file)
     found = history.History.read(options.file)
     warn(found)
     series = [one for one in found.series if options.label in {None, one.label}]

@@ -12,6 +12,8 @@ from pytest_jsbench.reports.history import HistoryEntry, Series, SinceBefore, be
 from pytest_jsbench.reports.markdown import code, fact, table
 from pytest_jsbench.reports.summary_table import aligned, detail
 
+#: the last as the names of runs begin
+_TIMES = ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y%m%dT%H%M%S")
 #: what the column of changes counts
 LEGEND = "since: cases that pass now and did not in the line before with the same cases, and cases that no longer pass"
 
@@ -25,7 +27,8 @@ def lines(found: Sequence[Series], *, last: int) -> Iterator[str]:
         yield ""
         if facts := [line for word, text in _newest(one) for line in detail(word, text)]:
             yield from (*facts, "")
-    yield from detail("", LEGEND)
+    if any(one.since for one in found):
+        yield from detail("", LEGEND)
 
 
 def markdown(found: Sequence[Series], *, last: int) -> str:
@@ -35,7 +38,8 @@ def markdown(found: Sequence[Series], *, last: int) -> str:
         parts += [f"### {code(one.label)}", "", *table(*_table(one, last)), ""]
         if facts := [f"- {fact(word, text)}" for word, text in _newest(one)]:
             parts += [*facts, ""]
-    return "\n".join([*parts, LEGEND]) + "\n"
+    legend = [LEGEND] if any(one.since for one in found) else []
+    return "\n".join([*parts, *legend]) + "\n"
 
 
 def to_dict(found: Sequence[Series]) -> dict[str, Any]:
@@ -71,9 +75,7 @@ def _table(one: Series, last: int) -> tuple[list[str], list[list[str]]]:
     """Head and rows of the newest lines of a series."""
     first = max(0, len(one.entries) - last)
     entries = one.entries[first:]
-    days = [_day(entry) for entry in entries]
-    names = days if len(set(days)) == len(days) else [_when(entry) for entry in entries]
-    headers, rows = overview([entry.evaluation for entry in entries], names)
+    headers, rows = overview([entry.evaluation for entry in entries], _times(entries))
     ends = [(_lacking(entry), _change(one.entries[: at + 1])) for at, entry in enumerate(entries, start=first)]
     return [*headers[:-1], "Errors", "Since"], [[*row[:-1], *end] for row, end in zip(rows, ends, strict=True)]
 
@@ -83,12 +85,14 @@ def _lacking(entry: HistoryEntry) -> str:
     return f"{entry.metrics.get('errors', 0) + entry.metrics.get('unjudged', 0):.0f}"
 
 
-def _day(entry: HistoryEntry) -> str:
-    return f"{entry.started_at:%Y-%m-%d}"
-
-
-def _when(entry: HistoryEntry) -> str:
-    return f"{entry.started_at:%Y-%m-%d %H:%M}"
+def _times(entries: Sequence[HistoryEntry], forms: Sequence[str] = _TIMES) -> list[str]:
+    """When each of them was, as exactly as it takes to tell them apart."""
+    times: list[str] = []
+    for form in forms:
+        times = [f"{entry.started_at:{form}}" for entry in entries]
+        if len(set(times)) == len(times):
+            break
+    return times
 
 
 def _change(entries: Sequence[HistoryEntry]) -> str:
@@ -105,6 +109,8 @@ def _newest(one: Series) -> Iterator[tuple[str, str]]:
     if not one.since and len(one.entries) > 1:
         yield "newest", "its cases or their schemas are not those of any line before: nothing can be compared"
     tests = f" (adjusted for {one.tests} tests, Holm)" if one.tests > 1 else ""
+    times = _times(one.entries, _TIMES[1:])
     for word, found in zip(("newest", "and"), one.since, strict=False):
-        yield word, f"since {_when(found.before)}: {told(found.difference)}{tests}"
+        when = times[one.entries.index(found.before)]
+        yield word, f"since {when}: {told(found.difference)}{tests}"
         yield from apart(found.settings)
