@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.errors import ExportError, MissingRequirement
+from pytest_jsbench.core.errors import ExportError, MissingRequirement, nearest
 from pytest_jsbench.core.text import distinct, printable
 from pytest_jsbench.metrics.metrics import RATES, SPREAD
 from pytest_jsbench.runs.settings import differences
@@ -63,6 +63,8 @@ _MARKERS = "osD^"
 _MOST_WHISKERS = 60
 _COLUMNS = (4, 3, 5)
 _LONGEST_LABEL = 40
+#: bars of a panel whose figures have room side by side
+_MOST_UPRIGHT = 8
 _TIMES = {
     "ttft": "Time to first token",
     "tpot": "Time per output token",
@@ -101,8 +103,8 @@ def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> A
 
     known = {name for one in series for entry in one.entries for name in entry.metrics}
     if metric not in known:
-        named = ", ".join(sorted(known)) or "none"
-        message = f"no metric '{printable(metric, 60)}' in any line of the history; they have {printable(named, 500)}"
+        offer = printable(nearest(metric, known), 600)
+        message = f"no metric '{printable(metric, 60)}' in any line of the history: {offer}"
         raise ExportError(message, found=metric, expected=sorted(known))
     figure = Figure(figsize=(9.0, 4.2 + 0.25 * len(series)), layout="constrained")
     axis = figure.subplots()
@@ -209,8 +211,8 @@ def _panels(evaluations: Sequence[Evaluation], asked: Sequence[str]) -> list[str
         return drawable
     if asked:
         if unknown := [name for name in asked if name not in every]:
-            named = ", ".join(printable(name, 60) for name in drawable[:8])
-            message = f"no metric '{printable(unknown[0], 60)}' in any of the files; they have {named}"
+            offer = printable(nearest(unknown[0], drawable), 600)
+            message = f"no metric '{printable(unknown[0], 60)}' in any of the files: {offer}"
             raise ExportError(message, found=unknown[0], expected=drawable)
         return list(asked)
     if all("pass_rate" in found.metrics and "planned" in found.metrics for found in evaluations):
@@ -223,7 +225,7 @@ def _panels(evaluations: Sequence[Evaluation], asked: Sequence[str]) -> list[str
 def _draw(axis: Any, metric: str, evaluations: Sequence[Evaluation]) -> None:
     values = [found.figures.get(metric) for found in evaluations]
     known = [value for value in values if value is not None]
-    size = 8 if len(values) <= 6 else 6
+    size, turned = 8 if len(values) <= 6 else 6, 90 if len(values) > _MOST_UPRIGHT else 0
     for at, (value, found) in enumerate(zip(values, evaluations, strict=True)):
         if value is None:
             axis.text(at, 0.02, "n/a", ha="center", va="bottom", color="0.35", transform=axis.get_xaxis_transform())
@@ -237,7 +239,14 @@ def _draw(axis: Any, metric: str, evaluations: Sequence[Evaluation]) -> None:
             axis.errorbar(at, value, yerr=ends, color="black", capsize=4, linewidth=1)
             top = max(top, high)
         axis.annotate(
-            _shown(value), (at, top), xytext=(0, 2), textcoords="offset points", ha="center", va="bottom", fontsize=size
+            _shown(value),
+            (at, top),
+            xytext=(0, 2),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            fontsize=size,
+            rotation=turned,
         )
     axis.set_xlim(-0.6, len(evaluations) - 0.4)
     axis.set_xticks([])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ def test_a_run_is_added_once_and_shown_in_each_form(tmp_path: Path) -> None:
     assert "0.900 (0.699 to 0.972)" in terminal
     assert "### `scripted, flash, json_schema`" in markdown
     assert "\n\n\n" not in terminal + markdown
+    assert "since:" not in terminal + markdown
     (series,) = json.loads(shown("history", "--file", path, "--json"))["series"]
     assert (len(series["lines"]), series["since"]) == (1, [])
 
@@ -51,7 +53,7 @@ def test_a_history_is_drawn_and_an_unknown_metric_is_one_line(
 
     assert (tmp_path / "h.png").read_bytes().startswith(b"\x89PNG")
     arguments = ("history", "--file", path, "--plot", tmp_path / "x.png", "--metric", "pas_rate")
-    assert "no metric 'pas_rate' in any line of the history" in failed(capsys, *arguments)
+    assert "no metric 'pas_rate' in any line of the history: did you mean 'pass_rate'?" in failed(capsys, *arguments)
 
 
 def test_what_cannot_be_shown_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,7 +61,10 @@ def test_what_cannot_be_shown_is_one_line(tmp_path: Path, capsys: pytest.Capture
     shown("history", "add", one, "--file", path, "--label", "nightly")
 
     assert "name the history's file" in failed(capsys, "history")
-    assert "No such file" in failed(capsys, "history", "--file", tmp_path / "none.jsonl")
+    missing = tmp_path / "none.jsonl"
+    assert f"No such file; jsbench history add RUN --file {missing} makes it" in failed(
+        capsys, "history", "--file", missing
+    )
     assert "no line of the label 'other'" in failed(capsys, "history", "--file", path, "--label", "other")
     assert "cannot write" in failed(capsys, "history", "add", one, "--file", tmp_path / "no" / "h.jsonl")
 
@@ -76,3 +81,18 @@ def test_a_run_with_variants_has_a_line_and_a_table_for_each(tmp_path: Path) -> 
     since = {one["label"]: one["since"][0] for one in found}
     assert {label: one["difference"] for label, one in since.items()} == {"nightly gpt": 0.0, "nightly mini": -1.0}
     assert since["nightly mini"]["p_value_adjusted"] == pytest.approx(0.0625)
+
+
+def test_runs_of_one_minute_are_told_apart_by_their_second(tmp_path: Path) -> None:
+    path = tmp_path / "h.jsonl"
+    for at, ends in (("00", "pppppp"), ("07", "vvvvvv")):
+        folder = of_variants(tmp_path / f"run{at}", gpt=ends)
+        written = folder / "run.json"
+        written.write_text(re.sub(r'("started_at": "[^"]*?:\d\d:)\d\d', rf"\g<1>{at}", written.read_text()))
+        shown("history", "add", folder, "--file", path)
+
+    said = shown("history", "--file", path)
+
+    assert re.findall(r"^\d{8}T\d{4}(\d\d) ", said, re.MULTILINE) == ["00", "07"]
+    assert re.search(r"newest +since \d{8}T\d{4}00: 6 fewer", said)
+    assert max(map(len, said.splitlines())) <= 80

@@ -73,6 +73,13 @@ def test_intervals_are_whiskers_of_either_spelling() -> None:
     assert [(one[0], one[-1]) for one in ends] == [pytest.approx((0.4, 0.7)), pytest.approx((0.1, 0.9))]
 
 
+@pytest.mark.parametrize(("bars", "degrees"), [(8, 0), (9, 90)])
+def test_figures_of_many_bars_stand_upright_and_do_not_overlap(bars: int, degrees: int) -> None:
+    (axis,) = picture([evaluation(a=0.0333)] * bars, [f"run {at}" for at in range(bars)]).axes
+
+    assert {text.get_rotation() for text in axis.texts if text.get_text() == "0.0333"} == {degrees}
+
+
 def test_of_a_run_of_ours_the_chief_metrics_and_the_failures_that_occurred_are_drawn() -> None:
     summary = summarize(examples.run(record("a"), record("b", verdict=examples.VIOLATED)))
     one = evaluation(**summary.total.to_dict())
