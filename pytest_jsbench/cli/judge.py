@@ -18,7 +18,7 @@ from pytest_jsbench.core.files import FileReader, make_private_folder
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports.evaluations import UNKNOWN, run_of, run_to_dict, write_run
-from pytest_jsbench.reports.summary_table import details, keyword_table
+from pytest_jsbench.reports.summary_table import detail, details, keyword_table
 from pytest_jsbench.reports.variant_table import tables
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.outcomes import AttemptOutcome
@@ -84,6 +84,8 @@ def judge_records(
         if verbose and summary.keywords:
             lines += [*keyword_table(summary), ""]
         lines += [*tables(run, summary), "", *details(run, summary)]
+        if output is not None:
+            lines += detail("written", str(output))
         out.writelines(f"{line}\n" for line in lines)
     return summary.total.pass_rate.successes == summary.total.planned
 

@@ -252,10 +252,11 @@ def kept_run(folder: Path, **policy: object) -> Path:
 def test_a_run_that_is_judged_again_is_written_and_can_be_compared(tmp_path: Path) -> None:
     path = kept_run(tmp_path / "run")
 
-    status, _ = judged(path, "--formats=assert", f"--output={tmp_path / 'strict'}")
+    status, said = judged(path, "--formats=assert", f"--output={tmp_path / 'strict'}")
     lenient, _ = judged(path, "--formats=ignore", f"--output={tmp_path / 'lenient'}")
 
     assert (status, lenient) == (1, 0)
+    assert said.splitlines()[-1] == f"written    {tmp_path / 'strict'}"
     strict, other = (evaluations.read(tmp_path / name) for name in ("strict", "lenient"))
     assert (strict.figures["pass_rate"], other.figures["pass_rate"]) == (0, 1)
     assert [one.name for one in differences([strict.settings, other.settings])] == ["judge.formats"]
