@@ -141,7 +141,8 @@ NAMED = '[[tool.jsbench.variants]]\nname = "a"\n'
         (f"{NAMED}dataset = 'x'", r"variant 'a': unknown key 'dataset': expected one of adapt, "),
         ("[[tool.jsbench.variants]]\nmodel = 'x'", r"variant 1: name is not there; expected a name with letters"),
         ("[[tool.jsbench.variants]]\nname = ''", r"variant 1: name is an empty text; expected a name with letters"),
-        ("[[tool.jsbench.variants]]\nname = '///'", r"variant 1: name is a text; expected a name with letters"),
+        ("[[tool.jsbench.variants]]\nname = '///'", r"variant 1: name is '///'; expected a name with letters"),
+        ("[[tool.jsbench.variants]]\nname = 'all'", r"variant 1: name is 'all'; expected .* and not 'all'"),
         (
             f"{NAMED}{NAMED.upper().replace('TOOL.JSBENCH.VARIANTS', 'tool.jsbench.variants').replace('NAME', 'name')}",
             r"variant 2: there is a variant 'A' already",
