@@ -27,7 +27,7 @@ def lines(found: Sequence[Series], *, last: int) -> Iterator[str]:
         yield ""
         if facts := [line for word, text in _newest(one) for line in detail(word, text)]:
             yield from (*facts, "")
-    if any(one.since for one in found):
+    if any(len(one.entries) > 1 for one in found):
         yield from detail("", LEGEND)
 
 
@@ -38,7 +38,7 @@ def markdown(found: Sequence[Series], *, last: int) -> str:
         parts += [f"### {code(one.label)}", "", *table(*_table(one, last)), ""]
         if facts := [f"- {fact(word, text)}" for word, text in _newest(one)]:
             parts += [*facts, ""]
-    legend = [LEGEND] if any(one.since for one in found) else []
+    legend = [LEGEND] if any(len(one.entries) > 1 for one in found) else []
     return "\n".join([*parts, *legend]) + "\n"
 
 
