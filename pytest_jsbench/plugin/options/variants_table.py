@@ -110,8 +110,8 @@ def _rows(found: list[Any], path: Path, *, here: Path) -> Iterator[TableVariant]
         given = entry.get("name") if isinstance(entry, dict) else None
         if not isinstance(given, str) or not (name := clean_name(given)) or name == "all":
             expected = "expected a name with letters or digits, such as name = \"small\", and not 'all'"
-            found = f"'{printable(given, 60)}'" if given and isinstance(given, str) else _shown(given)
-            message = f"{path}: variant {number}: name is {found}; {expected}"
+            said = f"'{printable(given, 60)}'" if given and isinstance(given, str) else _shown(given)
+            message = f"{path}: variant {number}: name is {said}; {expected}"
             raise pytest.UsageError(message)
         if name.casefold() in names:
             message = f"{path}: variant {number}: there is a variant '{name}' already; give each a name of its own"
