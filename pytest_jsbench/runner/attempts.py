@@ -65,7 +65,7 @@ class Runner:
     """
     Runs the attempts of one engine.
 
-    A worker makes one for the run, and one for each other engine that a project's own test names; `batches.gather`
+    A worker makes one for each variant, and one for each other engine that a project's own test names; `batches.gather`
     makes a copy that only collects requests. The worker's threads call `attempt` at the same time, as many as the
     engine allows; the runner holds no state between attempts. The worker closes engine, judge and admission.
     """

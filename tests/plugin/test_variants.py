@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from pytest_jsbench.plugin.worker import lookahead
+from pytest_jsbench.runner.in_flight import CallsInFlight
 from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
 from tests.plugin.test_records import without_times
 
@@ -128,16 +131,23 @@ def test_a_test_of_each_case_and_variant_is_chosen_as_any_other(plain: Bench) ->
 
 def test_repeats_of_a_variant_are_numbered_behind_its_name(plain: Bench) -> None:
     prepared(plain)
-
     twice = ("--jsbench-variants=good,bad", "--jsbench-repeats=2", "--jsbench-limit=1")
 
     result = run(plain, *twice, "-v")
 
     names = ["good-1", "bad-1", "good-2", "bad-2"]
     result.stdout.fnmatch_lines([f"jsbench::orders::a[[]{name}] *" for name in names])
-    run(plain, "--jsbench-variants=good,bad", "--jsbench-repeats=2", "--jsbench-limit=1", "--lf").assert_outcomes(
-        failed=2, deselected=2
-    )
+    run(plain, *twice, "--lf").assert_outcomes(failed=2, deselected=2)
+
+
+def test_only_variants_whose_tests_run_have_threads(plain: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Mock(side_effect=CallsInFlight)
+    monkeypatch.setattr(lookahead, "CallsInFlight", made)
+    prepared(plain)
+
+    run(plain, "--jsbench-variants=all", "-k", "bad").assert_outcomes(passed=2, failed=2, deselected=8)
+
+    assert [call.args for call in made.call_args_list] == [(2,)]
 
 
 OWN = f"""
