@@ -162,7 +162,7 @@ class Comparison:
 def told(found: PairedDifference) -> str:
     """What came out of a comparison, in one sentence for people."""
     if found.value is None:
-        return "no case was decided in both runs: nothing can be compared"
+        return "no case was decided in both: nothing can be compared"
     cases = "1 case" if found.n == 1 else f"{found.n} cases"
     if not (found.first_only or found.second_only):
         return f"the same verdict on each of {cases}"

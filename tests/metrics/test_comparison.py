@@ -70,7 +70,7 @@ def test_a_case_whose_schema_changed_is_another_case() -> None:
     found = compare({key("a"): ended("passed", schema="aa")}, {key("a"): ended("truncated", schema="bb")})
 
     assert found.changed == (key("a"),)
-    assert found.sentence == "no case was decided in both runs: nothing can be compared"
+    assert found.sentence == "no case was decided in both: nothing can be compared"
 
 
 def test_cases_of_one_run_alone_are_counted() -> None:
