@@ -141,3 +141,16 @@ def test_a_run_that_was_killed_is_replayed_in_each_of_its_variants(pytester: pyt
     settings = read(pytester, f"--jsbench-replay={pytester.path}")
 
     assert {name: one.prompt for name, one in settings.variants.items()} == BOTH
+
+
+@pytest.mark.parametrize(("file", "typed"), [("asked.txt", True), ("pytest.ini", False)])
+def test_a_gate_in_an_argument_file_is_typed_and_one_of_the_configuration_is_not(
+    pytester: pytest.Pytester, file: str, typed: bool
+) -> None:
+    gate = "--jsbench-gate=pass_rate>=0.5"
+    (pytester.path / file).write_text(gate if typed else f"[pytest]\naddopts = {gate}\n")
+
+    settings = read(pytester, ENGINE, *([f"@{file}"] if typed else []))
+
+    assert len(settings.gates) == 1
+    assert settings.gates_typed == typed
