@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.files import write_atomically
-from pytest_jsbench.core.text import json_text, printable
+from pytest_jsbench.core.text import counted, json_text, printable
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports import evaluations, every_eval_ever, history
 from pytest_jsbench.reports.html import report
@@ -98,8 +98,9 @@ def _baseline(options: argparse.Namespace, out: TextIO) -> bool:
     warn(found)
     data = evaluations.baseline_to_dict(found, outcomes)
     write_atomically(options.output, evaluations.baseline_to_text(data), shared=True)
-    cases = "1 case" if len(outcomes) == 1 else f"{len(outcomes)} cases"
-    out.write(f"{options.output}: {cases} of {printable(found.backend)} {printable(found.label)}\n")
+    out.write(
+        f"{options.output}: {counted(len(outcomes), 'case')} of {printable(found.backend)} {printable(found.label)}\n"
+    )
     return True
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from pytest_jsbench.core.errors import EngineError, JSBenchError
 from pytest_jsbench.core.generations import ResponseFormat
-from pytest_jsbench.core.text import json_text
+from pytest_jsbench.core.text import counted, json_text
 from pytest_jsbench.runner.probing.questions import KEYWORDS
 
 if TYPE_CHECKING:
@@ -154,8 +154,8 @@ def _run(options: argparse.Namespace, factory: EngineFactory, config: EngineConf
 
 
 def _announced(info: EngineInfo, plan: ProbePlan) -> str:
-    ways = f"{len(plan.ways)} way{'s' if len(plan.ways) > 1 else ''} of asking"
-    return f"{info.engine} {info.model}: {ways}, at most {plan.most_calls:,} calls, {max(plan.levels)} at once\n"
+    ways, calls = counted(len(plan.ways), "way"), counted(plan.most_calls, "call")
+    return f"{info.engine} {info.model}: {ways} of asking, at most {calls}, {max(plan.levels)} at once\n"
 
 
 def _plan(options: argparse.Namespace, factory: EngineFactory, config: EngineConfig, info: EngineInfo) -> ProbePlan:

@@ -80,6 +80,11 @@ def sentence(text: str, limit: int = LONGEST) -> str:
     return printable(" ".join(text[: 100 * limit].split()), limit)
 
 
+def counted(number: int, noun: str) -> str:
+    """So many of it, for people."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def described(error: BaseException, limit: int = LONGEST) -> str:
     """What was raised, on one line; its name alone where the error cannot even be written."""
     name = type(error).__name__

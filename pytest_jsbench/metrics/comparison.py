@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import RecordError
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.metrics.statistics import PairedDifference, adjusted, paired_difference
 from pytest_jsbench.runs.settings import differences
 from pytest_jsbench.verdicts import FailureType
@@ -163,7 +163,7 @@ def told(found: PairedDifference) -> str:
     """What came out of a comparison, in one sentence for people."""
     if found.value is None:
         return "no case was decided in both: nothing can be compared"
-    cases = "1 case" if found.n == 1 else f"{found.n} cases"
+    cases = counted(found.n, "case")
     if not (found.first_only or found.second_only):
         return f"the same verdict on each of {cases}"
     more = "more" if found.value > 0 else "fewer"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import GateError
+from pytest_jsbench.core.text import counted
 from pytest_jsbench.metrics.metric_names import Figure, MetricName, figure
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.runs.run_verdict import RunStatus, RunVerdict
@@ -231,8 +232,8 @@ def _unmet(gates: Sequence[GateResult], *, undecided: bool) -> Iterator[str]:
 def _wrong(ending: Ending, *, gated: bool) -> Iterator[str]:
     yield from _some(ending.failures, "failures")
     if not gated and ending.answers:
-        tests = "1 test" if len(ending.answers) == 1 else f"{len(ending.answers):,} tests"
         more = ", …" if len(ending.answers) > _MOST_NAMED else ""
+        tests = counted(len(ending.answers), "test")
         yield f"{tests} failed of what was answered: {', '.join(ending.answers[:_MOST_NAMED])}{more}"
 
 
@@ -244,9 +245,9 @@ def _some(lines: Sequence[str], noun: str) -> Iterator[str]:
 
 def _lacking(total: Metrics) -> Iterator[str]:
     if total.errors:
-        yield f"{_attempts(total.errors)} of {total.planned:,} broken or missing"
+        yield f"{counted(total.errors, 'attempt')} of {total.planned:,} broken or missing"
     if total.unjudged:
-        yield f"{_attempts(total.unjudged)} could not be judged"
+        yield f"{counted(total.unjudged, 'attempt')} could not be judged"
 
 
 def _passed(total: Metrics, gates: Sequence[GateResult]) -> Iterator[str]:
@@ -255,7 +256,7 @@ def _passed(total: Metrics, gates: Sequence[GateResult]) -> Iterator[str]:
     elif total.passed == total.planned:
         yield "the attempt passed" if total.planned == 1 else f"all {total.planned:,} attempts passed"
     else:
-        yield f"{total.passed:,} of {_attempts(total.planned)} passed, and no test failed"
+        yield f"{total.passed:,} of {counted(total.planned, 'attempt')} passed, and no test failed"
 
 
 def _beside(ending: Ending) -> Iterator[str]:
@@ -270,7 +271,3 @@ def _unexplained(exit_status: int) -> str:
         _NO_TESTS: "nothing was measured",
     }
     return said.get(exit_status) or f"pytest ended with exit status {exit_status}"
-
-
-def _attempts(count: int) -> str:
-    return "1 attempt" if count == 1 else f"{count:,} attempts"

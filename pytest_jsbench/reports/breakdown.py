@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import RecordError
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison, compare, schema_digits, several
 from pytest_jsbench.metrics.metrics import RATES
 from pytest_jsbench.metrics.statistics import Rate, clustered
@@ -68,8 +68,8 @@ class Breakdown:
         said = "rates with 95 % intervals"
         if self.metric != DEFAULT_METRIC or len(names) < 2:
             return said
-        tests = "1 test" if self.tests == 1 else f"{self.tests} tests"
         first = names[0] if not any(self.firsts) else "the same variant in the first run"
+        tests = counted(self.tests, "test")
         marked = f"* differs from {first} by more than chance"
         return f"{said}; {marked} (McNemar's exact test over the cases of both; p-values adjusted for {tests}, Holm)"
 

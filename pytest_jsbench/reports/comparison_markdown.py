@@ -7,21 +7,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import ExportError
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.reports import breakdown
-from pytest_jsbench.reports.comparison_table import not_compared, overview, pairs, settings_table, warnings
+from pytest_jsbench.reports.comparison_table import named, not_compared, overview, pairs, settings_table, warnings
 from pytest_jsbench.reports.markdown import LONGEST_FACT, cell, code, folded, table
 from pytest_jsbench.runs.settings import differences
 
 if TYPE_CHECKING:
-    from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.metrics.comparison import Pair
     from pytest_jsbench.reports.breakdown import Breakdown
     from pytest_jsbench.reports.evaluations import Evaluation
 
 #: characters; GitHub takes 65,536
 _LONGEST = 60_000
-_MOST_NAMED = 10
 _NAME = re.compile(r"[A-Za-z0-9_.+]([A-Za-z0-9_.+-]{0,98}[A-Za-z0-9_.+])?")
 
 
@@ -51,7 +49,7 @@ def comparison_markdown(
             left_out += 1
         else:
             text += section
-    return text.rstrip("\n") + (f"\n\n{left_out} more sections have no room here" if left_out else "") + "\n"
+    return text.rstrip("\n") + (f"\n\nno room here for {counted(left_out, 'more section')}" if left_out else "") + "\n"
 
 
 def _sections(evaluations: Sequence[Evaluation], names: Sequence[str], by: Breakdown | None) -> Iterator[list[str]]:
@@ -83,14 +81,9 @@ def _pair(pair: Pair) -> Iterator[str]:
     yield f"- {code(pair.second)} against {code(pair.first)}: {found.sentence}"
     for word, keys in (("broke", found.newly_failing), ("mended", found.newly_passing)):
         if keys:
-            yield f"  - {word} {_named(keys)}"
+            yield f"  - {word} {named(keys, show=code)}"
     for word, text in not_compared(found, first="the first", second="the second"):
         yield f"  - {word}: {text}"
-
-
-def _named(keys: Sequence[CaseKey]) -> str:
-    more = f" and {len(keys) - _MOST_NAMED} more" if len(keys) > _MOST_NAMED else ""
-    return f"{len(keys)}: {', '.join(code(str(key)) for key in keys[:_MOST_NAMED])}{more}"
 
 
 def _heads(headers: Sequence[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tabulate import tabulate
@@ -76,9 +76,9 @@ def not_compared(comparison: Comparison, *, first: str, second: str, each: str =
         yield "repeats", f"{cases} asked more often in one {each}: compared by the first attempts, as many as both made"
 
 
-def named(keys: Sequence[CaseKey], most: int = _MOST_NAMED) -> str:
+def named(keys: Sequence[CaseKey], most: int = _MOST_NAMED, *, show: Callable[[str], str] = printable) -> str:
     """The cases' names, and how many more there are."""
-    names = ", ".join(printable(str(key)) for key in keys[:most])
+    names = ", ".join(show(str(key)) for key in keys[:most])
     return f"{len(keys)}: {names}" + (f", and {len(keys) - most} more" if len(keys) > most else "")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.core.version import __version__
 from pytest_jsbench.metrics.enforcement import Enforcement, ModeFinding, Replies, ReplyKind
 
@@ -43,7 +43,7 @@ def evidence_of(finding: ModeFinding, *, verbose: bool) -> Iterator[str]:
 def last_line(probed: Probed) -> str:
     """What it comes to."""
     passed = sum(finding.passed for finding in probed.findings)
-    return f"enforced in {passed} of {len(probed.findings)} ways of asking; {probed.calls:,} calls"
+    return f"enforced in {passed} of {len(probed.findings)} ways of asking; {counted(probed.calls, 'call')}"
 
 
 def control_line(control: Replies) -> str:

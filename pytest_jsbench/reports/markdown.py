@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.reports.comparison_table import apart
 from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, facts, figure, milliseconds, with_interval
 from pytest_jsbench.reports.variant_table import asked, ends_of, heading, said_of_differing, standing, variant_rows
@@ -126,7 +126,7 @@ def _facts(run: Run, summary: Summary, comparisons: Mapping[str, Comparison]) ->
     total = summary.total
     yield f"passed {total.passed} of {total.planned}; rates with their 95 % intervals, times as medians"
     if not total.complete:
-        yield f"**incomplete**: {_attempts(total.errors)} broken or missing, {total.unjudged} unjudged"
+        yield f"**incomplete**: {counted(total.errors, 'attempt')} broken or missing, {total.unjudged} unjudged"
     for name, text in facts(run, summary):
         yield fact(name, text)
     for variant, comparison in comparisons.items():
@@ -147,11 +147,7 @@ def _failures(failing: Sequence[AttemptOutcome]) -> list[str]:
     ]
     if len(failing) > _MOST_FAILURES:
         rows.append([f"… and {len(failing) - _MOST_FAILURES} more", "", ""])
-    return folded(f"{_attempts(len(failing))} that did not pass", ["Case", "Failure", ""], rows)
-
-
-def _attempts(count: int) -> str:
-    return "1 attempt" if count == 1 else f"{count:,} attempts"
+    return folded(f"{counted(len(failing), 'attempt')} that did not pass", ["Case", "Failure", ""], rows)
 
 
 def _name(record: Record) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
-from pytest_jsbench.core.text import distinct, printable
+from pytest_jsbench.core.text import counted, distinct, printable
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, Metrics
 from pytest_jsbench.metrics.statistics import Proportion, Rate
 from pytest_jsbench.metrics.summary import Summary
@@ -139,7 +139,7 @@ def _asked_otherwise(run: Run) -> Iterator[tuple[str, str]]:
     """The settings of recorded answers that differ from this run's, one line for each difference."""
     changes = Counter(attempt.asked_otherwise for attempt in run.outcomes if attempt.asked_otherwise)
     for change, count in changes.most_common():
-        answers = "1 answer was" if count == 1 else f"{count:,} answers were"
+        answers = f"{counted(count, 'answer')} {'was' if count == 1 else 'were'}"
         said = f"{answers} recorded with other settings ({printable(change, 500)}); record again with --jsbench-record"
         yield "settings", said
 
@@ -180,7 +180,7 @@ def _noticed(summary: Summary) -> Iterator[tuple[str, str]]:
     if notes := [f"{note.value} {count}" for note, count in total.note_counts.items() if count]:
         yield "noted", ", ".join(notes)
     if total.retries:
-        yield "retries", f"{_count(total.retries, 'failed call')} made again"
+        yield "retries", f"{counted(total.retries, 'failed call')} made again"
     if (longest := total.queue.max) is not None and longest >= _LONG_QUEUE:
         yield (
             "queue",
@@ -195,13 +195,13 @@ def _left_out(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
     total = summary.total
     if total.excluded:  # which counts attempts: all repeats, in all variants
         excluded = {outcome.key for outcome in run.outcomes if outcome.excluded}
-        yield "excluded", f"{_count(len(excluded), 'case')} whose own schema is broken (skipped)"
+        yield "excluded", f"{counted(len(excluded), 'case')} whose own schema is broken (skipped)"
     if total.unjudged:
-        yield "unjudged", f"{_count(total.unjudged, 'answer')} that could not be judged: the figures are incomplete"
+        yield "unjudged", f"{counted(total.unjudged, 'answer')} that could not be judged: the figures are incomplete"
     if run.metadata.redacted:
         yield "redacted", "digests stand for prompts, schemas and answers: nothing can be judged again or replayed"
     if run.resumed:
-        yield "resumed", f"{_count(run.resumed, 'answer')} of {run.metadata.resumed_from} taken over, not called again"
+        yield "resumed", f"{counted(run.resumed, 'answer')} of {run.metadata.resumed_from} taken over, not called again"
     if total.errors:
         yield "errors", _errors(run, total)
 
@@ -236,13 +236,13 @@ def _flaky(flaky: Sequence[tuple[CaseKey, CaseOutcome]]) -> str:
     ranked = sorted(flaky, key=lambda pair: abs(2 * pair[1].passes - len(pair[1].decided)) / len(pair[1].decided))
     named = [f"{printable(str(key))} {one.passes}/{len(one.decided)}" for key, one in ranked[:_MOST_NAMED]]
     more = f", and {len(flaky) - _MOST_NAMED} more" if len(flaky) > _MOST_NAMED else ""
-    return f"{_count(len(flaky), 'case')} passed at times only: {', '.join(named)}{more}"
+    return f"{counted(len(flaky), 'case')} passed at times only: {', '.join(named)}{more}"
 
 
 def _disputed(summary: Summary) -> str:
     names = [printable(str(key)) for key in summary.disputed]
     more = f", and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    said = f"{_count(len(names), 'verdict')} on which the two validators disagree"
+    said = f"{counted(len(names), 'verdict')} on which the two validators disagree"
     return f"{said}: {', '.join(names[:_MOST_NAMED])}{more}"
 
 
@@ -314,10 +314,6 @@ def _tokens(total: Metrics) -> str:
     return f"{count(tokens.input_tokens)} in{cached}, {count(tokens.output_tokens)} out{reasoning}"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 _MISSING = {
     MissingReason.LIMIT: "not run, limit reached",
     MissingReason.UNAVAILABLE: "not run, provider unavailable",
@@ -342,4 +338,4 @@ def _errors(run: Run, total: Metrics) -> str:
     parts = [f"{kind} {count}" for kind, count in kinds.most_common()]
     if total.missing:
         parts += _missing(total)
-    return f"{total.errors} of {_count(total.planned, 'attempt')} ({'; '.join(parts)}): the figures are incomplete"
+    return f"{total.errors} of {counted(total.planned, 'attempt')} ({'; '.join(parts)}): the figures are incomplete"

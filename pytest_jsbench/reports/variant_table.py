@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.core.text import distinct, printable
+from pytest_jsbench.core.text import counted, distinct, printable
 from pytest_jsbench.metrics.comparison import MISSING, PASSED
 from pytest_jsbench.reports.comparison_table import not_compared
 from pytest_jsbench.reports.summary_table import (
@@ -44,7 +44,7 @@ Column = tuple[str, "Callable[[Metrics], str]"]
 def heading(metadata: RunMetadata) -> str:
     """Who was asked, for people."""
     if metadata.variants:
-        return f"{len(metadata.variants)} variants" if len(metadata.variants) > 1 else "1 variant"
+        return counted(len(metadata.variants), "variant")
     return f"{printable(metadata.engine, 60)} {printable(metadata.model, 60)}"
 
 
@@ -177,10 +177,7 @@ def _differing(summary: Summary) -> Iterator[tuple[str, str]]:
 
 def said_of_differing(summary: Summary) -> str:
     """How many cases some variants pass and others fail, for people."""
-    count = len(summary.differing)
-    return (
-        f"{count:,} {'case that some variants pass' if count == 1 else 'cases that some variants pass'} and others fail"
-    )
+    return f"{counted(len(summary.differing), 'case')} that some variants pass and others fail"
 
 
 def ends_of(summary: Summary, key: CaseKey) -> dict[str, str]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_jsbench.core.text import described, distinct, json_text, printable, sentence, shortened
+from pytest_jsbench.core.text import counted, described, distinct, json_text, printable, sentence, shortened
 
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 ANY = st.text(st.characters() | st.sampled_from("\n\t :#[\u202e\U000e0041\ufe0f"))
@@ -121,3 +121,7 @@ def test_json_that_nests_too_deep_to_be_read_is_on_one_line() -> None:
 
     assert json_text(nested(40), indent=2).count("\n") == 80
     assert json_text(nested(60), indent=2) == "[" * 60 + '"x"' + "]" * 60
+
+
+def test_of_one_thing_there_is_no_plural() -> None:
+    assert [counted(number, "call") for number in (0, 1, 2000)] == ["0 calls", "1 call", "2,000 calls"]

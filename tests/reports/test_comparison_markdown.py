@@ -69,7 +69,7 @@ def test_a_comment_is_never_longer_than_github_takes_and_says_what_it_lacks() ->
 
     assert len(text) < 65_536
     assert "option1`" not in text
-    assert text.endswith("1 more sections have no room here\n")
+    assert text.endswith("\n\nno room here for 1 more section\n")
     assert len(comparison_markdown(found, ["a", "b"])) > 65_536
 
 

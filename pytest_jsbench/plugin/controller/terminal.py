@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.plugin.controller.controller import Controller
 from pytest_jsbench.plugin.controller.expectations import GateDecision
 from pytest_jsbench.plugin.session import transport
@@ -60,7 +60,10 @@ class Terminal:
         if metadata.variants:
             shown = [f"jsbench: {_variant(context, one)}" for one in each(metadata)]
             more = len(shown) - _MOST_VARIANTS
-            lines = [*shown[:_MOST_VARIANTS], *([f"jsbench: … and {_count(more, 'variant')} more"] if more > 0 else [])]
+            lines = [
+                *shown[:_MOST_VARIANTS],
+                *([f"jsbench: … and {counted(more, 'variant')} more"] if more > 0 else []),
+            ]
             lines.append(asked)
         else:
             prompt = _prompt(context, metadata)
@@ -144,7 +147,7 @@ class Terminal:
         )
 
     def _cases(self) -> str:
-        shard, here = self._context.settings.shard, _count(len(self._context.plan.keys), "case")
+        shard, here = self._context.settings.shard, counted(len(self._context.plan.keys), "case")
         if (variants := len(self._context.handover.metadata.variants)) > 1:
             here = f"{here}, each asked in {variants} ways"
         if shard is None:
@@ -191,7 +194,7 @@ def _prompt(context: RunContext, metadata: RunMetadata) -> str:
     """The prompt, where it is not the usual one; empty where it is, or no model is asked."""
     if (metadata.prompt == "schema" and not metadata.shots) or context.plan.selected.labelled is not None:
         return ""
-    shots = f", {_count(metadata.shots, 'example')} first" if metadata.shots else ""
+    shots = f", {counted(metadata.shots, 'example')} first" if metadata.shots else ""
     return f"prompt {printable(metadata.prompt)}{shots}"
 
 
@@ -223,10 +226,6 @@ def _source(context: RunContext) -> str:
     return f"labelled answers of {source} (no model is called)"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def _at_once(context: RunContext) -> str:
     return f"{context.plan.concurrency} in flight" if context.settings.batch is None else "handed in as a batch"
 
@@ -244,13 +243,13 @@ def _limited(context: RunContext) -> str:
 def _resuming(resumption: Resumption) -> str:
     if resumption.metadata is None:
         return f"no answer to go on with in {resumption.source}: it was broken off before the first"
-    parts = [f"{_count(len(resumption.answers), 'answer')} taken over"]
+    parts = [f"{counted(len(resumption.answers), 'answer')} taken over"]
     if resumption.project_answers:
         parts.append(
-            f"{_count(len(resumption.project_answers), 'answer')} to own tests, taken over where they ask the same"
+            f"{counted(len(resumption.project_answers), 'answer')} to own tests, taken over where they ask the same"
         )
     if resumption.broken:
-        parts.append(f"{_count(resumption.broken, 'broken call')} made again")
+        parts.append(f"{counted(resumption.broken, 'broken call')} made again")
     if resumption.left_out:
-        parts.append(f"{_count(resumption.left_out, 'answer')} to other questions left out")
+        parts.append(f"{counted(resumption.left_out, 'answer')} to other questions left out")
     return f"going on with {resumption.metadata.run_id}: {', '.join(parts)}"
