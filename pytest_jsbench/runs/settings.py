@@ -111,8 +111,7 @@ class SettingDifference:
         """The values for people; those that differ look different, however long they are."""
         texts = [_text(value) for value in self.values]
         found = list(dict.fromkeys(texts))
-        names = distinct([printable(text, _LONGEST, cut="middle") for text in found], _LONGEST)
-        shown = dict(zip(found, names, strict=True))
+        shown = dict(zip(found, distinct(found, _LONGEST), strict=True))
         return tuple(shown[text] for text in texts)
 
     def to_dict(self) -> dict[str, Any]:
