@@ -21,6 +21,12 @@ def test_every_engine_and_every_preset_has_a_row() -> None:
     assert first >= {*names(), "Engine", "Preset"}
 
 
+def test_the_table_of_engines_is_within_eighty_columns() -> None:
+    engines, *_ = shown().split("\n\n")
+
+    assert max(map(len, engines.splitlines())) <= 80
+
+
 def test_a_preset_is_shown_with_all_that_is_known_of_it() -> None:
     text = shown("groq")
     assert text.startswith("groq: Groq, as of 2026-11\n  base_url: https://api.groq.com/openai/v1\n")

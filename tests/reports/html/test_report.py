@@ -287,7 +287,7 @@ def test_a_browser_shows_the_answers_of_all_variants_side_by_side(tmp_path: Path
     assert ">1 of 2 cases</p>" in text
     (line,) = re.findall(r"<tr><th scope=.row.><button.*?</tr>", text)
     assert re.findall(r"<td class=.(\w+).>([^<]*)</td>", line) == [("bad", "✗ schema_violation"), ("good", "✓ passed")]
-    (below,) = re.findall(r"<tr class=.below.>.*?</tr>", text, re.DOTALL)
+    (below,) = re.findall(r"<tr class=.below.><td colspan=.3.><div class=.detail.>.*?</tr>", text, re.DOTALL)
     assert re.findall(r"<h3 class=.side.>([^<]*)</h3>", below) == ["a ", "b "]
     assert [below.count(f"<h3>{title}</h3>") for title in ("Answer", "Schema", "Prompt")] == [2, 1, 1]
 

@@ -146,10 +146,12 @@
       const { passed, failed, text } = cell(group, variant);
       return element("td", passed ? "good" : failed ? "bad" : "none", text);
     }));
-    const place = element("td", "detail");
-    place.colSpan = variants.length + 1;
+    const place = element("div", "detail"); // stays in sight where the matrix is wider than the screen
+    const across = element("td");
+    across.colSpan = variants.length + 1;
+    across.append(place);
     const below = element("tr", "below");
-    below.append(place);
+    below.append(across);
     toggle(button, below, () => compare(group, place));
     return [line, below];
   };
