@@ -59,8 +59,23 @@ def origin(url: str) -> tuple[str, str, int | None]:
 
 
 def client_options(address: Address, *, sdk_error: type[Exception]) -> dict[str, Any]:
-    """What a client of that server is built with: its user and password, and the hook that keeps it there."""
-    return {"auth": address.userinfo, "event_hooks": {"request": [_stay_at(address.url, sdk_error)]}}
+    """What a client of that server is built with: its user and password, the hook that keeps it there, its limits."""
+    return {
+        "auth": address.userinfo,
+        "event_hooks": {"request": [_stay_at(address.url, sdk_error)]},
+        "limits": connection_limits(),
+    }
+
+
+def connection_limits() -> httpx2.Limits:
+    """
+    As many connections as there are calls in flight; an idle one is closed before the server does it.
+
+    llama.cpp, uvicorn and Node close one after 5 s, and a request that is just then on its way is lost.
+    """
+    import httpx2
+
+    return httpx2.Limits(keepalive_expiry=2.0)
 
 
 def _stay_at(url: str, sdk_error: type[Exception]) -> Callable[[httpx2.Request], None]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from pytest_jsbench.core.generations import CallError, Completion, FaultKind
@@ -7,7 +9,7 @@ from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.registry import find, require_batches
 from pytest_jsbench.engines.secrets import build, build_batches
 from pytest_jsbench.testing import request
-from tests.engines.provider import Provider, json_reply
+from tests.engines.provider import Provider, json_reply, kept
 from tests.engines.speakers import SPEAKERS, Speaker
 
 EACH = pytest.mark.parametrize("speaker", SPEAKERS, ids=[speaker.name for speaker in SPEAKERS])
@@ -45,6 +47,24 @@ def test_a_redirect_to_the_same_server_is_followed(speaker: Speaker) -> None:
         assert isinstance(engine.generate(request()), Completion)
         engine.close()
         assert [asked.path for asked in provider.asked][1:] == ["/v2/other"]
+
+
+@EACH
+@pytest.mark.parametrize(("idle", "connections"), [(1.0, 1), (2.5, 2)])
+def test_a_connection_that_a_server_may_just_be_closing_is_not_used_again(
+    speaker: Speaker, idle: float, connections: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    # the SDKs' connections read the time there
+    monkeypatch.setattr("httpcore2._sync.http11.time", SimpleNamespace(monotonic=lambda: now[0]))
+    with Provider() as provider:
+        provider.replies.append(kept(speaker.good()))
+        engine = engine_of(speaker, provider)
+        for _ in range(2):
+            assert isinstance(engine.generate(request()), Completion)
+            now[0] += idle
+        engine.close()
+        assert provider.opened == connections
 
 
 def test_results_of_a_batch_are_fetched_from_no_other_server() -> None:

@@ -92,12 +92,12 @@ def new_client(
 
     bearer = key.variable == BEARER
     http = client_options(settings.address, sdk_error=anthropic.AnthropicError)
-    hooks = {**http["event_hooks"], "response": list(response)}
+    http["event_hooks"] |= {"response": list(response)}
     return anthropic.Anthropic(
         api_key=None if bearer else key.value,
         auth_token=key.value if bearer else None,
         base_url=settings.base_url,
         default_query=dict(settings.extra_query),
-        http_client=timed(anthropic.DefaultHttpxClient(auth=http["auth"], event_hooks=hooks)),
+        http_client=timed(anthropic.DefaultHttpxClient(**http)),
         **options,
     )

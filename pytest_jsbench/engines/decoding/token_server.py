@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import CallError, FaultKind, ResponseFormat, Sent
 from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.engines.addresses import connection_limits
 from pytest_jsbench.engines.http.calls import Deadline, bound, reading, timed
 from pytest_jsbench.engines.http.faults import ProviderError, classify_error, connection_fault
 
@@ -45,8 +46,7 @@ class TokenServer:
                 headers={"authorization": f"Bearer {key.value}"},
                 # a proxy would look for the server on its own machine
                 trust_env=False,
-                # the server closes an idle connection after 5 s, and a request may just then be on its way
-                limits=httpx2.Limits(keepalive_expiry=2.0),
+                limits=connection_limits(),
                 event_hooks={"response": [bound]},
             )
         )

@@ -131,5 +131,5 @@ def http_client(settings: OpenAISettings, **hooks: list[Callable[..., Any]]) -> 
     import openai
 
     options = client_options(settings.address, sdk_error=openai.OpenAIError)
-    hooked = options["event_hooks"] | hooks
-    return timed(openai.DefaultHttpxClient(trust_env=settings.proxies, auth=options["auth"], event_hooks=hooked))
+    options["event_hooks"] |= hooks
+    return timed(openai.DefaultHttpxClient(trust_env=settings.proxies, **options))
