@@ -9,7 +9,7 @@ The rooms, from what imports nothing to what may import everything (docs/archite
     runs                                records on disk
     engines, metrics                    what turns a request into text; numbers of records
     runner, reports, fixture            a case becomes a record; what is read of a run; what a test asks through
-    plugin, cli                         pytest; the command `jsbench`
+    plugin, cli, library                pytest; the command `jsbench`; a script or a notebook
 
 Importing this package imports none of them: the names below are loaded when they are used.
 """
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.base import Engine, EngineConfig
     from pytest_jsbench.fixture.conformance import assert_conforms, judge
     from pytest_jsbench.fixture.jsbench import Answer, JSBench
+    from pytest_jsbench.library.dataset import Dataset
     from pytest_jsbench.metrics.summary import Summary, summarize
     from pytest_jsbench.runs.outcomes import Run
     from pytest_jsbench.runs.records import Record, RunMetadata
@@ -52,6 +53,7 @@ _HOMES = {
     "fixture.jsbench": ("Answer", "JSBench"),
     "core.cases": ("BrokenCase", "Case", "CaseKey", "Message", "Schema"),
     "core.errors": ("JSBenchError",),
+    "library.dataset": ("Dataset",),
     "fixture.conformance": ("assert_conforms", "judge"),
     "engines.base": ("Engine", "EngineConfig"),
     "core.generations": (
@@ -74,6 +76,7 @@ __all__ = [
     "Case",
     "CaseKey",
     "Completion",
+    "Dataset",
     "DeclineReason",
     "Declined",
     "Engine",

@@ -21,13 +21,13 @@ from pytest_jsbench.datasets.registry import open_dataset
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation import Mode
     from pytest_jsbench.core.cases import CaseKey
-    from pytest_jsbench.datasets.base import Dataset
+    from pytest_jsbench.datasets.base import CaseSource
 
 _MOST_OBSTACLES = 6
 
 
 def show_ledgers(
-    dataset: Dataset, subsets: Sequence[str], mode: Mode, out: TextIO, *, as_json: bool, verbose: bool
+    dataset: CaseSource, subsets: Sequence[str], mode: Mode, out: TextIO, *, as_json: bool, verbose: bool
 ) -> bool:
     """Adapt every schema to each subset and print the outcomes; True where there are schemas and all can be adapted."""
     verdicts = {name: Counter[str]() for name in subsets}
@@ -56,7 +56,7 @@ def show_ledgers(
     return cases > 0 and not any(found["not at all"] for found in verdicts.values())
 
 
-def _cases(dataset: Dataset, keys: Sequence[CaseKey]) -> Iterator[Case]:
+def _cases(dataset: CaseSource, keys: Sequence[CaseKey]) -> Iterator[Case]:
     cases = (dataset.case(key) for key in keys)
     return (case for case in cases if isinstance(case, Case))
 

@@ -52,7 +52,7 @@ class Selection:
         }
 
 
-class Dataset(Protocol):
+class CaseSource(Protocol):
     """An ordered source of cases, grouped in tasks."""
 
     def keys(self) -> Sequence[CaseKey]:
@@ -60,6 +60,10 @@ class Dataset(Protocol):
 
     def case(self, key: CaseKey) -> Case | BrokenCase:
         """The case of that key, parsed now."""
+
+
+#: its old name, for extensions; `pytest_jsbench.Dataset` is what a user loads
+Dataset = CaseSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

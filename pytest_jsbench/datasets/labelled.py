@@ -13,7 +13,7 @@ from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, safe_name
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import FileReader
 from pytest_jsbench.core.json_values import json_type
-from pytest_jsbench.datasets.base import Dataset, Selection, choose_tasks
+from pytest_jsbench.datasets.base import CaseSource, Selection, choose_tasks
 from pytest_jsbench.datasets.sources.folder import BuiltinDataset, load
 
 _SCHEMAS, _INSTANCES = "schemas.jsonl", "instances.jsonl"
@@ -39,7 +39,7 @@ class Instance:
         return cls(id=name, valid=valid, text=json.dumps(value, ensure_ascii=False))
 
 
-class LabelledDataset(Dataset, Protocol):
+class LabelledDataset(CaseSource, Protocol):
     """Cases with labelled answers."""
 
     def instances(self, key: CaseKey) -> Sequence[Instance]:

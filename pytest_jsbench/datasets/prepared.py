@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.files import private
-from pytest_jsbench.datasets.base import Dataset, RowDataset
+from pytest_jsbench.datasets.base import CaseSource, RowDataset
 from pytest_jsbench.datasets.row_file import RowFile, RowPlace
 from pytest_jsbench.datasets.selection import whole
 from pytest_jsbench.datasets.sources.rows import SCHEMA_NAMES, case_of
@@ -32,10 +32,10 @@ class PreparedDataset:
     places: Mapping[CaseKey, RowPlace | None]
     rows: RowFile
     #: opens the source itself, for what was not written down
-    reopen: Callable[[], Dataset]
+    reopen: Callable[[], CaseSource]
 
     @classmethod
-    def open(cls, folder: Path, reopen: Callable[[], Dataset]) -> PreparedDataset:
+    def open(cls, folder: Path, reopen: Callable[[], CaseSource]) -> PreparedDataset:
         """What `prepare` has written."""
         index = json.loads((folder / _INDEX).read_text("ascii"))
         places = {
@@ -57,7 +57,7 @@ class PreparedDataset:
         return case_of(key, {SCHEMA_NAMES[0]: row.text}, where=row.where)
 
 
-def prepare(dataset: Dataset, folder: Path) -> None:
+def prepare(dataset: CaseSource, folder: Path) -> None:
     """Write a selection down in a folder; of a dataset that gives no rows, only the keys."""
     keys = dataset.keys()
     source = whole(dataset)

@@ -11,7 +11,7 @@ from pathlib import Path
 from pytest_jsbench.core.errors import DatasetError, JSBenchError
 from pytest_jsbench.core.extensions import installed, is_reference, load, origin
 from pytest_jsbench.core.text import described, printable
-from pytest_jsbench.datasets.base import Dataset, Selection
+from pytest_jsbench.datasets.base import CaseSource, Selection
 
 ENTRY_POINTS = "pytest_jsbench.datasets"
 _HUB_NAME = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>\w[\w./-]*))?")
@@ -23,7 +23,7 @@ _KINDS = (
 )
 
 
-def open_dataset(selection: Selection) -> Dataset:
+def open_dataset(selection: Selection) -> CaseSource:
     """The dataset of a selection; DatasetError says what else was found, and every kind that is accepted."""
     source = selection.source
     if source == _BUILTIN:
@@ -64,7 +64,7 @@ def _hub_name(source: str) -> re.Match[str] | None:
     return None if named is None or Path(named["name"]).parent.is_dir() else named
 
 
-def _open_folder(selection: Selection, folder: Path) -> Dataset:
+def _open_folder(selection: Selection, folder: Path) -> CaseSource:
     if next(folder.rglob("*.parquet"), None) is not None:
         from pytest_jsbench.datasets.sources.hub_folder import ParquetFolder, check_folder, find_layout
 
@@ -88,7 +88,7 @@ def _is_file(path: Path) -> bool:
     return path.is_file() or (path.is_symlink() and not path.exists())
 
 
-def _open_glob(selection: Selection, pattern: Path) -> Dataset:
+def _open_glob(selection: Selection, pattern: Path) -> CaseSource:
     parts = pattern.parts
     fixed = next(index for index, part in enumerate(parts) if glob.has_magic(part))
     root = Path(*parts[:fixed])
@@ -99,7 +99,7 @@ def _open_glob(selection: Selection, pattern: Path) -> Dataset:
     return _open_files(selection, paths, root=root)
 
 
-def _open_files(selection: Selection, paths: list[Path], *, root: Path) -> Dataset:
+def _open_files(selection: Selection, paths: list[Path], *, root: Path) -> CaseSource:
     from pytest_jsbench.datasets.sources.folder import open_files
 
     _refuse_split(selection)
@@ -118,7 +118,7 @@ def _installed() -> dict[str, EntryPoint]:
     return installed(ENTRY_POINTS, kind="dataset", error=DatasetError)
 
 
-def _open_point(selection: Selection, point: EntryPoint) -> Dataset:
+def _open_point(selection: Selection, point: EntryPoint) -> CaseSource:
     """The dataset that an installed package opens under that name."""
     opened = load(point, kind="dataset", error=DatasetError)
     if not callable(opened):
@@ -128,7 +128,7 @@ def _open_point(selection: Selection, point: EntryPoint) -> Dataset:
         )
         raise DatasetError(message)
     try:
-        dataset: Dataset = opened(selection)
+        dataset: CaseSource = opened(selection)
     except JSBenchError:
         raise
     except Exception as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import ConditionError, DatasetError
-from pytest_jsbench.datasets.base import Dataset, Sample, Selection
+from pytest_jsbench.datasets.base import CaseSource, Sample, Selection
 from pytest_jsbench.datasets.registry import open_dataset
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class SelectedDataset:
     """Some cases of a dataset, in its order."""
 
-    whole: Dataset
+    whole: CaseSource
     selected: tuple[CaseKey, ...]
 
     def keys(self) -> Sequence[CaseKey]:
@@ -38,7 +38,7 @@ class SelectedDataset:
 class CaseFacts:
     """A case of a dataset; its schema is read only when its facts are asked for."""
 
-    def __init__(self, dataset: Dataset, key: CaseKey, default_dialect: str) -> None:
+    def __init__(self, dataset: CaseSource, key: CaseKey, default_dialect: str) -> None:
         self.key = key
         self._dataset = dataset
         self._default_dialect = default_dialect
@@ -62,7 +62,7 @@ class CaseFacts:
         return SchemaFeatures.of(self._case.schema, default_dialect=self._default_dialect)
 
 
-def open_selected(selection: Selection) -> Dataset:
+def open_selected(selection: Selection) -> CaseSource:
     """The dataset of a selection; of what meets the conditions, the first of each task, and of these a sample."""
     condition = _condition(selection.where)
     # the first of each task are counted among those that meet the conditions
@@ -72,8 +72,7 @@ def open_selected(selection: Selection) -> Dataset:
         return dataset
     keys = list(dataset.keys())
     if condition is not None:
-        subjects = (CaseFacts(dataset, key, selection.default_dialect) for key in keys)
-        met = [subject.key for subject in subjects if condition(subject)]
+        met = meeting(condition, dataset, default_dialect=selection.default_dialect)
         if not met:
             said = "', '".join(selection.where)
             message = f"none of the {len(keys)} cases of dataset '{selection.source}' meets '{said}'"
@@ -84,12 +83,18 @@ def open_selected(selection: Selection) -> Dataset:
     return SelectedDataset(whole=dataset, selected=tuple(keys))
 
 
-def whole(dataset: Dataset) -> Dataset:
+def meeting(condition: Condition, dataset: CaseSource, *, default_dialect: str) -> list[CaseKey]:
+    """The cases of a dataset that meet a condition, in their order."""
+    subjects = (CaseFacts(dataset, key, default_dialect) for key in dataset.keys())
+    return [subject.key for subject in subjects if condition(subject)]
+
+
+def whole(dataset: CaseSource) -> CaseSource:
     """The dataset from which a part was selected."""
     return dataset.whole if isinstance(dataset, SelectedDataset) else dataset
 
 
-def _open(selection: Selection) -> Dataset:
+def _open(selection: Selection) -> CaseSource:
     if not selection.labelled:
         return open_dataset(selection)
     from pytest_jsbench.datasets.labelled import open_labelled

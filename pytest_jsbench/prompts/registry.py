@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Sequence
+from os import PathLike, fspath
 from pathlib import Path
 
 from pytest_jsbench.core.cases import Case, Message
@@ -19,6 +20,21 @@ ENTRY_POINTS = "pytest_jsbench.prompts"
 def find_template(name: str, *, shots: int = 0) -> Template:
     """The template of that name, with so many examples; PromptError says what else was expected."""
     template = _find(name)
+    if not shots:
+        return template
+    from pytest_jsbench.prompts.shots import with_shots
+
+    return with_shots(template, shots)
+
+
+def template_of(prompt: str | PathLike[str] | Template | Callable[[Case], object], *, shots: int = 0) -> Template:
+    """The template of what a program names or holds: a name or a file as `find_template` takes it, or a function."""
+    if isinstance(prompt, Template):
+        return prompt
+    if isinstance(prompt, str | PathLike):
+        return find_template(fspath(prompt), shots=shots)
+    name = f"{getattr(prompt, '__module__', None)}:{getattr(prompt, '__qualname__', type(prompt).__name__)}"
+    template = _function_template(name, prompt)
     if not shots:
         return template
     from pytest_jsbench.prompts.shots import with_shots

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from pytest_jsbench.core.cases import BrokenCase, Case
-from pytest_jsbench.datasets.base import Dataset, Selection
+from pytest_jsbench.datasets.base import CaseSource, Selection
 from pytest_jsbench.datasets.registry import open_dataset
 
 
-def opened(source: object, **selection: Any) -> Dataset:
+def opened(source: object, **selection: Any) -> CaseSource:
     return open_dataset(Selection(source=str(source), **selection))
 
 

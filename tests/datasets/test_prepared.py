@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
-from pytest_jsbench.datasets.base import Dataset, Row, Sample
+from pytest_jsbench.datasets.base import CaseSource, Row, Sample
 from pytest_jsbench.datasets.prepared import PreparedDataset, prepare
 from pytest_jsbench.datasets.selection import SelectedDataset, sampled
 
@@ -40,7 +40,7 @@ class Texts(Keyed):
         return ((key, Row(text=text, where=f"file\n{key.id}")) for key, text in ROWS.items() if text is not None)
 
 
-def unopened() -> Dataset:
+def unopened() -> CaseSource:
     raise AssertionError("the source was opened")
 
 

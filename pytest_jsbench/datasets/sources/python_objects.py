@@ -32,15 +32,18 @@ def open_object(selection: Selection) -> Listing:
     except ImportFailed as error:
         raise DatasetError(str(error)) from error
     module, _, name = source.partition(":")
+    return Listing.of(selection, find_objects(source, value, task=module, name=name))
+
+
+def find_objects(source: str, value: object, *, task: str, name: str) -> list[Found]:
+    """The schemas of an object, in one task; DatasetError where there are none, or something else is among them."""
     named = list(_named(value, name))
     if not named:
         message = f"dataset '{source}' is empty: expected {_EXPECTED}"
         raise DatasetError(message)
     for part, held in named:
         _check(source, part, held)
-    return Listing.of(
-        selection, (Found(task=module, name=part, read=partial(_read, source, held)) for part, held in named)
-    )
+    return [Found(task=task, name=part, read=partial(_read, source, held)) for part, held in named]
 
 
 def _named(value: Any, name: str) -> Iterator[tuple[str, Any]]:

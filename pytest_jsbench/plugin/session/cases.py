@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.datasets.base import Dataset, Selection
+from pytest_jsbench.datasets.base import CaseSource, Selection
 from pytest_jsbench.datasets.selection import CaseFacts
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.schemas.features import DIALECTS, FEATURES
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Selected:
     """The cases of the run, in order, and the marks of single cases."""
 
-    dataset: Dataset
+    dataset: CaseSource
     #: the dataset with its labelled answers, where no model is called; else None
     labelled: LabelledDataset | None = None
     marks: Marks = field(default_factory=dict)
@@ -63,11 +63,11 @@ class Selected:
         return {"folder": str(folder), "marks": {str(key): list(marks) for key, marks in self.marks.items()}}
 
 
-def _once(open_source: Callable[[], Dataset]) -> Callable[[], Dataset]:
+def _once(open_source: Callable[[], CaseSource]) -> Callable[[], CaseSource]:
     """Open it when it is first needed, and only once: the threads of all calls in flight come at the same time."""
     lock, opened = threading.Lock(), functools.cache(open_source)
 
-    def get() -> Dataset:
+    def get() -> CaseSource:
         with lock:
             return opened()
 
@@ -145,7 +145,7 @@ def asked_for(expressions: str) -> bool:
     return any(word in name for word in _MENTIONED.findall(expressions.lower()) for name in _OF_SCHEMAS)
 
 
-def of_schemas(dataset: Dataset, *, default_dialect: str) -> Marks:
+def of_schemas(dataset: CaseSource, *, default_dialect: str) -> Marks:
     """The dialect's mark and the features' of each case that holds a schema; reads them all."""
     marks: dict[CaseKey, Sequence[str]] = {}
     for key in dataset.keys():

@@ -1,0 +1,206 @@
+"""A dataset: cases that are loaded, filtered, changed and sampled, each step by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.errors import DatasetError
+from pytest_jsbench.core.prompts import Prompt, prompt_of
+from pytest_jsbench.core.text import described
+from pytest_jsbench.datasets.base import CaseSource, Sample, Selection
+from pytest_jsbench.datasets.selection import meeting, open_selected, sampled
+from pytest_jsbench.library.words import said_to_programs
+
+if TYPE_CHECKING:
+    from pytest_jsbench.core.prompts import Template
+
+#: what a case becomes: a whole case, or the parts of it that change, as a row of a file has them
+Changed = Case | Mapping[str, Any]
+_IN_MEMORY = "in memory"
+
+
+class Dataset:
+    """
+    The cases to be asked, in their order.
+
+    It never changes: each step gives another dataset. A case is read, and changed by the functions of `map`, each time
+    that somebody asks for it; `evaluate` does so in the threads of its calls.
+    """
+
+    def __init__(self, source: CaseSource, said: Mapping[str, object], steps: tuple[str, ...] = ()) -> None:
+        #: where the cases come from
+        self.source = source
+        self._said = said
+        self._steps = steps
+
+    @classmethod
+    def load(
+        cls,
+        source: str | PathLike[str] | Iterable[object] | type,
+        *,
+        tasks: Iterable[str] | None = None,
+        split: str = "test",
+        limit: int | None = None,
+    ) -> Dataset:
+        """
+        The cases of a source: of whatever `--jsbench-dataset` takes, or of what the program holds.
+
+        That is a `datasets.Dataset`, a Pydantic model, a mapping of names to schemas, or any iterable of cases, rows
+        and schemas. `limit` takes the first so many of each task.
+        """
+        selection = Selection(
+            source=fspath(source) if isinstance(source, str | PathLike) else _IN_MEMORY,
+            tasks=None if tasks is None else tuple(tasks),
+            split=split,
+            limit=limit,
+        )
+        with said_to_programs():
+            if isinstance(source, str | PathLike):
+                return cls(open_selected(selection), selection.to_dict())
+            from pytest_jsbench.datasets.sources.in_memory import open_in_memory
+
+            return cls(open_in_memory(selection, source), selection.to_dict())
+
+    def filter(self, wanted: str | Callable[[Case], object]) -> Dataset:
+        """The cases that meet a condition as `--jsbench-where` takes it, or for which the function gives true."""
+        if not isinstance(wanted, str):
+            part = _Part(self.source, lambda whole: _chosen(whole, wanted))
+            return self._after(f"filter {_name(wanted)}()", part)
+        from pytest_jsbench.datasets.conditions import parse
+
+        condition, dialect = parse(wanted), Selection().default_dialect
+        part = _Part(self.source, lambda whole: meeting(condition, whole, default_dialect=dialect))
+        return self._after(f"filter {wanted}", part)
+
+    def map(self, function: Callable[[Case], Changed]) -> Dataset:
+        """
+        The cases as the function makes them; each keeps its name.
+
+        It takes a case, and gives another one, or what is to be changed: any of `schema`, `prompt` (what to ask, word
+        for word), `messages`, `tags` and `reference`. It must give the same each time it is asked.
+        """
+        return self._after(f"map {_name(function)}()", _Mapped(self.source, function))
+
+    def sample(self, size: int, seed: int = 0) -> Dataset:
+        """So many of the cases at random, in proportion over the tasks; the same for the same seed everywhere."""
+        sample = Sample(size=size, seed=seed)
+        part = _Part(self.source, lambda whole: sampled(whole.keys(), sample))
+        return self._after(f"sample {size} seed {seed}", part)
+
+    def prompts(
+        self, prompt: str | PathLike[str] | Template | Callable[[Case], object] = "schema", *, shots: int = 0
+    ) -> Iterator[tuple[Case, Prompt]]:
+        """Each case that holds a schema, with the messages that would ask for its instance."""
+        from pytest_jsbench.prompts import template_of
+
+        template = template_of(prompt, shots=shots).render
+        return ((case, prompt_of(case, template)) for case in self if isinstance(case, Case))
+
+    def to_dict(self) -> dict[str, object]:
+        """Which cases these are, as JSON values, for a run's metadata."""
+        return {**self._said, **({"steps": list(self._steps)} if self._steps else {})}
+
+    def keys(self) -> Sequence[CaseKey]:
+        """The names of the cases, in order."""
+        return self.source.keys()
+
+    def __getitem__(self, key: CaseKey | int) -> Case | BrokenCase:
+        """The case of that name, or of that place."""
+        return self.source.case(self.keys()[key] if isinstance(key, int) else key)
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    def __iter__(self) -> Iterator[Case | BrokenCase]:
+        return map(self.source.case, self.keys())
+
+    def __repr__(self) -> str:
+        return f"<Dataset of {', '.join((repr(self._said['source']), *self._steps))}>"
+
+    def _after(self, step: str, source: CaseSource) -> Dataset:
+        return Dataset(source, self._said, (*self._steps, step))
+
+
+class _Part:
+    """Some cases of a source; which ones is found out when somebody first asks for them."""
+
+    def __init__(self, whole: CaseSource, choose: Callable[[CaseSource], Sequence[CaseKey]]) -> None:
+        self._whole = whole
+        self._choose = choose
+
+    @cached_property
+    def _selected(self) -> tuple[CaseKey, ...]:
+        return tuple(self._choose(self._whole))
+
+    def keys(self) -> Sequence[CaseKey]:
+        return self._selected
+
+    def case(self, key: CaseKey) -> Case | BrokenCase:
+        return self._whole.case(key)
+
+
+class _Mapped:
+    """The cases of a source as a function makes them."""
+
+    def __init__(self, whole: CaseSource, function: Callable[[Case], Changed]) -> None:
+        self._whole = whole
+        self._function = function
+
+    def keys(self) -> Sequence[CaseKey]:
+        return self._whole.keys()
+
+    def case(self, key: CaseKey) -> Case | BrokenCase:
+        case = self._whole.case(key)
+        return case if isinstance(case, BrokenCase) else _changed(case, self._function)
+
+
+def _chosen(whole: CaseSource, wanted: Callable[[Case], object]) -> list[CaseKey]:
+    """The cases for which the function gives true; a row that holds no schema is none of them."""
+    cases = (case for case in map(whole.case, whole.keys()) if isinstance(case, Case))
+    return [case.key for case in cases if _called(wanted, case)]
+
+
+def _changed(case: Case, function: Callable[[Case], Changed]) -> Case:
+    from pytest_jsbench.datasets.sources.rows import case_of
+
+    made = _called(function, case)
+    if isinstance(made, Case) and made.key == case.key:
+        return made
+    problem = f"a {type(made).__name__}"
+    if isinstance(made, Case):
+        problem = f"the case {made.key}"
+    elif isinstance(made, Mapping) and not (strangers := made.keys() - _CHANGEABLE):
+        asked = {"prompt", "messages"} & made.keys()
+        messages = [] if asked else [{"role": turn.role, "content": turn.content} for turn in case.messages]
+        same = {"schema": case.schema, "reference": case.reference, "tags": list(case.tags)}
+        row = {**same, **({"messages": messages} if messages else {}), **made}
+        made = case_of(case.key, row, where=_name(function))
+        if isinstance(made, Case):
+            return made
+        raise DatasetError(f"{case.key}: {made.problem}", where=_name(function))
+    elif isinstance(made, Mapping):
+        problem = ", ".join(sorted(map(str, strangers)))
+    message = (
+        f"function {_name(function)} gave {problem} for {case.key}; expected that case changed, or a mapping of any of "
+        f"{', '.join(sorted(_CHANGEABLE))}"
+    )
+    raise DatasetError(message, found=problem, expected=sorted(_CHANGEABLE), where=_name(function))
+
+
+_CHANGEABLE = frozenset({"schema", "prompt", "messages", "tags", "reference"})
+
+
+def _called(function: Callable[[Case], Any], case: Case) -> Any:
+    try:
+        return function(case)
+    except Exception as error:
+        message = f"function {_name(function)} raised {described(error)} for {case.key}"
+        raise DatasetError(message, where=_name(function)) from error
+
+
+def _name(function: object) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_jsbench import BrokenCase, Case, CaseKey, Dataset, JSBenchError, Message
+from pytest_jsbench.datasets.base import Selection
+from pytest_jsbench.datasets.selection import open_selected
+
+SMALL = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+LARGE = {"type": "object", "properties": {name: {"type": "string"} for name in "abcdef"}}
+
+
+def names(dataset: Dataset) -> list[str]:
+    return [str(key) for key in dataset.keys()]
+
+
+def two() -> Dataset:
+    return Dataset.load({"small": SMALL, "large": LARGE})
+
+
+def test_a_source_gives_the_cases_that_the_option_gives() -> None:
+    dataset = Dataset.load("builtin", tasks=["simple"], limit=3)
+    source = open_selected(Selection(tasks=("simple",), limit=3))
+
+    assert dataset.keys() == source.keys()
+    assert list(dataset) == [source.case(key) for key in source.keys()]
+    assert dataset.to_dict() == Selection(tasks=("simple",), limit=3).to_dict()
+
+
+def test_a_path_is_a_source(tmp_path: Path) -> None:
+    (tmp_path / "order.json").write_text(json.dumps(SMALL))
+
+    (case,) = Dataset.load(tmp_path)
+
+    assert isinstance(case, Case)
+    assert case.schema == SMALL
+
+
+def test_any_iterable_of_cases_rows_and_schemas_is_a_source() -> None:
+    def held() -> Iterator[object]:
+        yield Case(key=CaseKey(task="mine", id="first"), schema=SMALL)
+        yield {"schema": json.dumps(LARGE), "id": "row", "task": "mine", "prompt": "Say it.", "tags": ["x"]}
+        yield SMALL
+        yield True
+        yield {"schema": 7, "id": "broken"}
+
+    dataset = Dataset.load(held())
+    cases = {str(case.key): case for case in dataset}
+
+    assert list(cases) == ["mine::first", "mine::row", "cases::row-2", "cases::row-3", "cases::broken"]
+    row = cases["mine::row"]
+    assert isinstance(row, Case)
+    assert (row.schema, row.messages, row.tags) == (LARGE, (Message(role="user", content="Say it."),), ("x",))
+    assert isinstance(cases["cases::broken"], BrokenCase)
+    assert list(dataset) == list(cases.values())  # a generator is gone through once
+
+
+def test_what_the_program_does_with_a_row_afterwards_changes_no_case() -> None:
+    row: dict[str, Any] = {"schema": {"type": "object"}, "id": "x"}
+    dataset = Dataset.load([row])
+    row["schema"]["type"] = "array"
+
+    (case,) = dataset
+
+    assert isinstance(case, Case)
+    assert case.schema == {"type": "object"}
+
+
+def test_types_and_mappings_of_schemas_are_sources() -> None:
+    pytest.importorskip("pydantic", reason="needs the extra pydantic")
+    import pydantic
+
+    class Order(pydantic.BaseModel):
+        total: int
+
+    assert names(Dataset.load(Order)) == ["cases::Order"]
+    assert names(Dataset.load([Order, SMALL])) == ["cases::Order", "cases::row-1"]
+    assert names(two()) == ["cases::small", "cases::large"]
+
+
+def test_a_table_of_the_datasets_library_is_a_source() -> None:
+    datasets = pytest.importorskip("datasets", reason="needs the extra datasets")
+
+    rows = [{"json_schema": json.dumps(schema), "unique_id": name} for name, schema in (("a", SMALL), ("b", LARGE))]
+    table = datasets.Dataset.from_list(rows)
+
+    assert names(Dataset.load(table)) == ["cases::a", "cases::b"]
+    assert [case.schema for case in Dataset.load(table) if isinstance(case, Case)] == [SMALL, LARGE]
+    assert names(Dataset.load(datasets.DatasetDict({"test": table, "train": table}), limit=1)) == ["cases::a"]
+    with pytest.raises(JSBenchError, match=r"column schema is .*expected text"):
+        Dataset.load(datasets.Dataset.from_list([{"schema": SMALL}]))
+    with pytest.raises(JSBenchError, match="no column json_schema or schema; its columns are text"):
+        Dataset.load(datasets.Dataset.from_list([{"text": "x"}]))
+
+
+def test_what_holds_no_cases_is_refused_in_one_line() -> None:
+    with pytest.raises(JSBenchError, match="a int holds no cases; expected the name of a source"):
+        Dataset.load(7)  # type: ignore[arg-type]
+    with pytest.raises(JSBenchError, match="leave split=dev out") as refused:
+        Dataset.load("builtin", split="dev")
+    assert refused.value.where == "split"
+
+
+def test_a_filter_is_a_condition_or_a_function_and_leaves_the_dataset_as_it_is() -> None:
+    dataset = two()
+
+    assert names(dataset.filter("size<120")) == ["cases::small"]
+    assert names(dataset.filter(lambda case: case.key.id == "large")) == ["cases::large"]
+    assert names(dataset.filter("size<120").filter("size>120")) == []
+    assert len(dataset) == 2
+    with pytest.raises(JSBenchError, match="unknown field"):
+        dataset.filter("sise<3")
+
+
+def test_a_function_sees_no_row_without_a_schema() -> None:
+    dataset = Dataset.load([{"schema": 7, "id": "broken"}, SMALL])
+
+    assert names(dataset.filter(lambda case: isinstance(case.schema, dict))) == ["cases::row-1"]
+    assert [type(case) for case in dataset.map(lambda case: case)] == [BrokenCase, Case]
+
+
+def test_a_case_is_changed_as_a_whole_or_in_parts() -> None:
+    dataset = two().map(lambda case: replace(case, tags=("mine",)))
+    dataset = dataset.map(lambda case: {"schema": {**dict(case.schema), "title": case.key.id}, "prompt": "Fill it."})  # type: ignore[arg-type]
+
+    case = dataset[0]
+
+    assert case == Case(
+        key=CaseKey(task="cases", id="small"),
+        schema={**SMALL, "title": "small"},
+        messages=(Message(role="user", content="Fill it."),),
+        tags=("mine",),
+    )
+    assert dataset.map(lambda _: {"tags": []})[0] == replace(case, tags=())
+    assert isinstance(original := two()[0], Case)
+    assert original.tags == ()
+
+
+@pytest.mark.parametrize(
+    ("gives", "said"),
+    [
+        (lambda _: None, "gave a NoneType for cases::small"),
+        (lambda _: {"scheme": {}}, "gave scheme for cases::small; expected that case changed, or a mapping of any"),
+        (lambda _: {"schema": 7}, "cases::small: .*a JSON number is not a JSON Schema"),
+        (lambda case: replace(case, key=CaseKey(task="a", id="b")), "gave the case a::b for cases::small"),
+        (lambda case: case.nothing, "raised AttributeError.* for cases::small"),
+    ],
+)
+def test_a_function_that_gives_no_case_is_named_with_the_case(gives: Any, said: str) -> None:
+    with pytest.raises(JSBenchError, match=said):
+        list(two().map(gives))
+
+
+def test_a_sample_is_that_of_the_option() -> None:
+    dataset = Dataset.load("builtin").sample(5, seed=3)
+
+    assert len(dataset) == 5
+    assert dataset.keys() == Dataset.load("builtin").sample(5, seed=3).keys()
+    assert dataset.keys() != Dataset.load("builtin").sample(5, seed=4).keys()
+
+
+def test_nothing_is_read_before_somebody_asks() -> None:
+    read: list[str] = []
+
+    def noted(case: Case) -> Case:
+        read.append(case.key.id)
+        return case
+
+    dataset = two().map(noted).filter("size>120")
+    assert read == []
+
+    assert names(dataset) == names(dataset) == ["cases::large"]
+    assert read == ["small", "large"]
+
+
+def test_prompts_are_those_of_a_preset_or_a_function_and_a_case_of_its_own_words_keeps_them() -> None:
+    dataset = Dataset.load([{"schema": 7}, SMALL])
+
+    ((case, prompt),) = dataset.prompts("schema")
+    assert case.schema == SMALL
+    assert "integer" in prompt.messages[-1].content
+
+    ((_, own),) = dataset.prompts(lambda case: f"Fill {case.key.id}.")
+    assert own.messages == (Message(role="user", content="Fill row-1."),)
+    ((_, said),) = dataset.map(lambda _: {"prompt": "Word for word."}).prompts("fields")
+    assert said.messages == (Message(role="user", content="Word for word."),)
+    ((_, with_shot),) = dataset.prompts("schema", shots=1)
+    assert len(with_shot.messages) > len(prompt.messages)
+
+
+def test_each_step_is_said_of_the_dataset() -> None:
+    def short(case: Case) -> bool:
+        return True
+
+    dataset = two().filter("size<200").filter(short).map(lambda case: case).sample(1, seed=2)
+
+    assert dataset.to_dict()["steps"] == ["filter size<200", "filter short()", "map <lambda>()", "sample 1 seed 2"]
+    assert repr(dataset) == "<Dataset of 'in memory', filter size<200, filter short(), map <lambda>(), sample 1 seed 2>"
+    assert "steps" not in two().to_dict()
