@@ -18,6 +18,8 @@ PRESET_NAMES = frozenset(
 )
 #: the engine of which each preset is a configuration
 PRESET_ENGINE = "openai"
+#: of engines that are no presets; Azure documents the first limits
+_SUBSETS = {"openai": "openai", "azure": "openai@2024-08", "anthropic": "anthropic"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +81,8 @@ def presets() -> tuple[ProviderPreset, ...]:
 
 def subset_of(engine: str) -> str | None:
     """The subset of JSON Schema that the engine's provider takes; None where it is not known."""
-    if engine in {"openai", "anthropic"}:
-        return engine
+    if (subset := _SUBSETS.get(engine)) is not None:
+        return subset
     preset = preset_of(engine)
     return None if preset is None else preset.subset
 

@@ -28,6 +28,7 @@ ENTRY_POINTS = "pytest_jsbench.engines"
 #: by reference, so that no provider's module is imported for another's sake
 _BUILT_IN = {
     "anthropic": "pytest_jsbench.engines.anthropic.engine:FACTORY",
+    "azure": "pytest_jsbench.engines.openai.azure:FACTORY",
     "llguidance": "pytest_jsbench.engines.decoding.llguidance:FACTORY",
     "local": "pytest_jsbench.engines.local.engine:FACTORY",
     "openai": "pytest_jsbench.engines.openai.engine:FACTORY",

@@ -38,7 +38,7 @@ HIDDEN = "…"
 #: options that hold no secret: they only say how the engine works
 _OPEN = frozenset(
     {"api", "stream", "strict", "schema_name", "max_tokens_field", "bounded", "slots", "context", "threads"}
-    | {"formats", "seed_field", "stream_options", "unstreamed"}
+    | {"formats", "seed_field", "stream_options", "unstreamed", "api_version"}
     | {"start_timeout", "compile_timeout", "mask_timeout", "memory", "records", "variant", "folder", "answers"}
 )
 #: names of fields that hold keys, passwords or tokens
@@ -50,10 +50,15 @@ _PUBLIC_HEADERS = re.compile(
     r"accept(-.+)?|content-type|user-agent|(http-)?referer|origin|x-title|.+-(version|beta)", re.IGNORECASE
 )
 #: variables that hold keys: the SDKs' and, where they hold nothing shorter than a key, any that are named so
-_KEYS = frozenset({"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})
+_KEYS = frozenset(
+    {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}
+    | {"AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"}
+)
 _KEY_LIKE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|_PAT)$", re.IGNORECASE)
 _SHORTEST_KEY = 16
-_URLS = re.compile(r"(OPENAI|ANTHROPIC)_BASE_URL|(HTTP|HTTPS|ALL|FTP|WS|WSS)_PROXY", re.IGNORECASE)
+_URLS = re.compile(
+    r"(OPENAI|ANTHROPIC)_BASE_URL|AZURE_OPENAI_ENDPOINT|(HTTP|HTTPS|ALL|FTP|WS|WSS)_PROXY", re.IGNORECASE
+)
 _HEADERS = re.compile(r"(OPENAI|ANTHROPIC)_CUSTOM_HEADERS")
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PROVIDERS_OWN = ("OPENAI", "ANTHROPIC")
+_CLOUDS_OWN = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN", "OPENAI_API_VERSION")
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +26,8 @@ def _without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for provider in _PROVIDERS_OWN:
         for suffix in ("API_KEY", "AUTH_TOKEN", "BASE_URL"):
             monkeypatch.delenv(f"{provider}_{suffix}", raising=False)
+    for variable in _CLOUDS_OWN:
+        monkeypatch.delenv(variable, raising=False)
 
 
 @pytest.fixture(scope="session")

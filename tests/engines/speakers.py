@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tests.engines import anthropic_wire, openai_wire, responses_wire
+from tests.engines import anthropic_wire, azure_wire, openai_wire, responses_wire
 from tests.engines.provider import DONE, Provider, Reply, event, json_reply, stream_reply
 
 if TYPE_CHECKING:
@@ -23,8 +23,9 @@ class Speaker:
     """One API, in one way to answer."""
 
     name: str
-    #: of the engine, and of the SDK that it needs
     engine: str
+    #: what the engine needs
+    package: str
     streaming: bool
     secret: str
     configured: Callable[..., EngineConfig]
@@ -66,6 +67,7 @@ def _speakers(*, streaming: bool) -> tuple[Speaker, ...]:
         Speaker(
             name=f"openai chat, {suffix}",
             engine="openai",
+            package="openai",
             streaming=streaming,
             secret=chat.SECRET,
             configured=chat.configured,
@@ -76,6 +78,7 @@ def _speakers(*, streaming: bool) -> tuple[Speaker, ...]:
         Speaker(
             name=f"openai responses, {suffix}",
             engine="openai",
+            package="openai",
             streaming=streaming,
             secret=chat.SECRET,
             configured=responses.configured,
@@ -90,6 +93,7 @@ def _speakers(*, streaming: bool) -> tuple[Speaker, ...]:
         Speaker(
             name=f"anthropic, {suffix}",
             engine="anthropic",
+            package="anthropic",
             streaming=streaming,
             secret=messages.SECRET,
             configured=messages.configured,
@@ -100,4 +104,10 @@ def _speakers(*, streaming: bool) -> tuple[Speaker, ...]:
     )
 
 
-SPEAKERS = (*_speakers(streaming=True), *_speakers(streaming=False))
+def _clouds() -> tuple[Speaker, ...]:
+    """Each in one of the two ways: what reads their answers is that of the others."""
+    (chat, *_) = _speakers(streaming=True)
+    return (replace(chat, name="azure", engine="azure", configured=azure_wire.configured),)
+
+
+SPEAKERS = (*_speakers(streaming=True), *_speakers(streaming=False), *_clouds())

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 TIMEOUT = 5.0
 RETRIES = 1
 
-_SPOKEN = tuple(speaker for speaker in SPEAKERS if find_spec(speaker.engine))
+_SPOKEN = tuple(speaker for speaker in SPEAKERS if find_spec(speaker.package))
 if not _SPOKEN:
     pytest.skip("needs the extra openai or anthropic", allow_module_level=True)
 

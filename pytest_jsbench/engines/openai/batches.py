@@ -21,7 +21,7 @@ from pytest_jsbench.engines.http.answer_builder import count, enclosed
 from pytest_jsbench.engines.http.calls import reading
 from pytest_jsbench.engines.http.faults import ProviderError, classify_error
 from pytest_jsbench.engines.openai import chat, responses
-from pytest_jsbench.engines.openai.settings import Api, http_client
+from pytest_jsbench.engines.openai.settings import Api
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,14 +55,8 @@ class OpenAIBatches(SDKBatches):
 
         self._settings: OpenAISettings = replace(settings, streaming=False)
         self._api: OpenAIAPI = chat if settings.api is Api.CHAT else responses
-        self._client = openai.OpenAI(
-            api_key=key.value,
-            base_url=settings.base_url,
-            max_retries=RETRIES,
-            timeout=TIMEOUT,
-            default_headers=dict(settings.extra_headers),
-            default_query=dict(settings.extra_query),
-            http_client=http_client(settings),
+        self._client = settings.new_client(
+            key, max_retries=RETRIES, timeout=TIMEOUT, default_headers=dict(settings.extra_headers)
         )
         super().__init__(
             sdk=openai,

@@ -13,8 +13,8 @@ from pytest_jsbench.engines.http.answer_builder import read_answer
 from pytest_jsbench.engines.http.calls import Deadline, bound, post, reading, settle
 from pytest_jsbench.engines.http.faults import explain_error
 from pytest_jsbench.engines.openai import chat, responses
-from pytest_jsbench.engines.openai.settings import OPTIONS, Api, OpenAISettings, http_client, is_openai
-from pytest_jsbench.engines.requirements import Key, find_key, package_version, require_package
+from pytest_jsbench.engines.openai.settings import OPTIONS, Api, OpenAISettings, is_openai
+from pytest_jsbench.engines.requirements import package_version, require_package
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,24 +24,17 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.batch_api import Batches
     from pytest_jsbench.engines.openai.settings import OpenAIAPI
+    from pytest_jsbench.engines.requirements import Key
 
 
 class OpenAIEngine:
     """Calls one server, with one client for its whole life."""
 
     def __init__(self, settings: OpenAISettings, info: EngineInfo, *, key: Key) -> None:
-        import openai
-
         self._settings = settings
         self._info = info
         self._key = key
-        self._client = openai.OpenAI(
-            api_key=key.value,
-            base_url=settings.base_url,
-            max_retries=0,
-            default_query=dict(settings.extra_query),
-            http_client=http_client(settings, response=[bound]),
-        )
+        self._client = settings.new_client(key, response=[bound], max_retries=0)
 
     @property
     def info(self) -> EngineInfo:
@@ -111,22 +104,24 @@ class OpenAIEngine:
 
 
 class OpenAIFactory(UnsharedFactory):
-    """Builds the `openai` engine, and each preset of it."""
+    """Builds an engine that speaks OpenAI's API, whose servers are called as the settings say."""
 
-    options = OPTIONS
+    def __init__(self, settings: type[OpenAISettings], options: frozenset[str]) -> None:
+        self._settings = settings
+        self.options = options
 
     def check(self, config: EngineConfig) -> None:
         """See that the package and the key are there, and that every option is known."""
         require_package(config.name, "openai", extra="openai", minimum=(3,))
-        _key(config, OpenAISettings.from_config(config))
+        self._settings.from_config(config).find_key(config)
 
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Who the engine will be."""
-        return describe(OpenAISettings.from_config(config), engine=config.name)
+        return describe(self._settings.from_config(config), engine=config.name)
 
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
         """As is asked for, but for what the extra body says, and a seed that the API does not know."""
-        settings = OpenAISettings.from_config(config)
+        settings = self._settings.from_config(config)
         if settings.api is Api.RESPONSES or settings.seed_field is None:
             params = replace(params, seed=None)
         return settings.sampled(params, limit=settings.max_tokens_field, seed=settings.seed_field or "seed")
@@ -134,24 +129,20 @@ class OpenAIFactory(UnsharedFactory):
     def build(self, config: EngineConfig) -> OpenAIEngine:
         """The engine, with its client."""
         self.check(config)
-        settings = OpenAISettings.from_config(config)
-        return OpenAIEngine(settings, describe(settings, engine=config.name), key=_key(config, settings))
+        settings = self._settings.from_config(config)
+        return OpenAIEngine(settings, describe(settings, engine=config.name), key=settings.find_key(config))
+
+
+class OpenAIBatchFactory(OpenAIFactory):
+    """Builds the `openai` engine, each preset of it, and what hands its batches in."""
 
     def build_batches(self, config: EngineConfig) -> Batches:
         """What hands batches in."""
         from pytest_jsbench.engines.openai.batches import OpenAIBatches
 
         self.check(config)
-        settings = OpenAISettings.from_config(config)
-        return OpenAIBatches(settings, key=_key(config, settings))
-
-
-def _key(config: EngineConfig, settings: OpenAISettings) -> Key:
-    if (preset := settings.preset) is None:
-        return find_key(config, ("OPENAI_API_KEY",), optional=not is_openai(settings.base_url))
-    # another address than the provider's may want none; OpenAI's own key is never sent to either
-    variables = () if preset.key is None else (preset.key,)
-    return find_key(config, variables, optional=not variables or config.base_url is not None)
+        settings = self._settings.from_config(config)
+        return OpenAIBatches(settings, key=settings.find_key(config))
 
 
 def describe(settings: OpenAISettings, *, engine: str) -> EngineInfo:
@@ -176,4 +167,4 @@ def describe(settings: OpenAISettings, *, engine: str) -> EngineInfo:
     )
 
 
-FACTORY = OpenAIFactory()
+FACTORY = OpenAIBatchFactory(OpenAISettings, OPTIONS)

@@ -14,12 +14,13 @@ from pytest_jsbench.engines.http.answer_builder import API
 from pytest_jsbench.engines.http.calls import timed
 from pytest_jsbench.engines.options import PROVIDER_OPTIONS, Options, ProviderSettings, read_provider_settings
 from pytest_jsbench.engines.presets import ProviderPreset, preset_of
-from pytest_jsbench.engines.requirements import find_address, find_model
+from pytest_jsbench.engines.requirements import Key, find_address, find_key, find_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import httpx2
+    import openai
 
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.engines.base import EngineConfig
@@ -67,16 +68,28 @@ class OpenAISettings(ProviderSettings):
         preset = preset_of(config.name)
         address = _address(config, preset)
         at_home = is_openai(address.url)
-        api = options.choice("api", Api, default=Api(preset.apis[0]) if preset else Api.CHAT)
         model = find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL)
-        tokens_field = _tokens_field(api, preset, at_home=at_home)
-        return cls(
-            **read_provider_settings(config, options, address, _formats(preset, api), model=model, preset=preset),
-            max_tokens_field=options.text("max_tokens_field", default=tokens_field),
-            seed_field=options.field("seed_field", default=preset.seed_field if preset else "seed"),
-            stream_options=options.flag("stream_options", default=preset is None or preset.stream_options),
-            api=api,
-            preset=preset,
+        limit = preset.max_tokens_field if preset else "max_completion_tokens" if at_home else "max_tokens"
+        return cls(**read_openai_settings(config, options, address, model=model, limit=limit, preset=preset))
+
+    def find_key(self, config: EngineConfig) -> Key:
+        """The key by which the server is called; MissingRequirement where it wants one that is not there."""
+        if (preset := self.preset) is None:
+            return find_key(config, ("OPENAI_API_KEY",), optional=not is_openai(self.base_url))
+        # another address than the provider's may want none; OpenAI's own key is never sent to either
+        variables = () if preset.key is None else (preset.key,)
+        return find_key(config, variables, optional=not variables or config.base_url is not None)
+
+    def new_client(self, key: Key, *, response: Sequence[Callable[..., Any]] = (), **options: Any) -> openai.OpenAI:
+        """The SDK's client of that server alone, with hooks for its responses."""
+        import openai
+
+        return openai.OpenAI(
+            api_key=key.value,
+            base_url=self.base_url,
+            default_query=dict(self.extra_query),
+            http_client=http_client(self, response=list(response)),
+            **options,
         )
 
     def completed(self, body: dict[str, Any], request: Request) -> dict[str, Any]:
@@ -112,12 +125,26 @@ def _formats(preset: ProviderPreset | None, api: Api) -> tuple[ResponseFormat, .
     raise EngineError(message, found=api.value, expected=preset.apis, where="api")
 
 
-def _tokens_field(api: Api, preset: ProviderPreset | None, *, at_home: bool) -> str:
-    if api is Api.RESPONSES:
-        return "max_output_tokens"
-    if preset is not None:
-        return preset.max_tokens_field
-    return "max_completion_tokens" if at_home else "max_tokens"
+def read_openai_settings(
+    config: EngineConfig,
+    options: Options,
+    address: Address,
+    *,
+    model: str,
+    limit: str,
+    preset: ProviderPreset | None = None,
+) -> dict[str, Any]:
+    """The fields of OpenAISettings; `limit` is what chat's limit of tokens is called."""
+    api = options.choice("api", Api, default=Api(preset.apis[0]) if preset else Api.CHAT)
+    limit = "max_output_tokens" if api is Api.RESPONSES else limit
+    return {
+        **read_provider_settings(config, options, address, _formats(preset, api), model=model, preset=preset),
+        "max_tokens_field": options.text("max_tokens_field", default=limit),
+        "seed_field": options.field("seed_field", default=preset.seed_field if preset else "seed"),
+        "stream_options": options.flag("stream_options", default=preset is None or preset.stream_options),
+        "api": api,
+        "preset": preset,
+    }
 
 
 def is_openai(url: str) -> bool:

@@ -1,0 +1,89 @@
+"""The `azure` engine: OpenAI's models of an Azure resource, each asked for by the name of its deployment."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.core.errors import EngineError, MissingRequirement
+from pytest_jsbench.engines.openai.engine import OpenAIFactory
+from pytest_jsbench.engines.openai.settings import OPTIONS, OpenAISettings, http_client, read_openai_settings
+from pytest_jsbench.engines.options import Options
+from pytest_jsbench.engines.requirements import Key, find_address, find_key, find_model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import openai
+
+    from pytest_jsbench.engines.addresses import Address
+    from pytest_jsbench.engines.base import EngineConfig
+
+_ENDPOINT = "AZURE_OPENAI_ENDPOINT"
+_VERSION = "OPENAI_API_VERSION"
+#: a token of Entra ID, in the place of a key
+_TOKEN = "AZURE_OPENAI_AD_TOKEN"  # noqa: S105  the name of a variable
+#: below the endpoint
+_PATH = "/openai"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AzureSettings(OpenAISettings):
+    """How the deployments of one resource are called."""
+
+    api_version: str
+
+    @classmethod
+    def from_config(cls, config: EngineConfig) -> AzureSettings:
+        """Read what a user said; EngineError for what cannot be done."""
+        options = Options(config, AZURE_OPTIONS)
+        address = _address(config)
+        model = find_model(config, url=address.url, default="")
+        read = read_openai_settings(config, options, address, model=model, limit="max_completion_tokens")
+        version = options.text("api_version", default=os.environ.get(_VERSION, "").strip() or _UNSAID)
+        if version == _UNSAID:
+            message = (
+                f"engine '{config.name}' needs the API's version: --jsbench-engine-option"
+                f" api_version=2025-04-01-preview, or set {_VERSION}"
+            )
+            raise MissingRequirement(message, expected="a version", where="api_version")
+        return cls(**{**read, "extras": {**read["extras"], "api_version": version}}, api_version=version)
+
+    def find_key(self, config: EngineConfig) -> Key:
+        """The resource's key, or a token of Entra ID; another server may want neither."""
+        return find_key(config, ("AZURE_OPENAI_API_KEY", _TOKEN), optional=config.base_url is not None)
+
+    def new_client(
+        self, key: Key, *, response: Sequence[Callable[..., Any]] = (), **options: Any
+    ) -> openai.AzureOpenAI:
+        """The SDK's client of that resource, which puts the deployment into the path and the version into the query."""
+        import openai
+
+        token = key.variable == _TOKEN
+        return openai.AzureOpenAI(
+            api_key=None if token else key.value,
+            azure_ad_token=key.value if token else None,
+            api_version=self.api_version,
+            base_url=self.base_url,
+            default_query=dict(self.extra_query),
+            http_client=http_client(self, response=list(response)),
+            **options,
+        )
+
+
+def _address(config: EngineConfig) -> Address:
+    address = find_address(config, _ENDPOINT)
+    if address is None:
+        message = f"engine '{config.name}' needs the resource's address: set {_ENDPOINT}, or --jsbench-base-url"
+        raise MissingRequirement(message, expected="https://RESOURCE.openai.azure.com", where=_ENDPOINT)
+    url = address.url.rstrip("/")
+    if url.endswith(f"{_PATH}/v1"):
+        message = f"{url} speaks OpenAI's own API, without versions: --jsbench-engine=openai --jsbench-base-url={url}"
+        raise EngineError(message, found=url, expected="https://RESOURCE.openai.azure.com", where="--jsbench-base-url")
+    return replace(address, url=url if url.endswith(_PATH) else url + _PATH)
+
+
+_UNSAID = "-"
+AZURE_OPTIONS = OPTIONS | {"api_version"}
+FACTORY = OpenAIFactory(AzureSettings, AZURE_OPTIONS)
