@@ -159,6 +159,8 @@ class Completion:
     sent: Sent | None = None
     #: whether the text held a secret of the run, in the place of which it now has as many `*`
     secret_replaced: bool = False
+    #: what the provider gave as the model's reasoning, apart from the text; the judge never sees it
+    reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +258,7 @@ def generation_to_dict(generation: Generation) -> dict[str, Any]:
                 "usage": _usage_to_dict(generation.usage),
                 "sent": _sent_to_dict(generation.sent),
                 **({"secret_replaced": True} if generation.secret_replaced else {}),
+                **({"reasoning": generation.reasoning} if generation.reasoning else {}),
             }
         case Declined():
             return {
@@ -309,7 +312,13 @@ def generation_from_dict(data: Mapping[str, Any]) -> Generation:
         text = expect(data["text"], "text", str)
         replaced = expect(data.get("secret_replaced", False), "secret_replaced", bool)
         return Completion(
-            text=text, finish_reason=finish, timing=timing, usage=usage, sent=sent, secret_replaced=replaced
+            text=text,
+            finish_reason=finish,
+            timing=timing,
+            usage=usage,
+            sent=sent,
+            secret_replaced=replaced,
+            reasoning=expect(data.get("reasoning", ""), "reasoning", str),
         )
     message = f"generation.type is {data['type']!r}; expected completion, declined, failed or decided"
     raise ValueError(message)
@@ -321,11 +330,13 @@ def _timing_from_dict(data: Mapping[str, Any]) -> Timing:
 
 
 def _timing_to_dict(timing: Timing) -> dict[str, float | None]:
+    reasoning = {} if timing.reasoning_time is None else {"reasoning_time": timing.reasoning_time}
     return {
         "tgt": timing.tgt,
         "ttft": timing.ttft,
         "gct": timing.gct,
         "grammar_compilation": timing.grammar_compilation,
+        **reasoning,
     }
 
 

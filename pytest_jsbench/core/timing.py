@@ -18,10 +18,12 @@ class Timing:
     gct: float | None = None
     #: time to compile the schema's grammar, where the engine does that locally
     grammar_compilation: float | None = None
+    #: first sign of reasoning to first token of the answer; None where the model did not reason, or nobody saw when
+    reasoning_time: float | None = None
 
     def __post_init__(self) -> None:
         """Take a 0, which an engine may say or a record of before may hold, for what it is: not measured."""
-        for name in ("ttft", "gct"):
+        for name in ("ttft", "gct", "reasoning_time"):
             object.__setattr__(self, name, getattr(self, name) or None)
 
     def tpot_ms(self, tokens: int | None) -> float | None:
@@ -32,32 +34,45 @@ class Timing:
 
 
 class Stopwatch:
-    """Started when it is made; told of each content token; stopped into a `Timing`."""
+    """Started when it is made; told of reasoning and of each content token; stopped into a `Timing`."""
 
-    __slots__ = ("_first", "_last", "_piece", "_start")
+    __slots__ = ("_first", "_last", "_piece", "_reasoning", "_start")
 
     def __init__(self) -> None:
         self._start = time.perf_counter()
         self._first: float | None = None
         self._last: float | None = None
         self._piece: object = None
+        #: when reasoning was first seen, and in which piece of a body
+        self._reasoning: tuple[float, object] | None = None
 
-    def token(self, *, piece: object = None) -> None:
-        """Note that content has arrived; content of one piece of a body has arrived at one time."""
+    def token(self, *, piece: object = None) -> float:
+        """Note that content has arrived, and say when; content of one piece of a body has arrived at one time."""
         if self._last is not None and piece is not None and piece == self._piece:
-            return
+            return self._last
         self._last, self._piece = time.perf_counter(), piece
         if self._first is None:
             self._first = self._last
+            if piece is not None and self._reasoning is not None and self._reasoning[1] == piece:
+                self._reasoning = self._last, piece
+        return self._last
 
-    def stop(self, *, grammar_compilation: float | None = None) -> Timing:
-        """The times up to now."""
+    def reasoning(self, *, piece: object = None) -> None:
+        """Note that the model reasons, which is no content; only what comes before the first content counts."""
+        if self._reasoning is None and self._first is None:
+            self._reasoning = time.perf_counter(), piece
+
+    def stop(self, *, grammar_compilation: float | None = None, answer: float | None = None) -> Timing:
+        """The times up to now; `answer` is when the answer began, of content that begins with reasoning."""
         tgt = time.perf_counter() - self._start
         first, last = self._first, self._last
+        begun = first if self._reasoning is None else self._reasoning[0]
+        ended = first if answer is None else answer
         return Timing(
             tgt=tgt,
             ttft=None if first is None else first - self._start,
             # of a stream that came all at once nothing was measured
             gct=None if first is None or last is None or last == first else last - first,
             grammar_compilation=grammar_compilation,
+            reasoning_time=None if begun is None or ended is None else ended - begun,
         )

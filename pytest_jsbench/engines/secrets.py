@@ -348,8 +348,9 @@ def _of_answer(answer: Completion | Declined, secrets: Secrets) -> Completion | 
         sent = replace(sent, batch=secrets.out_of_message(sent.batch))
     match answer:
         case Completion():
-            text = secrets.out_of_answer(answer.text)
-            return replace(answer, text=text, sent=sent, secret_replaced=answer.secret_replaced or text != answer.text)
+            text, reasoning = secrets.out_of_answer(answer.text), secrets.out_of_answer(answer.reasoning)
+            replaced = answer.secret_replaced or text != answer.text
+            return replace(answer, text=text, reasoning=reasoning, sent=sent, secret_replaced=replaced)
         case Declined():
             return replace(answer, message=secrets.out_of_message(answer.message), sent=sent)
         case never:

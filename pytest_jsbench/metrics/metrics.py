@@ -44,7 +44,7 @@ COUNTS = (
     "passed",
     "valid",
 )
-TIMES = ("ttft", "tpot", "tgt", "gct", "grammar_compilation", "queue")
+TIMES = ("ttft", "tpot", "tgt", "gct", "reasoning_time", "grammar_compilation", "queue")
 SPREAD = ("count", "mean", "p50", "p90", "p95", "p99", "max")
 TOKENS = ("input_tokens", "output_tokens", "total_tokens", "cached_tokens", "reasoning_tokens")
 
@@ -110,6 +110,7 @@ class Metrics:
     tpot: Distribution
     tgt: Distribution
     gct: Distribution
+    reasoning_time: Distribution
     grammar_compilation: Distribution
     #: seconds from when an attempt is queued to when it is sent
     queue: Distribution

@@ -213,6 +213,7 @@ def metrics(
         ),
         tgt=_spread(completions, "tgt"),
         gct=_spread(completions, "gct"),
+        reasoning_time=_spread(completions, "reasoning_time"),
         grammar_compilation=_spread(answered, "grammar_compilation"),
         queue=Distribution.of(attempt.queue_s for attempt in counted if attempt.queue_s is not None),
         tokens=_tokens(counted),

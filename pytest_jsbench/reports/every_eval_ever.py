@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.files import FileInMaking, make_private_folder, write_atomically
 from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed
-from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, RATES, Metrics
+from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, RATES, TIMES, Metrics
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.runs.identity import engine_settings
 from pytest_jsbench.runs.outcomes import Records
@@ -35,7 +35,7 @@ VERSIONS = ("0.3.0", "0.2.0")
 Version = Literal["0.3.0", "0.2.0"]
 COLLECTION = "pytest-jsbench"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
-_TIMES = {"ttft": "s", "tpot": "ms", "tgt": "s", "gct": "s", "grammar_compilation": "s", "queue": "s"}
+_TIMES = dict.fromkeys(TIMES, "s") | {"tpot": "ms"}
 _FAILURES = "failure_rates."
 _LOWER = frozenset({"error_rate", "over_constraint", "under_constraint"})
 

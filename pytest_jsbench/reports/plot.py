@@ -40,6 +40,7 @@ _UNITS = {
     "tpot": "ms",
     "tgt": "s",
     "gct": "s",
+    "reasoning_time": "s",
     "grammar_compilation": "s",
     "queue": "s",
     "cost": "US dollars",
@@ -50,7 +51,7 @@ _COUNT = re.compile(
 )
 _LOWER = re.compile(
     r"(^|[_.])(errors?|err|loss|latency|cost|ttft|tpot|tgt|gct|failures?|failed|missing|unjudged|rmse|mae)([_.]|$)"
-    r"|^failure_(rates|counts)\.|^grammar_compilation|^queue_|^(over|under)_constraint|^(wrong_decisions|retries)"
+    r"|^failure_(rates|counts)\.|^grammar_compilation|^reasoning_time|^queue_|^(over|under)_constraint|^(wrong_decisions|retries)"
 )
 _HIGHER = re.compile(
     r"(rate|constraint|accuracy|score|progress|coverage|success|pass_at_k|pass_hat_k|precision|recall|f1)"
@@ -70,6 +71,7 @@ _TIMES = {
     "tpot": "Time per output token",
     "tgt": "Total time",
     "gct": "First to last token",
+    "reasoning_time": "Time of reasoning",
     "grammar_compilation": "Grammar compilation",
     "queue": "Time in the queue",
 }

@@ -50,6 +50,10 @@ def table(summary: Summary) -> list[str]:
     ]
     rows = [_row(task, metrics) for task, metrics in summary.tasks.items()]
     rows.append(_row("total", summary.total))
+    if summary.total.reasoning_time.count:
+        headers.append("Reasoning\n(s)")
+        for row, metrics in zip(rows, (*summary.tasks.values(), summary.total), strict=True):
+            row.append(figure(metrics.reasoning_time.p50))
     return _ruled(*_with_errors(summary, headers, rows))
 
 

@@ -67,7 +67,9 @@ class Redaction:
     def _generation(self, generation: Generation) -> Generation:
         match generation:
             case Completion():
-                return replace(generation, text=self.digest(generation.text), sent=_sent(generation.sent))
+                reasoning = generation.reasoning and self.digest(generation.reasoning)
+                text = self.digest(generation.text)
+                return replace(generation, text=text, reasoning=reasoning, sent=_sent(generation.sent))
             case Declined():
                 return replace(generation, message=REDACTED, sent=_sent(generation.sent))
             case Failed():

@@ -8,6 +8,7 @@ import platform
 import threading
 import weakref
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, assert_never
 
 from pytest_jsbench.core.child_process import ChildReply
@@ -18,6 +19,7 @@ from pytest_jsbench.schemas.dialects import DIALECTS, find_dialect
 from pytest_jsbench.verdicts.answer_text import LONGEST_TEXT, PARTLY
 from pytest_jsbench.verdicts.process import Guard
 from pytest_jsbench.verdicts.schema_text import write_schema
+from pytest_jsbench.verdicts.syntax_reasons import SyntaxReason
 from pytest_jsbench.verdicts.verdict_json import problem_from_dict, verdict_from_dict
 from pytest_jsbench.verdicts.verdicts import FailureType, JudgePolicy, SchemaProblem, Verdict
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 #: of the rules by which verdicts are reached; verdicts of different versions are not to be compared
 JUDGE_VERSION = "2"
+#: the reason of an answer without text whose provider gave a JSON document as reasoning
+IN_REASONING = "in_reasoning"
 
 _DEFAULT_POLICY = JudgePolicy()
 
@@ -146,7 +150,18 @@ def _decide_completion(completion: Completion, schema: Schema, judge: Judge) -> 
         message = "the provider found the answer wrong, and did not show it"
         return _no_instance(FailureType.SYNTAX_ERROR, FinishReason.REJECTED.value, message)
     truncated = completion.finish_reason is FinishReason.LENGTH
-    return judge.judge(schema, completion.text, truncated=truncated)
+    verdict = judge.judge(schema, completion.text, truncated=truncated)
+    if verdict.reason == SyntaxReason.EMPTY and _ends_in_document(completion.reasoning, schema, judge):
+        message = "no text at all: the answer stands in the reasoning channel"
+        return replace(verdict, reason=IN_REASONING, message=message)
+    return verdict
+
+
+def _ends_in_document(reasoning: str, schema: Schema, judge: Judge) -> bool:
+    """Whether the reasoning is one JSON document, or ends with an object or array that begins a line."""
+    begun = max(reasoning.rfind("\n{"), reasoning.rfind("\n["))
+    ends = [reasoning, reasoning[begun + 1 :].rstrip("`~ \r\n\t")] if begun >= 0 else [reasoning]
+    return any(judge.judge(schema, text).valid is not None for text in ends if text)
 
 
 def _declined(reason: DeclineReason) -> tuple[FailureType, str | None]:

@@ -17,6 +17,9 @@ CLOSING_TAG = re.compile(
     rf"</(?:{_TAG_NAMES})>|\[/THINK\]|◁/think▷|<\|(?:END_THINKING|end_of_thought)\|>", re.IGNORECASE
 )
 
+#: where the answer begins after reasoning: blocks may follow each other
+_END_OF_REASONING = re.compile(rf"(?:{CLOSING_TAG.pattern})\s*(?!{OPENING_TAG.pattern})(?=\S)", re.IGNORECASE)
+
 #: no prose begins with these
 _OPENERS = '{["'
 #: JSON's own, and never the beginning of a document
@@ -52,6 +55,15 @@ _EXPLANATIONS = {
     SyntaxReason.WHITE_SPACE: "a character that does not show, and that JSON does not allow there",
     SyntaxReason.PROSE: "text that is not JSON; expected the document alone",
 }
+
+
+def start_of_answer(text: str) -> int | None:
+    """Where the answer begins in a text that begins with reasoning; None where it does not, or that never ends."""
+    begun = text.lstrip()
+    if begun[:1] in _OPENERS and not OPENING_TAG.match(begun):
+        return None
+    found = _END_OF_REASONING.search(text)
+    return None if found is None else found.end()
 
 
 def why_not(text: str, error: RefusedError | json.JSONDecodeError) -> NotJson:

@@ -25,7 +25,7 @@ PROMPT = Prompt(messages=(Message(role="system", content="secret"), Message(role
 
 
 def answered(text: str = "yes") -> Record:
-    generation = replace(examples.completion(), text=text)
+    generation = replace(examples.completion(), text=text, reasoning="secret")
     assert isinstance(generation, Completion)
     change = Change(kind="widened", keyword="minimum", path="/properties/secret", note="secret is left out")
     return replace(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_jsbench.core.generations import (
@@ -81,3 +83,31 @@ def test_decisions_are_held_against_their_labels(
 
     assert verdict.failure_type == (reason and FailureType.WRONG_DECISION)
     assert (verdict.valid, verdict.reason, verdict.message) == (None, reason, message)
+
+
+TEXT = '{"a": 1}'
+
+
+@pytest.mark.parametrize(
+    ("finish", "failure_type"), [(FinishReason.STOP, "syntax_error"), (FinishReason.LENGTH, "truncated")]
+)
+@pytest.mark.parametrize(
+    "reasoning", [TEXT, f"```json\n{TEXT}\n```", f"Hm. {{}}?\n\n{TEXT}", f"Hm.\n```json\n{TEXT}\n```\n"]
+)
+def test_an_answer_that_stands_in_the_reasoning_channel_alone_is_named_so(
+    judge: Judge, reasoning: str, finish: FinishReason, failure_type: str
+) -> None:
+    verdict = decide(replace(completion("", finish), reasoning=reasoning), SCHEMA, judge)
+    assert (verdict.failure_type, verdict.reason) == (failure_type, "in_reasoning")
+    assert verdict.message == "no text at all: the answer stands in the reasoning channel"
+
+
+@pytest.mark.parametrize("reasoning", ["", "Hm.", "Is it {} or\n{?", f"{TEXT}\nNo, that is wrong."])
+def test_reasoning_that_does_not_end_in_an_answer_leaves_an_empty_one(judge: Judge, reasoning: str) -> None:
+    verdict = decide(replace(completion(""), reasoning=reasoning), SCHEMA, judge)
+    assert (verdict.failure_type, verdict.reason) == (FailureType.SYNTAX_ERROR, "empty")
+
+
+def test_the_reasoning_beside_an_answer_is_never_judged(judge: Judge) -> None:
+    verdict = decide(replace(completion('{"a": "x"}'), reasoning=TEXT), SCHEMA, judge)
+    assert (verdict.failure_type, verdict.reason) == (FailureType.SCHEMA_VIOLATION, None)

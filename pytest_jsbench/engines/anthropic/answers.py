@@ -22,6 +22,8 @@ _FINISH = {
     "max_tokens": FinishReason.LENGTH,
     "model_context_window_exceeded": FinishReason.LENGTH,
 }
+#: blocks of reasoning, of which some show nothing
+_THINKING = ("thinking", "redacted_thinking")
 
 
 def read_stream(stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
@@ -36,10 +38,12 @@ def read_stream(stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
                 _note(counts, get(event, "message", "usage"))
             case "content_block_start":
                 block = get(event, "content_block")
+                if get(block, "type") in _THINKING:
+                    answer.begin_reasoning()
                 answer.add(get(block, "text"))
                 whole_input = get(block, "input") if get(block, "type") == "tool_use" else None
             case "content_block_delta":
-                # thinking and signatures are deltas too, but no content
+                answer.reason(get(event, "delta", "thinking"))
                 answer.add(get(event, "delta", "text"))
                 if piece := get(event, "delta", "partial_json"):
                     answer.add(piece)
@@ -62,6 +66,7 @@ def read_whole(body: Mapping[str, Any], watch: Stopwatch) -> AnswerBuilder:
         if get(block, "type") == "tool_use":
             answer.add(json.dumps(get(block, "input"), ensure_ascii=False))
         else:
+            answer.reason(get(block, "thinking"))
             answer.add(get(block, "text"))
     _end(answer, body)
     counts: dict[str, int] = {}

@@ -7,6 +7,7 @@ have to be doubted all the same, since an SDK builds them of whatever a server s
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_jsbench.core.generations import (
@@ -22,6 +23,7 @@ from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.http.calls import parse_json
 from pytest_jsbench.engines.http.event_stream import EventStream
 from pytest_jsbench.engines.http.faults import EnclosedError
+from pytest_jsbench.verdicts.not_json import start_of_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,13 +38,16 @@ if TYPE_CHECKING:
 class AnswerBuilder:
     """Collects the pieces of one answer."""
 
-    __slots__ = ("_finish", "_pieces", "_refusal", "_stream", "_watch", "usage")
+    __slots__ = ("_arrived", "_finish", "_pieces", "_reasoning", "_refusal", "_stream", "_watch", "usage")
 
     def __init__(self, watch: Stopwatch, *, stream: EventStream | None = None) -> None:
         self._watch = watch
         #: what it is read out of; None where it comes in one piece
         self._stream = stream
         self._pieces: list[str] = []
+        #: when each of them came
+        self._arrived: list[float] = []
+        self._reasoning: list[str] = []
         self._refusal: list[str] = []
         self._finish: FinishReason | None = None
         self.usage = Usage()
@@ -51,8 +56,24 @@ class AnswerBuilder:
         """A piece of content; what is empty or no text is not one, and starts no clock."""
         if isinstance(piece, str) and piece:
             if self._stream is not None:
-                self._watch.token(piece=self._stream.pieces)
+                self._arrived.append(self._watch.token(piece=self._stream.pieces))
             self._pieces.append(piece)
+
+    def begin_reasoning(self) -> None:
+        """The model has begun to reason, though its provider may never show what it says."""
+        if self._stream is not None:
+            self._watch.reasoning(piece=self._stream.pieces)
+
+    def reason(self, piece: object) -> None:
+        """A piece of reasoning, which is no content."""
+        if isinstance(piece, str) and piece:
+            self.begin_reasoning()
+            self._reasoning.append(piece)
+
+    @property
+    def reasoned(self) -> bool:
+        """Whether a text of reasoning has come."""
+        return bool(self._reasoning)
 
     @property
     def empty(self) -> bool:
@@ -70,8 +91,8 @@ class AnswerBuilder:
 
     def to_generation(self, sent: Sent) -> Completion | Declined:
         """What it came to, now that nothing more comes."""
-        timing = self._watch.stop()
         text = "".join(self._pieces)
+        timing = self._watch.stop(answer=self._answer_arrived(text))
         if refusal := "".join(self._refusal):
             return self._declined(refusal, sent)
         if self._finish is None:
@@ -79,7 +100,22 @@ class AnswerBuilder:
             raise CallError(FaultKind.BAD_RESPONSE, message)
         if self._finish is FinishReason.CONTENT_FILTER and not text:
             return self._declined("the provider's content filter let nothing through", sent)
-        return Completion(text=text, finish_reason=self._finish, timing=timing, usage=self.usage, sent=sent)
+        return Completion(
+            text=text,
+            finish_reason=self._finish,
+            timing=timing,
+            usage=self.usage,
+            sent=sent,
+            reasoning="".join(self._reasoning),
+        )
+
+    def _answer_arrived(self, text: str) -> float | None:
+        """When the answer itself came, in a stream of content that begins with reasoning; None in any other."""
+        start = start_of_answer(text) if self._arrived else None
+        if start is None:
+            return None
+        ends = accumulate(map(len, self._pieces))
+        return next(at for at, end in zip(self._arrived, ends, strict=True) if end > start)
 
     def _declined(self, message: str, sent: Sent) -> Declined:
         return Declined(

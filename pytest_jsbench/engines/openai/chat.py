@@ -109,6 +109,8 @@ def _take(answer: AnswerBuilder, choice: Mapping[str, Any], message: object) -> 
     content = part.get("content")
     for piece in content if isinstance(content, list) else (content,):
         _add(answer, piece)
+    # the second is vLLM's, Groq's, OpenRouter's; a server that sends both says the same twice
+    answer.reason(part.get("reasoning_content") or part.get("reasoning"))
     for call in items(part, "tool_calls"):
         answer.add(get(call, "function", "arguments"))
     answer.refuse(part.get("refusal"))
@@ -117,11 +119,14 @@ def _take(answer: AnswerBuilder, choice: Mapping[str, Any], message: object) -> 
 
 
 def _add(answer: AnswerBuilder, piece: object) -> None:
-    """Add content: a text, or one part of a list of parts, of which those of thoughts and pictures are no answer."""
+    """Add content: a text, or one part of a list of parts, of which those of reasoning and pictures are no answer."""
     if not isinstance(piece, dict):
         answer.add(piece)
     elif piece.get("type") in _TEXT_PARTS:
         answer.add(piece.get("text"))
+    elif piece.get("type") == "thinking":
+        for part in items(piece, "thinking"):
+            answer.reason(get(part, "text"))
     else:
         answer.refuse(piece.get("refusal"))
 

@@ -9,7 +9,7 @@ from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, count, get
 from pytest_jsbench.engines.http.faults import EnclosedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pytest_jsbench.core.cases import Message, Schema
     from pytest_jsbench.core.generations import Request
@@ -61,6 +61,8 @@ def _format(settings: OpenAISettings, schema: Schema) -> dict[str, Any]:
             assert_never(never)
 
 
+#: between the parts of a summary
+_APART = "\n\n"
 _INCOMPLETE = {
     "max_output_tokens": FinishReason.LENGTH,
     "content_filter": FinishReason.CONTENT_FILTER,
@@ -72,9 +74,14 @@ def read_stream(stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
     answer = AnswerBuilder(watch, stream=stream)
     for event in stream:
         match get(event, "type"):
-            # reasoning has deltas of its own, which are no content
             case "response.output_text.delta" | "response.function_call_arguments.delta":
                 answer.add(get(event, "delta"))
+            case "response.reasoning_text.delta" | "response.reasoning_summary_text.delta":
+                answer.reason(get(event, "delta"))
+            case "response.reasoning_summary_part.added" if answer.reasoned:
+                answer.reason(_APART)
+            case "response.output_item.added" if get(event, "item", "type") == "reasoning":
+                answer.begin_reasoning()
             case "response.refusal.delta":
                 answer.refuse(get(event, "delta"))
             case "response.completed" | "response.incomplete" | "response.failed":
@@ -95,6 +102,8 @@ def _finish(answer: AnswerBuilder, response: object) -> None:
     """Take the response as a whole: why it ended, what it cost, and its text, unless that has come in deltas."""
     status = get(response, "status")
     answer.usage = _usage(get(response, "usage"))
+    if not answer.reasoned:
+        answer.reason(_APART.join(_reasoning(response)))
     if answer.empty:
         for item in items(response, "output"):
             _take(answer, item)
@@ -124,6 +133,14 @@ def _take(answer: AnswerBuilder, item: object) -> None:
                 answer.refuse(get(part, "refusal"))
         case "function_call":
             answer.add(get(item, "arguments"))
+
+
+def _reasoning(response: object) -> Iterator[str]:
+    """What the items of reasoning show of it: all, a summary, or nothing."""
+    for item in items(response, "output"):
+        if get(item, "type") == "reasoning":
+            shown = items(item, "content") or items(item, "summary")
+            yield from (text for part in shown if isinstance(text := get(part, "text"), str))
 
 
 def _failure(response: object) -> object:

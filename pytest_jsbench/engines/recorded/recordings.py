@@ -136,6 +136,8 @@ RECORDING_VERSION = 1
 
 
 _PARAMS = ("max_tokens", "temperature", "seed")
+#: of an answer
+_TEXTS = ("text", "reasoning")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +185,7 @@ class Recording:
             known = {name: _rounded(value) for name, value in answer.get(part, {}).items() if value is not None}
             answer |= {part: known} if part in answer else {}
         if isinstance(self.answer, Completion):
-            answer["text"] = self.answer.text.split("\n")
+            answer |= {name: answer[name].split("\n") for name in _TEXTS if name in answer}
         messages = [{"role": one.role, "content": one.content.split("\n")} for one in self.prompt.messages]
         return {
             "recording": RECORDING_VERSION,
@@ -204,7 +206,7 @@ class Recording:
         try:
             answer = dict(expect(data["answer"], "answer", Mapping))
             if answer["type"] == "completion":
-                answer["text"] = _joined(answer["text"], "answer.text")
+                answer |= {name: _joined(answer[name], f"answer.{name}") for name in _TEXTS if name in answer}
             answer = {"timing": None, "sent": None, **answer, "usage": dict(answer.get("usage", {}))}
             GENERATION.check(answer)
             generation = generation_from_dict(answer)

@@ -299,6 +299,7 @@ def properties(attempt: AttemptOutcome) -> list[tuple[str, object]]:
         "grammar_compilation_s": timing and timing.grammar_compilation,
         "ttft_s": timing and timing.ttft,
         "tgt_s": timing and timing.tgt,
+        "reasoning_time_s": timing and timing.reasoning_time,
         "input_tokens": usage and usage.input_tokens,
         "output_tokens": usage and usage.output_tokens,
         "cached_tokens": usage and usage.cached_tokens,

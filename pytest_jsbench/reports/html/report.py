@@ -329,6 +329,7 @@ def _details(record: Record) -> dict[str, Any]:
     return {
         "verdict": _cut("\n".join(_verdict(record))),
         "answer": _answer(record),
+        "reasoning": _cut(getattr(generation, "reasoning", "")),
         "schema": _schema(record),
         "sent": "" if sent is None or sent.schema is None else _json(sent.schema),
         "prompt": _cut(_prompt(record)),
@@ -382,7 +383,8 @@ def _measured(record: Record) -> list[str]:
     if not isinstance(generation, Completion | Declined):
         return []
     timing, usage = generation.timing, generation.usage
-    times = {} if timing is None else {"TTFT": timing.ttft, "TGT": timing.tgt, "GCT": timing.gct}
+    names = {"TTFT": "ttft", "TGT": "tgt", "GCT": "gct", "reasoning": "reasoning_time"}
+    times = {} if timing is None else {shown: getattr(timing, name) for shown, name in names.items()}
     counts = {
         "input tokens": usage.input_tokens,
         "cached tokens": usage.cached_tokens,
@@ -419,6 +421,7 @@ _TITLES = (
     ("ttft", "Time to first token", "s"),
     ("tpot", "Time per output token", "ms"),
     ("tgt", "Total time", "s"),
+    ("reasoning_time", "Time of reasoning", "s"),
     ("grammar_compilation", "Grammar compilation", "s"),
 )
 

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pytest_jsbench.core.cases import Message, Role
+from pytest_jsbench.core.generations import EngineInfo, ResponseFormat
 from pytest_jsbench.core.prompts import Prompt
-from pytest_jsbench.engines.recorded.recordings import json_change, prompt_change
+from pytest_jsbench.engines.recorded.recordings import Recording, json_change, prompt_change
+from tests import examples
+from tests.engines.asking import request
 
 
 def prompt(*contents: str, role: Role = "user") -> Prompt:
@@ -55,3 +59,11 @@ def test_a_difference_far_into_a_line_is_shown_where_it_is() -> None:
 )
 def test_the_first_differences_of_two_schemas_are_named_by_their_paths(before: Any, after: Any, change: str) -> None:
     assert json_change(before, after) == change
+
+
+def test_an_answers_reasoning_is_recorded_line_by_line() -> None:
+    answer = replace(examples.completion(), sent=None, reasoning="Hm.\n\nOslo.")
+    info = EngineInfo(engine="e", model="m", response_format=ResponseFormat.TEXT, streaming=True)
+    written = Recording.of(request(), True, answer, info).to_dict()
+    assert written["answer"]["reasoning"] == ["Hm.", "", "Oslo."]
+    assert Recording.from_dict(written).answer == answer

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_jsbench.core import timing
+from pytest_jsbench.core.timing import Stopwatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture
+def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets the clock."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+
+    def set_to(seconds: float) -> None:
+        clock.now = seconds
+
+    return set_to
+
+
+def test_reasoning_takes_from_its_first_sign_to_the_first_token_of_the_answer(at: Callable[[float], None]) -> None:
+    watch = Stopwatch()
+    for seconds in (1, 2):
+        at(seconds)
+        watch.reasoning()
+    for seconds in (4, 7):
+        at(seconds)
+        watch.token()
+    watch.reasoning()
+    at(8)
+    found = watch.stop()
+    assert (found.ttft, found.reasoning_time, found.gct, found.tgt) == (4, 3, 3, 8)
+
+
+def test_reasoning_in_the_content_ends_where_the_answer_begins(at: Callable[[float], None]) -> None:
+    watch = Stopwatch()
+    at(1)
+    watch.token()
+    at(5)
+    arrived = watch.token()
+    found = watch.stop(answer=arrived)
+    assert (found.ttft, found.reasoning_time, found.gct) == (1, 4, 4)
+
+
+@pytest.mark.parametrize(("reasoned", "answered"), [(True, False), (False, True), (False, False)])
+def test_without_reasoning_or_without_an_answer_no_time_of_reasoning_is_measured(
+    at: Callable[[float], None], *, reasoned: bool, answered: bool
+) -> None:
+    watch = Stopwatch()
+    at(1)
+    if reasoned:
+        watch.reasoning()
+    at(2)
+    if answered:
+        watch.token()
+    assert watch.stop().reasoning_time is None
+
+
+def test_reasoning_and_an_answer_in_one_piece_of_a_body_came_at_one_time(at: Callable[[float], None]) -> None:
+    watch = Stopwatch()
+    at(1)
+    watch.reasoning(piece=7)
+    at(1.5)
+    watch.token(piece=7)
+    assert watch.stop().reasoning_time is None
