@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -11,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from pytest_jsbench.engines import registry
+from pytest_jsbench.engines.presets import PRESET_NAMES
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.plugin.options.declared import OPTIONS
 from pytest_jsbench.verdicts import FailureType, Note
@@ -21,13 +22,6 @@ from tests.docs.reference import GROUPS, PARTS, ROOT, format_of, parts_of, renew
 from tests.examples import run as run_of
 from tests.plugin.conftest import Bench
 
-ENGINES = {
-    "anthropic": "anthropic.settings",
-    "local": "local.engine",
-    "recorded": "recorded.engine",
-    "replay": "recorded.replay",
-    "scripted": "scripted",
-}
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 
 
@@ -125,19 +119,11 @@ def test_every_figure_of_run_json_has_its_formula() -> None:
 
 
 def test_the_page_on_engines_names_each_engine_s_options() -> None:
-    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| `(\w+)` \|", text("engines"), flags=re.MULTILINE)
-    documented = {(engine, option) for engines, option in rows for engine in re.findall(r"\w+", engines)}
-    libraries = ("llguidance", "outlines", "xgrammar")
-    known = {
-        **{
-            name: importlib.import_module(f"pytest_jsbench.engines.{module}").OPTIONS
-            for name, module in ENGINES.items()
-        },
-        "openai": importlib.import_module("pytest_jsbench.engines.openai.settings").OPTIONS,
-        **dict.fromkeys(libraries, importlib.import_module("pytest_jsbench.engines.decoding.settings").OPTIONS),
-    }
+    rows = re.findall(r"^\| ((?:`[\w-]+`(?:, )?)+) \| `(\w+)` \|", text("engines"), flags=re.MULTILINE)
+    documented = {(engine, option) for engines, option in rows for engine in re.findall(r"[\w-]+", engines)}
+    factories = {name: registry.find(name) for name in registry.names() if name not in PRESET_NAMES}
 
-    assert documented == {(engine, option) for engine, options in known.items() for option in options}
+    assert documented == {(name, option) for name, found in factories.items() for option in getattr(found, "options")}  # noqa: B009
 
 
 def test_the_page_on_judging_names_all_that_a_verdict_can_say() -> None:
