@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.fixture.jsbench import Answer, JSBench
     from pytest_jsbench.library.dataset import Dataset
     from pytest_jsbench.metrics.summary import Summary, summarize
+    from pytest_jsbench.reports.evaluation_models import EvalMetrics, EvalOutput, load_evaluation
     from pytest_jsbench.runs.outcomes import Run
     from pytest_jsbench.runs.records import Record, RunMetadata
     from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Verdict, Violation
@@ -64,6 +65,7 @@ _HOMES = {
     "runs.outcomes": ("Run",),
     "runs.records": ("Record", "RunMetadata"),
     "metrics.summary": ("Summary", "summarize"),
+    "reports.evaluation_models": ("EvalMetrics", "EvalOutput", "load_evaluation"),
     "core.timing": ("Stopwatch", "Timing"),
     "core.version": ("__version__",),
     "verdicts": ("FailureType", "Judge", "JudgePolicy", "Verdict", "Violation"),
@@ -82,6 +84,8 @@ __all__ = [
     "Engine",
     "EngineConfig",
     "EngineInfo",
+    "EvalMetrics",
+    "EvalOutput",
     "Failed",
     "FailureType",
     "FaultKind",
@@ -107,6 +111,7 @@ __all__ = [
     "Violation",
     "assert_conforms",
     "judge",
+    "load_evaluation",
     "summarize",
 ]
 

@@ -12,6 +12,7 @@ from pytest_jsbench.cli.adapt import add_adapt
 from pytest_jsbench.cli.compare import add_compare, add_plot
 from pytest_jsbench.cli.convert import add_baseline, add_export, add_migrate, add_report
 from pytest_jsbench.cli.engines import add_engines
+from pytest_jsbench.cli.evaluation_files import add_aggregate, add_validate
 from pytest_jsbench.cli.history import add_history
 from pytest_jsbench.cli.judge import add_judge
 from pytest_jsbench.cli.merge import add_merge
@@ -65,6 +66,8 @@ def _parser() -> argparse.ArgumentParser:
         add_compare,
         add_plot,
         add_history,
+        add_validate,
+        add_aggregate,
         add_migrate,
         add_export,
         add_report,

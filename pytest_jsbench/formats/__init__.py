@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -28,14 +29,23 @@ class Format:
 
     def check(self, data: object) -> None:
         """RecordError names the first place that is not as it was published."""
-        validator = _validator(self)
+        for problem in self.problems(data):
+            raise RecordError(problem)
+
+    def problems(self, data: object, *, complete: bool = False) -> Iterator[str]:
+        """
+        What is not as it was published, one sentence each with its place, what was found and what was expected.
+
+        `complete` also asks for what is required.
+        """
+        validator = _validator(self, complete)
         try:
             if validator.is_valid(data):
                 return
-            error = next(iter(validator.iter_errors(data)))
+            for error in validator.iter_errors(data):
+                yield _said(_inmost(error), data)
         except (ValueError, TypeError, RecursionError) as problem:  # what no JSON validator takes
-            raise RecordError(printable(str(problem))) from problem
-        raise RecordError(_said(_inmost(error), data))
+            yield printable(str(problem))
 
 
 #: the first line of a records file
@@ -47,21 +57,22 @@ GENERATION = Format("records", ("oneOf", 1, "properties", "generation"))
 EVALUATION = Format("evaluation")
 #: a line of a history
 HISTORY = Format("history")
+#: the run.json of a run of ours
+RUN = Format("run")
 #: the figures of a run of ours
 METRICS = Format("run", ("$defs", "metrics"))
 
 
 @functools.cache
-def _validator(form: Format) -> jsonschema_rs.Validator:
+def _validator(form: Format, complete: bool) -> jsonschema_rs.Validator:
     import jsonschema_rs  # it takes its time, and most runs read nothing
 
     whole = published(form.name)
     schema: Any = whole
     for step in form.part:
         schema = schema[step]
-    return jsonschema_rs.Draft202012Validator(
-        _without_required({**schema, "$defs": whole.get("$defs", {})}), mask=_VALUE
-    )
+    schema = {**schema, "$defs": whole.get("$defs", {})}
+    return jsonschema_rs.Draft202012Validator(schema if complete else _without_required(schema), mask=_VALUE)
 
 
 @functools.cache
@@ -81,7 +92,7 @@ def _without_required(schema: Any) -> Any:
     return {
         key: _without_required(part)
         for key, part in schema.items()
-        if not (key == "required" and isinstance(part, list))
+        if not ((key == "required" and isinstance(part, list)) or key == "dependentRequired")
     }
 
 
@@ -99,6 +110,9 @@ def _said(error: jsonschema_rs.ValidationError, data: Any) -> str:
     for step in error.instance_path:
         found = found[step]
     place = ".".join(map(str, error.instance_path)) or "the whole"
+    if error.kind.name == "required":
+        missing = printable(error.kind.as_dict()["property"], _LONGEST_VALUE)
+        return f"{printable(place, 100, cut='middle')} has no {missing}"
     text = json_text(found) if isinstance(found, str | int | float | bool | None) else f"an {_kind(found)}"
     said = error.message.removeprefix(f"{_VALUE} ").replace(_VALUE, "it")
     if error.kind.name in {"anyOf", "oneOf"}:

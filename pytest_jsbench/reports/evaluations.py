@@ -16,7 +16,7 @@ from pytest_jsbench.core.errors import JSBenchError, RecordError
 from pytest_jsbench.core.files import FileReader, write_atomically
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.formats import EVALUATION, METRICS, published
+from pytest_jsbench.formats import EVALUATION, METRICS, RUN, published
 from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison, compare
 from pytest_jsbench.metrics.gates import GateResult
 from pytest_jsbench.metrics.metrics import RATES
@@ -219,7 +219,7 @@ def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
     if not isinstance(metrics, Mapping) or not any(map(_is_figure, metrics.values())):
         message = f"{source} holds no metrics; expected an evaluation, such as a run's run.json"
         raise RecordError(message, where=source)
-    metrics = {name: None if _is_retired(name, value) else value for name, value in metrics.items()}
+    metrics = without_retired(metrics)
     run = data.get("run")
     try:
         EVALUATION.check({**data, "metrics": metrics} if "metrics" in data else {"metrics": metrics})
@@ -261,9 +261,38 @@ def _variants(data: Mapping[str, Any], source: str) -> dict[str, Evaluation]:
     return found
 
 
-def _is_retired(name: str, value: object) -> bool:
-    """Whether it is a metric that another tool writes as -1, since it no longer measures it."""
-    return value == -1 and name in published("evaluation")["properties"]["metrics"]["properties"]
+def problems(path: Path) -> list[str]:
+    """What is wrong with an evaluation file, one sentence each: its place, what was found, what was expected."""
+    try:
+        data = load(path / "run.json" if path.is_dir() else path)
+        metrics = data.get("metrics")
+        if metrics is None and any(map(_is_figure, data.values())):
+            return ["the whole has bare metrics, and no config_path, backend and metrics: `jsbench migrate` adds them"]
+        if isinstance(metrics, Mapping):
+            found = metric_problems(without_retired(metrics))
+            # what ours requires was not in all of its versions
+            ours = RUN.problems(data) if _OURS in metrics else ()
+            found += [*EVALUATION.problems({**data, "metrics": {_OURS: None}}, complete=True), *ours]
+        else:
+            found = list(EVALUATION.problems(data, complete=True))
+        if not found:
+            parse(data, source=str(path))
+    except RecordError as error:
+        return [str(error).removeprefix(f"{path}: ")]
+    return list(dict.fromkeys(found))
+
+
+def metric_problems(metrics: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the metrics of an evaluation of any tool; a rate of our name is checked as ours."""
+    found = list(EVALUATION.problems({"config_path": "", "backend": "", "metrics": metrics}, complete=True))
+    ours = metrics if _OURS in metrics else {name: value for name, value in metrics.items() if name in RATES}
+    return found + [f"metrics.{problem}" for problem in METRICS.problems(ours)]
+
+
+def without_retired(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The metrics, and None for those that another tool writes as -1, since it no longer measures them."""
+    known = published("evaluation")["properties"]["metrics"]["properties"]
+    return {name: None if value == -1 and name in known else value for name, value in metrics.items()}
 
 
 def _text(value: object) -> str | None:

@@ -1,0 +1,104 @@
+"""`jsbench validate` and `jsbench aggregate`: evaluation files of any tool, checked and averaged."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from pytest_jsbench.cli.convert import warn
+from pytest_jsbench.core.errors import ExportError, nearest
+from pytest_jsbench.core.text import counted, distinct, json_text
+from pytest_jsbench.metrics.aggregation import Aggregate, aggregate
+from pytest_jsbench.reports import evaluations
+from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, aligned, detail
+
+_LONGEST_METRIC = 28
+
+
+def add_validate(commands: Any) -> None:
+    """Declare `jsbench validate`."""
+    validate = commands.add_parser(
+        "validate",
+        help="whether evaluation files are as they should be",
+        description="Check evaluation files of any tool, and runs: what must be there, types, and ranges; a rate is "
+        "from 0 to 1 or null. One line for each file, or for each thing that is wrong.",
+    )
+    validate.add_argument("files", type=Path, nargs="+", metavar="FILE", help="evaluation files, or folders of runs")
+    validate.add_argument("--json", action="store_true", help="the same as JSON, and nothing else")
+    validate.set_defaults(command=_validate)
+
+
+def add_aggregate(commands: Any) -> None:
+    """Declare `jsbench aggregate`."""
+    averaging = commands.add_parser(
+        "aggregate",
+        help="means over several evaluation files",
+        description="The mean of each metric over files, and its mean weighted by what it is a share of, which is that "
+        "of all files taken together. Nulls are left out and counted.",
+    )
+    averaging.add_argument("files", type=Path, nargs="+", metavar="FILE", help="evaluation files, or folders of runs")
+    averaging.add_argument(
+        "--weight", metavar="COUNT", help="weight all metrics by this one (default: each by what it is a share of)"
+    )
+    averaging.add_argument("--json", action="store_true", help="the same as JSON, and nothing else")
+    averaging.set_defaults(command=_aggregate)
+
+
+def _validate(options: argparse.Namespace, out: TextIO) -> bool:
+    found = {str(path): evaluations.problems(path) for path in options.files}
+    if options.json:
+        out.write(json_text({"files": [{"file": name, "problems": said} for name, said in found.items()]}, indent=2))
+        out.write("\n")
+    else:
+        for name, said in found.items():
+            out.writelines(f"{name}: {line}\n" for line in said or ["valid"])
+        wrong = sum(map(bool, found.values()))
+        out.write(f"{counted(len(found), 'file')}, {wrong} not valid\n")
+    return not any(found.values())
+
+
+def _aggregate(options: argparse.Namespace, out: TextIO) -> bool:
+    read = [evaluations.read(path) for path in options.files]
+    for whole in read:
+        warn(whole)
+    found = [one.figures for whole in read for one in whole.each]
+    known = sorted(set().union(*found))
+    if options.weight is not None and options.weight not in known:
+        message = f"--weight: no file has {options.weight!r}: {nearest(options.weight, known)}"
+        raise ExportError(message, found=options.weight, expected=known, where="--weight")
+    means = aggregate(found, weight=options.weight)
+    if options.json:
+        rows = [one.to_dict() for one in means]
+        out.write(json_text({"evaluations": len(found), "metrics": rows}, indent=2) + "\n")
+        return True
+    out.writelines(f"{line}\n" for line in _lines(means, len(found)))
+    return True
+
+
+def _lines(means: list[Aggregate], evaluations: int) -> Iterator[str]:
+    """A table of the metrics that an evaluation names, and what their weights are."""
+    shown = [one for one in means if one.mean or (one.values + one.nulls and "." not in one.metric)]
+    yield from aligned(
+        ["Metric", "Values", "Null", "Absent", "Mean", "Weighted\nmean"],
+        [
+            [name, *map(str, (one.values, one.nulls, one.absent)), _figure(one.mean), _figure(one.weighted_mean)]
+            for name, one in zip(distinct([one.metric for one in shown], _LONGEST_METRIC), shown, strict=True)
+        ],
+    )
+    yield ""
+    yield from detail(
+        "over", f"{counted(evaluations, 'evaluation')}; null is not applicable, absent is not in the file"
+    )
+    weighted = [one for one in shown if one.weighted_mean is not None]
+    for weight in dict.fromkeys(one.weight for one in weighted):
+        names = [one.metric for one in weighted if one.weight == weight]
+        yield from detail("weighted", f"by {weight}: {', '.join(names)}")
+    for one in shown:
+        if one.weight is not None and 0 < one.weighted < one.values:
+            yield from detail("left out", f"{one.metric}: {one.values - one.weighted} without {one.weight}")
+
+
+def _figure(value: float | None) -> str:
+    return NOT_APPLICABLE if value is None else f"{value:.6g}"
