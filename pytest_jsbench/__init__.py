@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.fixture.conformance import assert_conforms, judge
     from pytest_jsbench.fixture.jsbench import Answer, JSBench
     from pytest_jsbench.library.dataset import Dataset
+    from pytest_jsbench.library.engine import OpenEngine, open_engine
     from pytest_jsbench.metrics.summary import Summary, summarize
     from pytest_jsbench.reports.evaluation_models import EvalMetrics, EvalOutput, load_evaluation
     from pytest_jsbench.runs.outcomes import Run
@@ -55,6 +56,7 @@ _HOMES = {
     "core.cases": ("BrokenCase", "Case", "CaseKey", "Message", "Schema"),
     "core.errors": ("JSBenchError",),
     "library.dataset": ("Dataset",),
+    "library.engine": ("OpenEngine", "open_engine"),
     "fixture.conformance": ("assert_conforms", "judge"),
     "engines.base": ("Engine", "EngineConfig"),
     "core.generations": (
@@ -95,6 +97,7 @@ __all__ = [
     "Judge",
     "JudgePolicy",
     "Message",
+    "OpenEngine",
     "Prompt",
     "Record",
     "Request",
@@ -112,6 +115,7 @@ __all__ = [
     "assert_conforms",
     "judge",
     "load_evaluation",
+    "open_engine",
     "summarize",
 ]
 

@@ -39,6 +39,14 @@ class TokenCounter(Protocol):
         """The tokens of the prompt, as the model gets it; None where it could not be found out."""
 
 
+@runtime_checkable
+class Tokenizer(Protocol):
+    """An engine that can say, for little and without a paid call, of which tokens a text is made."""
+
+    def tokenize(self, text: str) -> Sequence[int] | None:
+        """The model's tokens of the text; None where they could not be found out."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
     """Which of the texts a grammar takes, in their order."""

@@ -6,6 +6,7 @@ import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import ResponseFormat
 
 if TYPE_CHECKING:
@@ -85,6 +86,20 @@ def subset_of(engine: str) -> str | None:
         return subset
     preset = preset_of(engine)
     return None if preset is None else preset.subset
+
+
+def adaptation(mode: str, subset: str, *, engine: str) -> str:
+    """How schemas are adapted for an engine, the subset being its own unless one is named: `narrow:openai@2026-08`."""
+    if mode == "verbatim":
+        return mode
+    subset = subset or subset_of(engine) or ""
+    if not subset:
+        message = f"--jsbench-adapt={mode}: engine '{engine}' has no subset of its own; say one: {mode}:openai"
+        raise EngineError(message, found=engine, where="--jsbench-adapt")
+    from pytest_jsbench.adaptation.subsets import find_subset
+
+    found = find_subset(subset)
+    return f"{mode}:{subset if found is None else found.version}"
 
 
 @functools.cache

@@ -90,12 +90,19 @@ def _installed() -> dict[str, EntryPoint]:
 
 def _as_factory(found: object, name: str) -> EngineFactory:
     """The object itself where it is a factory; a plain callable is made one."""
-    if _is_factory(found):
-        return found() if isinstance(found, type) else found
+    if (factory := as_factory(found)) is not None:
+        return factory
     if callable(found):
         return PlainFactory(found, name)
     message = f"engine '{name}' is a {type(found).__name__}; expected a factory, or a callable that takes the config"
     raise EngineError(message, found=type(found).__name__, where=name)
+
+
+def as_factory(found: object) -> EngineFactory | None:
+    """The factory that a program holds, itself or as its class; None for anything else."""
+    if not _is_factory(found):
+        return None
+    return found() if isinstance(found, type) else found
 
 
 def _is_factory(found: object) -> TypeGuard[EngineFactory]:

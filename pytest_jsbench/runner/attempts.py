@@ -185,8 +185,7 @@ class Runner:
             return Failed(kind=FaultKind.ENGINE, message=f"the schema could not be adapted: {said}")
         if isinstance(adapted, Adapted):
             return adapted
-        message = f"{adapted.keyword or 'schema'} at {adapted.path or '/'}: {adapted.message}; nothing was sent"
-        return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message)
+        return inexpressible(adapted)
 
     def _generate(self, request: Request, waits: _Waits | None = None) -> tuple[Generation, int]:
         """The outcome of the last try, and the number of tries before it; Refused where none may be made."""
@@ -238,6 +237,12 @@ class Runner:
             if admission.patience > 0:
                 waits.free += end.sign is Sign.REFUSED or (end.sign is Sign.DOWN and state.down)
         return generation
+
+
+def inexpressible(found: Inexpressible) -> Declined:
+    """The outcome of a schema that cannot be said in the subset that the engine takes."""
+    message = f"{found.keyword or 'schema'} at {found.path or '/'}: {found.message}; nothing was sent"
+    return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message)
 
 
 def _failed(error: CallError) -> Failed:

@@ -28,7 +28,7 @@ from pytest_jsbench.engines.options import Options, choose_format
 from pytest_jsbench.engines.requirements import Key, package_version, require_package
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Completion, GenerationParams, Request
@@ -175,6 +175,10 @@ class LocalEngine:
     def count_tokens(self, prompt: Prompt) -> int | None:
         """The prompt's tokens in the model's own chat template, as the server counts them."""
         return self._chat.input_tokens(prompt, timeout=_PATIENCE)
+
+    def tokenize(self, text: str) -> Sequence[int] | None:
+        """The model's tokens of the text, as the server takes it apart."""
+        return self._chat.tokens_of(text, timeout=_PATIENCE)
 
     def close(self) -> None:
         """Close the client's connections; the server is `prepare`'s."""

@@ -72,20 +72,25 @@ class OpenAIEngine:
 
     def input_tokens(self, prompt: Prompt, *, timeout: float) -> int | None:
         """The prompt's tokens, as a server of llama.cpp counts them; None where it does not say."""
+        body = {"model": self._settings.model, "messages": prompt.to_messages()}
+        tokens = self._ask_server("/chat/completions/input_tokens", body, timeout=timeout).get("input_tokens")
+        return tokens if isinstance(tokens, int) else None
+
+    def tokens_of(self, text: str, *, timeout: float) -> list[int] | None:
+        """The tokens of a text, as a server of llama.cpp has them; None where it does not say."""
+        path = f"{self._settings.base_url.rstrip('/').removesuffix('/v1')}/tokenize"
+        tokens = self._ask_server(path, {"content": text}, timeout=timeout).get("tokens")
+        return tokens if isinstance(tokens, list) else None
+
+    def _ask_server(self, path: str, body: dict[str, Any], *, timeout: float) -> dict[str, Any]:
+        """What the server says to a question beside the API; nothing where it does not know it."""
         import openai
 
         try:
             with Deadline(timeout).enforced():
-                said = self._client.post(
-                    "/chat/completions/input_tokens",
-                    body={"model": self._settings.model, "messages": prompt.to_messages()},
-                    options={"timeout": timeout},
-                    cast_to=dict[str, Any],
-                )
+                return self._client.post(path, body=body, options={"timeout": timeout}, cast_to=dict[str, Any])
         except (openai.OpenAIError, ValueError):
-            return None
-        tokens = said.get("input_tokens")
-        return tokens if isinstance(tokens, int) else None
+            return {}
 
     def close(self) -> None:
         """Close the client's connections."""

@@ -113,19 +113,9 @@ def _replaying(path: Path, recording: RecordingSettings, variant: str) -> Engine
 
 
 def _adapt(given: tuple[str, str] | None, *, engine: str) -> str:
-    from pytest_jsbench.engines.presets import subset_of
+    from pytest_jsbench.engines.presets import adaptation
 
-    mode, subset = given or ("verbatim", "")
-    if mode == "verbatim":
-        return mode
-    subset = subset or subset_of(engine) or ""
-    if not subset:
-        message = f"--jsbench-adapt={mode}: engine '{engine}' has no subset of its own; say one: {mode}:openai"
-        raise pytest.UsageError(message)
-    from pytest_jsbench.adaptation.subsets import find_subset
-
-    found = find_subset(subset)
-    return f"{mode}:{subset if found is None else found.version}"
+    return adaptation(*(given or ("verbatim", "")), engine=engine)
 
 
 def _response_format(text: str | None) -> ResponseFormat | None:

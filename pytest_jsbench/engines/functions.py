@@ -1,0 +1,103 @@
+"""A function of a program as an engine: it takes a request, and gives a text."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.generations import (
+    CallError,
+    Completion,
+    Declined,
+    EngineInfo,
+    FaultKind,
+    FinishReason,
+    Request,
+    ResponseFormat,
+)
+from pytest_jsbench.core.timing import Stopwatch
+from pytest_jsbench.engines.base import UnsharedFactory
+
+if TYPE_CHECKING:
+    from pytest_jsbench.engines.base import Engine, EngineConfig
+
+#: what answers: a text, or what an engine gives; it is called from several threads at once, a coroutine in one
+AnswerFunction = Callable[[Request], str | Completion | Declined | Awaitable[str | Completion | Declined]]
+
+
+class FunctionFactory(UnsharedFactory):
+    """Makes an engine of a function; its model is called as the function, unless the user says."""
+
+    #: what such an engine is called
+    name = "function"
+
+    def __init__(self, function: AnswerFunction) -> None:
+        self._function = function
+
+    def check(self, config: EngineConfig) -> None:
+        """See that nothing is asked for that only an engine with a configuration could heed."""
+        given = [name for name in ("base_url", "api_key_env") if getattr(config, name) is not None]
+        if given or config.options:
+            said = ", ".join((*given, *config.options))
+            message = f"a function takes a request and nothing else: found {said}; leave it out"
+            raise EngineError(message, found=said)
+
+    def describe(self, config: EngineConfig) -> EngineInfo:
+        """Who the engine will be."""
+        called = getattr(self._function, "__name__", type(self._function).__name__)
+        return EngineInfo(
+            engine=self.name,
+            model=config.model or called,
+            response_format=config.response_format or ResponseFormat.JSON_SCHEMA,
+            streaming=False,
+        )
+
+    def build(self, config: EngineConfig) -> Engine:
+        """The engine."""
+        self.check(config)
+        info = self.describe(config)
+        call = self._function if inspect.isroutine(self._function) else getattr(self._function, "__call__", None)  # noqa: B004  the method itself is wanted
+        if inspect.iscoroutinefunction(call):
+            from pytest_jsbench.engines.coroutines import AsyncEngine
+
+            return AsyncEngine(_CoroutineFunctionEngine(function=self._function, info=info))
+        return _FunctionEngine(function=self._function, info=info)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FunctionEngine:
+    function: Callable[[Request], Any]
+    info: EngineInfo
+
+    def generate(self, request: Request) -> Completion | Declined:
+        watch = Stopwatch()
+        return _answer(self.function(request), watch)
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CoroutineFunctionEngine:
+    function: Callable[[Request], Any]
+    info: EngineInfo
+
+    async def generate(self, request: Request) -> Completion | Declined:
+        watch = Stopwatch()
+        return _answer(await self.function(request), watch)
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+def _answer(given: object, watch: Stopwatch) -> Completion | Declined:
+    """What the function gave as an answer; CallError where it is none."""
+    if isinstance(given, Completion | Declined):
+        return given
+    if isinstance(given, str):  # how it came to its end the function does not say
+        return Completion(text=given, finish_reason=FinishReason.UNKNOWN, timing=watch.stop())
+    message = f"the function gave a {type(given).__name__}; expected a text, a Completion or a Declined"
+    raise CallError(FaultKind.ENGINE, message)

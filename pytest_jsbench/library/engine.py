@@ -1,0 +1,245 @@
+"""An engine that is open: asked for single answers, or given to `evaluate`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from pytest_jsbench.adaptation import Adapted, Inexpressible
+from pytest_jsbench.adaptation.adapter import adapter
+from pytest_jsbench.core.cases import Case, Message, Schema
+from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.generations import (
+    Completion,
+    Declined,
+    EngineInfo,
+    GenerationParams,
+    Request,
+    ResponseFormat,
+    Usage,
+)
+from pytest_jsbench.core.json_values import copy_of
+from pytest_jsbench.core.prompts import Prompt, PromptLength, estimate, prompt_of
+from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ParamsChecker, TokenCounter, Tokenizer
+from pytest_jsbench.engines.functions import AnswerFunction, FunctionFactory
+from pytest_jsbench.engines.presets import adaptation
+from pytest_jsbench.engines.registry import as_factory, find, sampled
+from pytest_jsbench.engines.secrets import build, check, describe
+from pytest_jsbench.library.words import said_to_programs
+from pytest_jsbench.prompts import PRESETS
+from pytest_jsbench.runner.attempts import inexpressible
+
+if TYPE_CHECKING:
+    from pytest_jsbench.engines.base import Engine
+
+#: an engine by its name, a factory of one, or a function that answers
+EngineLike = str | EngineFactory | AnswerFunction
+
+
+def open_engine(
+    engine: EngineLike,
+    *,
+    model: str | None = None,
+    base_url: str | None = None,
+    api_key_env: str | None = None,
+    response_format: ResponseFormat | str | None = None,
+    temperature: float | None = None,
+    max_tokens: int | None = None,
+    seed: int | None = None,
+    timeout: float = 120.0,
+    adapt: str = "verbatim",
+    **options: Any,
+) -> OpenEngine:
+    """
+    Start an engine: one that `--jsbench-engine` knows by that name, or a function that takes a request.
+
+    Each argument is that of the option with its name; all others are the engine's own. Close it, or use it in `with`.
+    """
+    with said_to_programs():
+        factory = _factory(engine)
+        config = EngineConfig(
+            name=engine if isinstance(engine, str) else getattr(factory, "name", type(factory).__name__),
+            model=model,
+            base_url=base_url,
+            api_key_env=api_key_env,
+            response_format=None if response_format is None else _format(response_format),
+            options=options,
+        )
+        asked = GenerationParams(
+            max_tokens=max_tokens or factory.max_tokens, temperature=temperature, seed=seed, timeout=timeout
+        )
+        return OpenEngine(factory, config, asked, adapt=adapt)
+
+
+def _factory(engine: EngineLike) -> EngineFactory:
+    if isinstance(engine, str):
+        return find(engine)
+    return as_factory(engine) or FunctionFactory(engine)  # type: ignore[arg-type]  # no factory, so a function
+
+
+def _format(said: str) -> ResponseFormat:
+    try:
+        return ResponseFormat(said)
+    except ValueError:
+        known = tuple(one.value for one in ResponseFormat)
+        message = f"response_format is {said!r}; expected one of {', '.join(known)}"
+        raise EngineError(message, found=said, expected=known, where="response_format") from None
+
+
+class OpenEngine:
+    """
+    An engine that has been started, and what it has used so far.
+
+    `open_engine` makes one. Any thread may call it; `evaluate` does so from as many as there are calls in flight. It
+    ends with `close`, and the server of a local model with it.
+    """
+
+    def __init__(self, factory: EngineFactory, config: EngineConfig, asked: GenerationParams, *, adapt: str) -> None:
+        mode, _, subset = adapt.partition(":")
+        #: `verbatim`, or mode and subset: `narrow:openai@2026-08`
+        self.adaptation = adaptation(mode, subset, engine=config.name)
+        self.adapter = _adapter(self.adaptation)
+        check(factory, config)
+        if isinstance(factory, ParamsChecker):
+            factory.check_params(asked)
+        self.factory = factory
+        self.config = config
+        #: the sampling that was asked for, and what is known of how the engine samples then
+        self.asked_params, self.params = asked, sampled(factory, config, asked)
+        self.described = describe(factory, config)
+        with ExitStack() as resources:
+            #: what is called; it counts what it uses
+            self.engine = MeteredEngine(build(factory, resources.enter_context(factory.prepare(config))))
+            resources.callback(self.engine.close)
+            self._resources = resources.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<engine {self.info.engine}, model {self.info.model} ({self.info.response_format})>"
+
+    @property
+    def info(self) -> EngineInfo:
+        """Who it is."""
+        return self.engine.info
+
+    @property
+    def calls(self) -> int:
+        """How many calls it has answered."""
+        return self.engine.calls
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of all its answers; None for a kind of which no answer said how many."""
+        return self.engine.usage
+
+    def generate(self, request: Request | Case, prompt: Prompt | str | None = None) -> Completion | Declined:
+        """
+        Make one call, without retries; CallError where it fails.
+
+        For a case the prompt is that of the preset `schema` unless another is given, and its schema is adapted.
+        """
+        if isinstance(request, Case):
+            adapted = self.adapt(request.schema)
+            if isinstance(adapted, Inexpressible):
+                return inexpressible(adapted)
+            request = Request(
+                key=request.key,
+                repeat=0,
+                prompt=_prompt(request, prompt),
+                schema=copy_of(adapted.schema),
+                params=self.params,
+            )
+        elif prompt is not None:
+            request = replace(request, prompt=_as_prompt(prompt))
+        return self.engine.generate(request)
+
+    def adapt(self, schema: Schema) -> Adapted | Inexpressible:
+        """The schema as it is sent, with each change, by the `adapt` that the engine was opened with."""
+        return Adapted(schema=schema) if self.adapter is None else self.adapter(schema)
+
+    def count_tokens(self, prompt: Prompt | str) -> PromptLength:
+        """The tokens of a prompt: counted where the engine can, and else a low estimate."""
+        asked = _as_prompt(prompt)
+        tokens = self.engine.count_tokens(asked)
+        return estimate(asked) if tokens is None else PromptLength(tokens=tokens, exact=True)
+
+    def tokenize(self, text: str) -> Sequence[int]:
+        """The model's tokens of a text; EngineError where the engine cannot say."""
+        tokens = self.engine.tokenize(text)
+        if tokens is None:
+            message = f"engine '{self.config.name}' does not say its tokens: expected one whose model is here, as local"
+            raise EngineError(message, found=self.config.name, expected="local")
+        return tokens
+
+    def close(self) -> None:
+        """Close the connections, and end what was started."""
+        self._resources.close()
+
+
+class MeteredEngine:
+    """Counts the calls of an engine and the tokens of its answers; an OpenEngine has one, for its whole life."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._lock = threading.Lock()
+        self.usage = Usage()
+        self.calls = 0
+
+    @property
+    def info(self) -> EngineInfo:
+        """Who it is."""
+        return self._engine.info
+
+    def generate(self, request: Request) -> Completion | Declined:
+        """Make one call."""
+        answer = self._engine.generate(request)
+        with self._lock:
+            self.calls += 1
+            self.usage = _sum(self.usage, answer.usage)
+        return answer
+
+    def count_tokens(self, prompt: Prompt) -> int | None:
+        """The tokens of the prompt, where the engine can say."""
+        return self._engine.count_tokens(prompt) if isinstance(self._engine, TokenCounter) else None
+
+    def tokenize(self, text: str) -> Sequence[int] | None:
+        """The tokens of the text, where the engine can say."""
+        return self._engine.tokenize(text) if isinstance(self._engine, Tokenizer) else None
+
+    def close(self) -> None:
+        """Close the engine."""
+        self._engine.close()
+
+
+def _adapter(said: str) -> Callable[[Schema], Adapted | Inexpressible] | None:
+    try:
+        return adapter(said)
+    except ValueError as error:
+        message = f"adapt: {error}"
+        raise EngineError(message, found=said, where="adapt") from None
+
+
+def _prompt(case: Case, prompt: Prompt | str | None) -> Prompt:
+    return prompt_of(case, PRESETS["schema"].render) if prompt is None else _as_prompt(prompt)
+
+
+def _as_prompt(prompt: Prompt | str) -> Prompt:
+    return prompt if isinstance(prompt, Prompt) else Prompt(messages=(Message(role="user", content=prompt),))
+
+
+def _sum(one: Usage, other: Usage) -> Usage:
+    """Both together; None where neither says."""
+    before, more = asdict(one), asdict(other)
+    return Usage(**{name: _plus(before[name], more[name]) for name in before})
+
+
+def _plus(one: int | None, other: int | None) -> int | None:
+    return one if other is None else other if one is None else one + other

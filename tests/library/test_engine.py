@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_jsbench import Case, CaseKey, Completion, Declined, EngineConfig, JSBenchError, OpenEngine, Request, Usage
+from pytest_jsbench import open_engine as opened
+from pytest_jsbench.adaptation import Adapted, Inexpressible
+from pytest_jsbench.core.generations import CallError, DeclineReason, FinishReason, ResponseFormat
+from pytest_jsbench.engines.base import TokenCounter
+from pytest_jsbench.testing import request
+
+ORDER = Case(
+    key=CaseKey(task="orders", id="one"),
+    schema={"type": "object", "properties": {"n": {"type": "integer", "minimum": 3}}, "required": ["n"]},
+)
+
+
+def echo(asked: Request) -> str:
+    return json.dumps({"asked": asked.prompt.messages[-1].content, "schema": asked.schema})
+
+
+def test_a_function_answers_a_case_in_the_words_of_the_preset_or_in_others() -> None:
+    with opened(echo, model="mine", temperature=0.5) as engine:
+        answer = engine.generate(ORDER)
+        assert isinstance(answer, Completion)
+        said = json.loads(answer.text)
+        assert said["schema"] == ORDER.schema
+        assert "minimum" in said["asked"]
+        assert (answer.finish_reason, answer.timing is not None) == (FinishReason.UNKNOWN, True)
+        other = engine.generate(ORDER, "Say it.")
+        assert isinstance(other, Completion)
+        assert json.loads(other.text)["asked"] == "Say it."
+        assert (engine.info.engine, engine.info.model) == ("function", "mine")
+        assert engine.params.temperature == 0.5
+        assert engine.calls == 2
+
+
+def test_a_coroutine_function_answers_too() -> None:
+    async def answers(asked: Request) -> str:
+        return asked.key.id
+
+    with opened(answers) as engine:
+        answer = engine.generate(ORDER)
+        assert engine.info.model == "answers"
+
+    assert isinstance(answer, Completion)
+    assert answer.text == "one"
+
+
+def test_what_a_function_gives_that_is_no_answer_is_an_error_of_the_call() -> None:
+    def gives(asked: Request) -> Any:
+        return {"n": 1}
+
+    def breaks(asked: Request) -> str:
+        raise LookupError("nowhere")
+
+    with opened(gives) as engine, pytest.raises(CallError, match="gave a dict; expected a text"):
+        engine.generate(ORDER)
+    with opened(breaks) as engine, pytest.raises(CallError, match="LookupError: nowhere"):
+        engine.generate(ORDER)
+    with pytest.raises(JSBenchError, match="found base_url, stop; leave it out"):
+        opened(gives, base_url="http://x", stop=[1])
+
+
+def test_the_engine_adds_up_what_its_answers_say_of_tokens() -> None:
+    usages = iter([Usage(input_tokens=5, output_tokens=2), Usage(input_tokens=7), Usage()])
+
+    def answers(asked: Request) -> Completion:
+        return Completion(text="{}", finish_reason=FinishReason.STOP, timing=None, usage=next(usages))
+
+    with opened(answers) as engine:
+        assert engine.usage == Usage()
+        for _ in range(3):
+            engine.generate(request())
+
+    assert engine.usage == Usage(input_tokens=12, output_tokens=2)
+
+
+def test_a_schema_is_sent_as_the_subset_takes_it() -> None:
+    with opened(echo, adapt="narrow:openai") as engine:
+        adapted = engine.adapt(ORDER.schema)
+        answer = engine.generate(ORDER)
+        hopeless = {"type": "object", "minProperties": 1}
+        assert isinstance(engine.adapt(hopeless), Inexpressible)
+        declined = engine.generate(Case(key=ORDER.key, schema=hopeless))
+
+    assert isinstance(adapted, Adapted)
+    assert adapted.changes
+    assert isinstance(answer, Completion)
+    assert json.loads(answer.text)["schema"] == adapted.schema
+    assert isinstance(declined, Declined)
+    assert declined.reason is DeclineReason.UNSUPPORTED_SCHEMA
+    assert engine.calls == 1
+
+
+def test_an_engine_gets_a_copy_of_the_schema() -> None:
+    def spoils(asked: Request) -> str:
+        asked.schema.clear()  # type: ignore[union-attr]
+        return "{}"
+
+    with opened(spoils) as engine:
+        engine.generate(ORDER)
+
+    assert ORDER.schema
+
+
+def test_tokens_are_counted_where_the_engine_can_and_estimated_else() -> None:
+    with opened(echo) as engine:
+        length = engine.count_tokens("four bytes each")
+        with pytest.raises(JSBenchError, match="'function' does not say its tokens"):
+            engine.tokenize("x")
+
+    assert (length.tokens, length.exact) == (4, False)
+
+
+def test_an_engine_has_its_options_by_name(tmp_path: Path) -> None:
+    (tmp_path / "answers.json").write_text(json.dumps({"one": "{}"}))
+
+    with opened("scripted", answers=str(tmp_path / "answers.json"), response_format="text", max_tokens=7) as engine:
+        answer = engine.generate(ORDER)
+
+    assert isinstance(answer, Completion)
+    assert answer.text == "{}"
+    assert engine.info.response_format is ResponseFormat.TEXT
+    assert engine.params.max_tokens == 7
+    assert repr(engine).startswith("<engine scripted, model ")
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ({"engine": "opnai"}, "did you mean 'openai'"),
+        ({"engine": "scripted", "response_format": "yaml"}, "response_format is 'yaml'; expected one of text"),
+        ({"engine": "scripted", "adapt": "narrow"}, "adapt=narrow: engine 'scripted' has no subset of its own"),
+        ({"engine": echo, "adapt": "narrow:nobody"}, "adapt: expected verbatim, or narrow"),
+    ],
+)
+def test_what_cannot_be_opened_is_said_in_one_line(named: dict[str, Any], said: str) -> None:
+    with pytest.raises(JSBenchError, match=said) as refused:
+        opened(**named)
+
+    assert "--jsbench" not in str(refused.value)
+
+
+class Counting:
+    """An engine that says how long a prompt is, and that notes its end."""
+
+    closed = 0
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.info = request_info(config)
+
+    def generate(self, asked: Request) -> Completion:
+        return Completion(text="{}", finish_reason=FinishReason.STOP, timing=None)
+
+    def count_tokens(self, prompt: object) -> int:
+        return 41
+
+    def tokenize(self, text: str) -> list[int]:
+        return [ord(letter) for letter in text]
+
+    def close(self) -> None:
+        Counting.closed += 1
+
+
+def request_info(config: EngineConfig) -> Any:
+    from pytest_jsbench import EngineInfo
+
+    return EngineInfo(engine="counting", model="m", response_format=ResponseFormat.TEXT, streaming=False)
+
+
+def test_an_engine_of_ones_own_counts_and_takes_apart_for_itself_and_is_closed() -> None:
+    before = Counting.closed
+    with opened(f"{__name__}:Counting") as engine:
+        assert isinstance(engine.engine, TokenCounter)
+        assert engine.count_tokens("x").exact
+        assert engine.count_tokens("x").tokens == 41
+        assert list(engine.tokenize("ab")) == [97, 98]
+
+    assert isinstance(engine, OpenEngine)
+    assert Counting.closed > before
