@@ -19,6 +19,8 @@ from typing import Any
 
 KEY_VARIABLE = "JSBENCH_LOOPBACK_KEY"
 _NAME = re.compile(rb"case-(\d+)")
+#: seconds after which a call is refused
+_REFUSAL = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,11 @@ class Loopback:
         times: list[float] = self._ask("/arrivals")
         return times
 
+    def refusals(self) -> list[float]:
+        """When each call came that got a 429."""
+        times: list[float] = self._ask("/refusals")
+        return times
+
     def first_chunks(self) -> list[float]:
         """Seconds from each streamed call's last byte to its first chunk, as the server wrote it."""
         seconds: list[float] = self._ask("/first-chunks")
@@ -51,7 +58,8 @@ class Loopback:
         Forget the counts.
 
         `failing` is the part of cases whose first call breaks, `down` seconds of 503, `refused` the number of calls
-        that get a 429; `wrong_key` makes each call a 401.
+        that get a 429; so does a call beyond `rate`, calls a second, or beyond `most`, calls at once; `wrong_key` makes
+        each call a 401.
         """
         self._ask("/reset?" + "&".join(f"{name}={value}" for name, value in settings.items()))
 
@@ -155,6 +163,12 @@ class _State:
         self._failing = 0.0
         self._down_until = 0.0
         self._refused = 0
+        self._rate = 0.0
+        #: calls that may come now, where there is a rate
+        self._room = 0.0
+        self._room_at = 0.0
+        self._most = 0
+        self._refusals: list[float] = []
         self._wrong_key = False
 
     def call(self, connection: _Server, body: bytes) -> None:
@@ -164,11 +178,27 @@ class _State:
         self._in_flight += 1
         loop = asyncio.get_running_loop()
         self._arrivals.append(loop.time())
-        if b'"stream":true' in body:
+        if self._is_beyond_its_limit(loop.time()):
+            loop.call_later(_REFUSAL, self._finish, connection, name, True)
+        elif b'"stream":true' in body:
             connection.begin()
             loop.call_later(self._first, self._stream, connection, name, _chunks(name, self._chunks), loop.time(), 0)
         else:
-            loop.call_later(self._latency, self._finish, connection, name)
+            loop.call_later(self._latency, self._finish, connection, name, False)
+
+    def _is_beyond_its_limit(self, now: float) -> bool:
+        if self._refused:
+            self._refused -= 1
+        elif self._rate:
+            self._room = min(self._rate, self._room + (now - self._room_at) * self._rate)
+            self._room_at = now
+            if self._room >= 1:
+                self._room -= 1
+                return False
+        elif not self._most or self._in_flight <= self._most:
+            return False
+        self._refusals.append(now)
+        return True
 
     def tell(self, path: str) -> object:
         if path == "/counts":
@@ -177,15 +207,20 @@ class _State:
             return self._in_flight
         if path == "/arrivals":
             return self._arrivals
+        if path == "/refusals":
+            return self._refusals
         if path == "/first-chunks":
             return self._first_chunks
         self._counts.clear()
+        self._refusals.clear()
         self._first_chunks.clear()
         self._arrivals.clear()
         settings = dict(pair.split("=") for pair in path.partition("?")[2].split("&") if pair)
         self._failing = float(settings.get("failing", 0))
         self._down_until = asyncio.get_running_loop().time() + float(settings.get("down", 0))
         self._refused = int(float(settings.get("refused", 0)))
+        self._rate = self._room = float(settings.get("rate", 0))
+        self._most = int(float(settings.get("most", 0)))
         self._wrong_key = bool(float(settings.get("wrong_key", 0)))
         return "done"
 
@@ -201,12 +236,11 @@ class _State:
         due = asked + self._first + (self._latency - self._first) * (number + 1) / (len(chunks) - 1)
         loop.call_at(due, self._stream, connection, name, chunks, asked, number + 1)
 
-    def _finish(self, connection: _Server, name: str) -> None:
+    def _finish(self, connection: _Server, name: str, refused: bool) -> None:
         self._in_flight -= 1
         if self._wrong_key:
             connection.answer(401, {"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}})
-        elif self._refused:
-            self._refused -= 1
+        elif refused:
             connection.answer(429, {"error": {"message": "slow down", "code": "rate_limit_exceeded"}}, "retry-after: 1")
         elif asyncio.get_running_loop().time() < self._down_until:
             connection.answer(503, {"error": {"message": "down for maintenance", "type": "server_error"}})

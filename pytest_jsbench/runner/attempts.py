@@ -56,8 +56,10 @@ _MAY_COST = frozenset({FaultKind.TIMEOUT, FaultKind.BAD_RESPONSE})
 _BYTES_PER_TOKEN = 2
 #: seconds after its own time limit at which a call is over in any case
 _GRACE = 10.0
-_LONGEST_BACK_OFF = 30.0
+_FIRST_BACK_OFF, _LONGEST_BACK_OFF = 0.5, 30.0
 _LONGEST_RETRY_AFTER = 120.0
+#: seconds that a refusal counts as which says nothing of how long
+_SHORTEST_WAIT = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,9 +195,9 @@ class Runner:
         patience = _LONGEST_RETRY_AFTER if self.admission is None else self.admission.patience
         retrying = tenacity.Retrying(
             stop=lambda state: (
-                waits.hopeless or state.attempt_number - waits.free > self.retries or state.idle_for > patience
+                waits.hopeless or state.attempt_number - waits.free > self.retries or waits.asked > patience
             ),
-            wait=_back_off,
+            wait=lambda state: _back_off(state, waits),
             retry=tenacity.retry_if_exception(lambda error: _is_retried(error, patience)),
             sleep=time.sleep if self.admission is None else self.admission.sleep,
             reraise=True,
@@ -234,8 +236,11 @@ class Runner:
         finally:
             state = admission.leave(permit, end, usage=usage)
             waits.hopeless = bool(state.given_up)
-            if admission.patience > 0:
-                waits.free += end.sign is Sign.REFUSED or (end.sign is Sign.DOWN and state.down)
+            if end.sign is Sign.REFUSED:
+                waits.asked += end.retry_after or _SHORTEST_WAIT
+            shared = end.sign is Sign.REFUSED or (end.sign is Sign.DOWN and state.down)
+            waits.all_wait = shared and admission.patience > 0
+            waits.free += waits.all_wait
         return generation
 
 
@@ -255,8 +260,12 @@ class _Waits:
 
     #: spent waiting for the limits
     seconds: float = 0.0
+    #: that the provider asked this call to wait
+    asked: float = 0.0
     #: tries that ended because the provider bears no more, or is down for all: those cost time, and no tries
     free: int = 0
+    #: whether the latest one did: then all calls wait together for their next permit, and none by itself
+    all_wait: bool = False
     #: of the latest try that broke
     fault: CallError | None = None
     #: whether the run has given up on the provider
@@ -298,9 +307,12 @@ def _is_retried(error: BaseException, patience: float) -> bool:
     return error.retry_after is None or error.retry_after <= patience
 
 
-def _back_off(state: tenacity.RetryCallState) -> float:
-    """Full jitter, and never sooner than the provider asked."""
-    jitter: float = tenacity.wait_random_exponential(multiplier=0.5, max=_LONGEST_BACK_OFF)(state)
+def _back_off(state: tenacity.RetryCallState, waits: _Waits) -> float:
+    """Full jitter, and never sooner than the provider asked; none where the admission makes all calls wait."""
+    if waits.all_wait:
+        return 0.0
+    first = _FIRST_BACK_OFF / 2.0**waits.free
+    jitter: float = tenacity.wait_random_exponential(multiplier=first, max=_LONGEST_BACK_OFF)(state)
     error = state.outcome.exception() if state.outcome else None
     asked = error.retry_after if isinstance(error, CallError) else None
     return max(jitter, asked or 0.0)

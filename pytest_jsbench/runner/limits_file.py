@@ -76,7 +76,7 @@ class LimitsFile:
             if standing.given_up:
                 raise Refused(MissingReason.UNAVAILABLE, standing.given_up)
             refused = refused and cost > 0  # what costs nothing goes on when the money is spent
-            wait = max(standing.wait(now), next_request - now, next_token - now)
+            wait = max(standing.wait(now, estimate.share), next_request - now, next_token - now)
             if wait > 0 and not refused:
                 return float(wait)
             reservation = None
@@ -96,7 +96,6 @@ class LimitsFile:
                 provider=provider,
                 server=server,
                 began=now,
-                share=standing.share,
             )
             if standing.down:
                 _keep(state, provider, replace(standing, trying_until=now + estimate.seconds))

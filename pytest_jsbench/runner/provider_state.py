@@ -1,9 +1,9 @@
 """
 How a provider is doing, as all processes of a run know it together, and what that means for the next call.
 
-A refusal (429) halves the number of calls in flight and makes all wait; with each second of answers it rises by a
-step. A provider that is down is asked by one call now and then, until it answers. A run gives up after its patience,
-and at once where each call would be refused for ever.
+A refusal (429) makes all calls wait, and after that no more are in flight than were borne; while nothing is refused
+their number rises again, slowly at first. A provider that is down is asked by one call now and then, until it answers.
+A run gives up after its patience, and at once where each call would be refused for ever.
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ _DOWN_AFTER = 10
 _FATAL_AFTER = 5
 #: rounds of refusals without an answer before the run may give up
 _ROUNDS = 3
-#: the smallest part of the calls in flight that is left
-_LEAST_SHARE = 1 / 8
-#: what each second of answers adds to it
-_STEP = 1 / 16
+#: what one time of refusals leaves at least of the calls in flight; and what is left of all while nothing is answered
+_LEAST = 1 / 4
+#: seconds without a refusal in which the calls in flight rise from none to all, with the third power of the time: near
+#: the number that was borne slowly, then ever faster, since the provider may bear more by now
+_RISE = 16.0
+#: seconds until it is looked again whether one more call may be in flight
+_LOOK_AGAIN = 0.02
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 
 
@@ -65,6 +68,8 @@ class CallEnd:
     message: str = ""
     #: seconds that the provider asked to wait
     retry_after: float | None = None
+    #: of the calls that its process may have in flight, those that still were: so many were borne where it was refused
+    beside: float = 1.0
 
     @classmethod
     def of(cls, error: CallError) -> CallEnd:
@@ -82,10 +87,10 @@ class ProviderState:
     `after` gives the next state for each call that ends. Whoever keeps it lets one process at a time read and write.
     """
 
-    #: of the calls that each process may have in flight
+    #: of the calls that each process may have in flight, when they were last slowed down
     share: float = 1.0
-    #: when it last rose or fell
-    moved_at: float = 0.0
+    #: to which refusals of calls that were in flight together bring it at the lowest
+    least: float = 0.0
     #: when calls were last slowed down; the end of a call that began before says nothing new
     slowed_at: float = 0.0
     paused_until: float = 0.0
@@ -110,9 +115,16 @@ class ProviderState:
         """Whether only one call at a time is made, to find out whether it is back."""
         return self.downs >= _DOWN_AFTER
 
-    def wait(self, now: float) -> float:
-        """Seconds until a call may be made, or this may be asked again."""
-        return max(self.paused_until - now, min(self.trying_until - now, _SHORTEST_PAUSE) if self.down else 0.0, 0.0)
+    def share_at(self, now: float) -> float:
+        """Of the calls that each process may have in flight, those that it now may."""
+        calm = max(now - max(self.slowed_at, self.paused_until), 0.0)
+        return min(1.0, self.share + (calm / _RISE) ** 3)
+
+    def wait(self, now: float, share: float = 0.0) -> float:
+        """Seconds until a call may be made, or this may be asked again; with it so many would be in flight."""
+        trying = min(self.trying_until - now, _SHORTEST_PAUSE) if self.down else 0.0
+        full = _LOOK_AGAIN if share > self.share_at(now) else 0.0
+        return max(self.paused_until - now, trying, full)
 
     def after(self, end: CallEnd, *, began: float, now: float, patience: float) -> ProviderState:
         """The state once a call has ended that began at that time."""
@@ -120,27 +132,25 @@ class ProviderState:
             case Sign.NOTHING if not self.down:
                 return self
             case Sign.ANSWERED:
-                return self._after_answer(now)
+                return self._after_answer()
             case Sign.FATAL:
                 state = replace(self, fatals=self.fatals + 1)
             case Sign.REFUSED if (end.retry_after or 0.0) > patience:
                 state = replace(self, fatals=self.fatals + 1)
             case Sign.REFUSED:
-                state = self._after_refusal(end.retry_after, began=began, now=now)
+                state = self._after_refusal(end, began=began, now=now)
             case Sign.DOWN | Sign.NOTHING:
                 state = replace(self, downs=self.downs + 1)
                 if state.down and began >= self.slowed_at:
-                    state = replace(state._paused(now, None), trying_until=0.0)  # noqa: SLF001  its own class
+                    share = min(self.share_at(now), _LEAST)
+                    state = replace(state._paused(now, None), share=share, trying_until=0.0)  # noqa: SLF001  its own class
         since = now if self.failing_since is None else self.failing_since
         state = replace(state, failing_since=since, message=end.message)
         return replace(state, given_up=self.given_up or state._why_give_up(now - since, patience))  # noqa: SLF001
 
-    def _after_answer(self, now: float) -> ProviderState:
-        step = min(now - self.moved_at, 1.0) * _STEP
+    def _after_answer(self) -> ProviderState:
         return replace(
             self,
-            share=min(1.0, self.share + step),
-            moved_at=now,
             paused_until=0.0 if self.down else self.paused_until,
             trying_until=0.0,
             failing_since=None,
@@ -150,10 +160,14 @@ class ProviderState:
             known=True,
         )
 
-    def _after_refusal(self, retry_after: float | None, *, began: float, now: float) -> ProviderState:
+    def _after_refusal(self, end: CallEnd, *, began: float, now: float) -> ProviderState:
+        state = self
         if began >= self.slowed_at:
-            return replace(self._paused(now, retry_after), share=max(self.share / 2, _LEAST_SHARE), moved_at=now)
-        return replace(self, paused_until=max(self.paused_until, now + (retry_after or 0.0)))
+            share = self.share_at(now)
+            least = min(share, _LEAST) if self.pauses else share * _LEAST
+            state = replace(self._paused(now, end.retry_after), share=share, least=least)
+        share = max(state.least, min(state.share, end.beside))
+        return replace(state, share=share, paused_until=max(state.paused_until, now + (end.retry_after or 0.0)))
 
     def _paused(self, now: float, asked: float | None) -> ProviderState:
         seconds = min(_SHORTEST_PAUSE * 2.0**self.pauses, _LONGEST_PAUSE) if asked is None else asked
@@ -175,7 +189,7 @@ class ProviderState:
             return f"given up, what is left is not run: {self.given_up}"
         if self.down:
             return f"no answer, so one call at a time tries again: {self.message}"
-        if self.share < 1.0 or self.wait(now):
+        if (share := self.share_at(now)) < 1.0 or self.wait(now):
             waiting = f", all wait {self.wait(now):.0f} s" if self.wait(now) >= 1 else ""
-            return f"slowed down to {self.share:.0%} of the calls in flight after refusals{waiting}"
+            return f"slowed down to {share:.0%} of the calls in flight after refusals{waiting}"
         return ""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.prices import Price
 
 _LONGEST_SLEEP = 1.0
-#: seconds until it is looked again whether one of this process's calls has ended
-_LOOK_AGAIN = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +54,8 @@ class Estimate:
     output_tokens: int
     #: seconds until it has ended, with or without an answer
     seconds: float
+    #: of the calls that its process may have in flight, those that are with it; 0: it is the only one
+    share: float = 0.0
 
 
 class Refused(Exception):
@@ -82,8 +82,6 @@ class Permit:
     server: str = ""
     #: when it was given, by the clock of whoever keeps the state; 0: nothing was wrong with any provider
     began: float = 0.0
-    #: of the calls that the process may have in flight, at that time
-    share: float = 1.0
 
 
 class SharedLimits(Protocol):
@@ -148,7 +146,6 @@ class Admission:
         self._server = server
         #: calls in flight where nothing is wrong; None: their number is not adapted
         self._concurrency = concurrency
-        self._share = 1.0
         self._flying = 0
         self._counting = threading.Lock()
         #: one thread of a process waits at the head of its queue; the others wait for that one
@@ -158,7 +155,7 @@ class Admission:
 
     @property
     def patience(self) -> float:
-        """Seconds that one call may wait between its tries because it was refused."""
+        """Seconds that a provider may ask one call to wait, over all its tries."""
         return self._shared.limits.patience
 
     def enter(self, estimate_of: Callable[[], Estimate]) -> Permit:
@@ -173,11 +170,9 @@ class Admission:
         with self._turn:
             while True:
                 self._check()
-                if self._full:
-                    self.sleep(_LOOK_AGAIN)
-                    continue
+                asked = replace(estimate, share=self._part_of(self._flying + 1) if self._flying else 0.0)
                 try:
-                    admitted = self._shared.reserve(estimate, cost, self._provider, self._server)
+                    admitted = self._shared.reserve(asked, cost, self._provider, self._server)
                 except Refused as refused:
                     if refused.reason is MissingReason.UNAVAILABLE:  # the file need not be asked for each call left
                         self.stop(refused)
@@ -186,7 +181,7 @@ class Admission:
                     self._give_up(error)
                     raise self._refusal from error
                 if isinstance(admitted, Permit):
-                    self._fly(1, share=admitted.share)
+                    self._fly(1)
                     break
                 self.sleep(min(admitted, _LONGEST_SLEEP))
         return replace(admitted, waited=time.perf_counter() - start)
@@ -203,10 +198,11 @@ class Admission:
             tokens, cost = 0, 0.0
         else:
             tokens, cost, output = usage.total_tokens, self._cost(usage), usage.output_tokens
+        self._fly(-1)
         try:
             state = self._shared.account(
                 permit,
-                end,
+                replace(end, beside=self._part_of(self._flying)),
                 tokens=permit.tokens if tokens is None else tokens,
                 cost=permit.cost if cost is None else cost,
                 output=output,
@@ -214,7 +210,6 @@ class Admission:
         except Exception as error:  # noqa: BLE001  the answer is paid for, and stands
             self._give_up(error)
             state = ProviderState()
-        self._fly(-1, share=state.share)
         return state
 
     def _give_up(self, error: Exception) -> None:
@@ -222,16 +217,13 @@ class Admission:
         why = exhausted(error) or described(error)
         self.stop(Refused(MissingReason.EXHAUSTED, f"the limits of the run can no longer be kept: {why}"))
 
-    @property
-    def _full(self) -> bool:
-        """Whether this process has as many calls in flight as the provider bears."""
-        with self._counting:
-            return self._concurrency is not None and self._flying >= max(1, int(self._share * self._concurrency))
+    def _part_of(self, calls: int) -> float:
+        """So many calls, of those that this process may have in flight; 0 where their number is not adapted."""
+        return calls / self._concurrency if self._concurrency else 0.0
 
-    def _fly(self, calls: int, *, share: float = 1.0) -> None:
+    def _fly(self, calls: int) -> None:
         with self._counting:
             self._flying += calls
-            self._share = share
 
     def _cost(self, usage: Usage) -> float | None:
         return None if self._price is None else self._price(usage)

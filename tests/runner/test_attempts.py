@@ -127,6 +127,18 @@ def test_a_refusal_costs_time_and_no_try(judge: Judge, admission: Admission) -> 
     assert record.retries == 20
 
 
+def test_after_refusals_a_call_waits_for_its_permit_alone(
+    judge: Judge, admission: Admission, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempts, "_LONGEST_BACK_OFF", 30.0)
+    slept: list[float] = []
+    monkeypatch.setattr(Admission, "sleep", lambda _self, seconds: slept.append(seconds))
+    engine = Misbehaving(faults=[fault(FaultKind.RATE_LIMITED) for _ in range(20)])
+
+    assert replace(runner(engine, judge), admission=admission).attempt(CASE).verdict.passed
+    assert not any(slept)
+
+
 def test_a_call_that_is_refused_for_longer_than_the_patience_is_a_failed_one(
     judge: Judge, admission: Admission, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import heapq
+from bisect import bisect_left
 from dataclasses import dataclass, field
 
 import pytest
@@ -41,17 +43,31 @@ def provider() -> Provider:
     return Provider()
 
 
-def test_calls_that_were_in_flight_together_halve_their_number_once(provider: Provider) -> None:
-    began = provider.now
-    provider.now += 1
-    provider.ends(*[REFUSED] * 60, began=began)
+def refused(*, beside: float, retry_after: float | None = None) -> CallEnd:
+    return CallEnd(sign=Sign.REFUSED, beside=beside, retry_after=retry_after)
 
-    assert provider.state.share == 0.5
+
+def test_refusals_bring_the_calls_in_flight_to_those_that_were_borne(provider: Provider) -> None:
+    began = provider.now
+    provider.now += 0.1
+    provider.ends(*[refused(beside=others / 64) for others in range(63, 19, -1)], began=began)
+
+    assert provider.state.share_at(provider.now) == 20 / 64
+    assert provider.state.wait(provider.now) == 1
     provider.now += 1
-    provider.ends(REFUSED)
-    assert provider.state.share == 0.25
-    provider.ends(*[REFUSED] * 60)
-    assert provider.state.share == 0.125
+    assert provider.state.wait(provider.now, 20 / 64) == 0
+    assert provider.state.wait(provider.now, 21 / 64) > 0
+
+
+def test_refusals_of_one_time_leave_a_quarter_and_so_do_all_that_come_without_an_answer(provider: Provider) -> None:
+    shares = []
+    for _ in range(5):
+        shares.append(provider.ends(refused(beside=0)).share)
+        provider.now += provider.state.wait(provider.now)
+    provider.ends(ANSWERED)
+    shares.append(provider.ends(refused(beside=0)).share)
+
+    assert shares == [0.25] * 5 + [0.25 / 4]
 
 
 def test_all_wait_as_long_as_the_provider_asks(provider: Provider) -> None:
@@ -75,21 +91,14 @@ def test_where_it_does_not_say_how_long_pauses_grow_until_an_answer(provider: Pr
     assert provider.state.wait(provider.now) == 1
 
 
-def test_the_number_in_flight_rises_again_by_steps_while_answers_come(provider: Provider) -> None:
-    provider.ends(REFUSED, REFUSED, REFUSED)
-    shares = []
-    for _ in range(40):
-        provider.now += 1
-        shares.append(provider.ends(*[ANSWERED] * 50).share)
-    assert shares[:2] == [0.125 + 1 / 16, 0.125 + 2 / 16]
-    assert shares[-1] == 1.0
-    assert not provider.state.describe(provider.now)
+def test_while_nothing_is_refused_the_calls_in_flight_rise_slowly_and_then_ever_faster(provider: Provider) -> None:
+    provider.ends(refused(beside=0.25, retry_after=60))
+    calm = provider.now + 60
 
+    shares = [provider.state.share_at(calm + seconds) for seconds in (-30, 0, 4, 8, 16)]
 
-def test_a_long_pause_is_no_reason_to_rise_by_more_than_a_step(provider: Provider) -> None:
-    provider.ends(REFUSED)
-    provider.now += 60
-    assert provider.ends(ANSWERED).share == 0.5 + 1 / 16
+    assert shares == [0.25, 0.25, 0.25 + 1 / 64, 0.25 + 1 / 8, 1.0]
+    assert not provider.state.describe(calm + 16)
 
 
 def test_a_minutes_limit_is_outlived(provider: Provider) -> None:
@@ -134,7 +143,9 @@ def test_a_provider_that_is_down_is_tried_now_and_then_until_it_answers(provider
 
     provider.ends(ANSWERED)
     assert not provider.state.down
-    assert provider.state.wait(provider.now) == 0
+    # what comes back is not asked by all at once
+    assert provider.state.wait(provider.now, 1 / 4) == 0
+    assert provider.state.wait(provider.now, 1 / 2) > 0
 
 
 def test_calls_that_were_in_flight_when_it_went_down_do_not_lengthen_the_pause(provider: Provider) -> None:
@@ -186,3 +197,84 @@ def test_what_would_break_each_call_ends_the_run_after_a_few(provider: Provider)
 )
 def test_what_a_broken_call_says_of_the_provider(kind: FaultKind, status: int | None, sign: Sign) -> None:
     assert CallEnd.of(CallError(kind, "m", status=status)).sign is sign
+
+
+@dataclass(slots=True, kw_only=True)
+class Limited:
+    """A provider that refuses what is beyond its limit (Retry-After: 1), and a run of it on a clock of its own."""
+
+    #: calls that are refused whenever they come
+    first: int = 0
+    #: calls a second; those of one second may come together
+    rate: float = float("inf")
+    at_once: int = 1000
+    latency: float = 0.2
+    now: float = 1000.0
+    state: ProviderState = field(default_factory=ProviderState)
+    #: when each call came
+    calls: list[float] = field(default_factory=list)
+    refusals: int = 0
+    #: when the latest call came that was not refused, and how many more might have come with it
+    room: tuple[float, float] = (0.0, 0.0)
+    #: of those in flight: when it ends, when it began, and whether it is refused
+    flying: list[tuple[float, float, bool]] = field(default_factory=list)
+
+    def run(self, cases: int, *, in_flight: int) -> float:
+        """Seconds until all cases are answered."""
+        started = self.now
+        while cases:
+            share = (len(self.flying) + 1) / in_flight if self.flying else 0.0
+            wait = self.state.wait(self.now, share)
+            if len(self.flying) < min(in_flight, cases) and not wait:
+                self._begin()
+            elif self.flying and (self.flying[0][0] <= self.now + wait or not wait):
+                cases -= self._end(in_flight)
+            else:
+                self.now += wait
+        return self.now - started
+
+    def _begin(self) -> None:
+        at, room = self.room
+        room = min(self.rate, room + (self.now - at) * self.rate)
+        borne = sum(not refused for _, _, refused in self.flying) < self.at_once
+        refused = len(self.calls) < self.first or room < 1 or not borne
+        self.room = (self.now, room - (not refused))
+        self.calls.append(self.now)
+        heapq.heappush(self.flying, (self.now + (0.02 if refused else self.latency), self.now, refused))
+
+    def _end(self, in_flight: int) -> bool:
+        ends, began, refused = heapq.heappop(self.flying)
+        self.now = max(self.now, ends)
+        self.refusals += refused
+        end = CallEnd(sign=Sign.REFUSED, retry_after=1, beside=len(self.flying) / in_flight) if refused else ANSWERED
+        self.state = self.state.after(end, began=began, now=self.now, patience=PATIENCE)
+        return not refused
+
+    def most_together(self) -> int:
+        """Of the calls after the first refusals, the most that came within a tenth of a second."""
+        later = [call for call in self.calls if call > self.calls[0] + 0.5]
+        return max(bisect_left(later, call + 0.1) - place for place, call in enumerate(later))
+
+
+@pytest.mark.parametrize(
+    ("provider", "permitted", "refusals", "together"),
+    [
+        (Limited(first=300), 26, 300, 20),
+        (Limited(rate=20), 500 / 20, 70, 20),
+        (Limited(rate=200), 500 / 200, 10, 64),
+        (Limited(at_once=16), 500 * 0.2 / 16, 60, 20),
+        (Limited(at_once=4), 500 * 0.2 / 4, 90, 16),
+        (Limited(at_once=1), 500 * 0.2, 180, 16),
+        (Limited(rate=5, latency=10), 500 / 5 + 10, 110, 11),
+        (Limited(at_once=16, latency=10), 500 * 10 / 16, 120, 20),
+    ],
+    ids=lambda value: "" if isinstance(value, Limited) else str(value),
+)
+def test_a_run_takes_about_as_long_as_the_providers_limit_makes_it(
+    provider: Limited, permitted: float, refusals: int, together: int
+) -> None:
+    seconds = provider.run(500, in_flight=64)
+
+    assert seconds <= 1.4 * permitted + 1
+    assert provider.refusals <= refusals
+    assert provider.most_together() <= together

@@ -241,10 +241,13 @@ def test_processes_that_cannot_see_each_other_share_evenly() -> None:
     assert limits.shared_by(4) == RateLimits(requests_per_minute=15, tokens_per_minute=None, max_cost=0.25)
 
 
-def test_after_a_refusal_each_process_has_half_as_many_calls_in_flight(path: Path, close: list[Admission]) -> None:
+def test_after_a_refusal_each_process_has_the_part_of_its_calls_in_flight_that_was_borne(
+    path: Path, close: list[Admission]
+) -> None:
     first, second = (Admission(LimitsFile(path, RateLimits()), provider="p", concurrency=4) for _ in range(2))
     close.extend([first, second])
-    first.leave(first.enter(lambda: ESTIMATE), CallEnd(sign=Sign.REFUSED, retry_after=0))
+    begun = [first.enter(lambda: ESTIMATE) for _ in range(3)]
+    first.leave(begun[0], CallEnd(sign=Sign.REFUSED, retry_after=0))
     flying = [second.enter(lambda: ESTIMATE) for _ in range(2)]
     timer = threading.Timer(0.1, second.leave, [flying[0], CallEnd(sign=Sign.NOTHING)])
     timer.start()

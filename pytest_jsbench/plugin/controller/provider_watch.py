@@ -79,7 +79,7 @@ class ProviderWatch:
         except sqlite3.Error:  # the calls themselves say what is wrong with the file
             return
         for name, state in states.items():
-            if line := self.line(name, state, watched=is_watched(self._config)):
+            if line := self.line(name, state, now=time.monotonic(), watched=is_watched(self._config)):
                 self._write(f"jsbench: {line}")
 
     def _write(self, line: str) -> None:
@@ -91,18 +91,19 @@ class ProviderWatch:
             self._terminal.write(("\n" if self._width != before else "") + printable(line, None) + "\n")
             self._terminal.flush()
 
-    def line(self, name: str, state: ProviderState, *, watched: bool) -> str:
+    def line(self, name: str, state: ProviderState, *, now: float, watched: bool) -> str:
         """What is to be said now of a provider; empty where that was said before, or nothing is to be said."""
         before = self._said.get(name, "")
-        now = "given up" if state.given_up else "down" if state.down else "slow" if state.share < 1 else ""
-        if now == before or (now == "slow" and not watched and before != "down"):
+        slow = state.share_at(now) < 1
+        is_now = "given up" if state.given_up else "down" if state.down else "slow" if slow else ""
+        if is_now == before or (is_now == "slow" and not watched and before != "down"):
             return ""
-        self._said[name] = now
-        if before == "down" and now in ("", "slow"):
+        self._said[name] = is_now
+        if before == "down" and is_now in ("", "slow"):
             return f"{name} answers again"
-        if before == "slow" and not now:
+        if before == "slow" and not is_now:
             return f"{name} takes as many calls as before" if watched else ""
-        return f"{name}: {state.describe(time.monotonic())}"
+        return f"{name}: {state.describe(now)}"
 
 
 def _past_capturing() -> TextIO | None:

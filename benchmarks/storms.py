@@ -1,0 +1,71 @@
+"""
+What a run makes of a provider that refuses calls (429 with Retry-After: 1), beside what the provider permits.
+
+    python -m benchmarks.storms [--cases 500] [--in-flight 64] [--workers 0,2]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from bisect import bisect_left
+from pathlib import Path
+
+from benchmarks.loopback import KEY_VARIABLE, Loopback, engine_arguments, serve, write_cases
+
+LATENCY = 0.2
+#: seconds in which calls come together
+_TOGETHER = 0.1
+
+
+def _run(folder: Path, provider: Loopback, in_flight: int, workers: int) -> tuple[float, str]:
+    """Seconds, and the last line that it printed."""
+    spread = [] if not workers else ["-n", str(workers)]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *engine_arguments(provider.url), *spread]
+    command += ["--jsbench-dataset=schemas", f"--jsbench-concurrency={in_flight // max(workers, 1)}"]
+    started = time.perf_counter()
+    environment = {**os.environ, KEY_VARIABLE: "none"}
+    run = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    return time.perf_counter() - started, run.stdout.splitlines()[-1]
+
+
+def main() -> None:
+    """Run them, and print a line for each."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0] if __doc__ else None)
+    parser.add_argument("--cases", type=int, default=500)
+    parser.add_argument("--in-flight", type=int, default=64)
+    parser.add_argument("--workers", default="0", help="numbers of processes, with commas (default: 0)")
+    options = parser.parse_args()
+    cases, in_flight = options.cases, options.in_flight
+    ways: dict[str, tuple[dict[str, float], float]] = {
+        "nothing is refused": ({}, cases * LATENCY / in_flight),
+        "the first 300 calls": ({"refused": 300}, 16 + cases * LATENCY / in_flight),
+        "beyond 20 calls a second": ({"rate": 20}, cases / 20 - 1),
+        "beyond 100 calls a second": ({"rate": 100}, cases / 100 - 1),
+        "beyond 4 calls at once": ({"most": 4}, cases * LATENCY / 4),
+        "beyond 16 calls at once": ({"most": 16}, cases * LATENCY / 16),
+    }
+    print(f"{'refused':26}  workers  permitted (s)  calls (s)  whole (s)  calls  refused  at once")
+    with tempfile.TemporaryDirectory(prefix="jsbench-storms-") as name, serve(latency=LATENCY) as provider:
+        write_cases(Path(name) / "schemas", cases)
+        for title, (settings, permitted) in ways.items():
+            for workers in map(int, options.workers.split(",")):
+                provider.reset(**settings)
+                whole, said = _run(Path(name), provider, in_flight, workers)
+                calls, refused = provider.arrivals(), provider.refusals()
+                # the most calls that came together after the first refusals
+                later = [call for call in calls if call > (refused[0] + 0.5 if refused else calls[0])]
+                together = max((bisect_left(later, call + _TOGETHER) - i for i, call in enumerate(later)), default=0)
+                print(
+                    f"{title:26}  {workers:7}  {permitted:13.1f}  {calls[-1] + LATENCY - calls[0]:9.1f}  {whole:9.1f}"
+                    f"  {len(calls):5}  {len(refused):7}  {together:7}  {said}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
