@@ -29,6 +29,7 @@ ENTRY_POINTS = "pytest_jsbench.engines"
 _BUILT_IN = {
     "anthropic": "pytest_jsbench.engines.anthropic.engine:FACTORY",
     "azure": "pytest_jsbench.engines.openai.azure:FACTORY",
+    "gemini": "pytest_jsbench.engines.gemini.engine:FACTORY",
     "llguidance": "pytest_jsbench.engines.decoding.llguidance:FACTORY",
     "local": "pytest_jsbench.engines.local.engine:FACTORY",
     "openai": "pytest_jsbench.engines.openai.engine:FACTORY",

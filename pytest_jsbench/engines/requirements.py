@@ -29,10 +29,12 @@ class Key:
     variable: str | None = None
 
 
-def require_package(engine: str, package: str, *, extra: str, minimum: tuple[int, ...] = ()) -> None:
+def require_package(
+    engine: str, package: str, *, extra: str, minimum: tuple[int, ...] = (), module: str | None = None
+) -> None:
     """See that the package is there and new enough, without importing it; else MissingRequirement."""
     install = f"pip install 'pytest-jsbench[{extra}]'"
-    if importlib.util.find_spec(package) is None:
+    if not _is_there(module or package):
         message = f"engine '{engine}' needs the package {package}: {install}"
         raise MissingRequirement(message, expected=package, where=install)
     installed = package_version(package)
@@ -40,6 +42,13 @@ def require_package(engine: str, package: str, *, extra: str, minimum: tuple[int
         wanted = ".".join(map(str, minimum))
         message = f"engine '{engine}' needs {package}>={wanted}, found {installed}: {install}"
         raise MissingRequirement(message, found=installed, expected=f"{package}>={wanted}", where=install)
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the package that it would be in
+        return False
 
 
 def package_version(package: str) -> str:
@@ -67,7 +76,8 @@ def find_key(config: EngineConfig, variables: tuple[str, ...], *, optional: bool
     if optional:
         return Key(value=NO_KEY)
     message = (
-        f"engine '{config.name}' needs a key: set {variables[0]}, or name another variable with --jsbench-api-key-env"
+        f"engine '{config.name}' needs a key: set {' or '.join(variables)}, or name another variable with"
+        " --jsbench-api-key-env"
     )
     raise MissingRequirement(message, expected="a key", where=variables[0])
 

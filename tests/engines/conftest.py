@@ -12,7 +12,7 @@ from tests.engines.provider import Provider
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_PROVIDERS_OWN = ("OPENAI", "ANTHROPIC")
+_PROVIDERS_OWN = ("OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE", "GOOGLE_GEMINI")
 _CLOUDS_OWN = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN", "OPENAI_API_VERSION")
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from tests.engines import anthropic_wire, azure_wire, openai_wire, responses_wire
+from tests.engines import anthropic_wire, azure_wire, gemini_wire, openai_wire, responses_wire
 from tests.engines.provider import DONE, Provider, Reply, event, json_reply, stream_reply
 
 if TYPE_CHECKING:
@@ -60,9 +61,13 @@ def _anthropic_error(words: str) -> str:
     return event(anthropic_wire.error_body(words, "overloaded_error"), name="error")
 
 
+def _gemini_error(words: str) -> str:
+    return event({"error": {"status": "UNAVAILABLE", "message": words}})
+
+
 def _speakers(*, streaming: bool) -> tuple[Speaker, ...]:
     suffix = "streaming" if streaming else "in one piece"
-    chat, responses, messages = openai_wire, responses_wire, anthropic_wire
+    chat, responses, messages, gemini = openai_wire, responses_wire, anthropic_wire, gemini_wire
     return (
         Speaker(
             name=f"openai chat, {suffix}",
@@ -101,6 +106,17 @@ def _speakers(*, streaming: bool) -> tuple[Speaker, ...]:
             body=messages.whole({"type": "text", "text": TEXT}),
             error_event=_anthropic_error,
         ),
+        Speaker(
+            name=f"gemini, {suffix}",
+            engine="gemini",
+            package="google.genai",
+            streaming=streaming,
+            secret=gemini.SECRET,
+            configured=gemini.configured,
+            events=(gemini.delta(TEXT[:_CUT]), gemini.delta(TEXT[_CUT:]), gemini.stop()),
+            body=gemini.whole(gemini.part(TEXT)),
+            error_event=_gemini_error,
+        ),
     )
 
 
@@ -111,3 +127,11 @@ def _clouds() -> tuple[Speaker, ...]:
 
 
 SPEAKERS = (*_speakers(streaming=True), *_speakers(streaming=False), *_clouds())
+
+
+def is_installed(package: str) -> bool:
+    """Whether it can be imported; `find_spec` alone wants the package around it to be there."""
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False

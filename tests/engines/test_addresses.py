@@ -16,7 +16,7 @@ EACH = pytest.mark.parametrize("speaker", SPEAKERS, ids=[speaker.name for speake
 
 
 def engine_of(speaker: Speaker, provider: Provider) -> Engine:
-    pytest.importorskip(speaker.engine, reason=f"the {speaker.engine} engine needs its package")
+    pytest.importorskip(speaker.package, reason=f"the {speaker.engine} engine needs its package")
     return build(find(speaker.engine), speaker.config(provider))
 
 

@@ -38,7 +38,7 @@ def all_at_once(speaker: Speaker) -> Callable[[Asked], Reply]:
 
 @pytest.mark.parametrize("speaker", SPEAKERS, ids=lambda speaker: speaker.name)
 def test_64_calls_are_in_flight_at_once_and_nothing_is_open_after_closing(provider: Provider, speaker: Speaker) -> None:
-    pytest.importorskip(speaker.engine, reason=f"the {speaker.engine} engine needs its package")
+    pytest.importorskip(speaker.package, reason=f"the {speaker.engine} engine needs its package")
     provider.choose = all_at_once(speaker)
     config = speaker.config(provider)
     engine = find(config.name).build(config)
@@ -55,7 +55,7 @@ def test_64_calls_are_in_flight_at_once_and_nothing_is_open_after_closing(provid
 
 @pytest.mark.parametrize("speaker", SPEAKERS, ids=lambda speaker: speaker.name)
 def test_a_connection_serves_one_call_after_another(provider: Provider, speaker: Speaker) -> None:
-    pytest.importorskip(speaker.engine, reason=f"the {speaker.engine} engine needs its package")
+    pytest.importorskip(speaker.package, reason=f"the {speaker.engine} engine needs its package")
     provider.choose = lambda _: kept(speaker.good())
     config = speaker.config(provider)
     engine = find(config.name).build(config)
@@ -67,7 +67,7 @@ def test_a_connection_serves_one_call_after_another(provider: Provider, speaker:
 
 def test_no_call_is_sent_over_a_connection_that_llama_cpp_closes_after_a_stream(provider: Provider) -> None:
     speaker = next(speaker for speaker in SPEAKERS if speaker.engine == "openai" and speaker.streaming)
-    pytest.importorskip(speaker.engine, reason="the openai engine needs its package")
+    pytest.importorskip(speaker.package, reason="the openai engine needs its package")
     reply = kept(speaker.good())
     named = reply.pieces[0].replace(b"\r\n", b"\r\nserver: llama.cpp\r\n", 1)
     provider.choose = lambda _: replace(reply, pieces=(named, *reply.pieces[1:]))

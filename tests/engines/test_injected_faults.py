@@ -9,7 +9,6 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,7 +23,7 @@ from pytest_jsbench.verdicts import Judge
 from tests.engines.asking import CITY
 from tests.engines.injected import FAULTS, OVERSIZED, Injected
 from tests.engines.provider import Asked, Provider, Reply
-from tests.engines.speakers import SPEAKERS, TEXT, Speaker
+from tests.engines.speakers import SPEAKERS, TEXT, Speaker, is_installed
 
 if TYPE_CHECKING:
     from pytest_jsbench.runs.records import Record
@@ -33,9 +32,9 @@ if TYPE_CHECKING:
 TIMEOUT = 5.0
 RETRIES = 1
 
-_SPOKEN = tuple(speaker for speaker in SPEAKERS if find_spec(speaker.package))
+_SPOKEN = tuple(speaker for speaker in SPEAKERS if is_installed(speaker.package))
 if not _SPOKEN:
-    pytest.skip("needs the extra openai or anthropic", allow_module_level=True)
+    pytest.skip("needs the extra openai, anthropic or gemini", allow_module_level=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +108,9 @@ def _prompt(case: Case) -> Prompt:
 
 
 def _key_of(asked: Asked) -> CaseKey:
-    task, case_id = json.loads((asked.body.get("messages") or asked.body["input"])[-1]["content"])
+    body = asked.body
+    last = (body.get("messages") or body.get("input") or body["contents"])[-1]
+    task, case_id = json.loads(last["content"] if "content" in last else last["parts"][0]["text"])
     return CaseKey(task=task, id=case_id)
 
 

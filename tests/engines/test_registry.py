@@ -13,6 +13,7 @@ from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.anthropic.settings import MessagesSettings
 from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.gemini.settings import GeminiSettings
 from pytest_jsbench.engines.openai import chat, responses
 from pytest_jsbench.engines.openai.settings import OpenAISettings
 from pytest_jsbench.engines.registry import find, names, sampled
@@ -174,7 +175,8 @@ def test_looking_up_one_engine_imports_no_sdk() -> None:
         "import sys\n"
         "from pytest_jsbench.engines.registry import find, names\n"
         "[find(name) for name in names()]\n"
-        "print([m for m in ('openai', 'anthropic', 'xllamacpp', 'httpx2', 'pytest') if m in sys.modules])\n"
+        "heavy = ('openai', 'anthropic', 'google.genai', 'xllamacpp', 'httpx2', 'pytest')\n"
+        "print([m for m in heavy if m in sys.modules])\n"
     )
     root = Path(registry.__file__).parents[2]
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=True)
@@ -191,6 +193,7 @@ def test_looking_up_one_engine_imports_no_sdk() -> None:
         ("openai", {"api": "responses"}, None, None, 64),
         ("openai", {"extra_body": {"temperature": 0.5, "max_completion_tokens": 9, "api_key": "x"}}, 0.5, 5, 9),
         ("anthropic", {"extra_body": {"temperature": 0.5}}, 0.5, None, 64),
+        ("gemini", {"extra_body": {"generationConfig": {"temperature": 0.5, "maxOutputTokens": 9}}}, 0.5, 5, 9),
         ("scripted", {}, None, 5, 64),
     ],
 )
@@ -215,6 +218,7 @@ def test_how_answers_are_really_sampled_is_known_before_anything_is_asked(
         ("openai", {"extra_body": {"dice": 5}, "seed_field": "dice"}, "dice"),
         ("openai", {"extra_body": {"seed": 5}, "api": "responses"}, "seed"),
         ("anthropic", {"extra_body": {"seed": 5}}, "seed"),
+        ("gemini", {"extra_body": {"generationConfig": {"seed": 5}}}, "seed"),
     ],
 )
 def test_a_seed_of_the_extra_body_differs_per_attempt_and_is_recorded_as_it_is_sent(
@@ -226,6 +230,9 @@ def test_a_seed_of_the_extra_body_differs_per_attempt_and_is_recorded_as_it_is_s
 
     if engine == "anthropic":
         bodies = [MessagesSettings.from_config(config).to_body(attempt) for attempt in attempts]
+    elif engine == "gemini":
+        gemini = GeminiSettings.from_config(config)
+        bodies = [gemini.to_body(attempt)["generationConfig"] for attempt in attempts]
     else:
         api = responses if "api" in options else chat
         bodies = [api.to_body(OpenAISettings.from_config(config), attempt) for attempt in attempts]

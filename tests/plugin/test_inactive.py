@@ -13,6 +13,7 @@ HEAVY = (
     "jsonschema_rs",
     "openai",
     "anthropic",
+    "google.genai",
     "xllamacpp",
     "datasets",
     "tabulate",

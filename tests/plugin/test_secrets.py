@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engines.anthropic_wire import error_body as anthropic_error
+from tests.engines.gemini_wire import error_body as gemini_error
 from tests.engines.openai_wire import error_body as openai_error
 from tests.engines.provider import Provider, Reply, json_reply, raw_reply, stream_reply
 from tests.engines.speakers import SPEAKERS
@@ -20,6 +21,7 @@ REPLIES: tuple[Callable[[str], Reply], ...] = (
     lambda words: json_reply(openai_error(words, code="invalid_api_key"), status=401),
     lambda words: json_reply(anthropic_error(words, "authentication_error"), status=401),
     lambda words: json_reply(openai_error(words), status=400),
+    lambda words: json_reply(gemini_error(words), status=400),
     lambda words: raw_reply(words.encode(), status=502, kind="text/html"),
     lambda words: raw_reply(words.encode(), kind="application/json"),
     lambda words: raw_reply(words.encode(), kind="text/html"),
@@ -29,17 +31,18 @@ REPLIES: tuple[Callable[[str], Reply], ...] = (
 )
 
 
-@pytest.mark.parametrize("engine", ["openai", "anthropic"])
+@pytest.mark.parametrize("engine", ["openai", "anthropic", "gemini"])
 def test_no_key_is_in_anything_that_is_shown_or_written(
     bench: Bench, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip(engine, reason=f"the {engine} engine needs its package")
+    speaker = next(speaker for speaker in SPEAKERS if speaker.engine == engine)
+    pytest.importorskip(speaker.package, reason=f"the {engine} engine needs its package")
     monkeypatch.setenv("MY_KEY", KEY)
     for number in range(len(REPLIES) + 1):
         bench.case(f"c{number}")
     with Provider() as provider:
         provider.replies.extend(reply(f"you sent Bearer {KEY} ({KEY!r})") for reply in REPLIES)
-        provider.replies.append(next(speaker for speaker in SPEAKERS if speaker.engine == engine).good())
+        provider.replies.append(speaker.good())
         result = bench.pytester.runpytest_inprocess(
             f"--jsbench-engine={engine}",
             "--jsbench-model=m",

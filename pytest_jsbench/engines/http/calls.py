@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Declined
 
 #: the longest wait for a connection
-_CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = 10.0
 #: seconds that a server has to end the body after `[DONE]`
 _GRACE = 0.5
 #: bytes that go out before the time is looked at again
@@ -75,7 +75,7 @@ class Deadline:
         import httpx2
 
         remaining = self.remaining
-        return httpx2.Timeout(remaining, connect=min(_CONNECT_SECONDS, remaining))
+        return httpx2.Timeout(remaining, connect=min(CONNECT_SECONDS, remaining))
 
     def fault(self) -> CallError:
         """The fault of a call that did not end before the deadline."""

@@ -35,11 +35,13 @@ if TYPE_CHECKING:
 
 
 class EnclosedError(Exception):
-    """A response of status 200 that holds an error object, as OpenRouter sends."""
+    """A response that holds an error object; mostly one of status 200, as OpenRouter sends."""
 
-    def __init__(self, body: object) -> None:
-        super().__init__("an error inside a response of status 200")
+    def __init__(self, body: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(f"an error inside a response of status {status}")
         self.body = body
+        self.status = status
+        self.headers = headers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +72,8 @@ class ProviderError:
                 retry_after=retry_after(headers or {}),
             )
         details = error.get("details")
-        names = {error.get(name) for name in ("type", "code", "status", "error_type")}
-        if isinstance(details, Mapping):
-            names.add(details.get("error_code"))
+        names = [error.get(name) for name in ("type", "code", "status", "error_type")]
+        names += [details.get("error_code")] if isinstance(details, Mapping) else _detailed(details)
         param = error.get("param")
         said = frozenset(name.lower() for name in names if isinstance(name, str))
         wrote = error.get("failed_generation")
@@ -131,6 +132,18 @@ def _retry_delay(details: object) -> float | None:
         if isinstance(detail, Mapping) and isinstance(delay := detail.get("retryDelay"), str):
             return _seconds(delay.removesuffix("s"))
     return None
+
+
+def _detailed(details: object) -> list[object]:
+    """Gemini's: the reason, and whether a quota is that of a day, which no wait of ours outlasts."""
+    said = [detail for detail in (details if isinstance(details, list) else ()) if isinstance(detail, Mapping)]
+    broken = [detail["violations"] for detail in said if isinstance(detail.get("violations"), list)]
+    quotas = [each.get("quotaId") for violations in broken for each in violations if isinstance(each, Mapping)]
+    daily = [_DAILY] if any("PerDay" in str(quota) for quota in quotas) else []
+    return [*daily, *(detail.get("reason") for detail in said)]
+
+
+_DAILY = "quota of a day"
 
 
 def _first(*values: float | None) -> float | None:
@@ -281,6 +294,7 @@ _ACCOUNT = (
             "billing_not_active",
             "enforced_spend_limit_reached",
             "access_terminated",
+            _DAILY,
         ),
     ),
     # Anthropic's is an ordinary 400 invalid_request_error
@@ -291,7 +305,9 @@ _ACCOUNT = (
     _Rule(outcome=FaultKind.AUTH, status=_status_in(401, 403)),
     _Rule(
         outcome=FaultKind.AUTH,
-        names=_named("invalid_api_key", "authentication_error", "permission_error", "unauthenticated"),
+        names=_named(
+            "invalid_api_key", "authentication_error", "permission_error", "unauthenticated", "api_key_invalid"
+        ),
     ),
     # Gemini's is an ordinary 400 INVALID_ARGUMENT
     _Rule(
@@ -381,10 +397,12 @@ _SCHEMA = (
 
 _REST = (
     _Rule(outcome=FaultKind.TIMEOUT, status=_status_in(408, 504)),
-    _Rule(outcome=FaultKind.TIMEOUT, names=_named("timeout_error", "timeout")),
+    _Rule(outcome=FaultKind.TIMEOUT, names=_named("timeout_error", "timeout", "deadline_exceeded")),
     _Rule(
         outcome=FaultKind.SERVER,
-        names=_named("overloaded_error", "api_error", "server_error", "internal_server_error"),
+        names=_named(
+            "overloaded_error", "api_error", "server_error", "internal_server_error", "internal", "unavailable"
+        ),
     ),
     _Rule(outcome=FaultKind.SERVER, status=_SERVER_ERRORS),
     _Rule(outcome=FaultKind.BAD_REQUEST, status=_CLIENT_ERRORS),
@@ -442,14 +460,24 @@ def _failed_generation(error: ProviderError, sent: Sent) -> Completion:
 def explain_error(
     error: Exception, sent: Sent, *, sdk: Any, address: str, model: str, secret: str
 ) -> Completion | Declined | CallError:
-    """What an exception says of a call: one of the SDK (the module `openai` or `anthropic`), or of its HTTP client."""
+    """
+    What an exception says of a call: one of the SDK, or of its HTTP client.
+
+    The SDK is the module `openai` or `anthropic`; None for another, whose errors come as EnclosedError.
+    """
     from httpx2 import HTTPError
 
-    if isinstance(error, sdk.APIStatusError):  # of an error inside anthropic's stream the status is 200
-        said = ProviderError.parse(error.body, status=error.status_code, headers=dict(error.response.headers))
-    elif isinstance(error, sdk.APIConnectionError | HTTPError):
+    if isinstance(error, EnclosedError):
+        said = ProviderError.parse(error.body or str(error), status=error.status, headers=error.headers)
+    elif isinstance(error, HTTPError):
         return connection_fault(error, address=address, secret=secret)
-    elif isinstance(error, sdk.APIError | EnclosedError):
+    elif sdk is None:
+        return request_fault(error, secret=secret)
+    elif isinstance(error, sdk.APIStatusError):  # of an error inside anthropic's stream the status is 200
+        said = ProviderError.parse(error.body, status=error.status_code, headers=dict(error.response.headers))
+    elif isinstance(error, sdk.APIConnectionError):
+        return connection_fault(error, address=address, secret=secret)
+    elif isinstance(error, sdk.APIError):
         said = ProviderError.parse(error.body or str(error), status=200)
     else:
         return request_fault(error, secret=secret)

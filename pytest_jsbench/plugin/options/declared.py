@@ -154,7 +154,7 @@ OPTIONS = (
     Option(
         name="engine",
         metavar="NAME",
-        help="Test this engine, one test per JSON Schema: local, openai, anthropic, llguidance, outlines, "
+        help="Test this engine, one test per JSON Schema: local, openai, anthropic, gemini, llguidance, outlines, "
         "xgrammar, replay, scripted, an entry point's name, or package.module:Factory. Without it the plugin does "
         "nothing.",
     ),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: the error of a classifier may quote the answer
 CLASSIFIER_BROKE = "a classifier broke; what it said is left out (--jsbench-redact)"
 #: the packages that log what they send and get
-_LOGGERS = ("openai", "anthropic", "httpx", "httpx2", "httpcore", "httpcore2")
+_LOGGERS = ("openai", "anthropic", "google_genai", "httpx", "httpx2", "httpcore", "httpcore2")
 
 
 class Withheld(Exception):

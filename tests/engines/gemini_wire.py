@@ -1,0 +1,66 @@
+"""What Gemini sends, made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pytest_jsbench.engines.base import EngineConfig
+from tests.engines.provider import Provider, event
+
+SECRET = "AIzaSyTest-0123456789abcdef"
+USAGE = {"promptTokenCount": 20, "candidatesTokenCount": 5, "totalTokenCount": 29, "cachedContentTokenCount": 16}
+THOUGHTS = {"thoughtsTokenCount": 4}
+
+
+def part(text: str, **more: Any) -> dict[str, Any]:
+    return {"text": text, **more}
+
+
+def whole(*parts: Any, finish: str | None = "STOP", usage: Any = USAGE | THOUGHTS, **more: Any) -> dict[str, Any]:
+    """An answer, or one event of a stream."""
+    candidate = {"content": {"role": "model", "parts": list(parts)}, "index": 0, **more}
+    if finish is not None:
+        candidate["finishReason"] = finish
+    return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "m", "responseId": "r"}
+
+
+def chunk(*parts: Any, finish: str | None = None, usage: Any = None, **more: Any) -> str:
+    """The counts of an event in the middle are those so far."""
+    return event(whole(*parts, finish=finish, usage=usage or {"promptTokenCount": 20}, **more))
+
+
+def delta(text: str, **more: Any) -> str:
+    return chunk(part(text, **more))
+
+
+def stop(finish: str = "STOP", **more: Any) -> str:
+    return chunk(finish=finish, usage=USAGE | THOUGHTS, **more)
+
+
+def blocked(reason: str = "SAFETY", **more: Any) -> dict[str, Any]:
+    return {"promptFeedback": {"blockReason": reason, **more}, "usageMetadata": {"promptTokenCount": 20}}
+
+
+TEXT = part('{"city": "Oslo"}')
+
+
+def configured(provider: Provider, **changes: Any) -> EngineConfig:
+    config = EngineConfig(name="gemini", model="m", base_url=provider.url, api_key=SECRET)
+    return replace(config, **changes)
+
+
+def error_body(message: str, status: str = "INVALID_ARGUMENT", *details: Any, code: int = 400) -> dict[str, Any]:
+    return {"error": {"code": code, "message": message, "status": status, "details": list(details)}}
+
+
+def quota(period: str, delay: str = "36s") -> dict[str, Any]:
+    """The two details of a 429, as issue trackers quote them."""
+    violation = {
+        "quotaMetric": "generativelanguage.googleapis.com/generate_content_free_tier_requests",
+        "quotaId": f"GenerateRequestsPer{period}PerProjectPerModel-FreeTier",
+        "quotaValue": "20",
+    }
+    failure = {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [violation]}
+    retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
+    return error_body("You exceeded your current quota.", "RESOURCE_EXHAUSTED", failure, retry, code=429)
