@@ -13,6 +13,7 @@ from pytest_jsbench.reports import comparison_table, evaluations
 from pytest_jsbench.reports.breakdown import DEFAULT_METRIC, Grouping, break_down, keywords_of_cases
 from pytest_jsbench.reports.comparison_markdown import comparison_markdown
 from pytest_jsbench.reports.plot import plot
+from pytest_jsbench.reports.published import beside_published, published_lines
 from pytest_jsbench.reports.summary_table import detail
 from pytest_jsbench.runs.settings import differences
 
@@ -33,6 +34,9 @@ def add_compare(commands: Any) -> None:
     )
     compare.add_argument(
         "--metric", default=DEFAULT_METRIC, metavar="RATE", help="of that table, such as empirical_coverage by task"
+    )
+    compare.add_argument(
+        "--published", action="store_true", help="also the tables of the JSONSchemaBench paper, task by task"
     )
     form = compare.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="the same as JSON, and nothing else")
@@ -69,13 +73,15 @@ def _compare(options: argparse.Namespace, out: TextIO) -> bool:
     elif options.metric != DEFAULT_METRIC:
         message = f"--metric {options.metric} is of the table that --by makes: add --by=task"
         raise ExportError(message, found=options.metric, where="--metric")
+    beside = beside_published(found, names) if options.published else None
     if options.json:
-        out.write(json_text(comparison_table.to_dict(found, names, by=by), indent=2) + "\n")
+        told = comparison_table.to_dict(found, names, by=by)
+        out.write(json_text(told if beside is None else {**told, "published": beside.to_dict()}, indent=2) + "\n")
     elif options.markdown or options.comment is not None:
-        out.write(comparison_markdown(found, names, by=by, comment=options.comment))
+        out.write(comparison_markdown(found, names, by=by, beside=beside, comment=options.comment))
     else:
         lines = comparison_table.side_by_side(found, names, verbose=options.verbose, by=by)
-        out.writelines(f"{line}\n" for line in lines)
+        out.writelines(f"{line}\n" for line in [*lines, *(["", *published_lines(beside)] if beside else [])])
     return True
 
 

@@ -11,12 +11,14 @@ from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.reports import breakdown
 from pytest_jsbench.reports.comparison_table import named, not_compared, overview, pairs, settings_table, warnings
 from pytest_jsbench.reports.markdown import LONGEST_FACT, cell, code, folded, table
+from pytest_jsbench.reports.published import published_table
 from pytest_jsbench.runs.settings import differences
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Pair
     from pytest_jsbench.reports.breakdown import Breakdown
     from pytest_jsbench.reports.evaluations import Evaluation
+    from pytest_jsbench.reports.published import BesidePublished
 
 #: characters; GitHub takes 65,536
 _LONGEST = 60_000
@@ -34,7 +36,12 @@ def marker(name: str) -> str:
 
 
 def comparison_markdown(
-    evaluations: Sequence[Evaluation], names: Sequence[str], *, by: Breakdown | None = None, comment: str | None = None
+    evaluations: Sequence[Evaluation],
+    names: Sequence[str],
+    *,
+    by: Breakdown | None = None,
+    beside: BesidePublished | None = None,
+    comment: str | None = None,
 ) -> str:
     """
     The runs side by side; all text of runs, models and files is in code spans, in which nothing is markup.
@@ -43,7 +50,7 @@ def comparison_markdown(
     """
     text = "" if comment is None else f"{marker(comment)}\n"
     left_out = 0
-    for lines in _sections(evaluations, names, by):
+    for lines in _sections(evaluations, names, by, beside):
         section = "\n".join(lines) + "\n\n"
         if comment is not None and len(text) + len(section) > _LONGEST:
             left_out += 1
@@ -52,7 +59,9 @@ def comparison_markdown(
     return text.rstrip("\n") + (f"\n\nno room here for {counted(left_out, 'more section')}" if left_out else "") + "\n"
 
 
-def _sections(evaluations: Sequence[Evaluation], names: Sequence[str], by: Breakdown | None) -> Iterator[list[str]]:
+def _sections(
+    evaluations: Sequence[Evaluation], names: Sequence[str], by: Breakdown | None, beside: BesidePublished | None
+) -> Iterator[list[str]]:
     newest = evaluations[-1]
     variants = sum(found.variant != "" and found.source == newest.source for found in evaluations)
     yield [f"### jsbench: {f'{variants} variants' if variants > 1 else code(names[-1])}"]
@@ -70,6 +79,10 @@ def _sections(evaluations: Sequence[Evaluation], names: Sequence[str], by: Break
     if by is not None:
         headers, rows = breakdown.table(by, names)
         yield [*table(_heads(headers), _cells(rows)), "", code(by.note(names), LONGEST_FACT)]
+    if beside is not None:
+        headers, rows = published_table(beside)
+        rows = [[task, code(name), *rates] for task, name, *rates in rows]
+        yield [f"[{beside.table.title}]({beside.table.source}):", "", *table(headers, _cells(rows))]
     if settings := differences([one.settings for one in evaluations]):
         summary = "1 setting differs" if len(settings) == 1 else f"{len(settings)} settings differ"
         headers, rows = settings_table(settings, names)

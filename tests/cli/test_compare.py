@@ -1,11 +1,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports.evaluations import run_to_dict, write_run
+from tests import examples
 from tests.cli.commands import failed, of_variants, run, shown
+from tests.examples import record
 
 HOSTILE = "\x1b[31m$x$<b>\u202e../../x"
 
@@ -146,3 +151,16 @@ def test_of_two_runs_with_the_same_variants_each_is_compared_with_itself(tmp_pat
     assert "### jsbench: 2 variants" in text
     assert "* differs from the same variant in the first run by more than chance" in text
     assert "| `simple` | 6 | 1.00 ±0.20 | 0.00 ±0.20 | 0.00 ±0.20 | 0.00 ±0.20 |" in text
+
+
+def test_a_run_is_set_beside_published_figures_in_every_form(tmp_path: Path) -> None:
+    found = examples.run(*(record(f"c{at}", task="Glaiveai2K") for at in range(3)))
+    found = replace(found, metadata=examples.metadata(model="<b>"))
+    write_run(tmp_path / "run.json", run_to_dict(found, summarize(found), config_path="c"))
+    arguments = ("compare", tmp_path / "run.json", "--published")
+
+    assert "\nGuidance            0.98         0.96          0.98\n" in shown(*arguments)
+    assert "| `Glaiveai2K` | `Guidance` | 0.98 | 0.96 | 0.98 |" in shown(*arguments, "--markdown")
+    assert "| `Glaiveai2K` | `<b>` | 1.00" in shown(*arguments, "--markdown")
+    told = json.loads(shown(*arguments, "--json"))["published"]
+    assert told["tasks"]["Glaiveai2K"]["Gemini"]["compliance"]["value"] == 1.0

@@ -19,6 +19,7 @@ from pytest_jsbench.cli.main import _parser
 from pytest_jsbench.engines.presets import ProviderPreset
 from pytest_jsbench.engines.presets import presets as all_presets
 from pytest_jsbench.plugin.options.declared import OPTIONS
+from pytest_jsbench.reports.published import published_coverage
 from tests.verdicts.syntax_examples import REASONS, ReasonExamples
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +43,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "replay-strict": "on",
     },
     "What is tested": {
+        "preset": "jsonschemabench",
         "dataset": "schemas",
         "instances": "builtin",
         "tasks": "simple,medium",
@@ -322,6 +324,27 @@ def preset_traps() -> str:
     return "\n".join(lines)
 
 
+def published() -> str:
+    """The published coverage: by task, of each framework."""
+    table = published_coverage()
+    frameworks = list(dict.fromkeys(name for row in table.tasks.values() for name in row))
+    lines = [f"| task | {' | '.join(frameworks)} |", f"|---|{'---|' * len(frameworks)}"]
+    for task, row in table.tasks.items():
+        cells = (
+            "n/a"
+            if (one := row.get(name)) is None
+            else " ".join(f"{part.value:.2f}" for part in (one.declared, one.empirical, one.compliance))
+            for name in frameworks
+        )
+        lines.append(f"| `{task}` | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def published_options() -> str:
+    """The options that the preset stands for."""
+    return "\n".join(f"- `--jsbench-{name}={text}`" for name, text in published_coverage().options.items())
+
+
 def _yes(said: object) -> str:
     return "yes" if said else "no"
 
@@ -339,6 +362,8 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "presets": presets,
     "preset_traps": preset_traps,
     "preset_fields": preset_fields,
+    "published": published,
+    "published_options": published_options,
     "subsets": subsets,
     "syntax_reasons": syntax_reasons,
 }

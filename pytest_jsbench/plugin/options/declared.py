@@ -226,6 +226,13 @@ OPTIONS = (
         "response format or engine option than is asked for now. Default: off, and the summary says so.",
     ),
     Option(
+        name="preset",
+        metavar="NAME",
+        choices=("jsonschemabench",),
+        help="Ask as a publication did, where no other option says otherwise: jsonschemabench (the paper's tasks, "
+        "prompt, shots, temperature and rules; docs/published.md). jsbench compare --published sets the run beside it.",
+    ),
+    Option(
         name="dataset",
         metavar="SOURCE",
         help="builtin (default), a schema file, a folder or glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), "

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.plugin.options.declared import OPTIONS
+from pytest_jsbench.plugin.options.declared import OPTIONS, Option
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -32,18 +32,27 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def value_of(config: pytest.Config, name: str) -> Any:
-    """What the command line, or else the ini file, says of an option; None where neither does."""
+    """What the command line, or else the ini file, or else the preset, says of an option; None where none does."""
     option = next(option for option in OPTIONS if option.name == name)
     given, place = config.getoption(option.dest), option.flag
     if given is None:
         given, place = config.getini(option.dest) or None, f"{option.dest} in {config.inipath}"
     if given is None:
-        return None
+        return _of_preset(config, option)
     try:
         return [option.read(text) for text in given] if option.repeated else option.read(given)
     except ValueError as error:
         message = f"{place}: {error}"
         raise pytest.UsageError(message) from None
+
+
+def _of_preset(config: pytest.Config, option: Option) -> Any:
+    if option.name == "preset" or value_of(config, "preset") is None:
+        return None
+    from pytest_jsbench.reports.published import published_coverage
+
+    text = published_coverage().options.get(option.name)
+    return None if text is None else option.read(text)
 
 
 def start_of(config: pytest.Config, name: str) -> Path:

@@ -154,3 +154,22 @@ def test_a_gate_in_an_argument_file_is_typed_and_one_of_the_configuration_is_not
 
     assert len(settings.gates) == 1
     assert settings.gates_typed == typed
+
+
+def test_a_preset_says_what_neither_the_command_line_nor_the_ini_file_says(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\njsbench_shots = 1\n")
+
+    settings = read(pytester, ENGINE, "--jsbench-preset=jsonschemabench", "--jsbench-split=test")
+
+    assert (settings.selection.source, settings.selection.split) == ("epfl-dlab/JSONSchemaBench", "test")
+    assert settings.selection.tasks is not None
+    assert len(settings.selection.tasks) == 8
+    (one,) = settings.variants.values()
+    assert (one.prompt, one.shots, one.temperature) == ("chat", 1, 0.0)
+    assert (settings.timeout, settings.policy.extra_fields) == (80.0, "allow")
+    assert "--jsbench-preset=jsonschemabench" in settings.rerun
+
+
+def test_a_preset_that_there_is_not_is_a_usage_error(pytester: pytest.Pytester) -> None:
+    with pytest.raises(pytest.UsageError, match="--jsbench-preset: expected one of jsonschemabench, found 'x'"):
+        read(pytester, ENGINE, "--jsbench-preset=x")
