@@ -44,8 +44,11 @@ if TYPE_CHECKING:
     from pytest_jsbench.fixture.jsbench import Answer, JSBench
     from pytest_jsbench.library.dataset import Dataset
     from pytest_jsbench.library.engine import OpenEngine, open_engine
+    from pytest_jsbench.library.evaluation import aevaluate, evaluate
+    from pytest_jsbench.library.run import EvaluatedRun, load_run
     from pytest_jsbench.metrics.summary import Summary, summarize
     from pytest_jsbench.reports.evaluation_models import EvalMetrics, EvalOutput, load_evaluation
+    from pytest_jsbench.runner.rate_limits import RateLimits
     from pytest_jsbench.runs.outcomes import Run
     from pytest_jsbench.runs.records import Record, RunMetadata
     from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Verdict, Violation
@@ -57,6 +60,9 @@ _HOMES = {
     "core.errors": ("JSBenchError",),
     "library.dataset": ("Dataset",),
     "library.engine": ("OpenEngine", "open_engine"),
+    "library.evaluation": ("aevaluate", "evaluate"),
+    "library.run": ("EvaluatedRun", "load_run"),
+    "runner.rate_limits": ("RateLimits",),
     "fixture.conformance": ("assert_conforms", "judge"),
     "engines.base": ("Engine", "EngineConfig"),
     "core.generations": (
@@ -88,6 +94,7 @@ __all__ = [
     "EngineInfo",
     "EvalMetrics",
     "EvalOutput",
+    "EvaluatedRun",
     "Failed",
     "FailureType",
     "FaultKind",
@@ -99,6 +106,7 @@ __all__ = [
     "Message",
     "OpenEngine",
     "Prompt",
+    "RateLimits",
     "Record",
     "Request",
     "ResponseFormat",
@@ -112,9 +120,12 @@ __all__ = [
     "Usage",
     "Verdict",
     "Violation",
+    "aevaluate",
     "assert_conforms",
+    "evaluate",
     "judge",
     "load_evaluation",
+    "load_run",
     "open_engine",
     "summarize",
 ]

@@ -40,7 +40,7 @@ class TokenCounter(Protocol):
 
 
 @runtime_checkable
-class Tokenizer(Protocol):
+class TextTokenizer(Protocol):
     """An engine that can say, for little and without a paid call, of which tokens a text is made."""
 
     def tokenize(self, text: str) -> Sequence[int] | None:

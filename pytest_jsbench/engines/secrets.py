@@ -22,7 +22,7 @@ from pytest_jsbench.core.generations import CallError, Completion, Declined, Eng
 from pytest_jsbench.core.secrets import Secrets
 from pytest_jsbench.core.text import LONGEST, described, sentence
 from pytest_jsbench.engines.addresses import Address, without_credentials
-from pytest_jsbench.engines.base import Engine, TokenCounter, Tokenizer
+from pytest_jsbench.engines.base import Engine, TextTokenizer, TokenCounter
 from pytest_jsbench.engines.presets import preset_of
 from pytest_jsbench.engines.requirements import NO_KEY
 
@@ -256,7 +256,7 @@ class DiscreetEngine:
 
     def tokenize(self, text: str) -> Sequence[int] | None:
         """The tokens of the text, where the engine can say."""
-        return self._engine.tokenize(text) if isinstance(self._engine, Tokenizer) else None
+        return self._engine.tokenize(text) if isinstance(self._engine, TextTokenizer) else None
 
     def close(self) -> None:
         """Close the engine."""

@@ -23,7 +23,7 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.json_values import copy_of
 from pytest_jsbench.core.prompts import Prompt, PromptLength, estimate, prompt_of
-from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ParamsChecker, TokenCounter, Tokenizer
+from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ParamsChecker, TextTokenizer, TokenCounter
 from pytest_jsbench.engines.functions import AnswerFunction, FunctionFactory
 from pytest_jsbench.engines.presets import adaptation
 from pytest_jsbench.engines.registry import as_factory, find, sampled
@@ -212,7 +212,7 @@ class MeteredEngine:
 
     def tokenize(self, text: str) -> Sequence[int] | None:
         """The tokens of the text, where the engine can say."""
-        return self._engine.tokenize(text) if isinstance(self._engine, Tokenizer) else None
+        return self._engine.tokenize(text) if isinstance(self._engine, TextTokenizer) else None
 
     def close(self) -> None:
         """Close the engine."""

@@ -7,7 +7,7 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from pytest_jsbench.core.files import (
     write_atomically,
 )
 from pytest_jsbench.formats import HEADER, RECORD
-from pytest_jsbench.runs.outcomes import AttemptOutcome, Place, Records, line_at, open_lines
+from pytest_jsbench.runs.outcomes import AttemptOutcome, Place, Records, Run, line_at, open_lines
 from pytest_jsbench.runs.records import LONGEST_LINE, RECORDS_VERSION, Record, RunMetadata
 
 #: the file of a run's folder that holds what was taken over from an earlier run
@@ -275,6 +275,13 @@ def write(path: Path, metadata: RunMetadata, sources: Iterable[Place | Record]) 
     starts: list[int] = []
     write_atomically(path, _all_lines(_line(_header(metadata)), sources, starts))
     return (Place(path=path, start=start) for start in starts)
+
+
+def gather(path: Path, run: Run) -> Run:
+    """Write the records of all its processes as one file, and give the run with its records there; or JSBenchError."""
+    places = write(path, run.metadata, (outcome.source for outcome in run.outcomes))
+    moved = (replace(outcome, source=place) for outcome, place in zip(run.outcomes, places, strict=True))
+    return replace(run, outcomes=tuple(moved))
 
 
 def _all_lines(header: str, sources: Iterable[Place | Record], starts: list[int]) -> Iterator[str]:

@@ -283,6 +283,13 @@ def _redacted(data: Mapping[str, Any]) -> RedactedSchema | None:
     return RedactedSchema(digest=expect(data["schema_digest"], "schema_digest", str, NoneType), keywords=keywords)
 
 
+class Entry(StrEnum):
+    """By which door a run came in."""
+
+    PYTEST = "pytest"
+    LIBRARY = "library"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMetadata:
     """
@@ -322,6 +329,7 @@ class RunMetadata:
     classifiers: Sequence[str] = field(default_factory=list)
     #: whether digests stand for prompts, schemas and answers
     redacted: bool = False
+    entry: Entry = Entry.PYTEST
     #: the run of which answers were taken over
     resumed_from: str | None = None
     #: by task, the ids of the cases that were to be attempted, in order; None where that was not written down
@@ -337,7 +345,10 @@ class RunMetadata:
         """The metadata as JSON values; of a variant what is its own stands there, once for all what they share."""
         data = {name: getattr(self, name) for name in self.__dataclass_fields__}
         data["variants"] = [{name: getattr(one, name) for name in _OWN} for one in self.variants]
-        return {name: value for name, value in data.items() if value or name not in {"variant", "variants"}}
+        unsaid = {name for name in ("variant", "variants") if not data[name]}
+        if self.entry is Entry.PYTEST:
+            unsaid.add("entry")
+        return {name: value for name, value in data.items() if name not in unsaid}
 
     def of_variant(self, name: str) -> RunMetadata:
         """What produced the answers of one variant, as of a run of its own; KeyError where there is none."""
@@ -398,6 +409,7 @@ class RunMetadata:
             datetime.fromisoformat(data["started_at"])
             values = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
             _variant(values.get("variant", ""))
+            values["entry"] = Entry(values.get("entry", Entry.PYTEST))
             metadata = cls(**{**values, "variants": _variants(data)})
             metadata.planned()  # every name in it is one
             return metadata

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from pytest_jsbench.core.prompts import PromptTemplate, prompt_of
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Place, Records
 from pytest_jsbench.runs.records import Attempt, Record, RunMetadata
-from pytest_jsbench.runs.redaction import asked_the_same
+from pytest_jsbench.runs.redaction import Redaction, asked_the_same
 from pytest_jsbench.runs.variants import each, match, strangers
 
 
@@ -41,6 +41,17 @@ class Resumption:
     warnings: tuple[str, ...]
     #: whether answers are of a variant that the earlier run called otherwise, so that their lines are written anew
     renamed: bool = False
+
+    def write_to(self, folder: Path, ours: RunMetadata, redaction: Redaction | None) -> Path:
+        """Write the earlier run's records beside the new ones, so that this run can be resumed in its turn."""
+        assert self.metadata is not None
+        earlier = replace(ours if self.renamed else self.metadata, redacted=redaction is not None)
+        answers = (*self.answers, *self.project_answers)
+        kept: Iterable[Place | Record] = (outcome.source for outcome in answers)
+        if redaction is not None or self.renamed:
+            kept = (record if redaction is None else redaction.record(record) for record in Records(answers))
+        journal.write(folder / journal.RESUMED, earlier, kept)
+        return folder / journal.RESUMED
 
 
 class Recorded:

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from pytest_jsbench.plugin.controller.progress import Progress
     from pytest_jsbench.plugin.controller.run_state import RunState
     from pytest_jsbench.plugin.session.remote_journals import RemoteJournal
-    from pytest_jsbench.plugin.session.transport import AttemptResult
     from pytest_jsbench.plugin.worker.worker import Worker
     from pytest_jsbench.reports.registry import Exporter
+    from pytest_jsbench.runner.keeping import AttemptResult
     from pytest_jsbench.runner.limits_address import LimitsAddress, LimitsServer
     from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
     from pytest_jsbench.runs.records import RunMetadata

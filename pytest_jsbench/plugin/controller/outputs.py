@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,10 +13,10 @@ from xml.etree.ElementTree import ParseError
 import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.plugin.controller.expectations import GateDecision
 from pytest_jsbench.plugin.session.cases import MANY
+from pytest_jsbench.reports.run_files import SHARED_FORMAT, problem_of, write_files
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.journal import Journal
 from pytest_jsbench.runs.outcomes import Run, open_lines
@@ -29,10 +28,6 @@ if TYPE_CHECKING:
     from pytest_jsbench.reports.registry import Exporter
     from pytest_jsbench.runs.outcomes import AttemptOutcome, Place
     from pytest_jsbench.runs.records import Attempt, Record, RunMetadata
-
-
-#: the folder of the format that evaluations of other tools are written in too
-_SHARED_FORMAT = "every_eval_ever"
 
 
 #: attempts of which everything is made at the end; as many as the page lists at once
@@ -53,7 +48,7 @@ class LiveOutputs:
         from pytest_jsbench.reports.html.report import CaseList
 
         self.cases = CaseList(ranked=True)
-        self.samples = {one.variant: Samples(folder / _SHARED_FORMAT, one) for one in each(metadata)}
+        self.samples = {one.variant: Samples(folder / SHARED_FORMAT, one) for one in each(metadata)}
         self._added: set[Attempt] = set()
         self._whole = True
         self._resources = ExitStack()
@@ -96,40 +91,25 @@ def write(
     live: LiveOutputs | None = None,
 ) -> list[str]:
     """Write run.json and, where the user keeps the run, all else; one line for each that could not be written."""
-    from pytest_jsbench.reports.evaluations import run_to_dict, write_run
-
-    data = run_to_dict(
-        run, summary, config_path=config_path, gates=decision.gates, baselines=decision.comparisons_to_dict()
+    holding = live if live is not None and everything and live.holds(run) else None
+    return write_files(
+        folder,
+        run,
+        summary,
+        config_path=config_path,
+        gates=decision.gates,
+        comparisons=decision.comparisons,
+        baselines=decision.comparisons_to_dict(),
+        everything=everything,
+        cases=None if holding is None else holding.cases,
+        samples=None if holding is None else holding.samples,
     )
-    writers: list[Callable[[], object]] = [partial(write_run, folder / "run.json", data)]
-    if everything:
-        from pytest_jsbench.reports import every_eval_ever
-        from pytest_jsbench.reports.html import report
-        from pytest_jsbench.reports.markdown import summary_markdown
-
-        text = summary_markdown(run, summary, decision.gates, decision.comparisons)
-        writers.append(partial(write_atomically, folder / "summary.md", text))
-        holding = live if live is not None and live.holds(run) else None
-        page, cases = folder / "report.html", None if holding is None else holding.cases
-        samples = None if holding is None else holding.samples
-        writers.append(partial(report.write, page, run, summary, decision.gates, decision.comparisons, cases))
-        if any(outcome.made for outcome in run.outcomes):
-            writers.append(partial(every_eval_ever.write, folder / _SHARED_FORMAT, run, summary, samples=samples))
-    return [problem for writer in writers if (problem := _problem(writer))]
 
 
 def export(exporters: Iterable[tuple[Exporter, Path]], run: Run, summary: Summary) -> list[str]:
     """Write the formats that were asked for; one line for each that could not be written."""
     writers = [partial(exporter.write, path, run, summary) for exporter, path in exporters]
-    return [problem for writer in writers if (problem := _problem(writer))]
-
-
-def _problem(writer: Callable[[], object]) -> str:
-    try:
-        writer()
-    except (JSBenchError, OSError) as error:
-        return str(error)
-    return ""
+    return [problem for writer in writers if (problem := problem_of(writer))]
 
 
 def append_step_summary(run: Run, summary: Summary, decision: GateDecision, *, instead_of: Run | None = None) -> str:
@@ -213,10 +193,7 @@ class RunFolder:
 
     def write(self, run: Run) -> Run:
         """Write the records of all processes as one file, and give the run with its records there; or JSBenchError."""
-        sources = (outcome.source for outcome in run.outcomes)
-        places = journal.write(self.path / "records.jsonl", run.metadata, sources)
-        moved = (replace(outcome, source=place) for outcome, place in zip(run.outcomes, places, strict=True))
-        return replace(run, outcomes=tuple(moved))
+        return journal.gather(self.path / "records.jsonl", run)
 
     def remove_parts(self, *, resumed_all: bool) -> str:
         """Remove the files of single processes, which are one file now; what went wrong, or nothing."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_jsbench.metrics.gates import Ending
-    from pytest_jsbench.plugin.session.transport import AttemptResult
     from pytest_jsbench.plugin.worker.items import Collected
+    from pytest_jsbench.runner.keeping import AttemptResult
 
 
 class RunState:

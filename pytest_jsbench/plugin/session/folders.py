@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.core.files import make_private_folder, private
+from pytest_jsbench.core.errors import JournalError
+from pytest_jsbench.runs.folders import new_folder
 from pytest_jsbench.runs.journal import BATCHES
 
 _CACHED_RUNS = 5
@@ -24,7 +25,7 @@ _LONGEST_PAUSE = 24 * 60 * 60.0
 def run_folder(config: pytest.Config, output: Path | None, run_id: str) -> Path | None:
     """A new folder for the run's files: below --jsbench-output, or in pytest's cache, where the last few runs stay."""
     if output is not None:
-        return _new_folder(output, run_id)
+        return new_folder(output, run_id)
     cache = getattr(config, "cache", None)
     if cache is None:
         return None
@@ -34,8 +35,8 @@ def run_folder(config: pytest.Config, output: Path | None, run_id: str) -> Path 
         if not any(parent.iterdir()):  # it is new, and ours
             parent.chmod(0o700)
         _prune(parent, keep=_CACHED_RUNS - 1)
-        return _new_folder(parent, run_id)
-    except (OSError, pytest.UsageError):  # a cache that cannot be written is pytest's to report
+        return new_folder(parent, run_id)
+    except (OSError, JournalError):  # a cache that cannot be written is pytest's to report
         return None
 
 
@@ -50,26 +51,6 @@ def _refuse_links(config: pytest.Config) -> None:
     if found != named.resolve() / kept.relative_to(named):
         message = f"{kept} leads to {found} by a link, through which no run is kept: remove it, or add --jsbench-output"
         raise pytest.UsageError(message)
-
-
-def _new_folder(parent: Path, name: str) -> Path:
-    number = 1
-    while True:
-        folder = parent / (name if number == 1 else f"{name}.{number}")
-        try:
-            make_private_folder(folder, exist_ok=False)
-            private(folder / "records.jsonl")
-        except FileExistsError:
-            if parent.is_dir() and number < 1000:
-                number += 1
-                continue
-            message = f"--jsbench-output={parent} is not a folder; name a folder that can be written"
-            raise pytest.UsageError(message) from None
-        except OSError as error:
-            message = f"cannot write to --jsbench-output={parent}: {error.strerror}; name a folder that can be written"
-            raise pytest.UsageError(message) from None
-        else:
-            return folder
 
 
 def _prune(parent: Path, *, keep: int) -> None:

@@ -14,8 +14,6 @@ from pytest_jsbench.fixture.jsbench import CaseFailed
 if TYPE_CHECKING:
     from pytest_jsbench.runs.redaction import Redaction
 
-#: the error of a classifier may quote the answer
-CLASSIFIER_BROKE = "a classifier broke; what it said is left out (--jsbench-redact)"
 #: the packages that log what they send and get
 _LOGGERS = ("openai", "anthropic", "google_genai", "httpx", "httpx2", "httpcore", "httpcore2")
 

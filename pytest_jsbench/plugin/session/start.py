@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
-from pytest_jsbench.core.cases import safe_name
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import EngineInfo, ResponseFormat
-from pytest_jsbench.core.json_values import digest
-from pytest_jsbench.core.version import __version__
 from pytest_jsbench.datasets.registry import revision_of
 from pytest_jsbench.engines.secrets import describe
 from pytest_jsbench.metrics.prices import price_of
@@ -24,13 +17,12 @@ from pytest_jsbench.plugin.session.folders import run_folder, shared_folder
 from pytest_jsbench.plugin.session.handover import Handover
 from pytest_jsbench.plugin.session.plan import errors_of
 from pytest_jsbench.plugin.session.remote_journals import Fetched, fetch
+from pytest_jsbench.runner.description import describe_cases, describe_shared, describe_variant, name_run
 from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.outcomes import Records
-from pytest_jsbench.runs.records import RunMetadata
+from pytest_jsbench.runs.records import Entry, RunMetadata
 from pytest_jsbench.runs.redaction import Redaction
 from pytest_jsbench.runs.resumption import Resumption, resume
 from pytest_jsbench.runs.variants import each, together
-from pytest_jsbench.verdicts.judge import JUDGE_VERSION
 
 if TYPE_CHECKING:
     import pytest
@@ -38,12 +30,9 @@ if TYPE_CHECKING:
     from pytest_jsbench.plugin.options.settings import Settings
     from pytest_jsbench.plugin.session.plan import Plan, VariantPlan
     from pytest_jsbench.runner.batches.ledger import BatchPart
-    from pytest_jsbench.runs.outcomes import Place
-    from pytest_jsbench.runs.records import Record
 
 #: the source of the cases of a run without the suite
 _PROJECT_SOURCE = "own tests"
-_PACKAGES = ("pytest", "jsonschema", "jsonschema-rs", "genai-prices")
 
 
 def start(config: pytest.Config, settings: Settings, plan: Plan) -> tuple[Handover, Resumption | None]:
@@ -68,7 +57,7 @@ def start(config: pytest.Config, settings: Settings, plan: Plan) -> tuple[Handov
     recorded = None
     if resumption is not None and resumption.metadata is not None:
         metadata = dataclasses.replace(metadata, resumed_from=resumption.metadata.run_id)
-        recorded = _keep_records(folder or shared, resumption, metadata, redaction)
+        recorded = resumption.write_to(folder or shared, metadata, redaction)
     return (
         Handover(
             metadata=metadata,
@@ -114,18 +103,6 @@ def _keep_batches(folder: Path, metadata: RunMetadata, batches: tuple[BatchPart,
         BatchFile(folder / journal.BATCHES, metadata, batches)
 
 
-def _keep_records(folder: Path, resumption: Resumption, ours: RunMetadata, redaction: Redaction | None) -> Path:
-    """Write the earlier run's records beside the new ones, so that this run can be resumed in its turn."""
-    assert resumption.metadata is not None
-    earlier = dataclasses.replace(ours if resumption.renamed else resumption.metadata, redacted=redaction is not None)
-    answers = (*resumption.answers, *resumption.project_answers)
-    kept: Iterable[Place | Record] = (outcome.source for outcome in answers)
-    if redaction is not None or resumption.renamed:
-        kept = (record if redaction is None else redaction.record(record) for record in Records(answers))
-    journal.write(folder / journal.RESUMED, earlier, kept)
-    return folder / journal.RESUMED
-
-
 def _describe_run(settings: Settings, plan: Plan) -> RunMetadata:
     """All that the answers of this run depend on."""
     now = datetime.now(UTC)
@@ -133,26 +110,20 @@ def _describe_run(settings: Settings, plan: Plan) -> RunMetadata:
     found = [_describe_variant(settings, variant, shared, now) for variant in plan.variants.values()]
     if list(plan.variants) == [""]:
         return found[0]
-    return dataclasses.replace(together(found), run_id=_run_id(now, f"{len(found)}-variants"))
-
-
-def _run_id(now: datetime, *names: str) -> str:
-    return safe_name("-".join([f"{now:%Y%m%dT%H%M%SZ}", *map(safe_name, names)]))
+    return dataclasses.replace(together(found), run_id=name_run(now, f"{len(found)}-variants"))
 
 
 def _describe_shared(settings: Settings, plan: Plan, now: datetime) -> dict[str, Any]:
     """What all variants have in common."""
-    return {
-        "uuid": str(uuid4()),
-        "started_at": now.isoformat(timespec="seconds"),
-        "redacted": settings.redact,
-        "repeats": settings.repeats,
-        "dataset": _describe_dataset(settings, plan),
-        "classifiers": [classifier.name for classifier in plan.classifiers],
-        "policy": _builtins(dataclasses.asdict(settings.policy)),
-        "versions": {**_versions(), "python": platform.python_version()},
-        "host": {"system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count()},
-    }
+    return describe_shared(
+        now,
+        entry=Entry.PYTEST,
+        dataset=_describe_dataset(settings, plan),
+        repeats=settings.repeats,
+        policy=settings.policy,
+        classifiers=plan.classifiers,
+        redacted=settings.redact,
+    )
 
 
 def _describe_variant(
@@ -160,23 +131,18 @@ def _describe_variant(
 ) -> RunMetadata:
     with errors_of(variant.name):
         info = _describe_engine(variant, only_lists=settings.only_lists)
-    return RunMetadata(
-        **shared,
+    return describe_variant(
+        shared,
+        now,
+        info,
         variant=variant.name,
-        run_id=_run_id(now, info.engine, info.model),
-        engine=info.engine,
-        model=info.model,
-        response_format=info.response_format.value,
-        streaming=info.streaming and settings.batch is None,
-        provider=info.provider,
-        details=info.details,
-        params=dataclasses.asdict(variant.sampled),
-        asked_params=dataclasses.asdict(variant.params),
-        prompt=variant.template.name,
-        prompt_digest=variant.template.digest,
+        template=variant.template,
         shots=variant.settings.shots,
+        asked=variant.params,
+        sampled=variant.sampled,
         adapt=variant.settings.adapt,
         concurrency=variant.concurrency,
+        streaming=info.streaming and settings.batch is None,
     )
 
 
@@ -197,25 +163,9 @@ def _describe_engine(variant: VariantPlan, *, only_lists: bool) -> EngineInfo:
 def _describe_dataset(settings: Settings, plan: Plan) -> dict[str, Any]:
     if not settings.targets.suite:  # the cases are whatever the project's tests ask
         return {"source": _PROJECT_SOURCE, "cases": 0}
-    keys = plan.selected.dataset.keys()  # of all shards
-    return {
-        **settings.selection.to_dict(),
-        "revision": revision_of(settings.selection.source),
-        "cases": len(keys),
-        "cases_digest": digest([str(key) for key in keys]),
-        "shard": None if settings.shard is None else str(settings.shard),
-    }
-
-
-def _builtins(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-
-
-def _versions() -> dict[str, str]:
-    versions = {"pytest-jsbench": __version__, "judge": JUDGE_VERSION}
-    for package in _PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = "unknown"
-    return versions
+    return describe_cases(
+        settings.selection.to_dict(),
+        plan.selected.dataset.keys(),
+        revision=revision_of(settings.selection.source),
+        shard=None if settings.shard is None else str(settings.shard),
+    )

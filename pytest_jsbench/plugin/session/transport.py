@@ -4,38 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, assert_never
 
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.runner.keeping import AttemptResult
 from pytest_jsbench.runs.outcomes import AttemptOutcome
-from pytest_jsbench.runs.records import Attempt, Missing, MissingReason, Record
+from pytest_jsbench.runs.records import Missing, MissingReason, Record
 
 if TYPE_CHECKING:
-    from pytest_jsbench.runner.rate_limits import Refused
     from pytest_jsbench.verdicts import FailureType
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptResult:
-    """One attempt's outcome, or why there is none, and what went wrong beside it."""
-
-    result: AttemptOutcome | Missing
-    #: its record, where it was made in this process a moment ago, so that nobody reads it from disk; not to be kept
-    record: Record | None = None
-    #: whether it was taken over from an earlier run
-    resumed: bool = False
-    #: why the record could not be written; empty if it was
-    journal_error: str = ""
-    #: one line for each classifier that broke
-    classifier_errors: tuple[str, ...] = ()
-
-
-def missed(attempt: Attempt, refused: Refused) -> Missing:
-    """An attempt that was refused, and so not made."""
-    return Missing(**attempt._asdict(), reason=refused.reason, message=refused.message)
 
 
 #: itself where reports land in the same process, and else one ASCII text: execnet carries builtins only, and no lone

@@ -18,7 +18,7 @@ from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find, sampled
 from pytest_jsbench.engines.secrets import build, check, public
-from pytest_jsbench.plugin.session.transport import AttemptResult, missed
+from pytest_jsbench.runner.keeping import AttemptResult, missed
 from pytest_jsbench.runner.rate_limits import Refused
 from pytest_jsbench.runs.records import AnsweredBy, AskedBy, Attempt, Record
 
@@ -151,7 +151,7 @@ class ProjectRunners:
         equal = [one for one in self._context.recorded.of_test(first) if same(one)]
         if question.equal_before < len(equal):
             recorded = equal[question.equal_before]
-            outcome, record = self._worker.resumed(recorded, runner.judge, key=question.case.key)
+            outcome, record = self._worker.keeper.take_over(recorded, runner.judge, key=question.case.key)
             return Heard(outcome=outcome, result=record)
         redacted = self._context.handover.redaction is not None
         # a redacted record has no text for the test
@@ -167,7 +167,7 @@ class ProjectRunners:
         record = dataclasses.replace(
             record, asked_by=asked_by, answered_by=self._other(runner), variant=self._plan.name
         )
-        outcome, record = self._worker.write(record)
+        outcome, record = self._worker.keeper.write(record)
         return Heard(outcome=outcome, result=record)
 
     def close(self) -> None:

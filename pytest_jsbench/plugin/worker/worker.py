@@ -11,28 +11,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.core.errors import EngineError, JournalError, JSBenchError, exhausted
+from pytest_jsbench.core.errors import EngineError, JSBenchError
 from pytest_jsbench.core.files import private
-from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.plugin.session.context import RunContext, asks, variant_of
-from pytest_jsbench.plugin.session.redaction import CLASSIFIER_BROKE
-from pytest_jsbench.plugin.session.transport import AttemptResult, missed
 from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase, would_ask
 from pytest_jsbench.plugin.worker.lookahead import LookAhead
 from pytest_jsbench.plugin.worker.variant_runners import VariantRunner
-from pytest_jsbench.runner.classifiers import classify
+from pytest_jsbench.runner.keeping import AttemptResult, RecordKeeper, missed
 from pytest_jsbench.runner.rate_limits import Refused
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.journal import LATE, Journal
 from pytest_jsbench.runs.outcomes import AttemptOutcome
-from pytest_jsbench.runs.records import Attempt, MissingReason, Record
-from pytest_jsbench.runs.rejudging import judge_again
+from pytest_jsbench.runs.records import Attempt, MissingReason
 from pytest_jsbench.verdicts import Judge
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
-
-    from pytest_jsbench.core.cases import CaseKey
 
 
 class Worker:
@@ -41,15 +35,16 @@ class Worker:
 
     The activation makes one in every process; under xdist the controller's makes no attempts. `pytest_runtestloop`
     opens the records' file, builds the engine and starts the look-ahead; `pytest_runtest_protocol` queues the attempts
-    of the next tests. The threads of the look-ahead enter `_attempt`, and through it the variant's runner and `write`;
-    a project's tests enter `write`, `resumed` and a variant's runner from whichever thread they ask in.
-    `pytest_sessionfinish` stops new calls and closes the engine, the judge and the file.
+    of the next tests. The threads of the look-ahead enter `_attempt`, and through it the keeper and the variant's
+    runner; a project's tests enter both from whichever thread they ask in. `pytest_sessionfinish` stops new calls and
+    closes the engine, the judge and the file.
     """
 
     def __init__(self, config: pytest.Config, context: RunContext) -> None:
         self._config = config
         self._context = context
         self._journal: Journal | None = None
+        self._keeper: RecordKeeper | None = None
         self._lookahead: LookAhead[AttemptResult] | None = None
         #: answers that did not pass; where a plugin runs their test again, the model is not asked again
         self._answered: dict[Attempt, AttemptResult] = {}
@@ -87,6 +82,14 @@ class Worker:
         name = "records.jsonl" if context.worker is None else f"records.{context.worker}.jsonl"
         plan = context.handover.metadata.with_plan(item.attempt for item in cases)
         self._journal = Journal(context.handover.records / name, plan)
+        self._keeper = RecordKeeper(
+            self._journal,
+            recorded=context.recorded,
+            classifiers=context.plan.classifiers,
+            redaction=context.handover.redaction,
+            refuse=self._refuse,
+            must_keep=context.settings.output is not None,
+        )
         if context.settings.only_looks or not (cases or asking):
             return
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
@@ -148,47 +151,11 @@ class Worker:
             raise RuntimeError(message)
         return self._lookahead.result(item)
 
-    def write(self, record: Record) -> tuple[AttemptResult, Record]:
-        """Classify and write a record; the result says what went wrong with either, the record is as classified."""
-        classified = classify(record, self._context.plan.classifiers)
-        errors = classified.errors
-        if errors and self._context.handover.redaction is not None:
-            errors = (CLASSIFIER_BROKE,)
-        outcome = self._write(self._redacted(classified.record))
-        return replace(outcome, classifier_errors=errors), classified.record
-
-    def resumed(self, recorded: Record, judge: Judge, *, key: CaseKey | None = None) -> tuple[AttemptResult, Record]:
-        """
-        The result of an attempt that an earlier run made, and its record, judged and classified by this run.
-
-        One whose verdict, codes or key are others than the earlier run's is written down anew.
-        """
-        place = self._context.recorded.place(recorded.attempt)
-        errors: tuple[str, ...] = ()
-        record = judge_again(replace(recorded, key=key or recorded.key), judge)
-        if record.redacted is None:
-            classified = classify(record, self._context.plan.classifiers)
-            record, errors = classified.record, classified.errors
-        if place is not None and record == recorded:
-            outcome = AttemptResult(result=AttemptOutcome.of(record, place), record=record)
-        else:
-            outcome = self._write(record)
-        return replace(outcome, resumed=True, classifier_errors=errors), record
-
-    def _redacted(self, record: Record) -> Record:
-        """The record as it may be written and shown; with --jsbench-redact digests stand for its texts."""
-        redaction = self._context.handover.redaction
-        return record if redaction is None else redaction.record(record)
-
-    def _write(self, record: Record) -> AttemptResult:
-        assert self._journal is not None
-        try:
-            place = self._journal.append(record)
-        except JournalError as error:
-            if self._context.settings.output is not None:  # what cannot be kept is not paid for
-                self._refuse(Refused(MissingReason.DISK, str(error)))
-            return AttemptResult(result=AttemptOutcome.of(record), journal_error=str(error.found or error))
-        return AttemptResult(result=AttemptOutcome.of(record, place), record=record)
+    @property
+    def keeper(self) -> RecordKeeper:
+        """What writes this process's records; there is one as soon as tests run."""
+        assert self._keeper is not None
+        return self._keeper
 
     def _refuse(self, refusal: Refused) -> None:
         """Make no more calls, for this reason."""
@@ -203,38 +170,25 @@ class Worker:
             return self._judging
 
     def _attempt(self, item: JSBenchCase, planned_at: float) -> AttemptResult:
-        """The result of an attempt, in this thread of the look-ahead; once the machine can no more, none is made."""
-        try:
-            return self._made_or_found(item, planned_at)
-        except Exception as error:
-            if not (why := exhausted(error)):
-                raise
-            refused = Refused(MissingReason.EXHAUSTED, why)
-            self._refuse(refused)
-            return AttemptResult(result=missed(item.attempt, refused))
-
-    def _made_or_found(self, item: JSBenchCase, planned_at: float) -> AttemptResult:
-        """Make one attempt and write its record, or find its result."""
-        assert self._lookahead is not None
-        attempt = item.attempt
+        """The result of an attempt, in this thread of the look-ahead."""
+        attempt, lookahead = item.attempt, self._lookahead
+        assert lookahead is not None
         if (answered := self._answered.get(attempt)) is not None:
             return answered
-        if (recorded := self._context.recorded.get(attempt)) is not None:
-            return self.resumed(recorded, self.judge())[0]
-        left = self.left_behind.outcome(attempt)
-        if left is not None and left.asked_by is None:
-            return AttemptResult(result=left)
-        try:
-            record = self.variants[item.variant].attempt(item, planned_at)
-        except Refused as refused:
-            return AttemptResult(result=missed(attempt, refused))
-        broken = isinstance(record.generation, Failed)
-        if broken and self._lookahead.stopped:  # by us
-            return AttemptResult(result=AttemptOutcome.of(self._redacted(record)))
-        outcome, _ = self.write(record)
-        if not (broken or record.verdict.passed):
-            self._answered[record.attempt] = replace(outcome, record=None)
-        return outcome
+        if attempt not in self._context.recorded:
+            left = self.left_behind.outcome(attempt)
+            if left is not None and left.asked_by is None:
+                return AttemptResult(result=left)
+        made = self.keeper.make_or_find(
+            attempt,
+            lambda: self.variants[item.variant].attempt(item, planned_at),
+            self.judge,
+            stopped=lambda: lookahead.stopped,
+        )
+        outcome = made.result
+        if isinstance(outcome, AttemptOutcome) and not (made.resumed or outcome.failed or outcome.passed):
+            self._answered[attempt] = replace(made, record=None)
+        return made
 
 
 #: a file in the folder that all processes share: the names of the workers that have died, a line each

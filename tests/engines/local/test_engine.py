@@ -12,7 +12,7 @@ import pytest
 import pytest_jsbench
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import CallError, Completion, DeclineReason, FaultKind, ResponseFormat, Sent
-from pytest_jsbench.engines.base import EngineConfig, TokenCounter, Tokenizer
+from pytest_jsbench.engines.base import EngineConfig, TextTokenizer, TokenCounter
 from pytest_jsbench.engines.registry import find
 from tests.engines.asking import CITY, complete, decline, fault, fetch, request
 from tests.engines.contract import ServedContract
@@ -313,7 +313,7 @@ def test_one_server_serves_the_whole_run() -> None:
 
 
 def test_the_server_takes_a_text_apart_into_tokens(engine: Engine) -> None:
-    assert isinstance(engine, Tokenizer)
+    assert isinstance(engine, TextTokenizer)
     tokens = engine.tokenize("one two three")
     assert tokens is not None
     assert len(tokens) == 3

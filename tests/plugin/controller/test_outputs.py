@@ -19,12 +19,12 @@ from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.plugin.controller import outputs
 from pytest_jsbench.plugin.controller.outputs import LiveOutputs, RunFolder
 from pytest_jsbench.plugin.controller.run_state import RunState
-from pytest_jsbench.plugin.session.transport import AttemptResult
 from pytest_jsbench.plugin.worker import items
 from pytest_jsbench.reports import every_eval_ever
 from pytest_jsbench.reports.evaluations import read_run
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.html.report import CaseList
+from pytest_jsbench.runner.keeping import AttemptResult
 from pytest_jsbench.runs.journal import Journal
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from tests import examples

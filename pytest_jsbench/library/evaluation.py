@@ -1,0 +1,421 @@
+"""An evaluation: a dataset is put to an engine, and a run comes of it, as of the plugin."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from itertools import islice
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+from pytest_jsbench.core.cases import Case, CaseKey
+from pytest_jsbench.core.errors import DatasetError, JSBenchError
+from pytest_jsbench.core.generations import Origin
+from pytest_jsbench.core.text import described
+from pytest_jsbench.datasets.registry import revision_of
+from pytest_jsbench.library.dataset import Dataset
+from pytest_jsbench.library.engine import EngineLike, OpenEngine, open_engine
+from pytest_jsbench.library.run import EvaluatedRun
+from pytest_jsbench.library.words import said_to_programs
+from pytest_jsbench.metrics.prices import price_of
+from pytest_jsbench.prompts import template_of
+from pytest_jsbench.runner.attempts import Runner
+from pytest_jsbench.runner.classifiers import Classifier
+from pytest_jsbench.runner.classifiers import find as find_classifier
+from pytest_jsbench.runner.description import describe_cases, describe_shared, describe_variant
+from pytest_jsbench.runner.in_flight import CallsInFlight
+from pytest_jsbench.runner.keeping import AttemptResult, RecordKeeper
+from pytest_jsbench.runner.limits_file import LimitsFile
+from pytest_jsbench.runner.rate_limits import Admission, RateLimits, Refused
+from pytest_jsbench.runs import journal
+from pytest_jsbench.runs.folders import new_folder
+from pytest_jsbench.runs.journal import LATE, Journal
+from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
+from pytest_jsbench.runs.records import Attempt, Entry, Missing, MissingReason, Record, RunMetadata
+from pytest_jsbench.runs.redaction import Redaction
+from pytest_jsbench.runs.resumption import Recorded, Resumption, resume
+from pytest_jsbench.verdicts import Judge, JudgePolicy
+
+if TYPE_CHECKING:
+    from pytest_jsbench.core.prompts import Template
+
+#: attempts that are queued for each that may be in flight
+_AHEAD = 4
+#: where runs are kept, unless the program says
+RUNS = "jsbench-runs"
+
+
+class EvaluationOptions(TypedDict, total=False):
+    """What may be said of an evaluation; each as the plugin's option of that name."""
+
+    #: a preset, a Jinja2 file, `package.module:function`, or a function that takes a case
+    prompt: str | PathLike[str] | Template | Callable[[Case], object]
+    #: examples before each question
+    shots: int
+    #: calls in flight
+    concurrency: int | None
+    #: attempts of each case
+    repeats: int
+    #: the folder of all runs, in which this one gets a folder of its own; None: the run is only in memory
+    output: str | PathLike[str] | None
+    #: the run to go on with; True: the newest in `output`, where there is one
+    resume: str | PathLike[str] | bool
+    limits: RateLimits | None
+    #: tries after the first
+    retries: int
+    policy: JudgePolicy | None
+    #: classifiers, each a name or a function that takes a record
+    classify: Iterable[str | Callable[[Record], str | None]]
+    #: whether digests stand for prompts, schemas and answers in what is kept
+    redact: bool
+    #: whether a bar shows how far it is, where tqdm is installed
+    progress: bool
+
+
+def evaluate(
+    engine: OpenEngine | EngineLike, dataset: Dataset | str | Iterable[object], **options: Unpack[EvaluationOptions]
+) -> EvaluatedRun:
+    """
+    Put each case of the dataset to the engine, judge the answers, and keep every record as soon as it exists.
+
+    Ctrl-C ends it with what there is: the run is in its folder, and `resume` goes on with it.
+    """
+    with said_to_programs(), opened(engine) as asked:
+        return CaseEvaluation(asked, dataset, **options).run()
+
+
+async def aevaluate(
+    engine: OpenEngine | EngineLike, dataset: Dataset | str | Iterable[object], **options: Unpack[EvaluationOptions]
+) -> EvaluatedRun:
+    """The same beside other coroutines; one that is cancelled ends as after Ctrl-C."""
+    evaluation: list[CaseEvaluation] = []
+
+    def run() -> EvaluatedRun:
+        with said_to_programs(), opened(engine) as asked:
+            evaluation.append(CaseEvaluation(asked, dataset, **options))
+            return evaluation[0].run()
+
+    running = asyncio.ensure_future(asyncio.to_thread(run))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        for one in evaluation:
+            one.stop()
+        await asyncio.wait([running])
+        raise
+
+
+@contextmanager
+def opened(engine: OpenEngine | EngineLike) -> Iterator[OpenEngine]:
+    """The engine, opened for the length of the block unless it is open."""
+    if isinstance(engine, OpenEngine):
+        yield engine
+    else:
+        with open_engine(engine) as asked:
+            yield asked
+
+
+@dataclass(slots=True, kw_only=True)
+class _Findings:
+    """What has come of the attempts so far."""
+
+    outcomes: dict[Attempt, AttemptOutcome] = field(default_factory=dict)
+    missing: dict[Attempt, Missing] = field(default_factory=dict)
+    resumed: int = 0
+    #: in their order, each once
+    warnings: dict[str, None] = field(default_factory=dict)
+
+    def take(self, result: AttemptResult) -> None:
+        """Note the result of an attempt."""
+        match result.result:
+            case AttemptOutcome() as outcome:
+                self.outcomes[outcome.attempt] = outcome
+                self.resumed += result.resumed
+            case Missing() as missing:
+                self.missing[missing.attempt] = missing
+        if result.journal_error:
+            self.warnings[f"{result.journal_error}; the record of {result.result.key} is not on disk"] = None
+        self.warnings.update(dict.fromkeys(result.classifier_errors))
+
+
+class CaseEvaluation:
+    """
+    Makes the attempts of one run, and writes its files.
+
+    `evaluate` makes one and calls `run`, which ends with the run. The threads of the calls in flight make the attempts
+    and hand their results to the thread of `run`. Any other thread may call `stop`: no more attempts begin, and the run
+    ends with what there is.
+    """
+
+    def __init__(
+        self,
+        engine: OpenEngine,
+        dataset: Dataset | str | Iterable[object],
+        *,
+        prompt: str | PathLike[str] | Template | Callable[[Case], object] = "schema",
+        shots: int = 0,
+        concurrency: int | None = None,
+        repeats: int = 1,
+        output: str | PathLike[str] | None = RUNS,
+        resume: str | PathLike[str] | bool = False,
+        limits: RateLimits | None = None,
+        retries: int = 2,
+        policy: JudgePolicy | None = None,
+        classify: Iterable[str | Callable[[Record], str | None]] = (),
+        redact: bool = False,
+        progress: bool = False,
+    ) -> None:
+        self._engine = engine
+        self._dataset = dataset if isinstance(dataset, Dataset) else Dataset.load(dataset)
+        self._template = template_of(prompt, shots=shots)
+        self._shots = shots
+        self._concurrency = _above_zero("concurrency", concurrency or engine.factory.concurrency)
+        self._repeats = _above_zero("repeats", repeats)
+        self._output = None if output is None else Path(output)
+        self._resume = _resumed_run(resume, self._output)
+        self._limits = limits or RateLimits()
+        self._retries = retries
+        self._policy = policy or JudgePolicy()
+        self._classifiers = tuple(map(_classifier, classify))
+        self._redaction = Redaction.new() if redact else None
+        self._progress = progress
+        self._findings = _Findings()
+        #: None: there is nothing more to wait for
+        self._done: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Begin no more attempts, and end the run."""
+        self._stopped = True
+        self._done.put(None)
+
+    def run(self) -> EvaluatedRun:
+        """Make all attempts; the run that came of them."""
+        keys = self._dataset.keys()
+        if not keys:
+            message = f"{self._dataset!r} holds no cases, so that there is nothing to evaluate"
+            raise DatasetError(message, found=0)
+        metadata = self._describe(keys)
+        attempts = [Attempt(key, repeat) for key in keys for repeat in range(self._repeats)]
+        with tempfile.TemporaryDirectory(prefix="jsbench-", ignore_cleanup_errors=True) as temporary:
+            shared = Path(temporary)
+            # before anything is written
+            price = None if self._limits.max_cost is None else price_of(metadata)
+            resumption = self._take_over(metadata, keys)
+            folder = shared
+            if self._output is not None:
+                folder = new_folder(self._output, metadata.run_id)
+                metadata = replace(metadata, run_id=folder.name)
+            recorded = None
+            if resumption is not None and resumption.metadata is not None:
+                metadata = replace(metadata, resumed_from=resumption.metadata.run_id)
+                recorded = resumption.write_to(folder, metadata, self._redaction)
+            metadata = metadata.with_plan(attempts)
+            who = metadata.engine_asked
+            admission = Admission(
+                LimitsFile(shared / "limits.db", self._limits),
+                price=price,
+                provider=f"{who.engine} {who.model}",
+                concurrency=self._concurrency,
+            )
+            kept = Journal(folder / "records.jsonl", metadata)
+            with closing(admission), closing(kept):
+                try:
+                    self._ask(attempts, kept, Recorded(recorded), admission)
+                except KeyboardInterrupt as error:
+                    if self._output is not None:
+                        error.add_note(f"the run is in {folder}; evaluate(…, resume={str(folder)!r}) goes on with it")
+                        self._finish(metadata, attempts, kept, resumption)
+                    raise
+                return self._finish(metadata, attempts, kept, resumption)
+
+    def _describe(self, keys: Sequence[CaseKey]) -> RunMetadata:
+        """All that the answers of this run depend on."""
+        now, said = datetime.now(UTC), self._dataset.to_dict()
+        shared = describe_shared(
+            now,
+            entry=Entry.LIBRARY,
+            dataset=describe_cases(said, keys, revision=revision_of(str(said["source"]))),
+            repeats=self._repeats,
+            policy=self._policy,
+            classifiers=self._classifiers,
+            redacted=self._redaction is not None,
+        )
+        return describe_variant(
+            shared,
+            now,
+            self._engine.described,
+            template=self._template,
+            shots=self._shots,
+            asked=self._engine.asked_params,
+            sampled=self._engine.params,
+            adapt=self._engine.adaptation,
+            concurrency=self._concurrency,
+        )
+
+    def _take_over(self, metadata: RunMetadata, keys: Sequence[CaseKey]) -> Resumption | None:
+        """The answers that the run which is to be gone on with has."""
+        if self._resume is None:
+            return None
+        source, templates = self._dataset.source, {"": self._template.render}
+        resumption = resume(self._resume, metadata, keys, load=source.case, templates=templates)
+        self._findings.warnings.update(dict.fromkeys(resumption.warnings))
+        return resumption
+
+    def _runner(self, judge: Judge, admission: Admission) -> Runner:
+        engine = self._engine
+        asked = {name: value for name, value in asdict(engine.asked_params).items() if name in _SAMPLING}
+        return Runner(
+            engine=engine.engine,
+            judge=judge,
+            template=self._template.render,
+            params=engine.params,
+            retries=self._retries,
+            adapter=engine.adapter,
+            origin=Origin(run={**engine.config.said(), **{name: value for name, value in asked.items() if value}}),
+            context=engine.info.context,
+            admission=admission,
+        )
+
+    def _ask(self, attempts: Sequence[Attempt], kept: Journal, recorded: Recorded, admission: Admission) -> None:
+        """Make all attempts, or find them among those of an earlier run."""
+        keeper = RecordKeeper(
+            kept,
+            recorded=recorded,
+            classifiers=self._classifiers,
+            redaction=self._redaction,
+            refuse=admission.stop,
+            must_keep=self._output is not None,
+        )
+        with Judge(self._policy) as judge:
+            judge.start()
+            self._make_all(attempts, keeper, self._runner(judge, admission), admission)
+
+    def _make_all(
+        self, attempts: Sequence[Attempt], keeper: RecordKeeper, runner: Runner, admission: Admission
+    ) -> None:
+        """Make the attempts, as many at once as may be in flight, and take their results as they come."""
+        calls: CallsInFlight[AttemptResult] = CallsInFlight(min(self._concurrency, len(attempts)))
+        waiting = iter(attempts)
+
+        def call(attempt: Attempt) -> Callable[[], AttemptResult]:
+            planned_at = time.perf_counter()
+
+            def made() -> Record:
+                case = self._dataset.source.case(attempt.key)
+                return runner.attempt(case, repeat=attempt.repeat, planned_at=planned_at)
+
+            def make() -> AttemptResult:
+                try:
+                    return keeper.make_or_find(attempt, made, lambda: runner.judge, stopped=lambda: calls.stopped)
+                except Exception as error:  # noqa: BLE001  of a function of the program: it ends its case, not the run
+                    said = str(error) if isinstance(error, JSBenchError) else described(error)
+                    missing = Missing(**attempt._asdict(), reason=MissingReason.ERROR, message=said)
+                    return AttemptResult(result=missing)
+                finally:
+                    self._done.put(attempt)
+
+            return make
+
+        try:
+            with _bar(len(attempts), wanted=self._progress) as advance:
+                for attempt in islice(waiting, _AHEAD * self._concurrency):
+                    calls.add(attempt, call(attempt))
+                for _ in attempts:
+                    if (done := self._done.get()) is None or self._stopped:
+                        break
+                    self._findings.take(calls.take(done))
+                    advance()
+                    for attempt in islice(waiting, 1):
+                        calls.add(attempt, call(attempt))
+        finally:
+            admission.stop(Refused(MissingReason.STOPPED, "the evaluation ended first"))
+            calls.stop()
+
+    def _finish(
+        self, metadata: RunMetadata, attempts: Sequence[Attempt], kept: Journal, resumption: Resumption | None
+    ) -> EvaluatedRun:
+        """The run; all its records are one file, and its other files are written, where it is kept."""
+        found, folder = self._findings, kept.path.parent
+        # what a call that is still under way brings is not of this run
+        kept.go_on_in(folder / LATE)
+        run = self._gathered(metadata, attempts)
+        if self._output is None:
+            records = zip(run.outcomes, run.records, strict=True)
+            in_memory = tuple(replace(outcome, source=record) for outcome, record in records)
+            return EvaluatedRun.of_run(replace(run, outcomes=in_memory), None)
+        run = journal.gather(folder / "records.jsonl", run)
+        answers = () if resumption is None else resumption.answers
+        if all(answer.attempt in found.outcomes for answer in answers):
+            (folder / journal.RESUMED).unlink(missing_ok=True)
+        evaluated = EvaluatedRun.of_run(run, folder)
+        from pytest_jsbench.reports.run_files import write_files
+
+        problems = write_files(folder, evaluated, evaluated.summary, config_path=Entry.LIBRARY.value)
+        return replace(evaluated, warnings=(*evaluated.warnings, *problems))
+
+    def _gathered(self, metadata: RunMetadata, attempts: Sequence[Attempt]) -> Run:
+        """What has come of the attempts, in their order, and what has not."""
+        found = self._findings
+        order = {attempt: number for number, attempt in enumerate(attempts)}
+        outcomes = sorted(found.outcomes.values(), key=lambda outcome: order[outcome.attempt])
+        return Run(
+            metadata=metadata,
+            planned=tuple(attempt.key for attempt in attempts),
+            outcomes=tuple(outcomes),
+            missing=tuple(
+                found.missing.get(attempt) or Missing(**attempt._asdict(), reason=MissingReason.STOPPED)
+                for attempt in attempts
+                if attempt not in found.outcomes
+            ),
+            resumed=found.resumed,
+            warnings=tuple(found.warnings),
+        )
+
+
+_SAMPLING = frozenset({"temperature", "max_tokens", "seed"})
+
+
+def _above_zero(name: str, number: int) -> int:
+    if number < 1:
+        message = f"{name} is {number}; expected a whole number above 0"
+        raise JSBenchError(message, found=number, expected="a whole number above 0", where=name)
+    return number
+
+
+def _resumed_run(said: str | PathLike[str] | bool, output: Path | None) -> Path | None:
+    if not isinstance(said, bool):
+        return Path(said)
+    if not said:
+        return None
+    if output is None:
+        message = "resume=True goes on with the newest run in output, which is None: name the run, or an output"
+        raise JSBenchError(message, where="resume")
+    return output if output.is_dir() and journal.find_runs(output) else None
+
+
+def _classifier(said: str | Callable[[Record], str | None]) -> Classifier:
+    if isinstance(said, str):
+        return find_classifier(said)
+    name = getattr(said, "__name__", type(said).__name__)
+    return Classifier(name=name, origin="a function of the program", function=said)
+
+
+@contextmanager
+def _bar(count: int, *, wanted: bool) -> Iterator[Callable[[], object]]:
+    """What is to be called after each attempt; it moves a bar, in a notebook or a terminal, where one is wanted."""
+    if not wanted or find_spec("tqdm") is None:
+        yield lambda: None
+        return
+    from tqdm.auto import tqdm
+
+    with tqdm(total=count, unit="attempt", dynamic_ncols=True) as bar:
+        yield bar.update

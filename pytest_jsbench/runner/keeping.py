@@ -1,0 +1,144 @@
+"""What an attempt brings is kept: classified, redacted and written down, or taken over from an earlier run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.core.errors import JournalError, exhausted
+from pytest_jsbench.core.generations import Failed
+from pytest_jsbench.runner.classifiers import Classifier, classify
+from pytest_jsbench.runner.rate_limits import Refused
+from pytest_jsbench.runs.outcomes import AttemptOutcome
+from pytest_jsbench.runs.records import Attempt, Missing, MissingReason, Record
+from pytest_jsbench.runs.rejudging import judge_again
+
+if TYPE_CHECKING:
+    from pytest_jsbench.core.cases import CaseKey
+    from pytest_jsbench.runs.journal import Journal
+    from pytest_jsbench.runs.redaction import Redaction
+    from pytest_jsbench.runs.resumption import Recorded
+    from pytest_jsbench.verdicts import Judge
+
+#: the error of a classifier may quote the answer
+CLASSIFIER_BROKE = "a classifier broke; what it said is left out (--jsbench-redact)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptResult:
+    """One attempt's outcome, or why there is none, and what went wrong beside it."""
+
+    result: AttemptOutcome | Missing
+    #: its record, where it was made in this process a moment ago, so that nobody reads it from disk; not to be kept
+    record: Record | None = None
+    #: whether it was taken over from an earlier run
+    resumed: bool = False
+    #: why the record could not be written; empty if it was
+    journal_error: str = ""
+    #: one line for each classifier that broke
+    classifier_errors: tuple[str, ...] = ()
+
+
+def missed(attempt: Attempt, refused: Refused) -> Missing:
+    """An attempt that was refused, and so not made."""
+    return Missing(**attempt._asdict(), reason=refused.reason, message=refused.message)
+
+
+class RecordKeeper:
+    """
+    Keeps the records of the attempts that one process makes.
+
+    The plugin's worker makes one, and so does a library's evaluation, when the journal can be written. The threads of
+    the calls in flight enter `make_or_find`, a project's tests `write` and `take_over`. It keeps no state of its own,
+    and ends with its journal.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        recorded: Recorded,
+        classifiers: Sequence[Classifier],
+        redaction: Redaction | None,
+        refuse: Callable[[Refused], None],
+        must_keep: bool,
+    ) -> None:
+        self._journal = journal
+        self._recorded = recorded
+        self._classifiers = classifiers
+        self._redaction = redaction
+        #: makes no more calls, for the reason that it is given
+        self._refuse = refuse
+        #: whether what cannot be kept is not to be paid for
+        self._must_keep = must_keep
+
+    def make_or_find(
+        self, attempt: Attempt, make: Callable[[], Record], judge: Callable[[], Judge], *, stopped: Callable[[], bool]
+    ) -> AttemptResult:
+        """
+        Make an attempt and write its record, or find that of an earlier run.
+
+        Once the machine can no more, none is made any longer; a call that we ourselves have broken off is not written.
+        """
+        try:
+            return self._made_or_found(attempt, make, judge, stopped)
+        except Exception as error:
+            if not (why := exhausted(error)):
+                raise
+            refused = Refused(MissingReason.EXHAUSTED, why)
+            self._refuse(refused)
+            return AttemptResult(result=missed(attempt, refused))
+
+    def _made_or_found(
+        self, attempt: Attempt, make: Callable[[], Record], judge: Callable[[], Judge], stopped: Callable[[], bool]
+    ) -> AttemptResult:
+        if (recorded := self._recorded.get(attempt)) is not None:
+            return self.take_over(recorded, judge())[0]
+        try:
+            record = make()
+        except Refused as refused:
+            return AttemptResult(result=missed(attempt, refused))
+        if isinstance(record.generation, Failed) and stopped():
+            return AttemptResult(result=AttemptOutcome.of(self._redacted(record)))
+        return self.write(record)[0]
+
+    def write(self, record: Record) -> tuple[AttemptResult, Record]:
+        """Classify and write a record; the result says what went wrong with either, the record is as classified."""
+        classified = classify(record, self._classifiers)
+        errors = classified.errors
+        if errors and self._redaction is not None:
+            errors = (CLASSIFIER_BROKE,)
+        outcome = self._write(self._redacted(classified.record))
+        return replace(outcome, classifier_errors=errors), classified.record
+
+    def take_over(self, recorded: Record, judge: Judge, *, key: CaseKey | None = None) -> tuple[AttemptResult, Record]:
+        """
+        The result of an attempt that an earlier run made, and its record, judged and classified by this run.
+
+        One whose verdict, codes or key are others than the earlier run's is written down anew.
+        """
+        place = self._recorded.place(recorded.attempt)
+        errors: tuple[str, ...] = ()
+        record = judge_again(replace(recorded, key=key or recorded.key), judge)
+        if record.redacted is None:
+            classified = classify(record, self._classifiers)
+            record, errors = classified.record, classified.errors
+        if place is not None and record == recorded:
+            outcome = AttemptResult(result=AttemptOutcome.of(record, place), record=record)
+        else:
+            outcome = self._write(record)
+        return replace(outcome, resumed=True, classifier_errors=errors), record
+
+    def _redacted(self, record: Record) -> Record:
+        """The record as it may be written and shown; with --jsbench-redact digests stand for its texts."""
+        return record if self._redaction is None else self._redaction.record(record)
+
+    def _write(self, record: Record) -> AttemptResult:
+        try:
+            place = self._journal.append(record)
+        except JournalError as error:
+            if self._must_keep:
+                self._refuse(Refused(MissingReason.DISK, str(error)))
+            return AttemptResult(result=AttemptOutcome.of(record), journal_error=str(error.found or error))
+        return AttemptResult(result=AttemptOutcome.of(record, place), record=record)

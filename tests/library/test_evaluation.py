@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_jsbench import (
+    Case,
+    Completion,
+    Dataset,
+    EvaluatedRun,
+    JSBenchError,
+    Record,
+    Request,
+    aevaluate,
+    evaluate,
+    load_run,
+    open_engine,
+)
+from pytest_jsbench.core.generations import CallError, FaultKind
+from pytest_jsbench.runs.records import Entry, MissingReason
+from tests.plugin.conftest import NUMBER
+
+#: the texts by which the engine answers, by case
+ANSWERS = {"good": '{"n": 1}', "bad": '{"n": "x"}', "prose": "no"}
+CASES = Dataset.load([{"schema": NUMBER, "id": name, "task": "orders"} for name in ANSWERS])
+
+
+def answer(request: Request) -> str:
+    return ANSWERS[request.key.id]
+
+
+def ends(run: EvaluatedRun) -> dict[str, str | None]:
+    return {outcome.key.id: outcome.failure_type for outcome in run.outcomes}
+
+
+ENDS = {"good": None, "bad": "schema_violation", "prose": "syntax_error"}
+
+
+def test_each_case_is_asked_and_judged_and_the_run_is_kept(tmp_path: Path) -> None:
+    run = evaluate(answer, CASES, output=tmp_path, concurrency=2, repeats=2, limits=None)
+
+    assert ends(run) == ENDS
+    assert [outcome.repeat for outcome in run.outcomes] == [0, 1] * 3
+    assert run.summary.total.pass_rate.value == pytest.approx(1 / 3)
+    assert run.folder is not None
+    assert {path.name for path in run.folder.iterdir()} == {
+        *("records.jsonl", "run.json", "report.html", "summary.md", "every_eval_ever"),
+    }
+    said = json.loads((run.folder / "run.json").read_text())["run"]
+    assert (said["entry"], said["engine"], said["model"]) == ("library", "function", "answer")
+    assert "pytest" not in said["versions"]
+    assert said["dataset"]["source"] == "in memory"
+
+    again = load_run(run.folder)
+    assert again.metadata == run.metadata
+    assert again.metadata.entry is Entry.LIBRARY
+    assert list(again.records) == list(run.records)
+    assert again.summary == run.summary
+    assert load_run(tmp_path).folder == run.folder
+
+
+def test_a_run_that_is_kept_nowhere_is_whole_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    run = evaluate(answer, CASES, output=None)
+
+    assert [record.verdict.failure_type for record in run.records] == list(ENDS.values())
+    assert run.folder is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def interrupted(request: Request) -> str:
+        asked.append(request.key.id)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return answer(request)
+
+    def answers(request: Request) -> str:
+        asked.append(request.key.id)
+        return answer(request)
+
+    with pytest.raises(KeyboardInterrupt) as ended, open_engine(interrupted, model="m") as engine:
+        evaluate(engine, CASES, output=tmp_path, concurrency=1)
+    left = load_run(tmp_path)
+    assert ends(left) == {"good": None}
+    assert f"resume='{left.folder}'" in ended.value.__notes__[0]
+    assert json.loads((tmp_path / left.metadata.run_id / "run.json").read_text())["run"]["complete"] is False
+
+    asked.clear()
+    with open_engine(answers, model="m") as engine:
+        run = evaluate(engine, CASES, output=tmp_path, resume=True)
+
+    assert sorted(asked) == ["bad", "prose"]
+    assert ends(run) == ENDS
+    assert (run.resumed, run.metadata.resumed_from) == (1, left.metadata.run_id)
+    with pytest.raises(JSBenchError, match='its run asked model "m", this one "answer"'):
+        evaluate(answer, CASES, output=tmp_path, resume=tmp_path)
+
+
+def test_resuming_the_newest_run_begins_anew_where_there_is_none(tmp_path: Path) -> None:
+    assert evaluate(answer, CASES, output=tmp_path / "runs", resume=True).resumed == 0
+    with pytest.raises(JSBenchError, match="no run at"):
+        evaluate(answer, CASES, output=tmp_path, resume=tmp_path / "nowhere")
+
+
+def test_a_function_of_the_program_that_breaks_ends_its_case_and_not_the_run() -> None:
+    def breaks(case: Case) -> Case:
+        if case.key.id == "bad":
+            raise LookupError("nowhere")
+        return case
+
+    run = evaluate(answer, CASES.map(breaks), output=None)
+
+    assert ends(run) == {"good": None, "prose": "syntax_error"}
+    (missing,) = run.missing
+    assert (missing.key.id, missing.reason) == ("bad", MissingReason.ERROR)
+    assert "breaks raised LookupError" in missing.message
+    assert run.summary.total.pass_rate.n == 3
+
+
+def test_calls_that_break_are_made_again_and_codes_are_given() -> None:
+    tries: list[str] = []
+
+    def at_first_down(request: Request) -> str:
+        tries.append(request.key.id)
+        if tries.count(request.key.id) == 1:
+            raise CallError(FaultKind.SERVER, "busy", retry_after=0.0)
+        return answer(request)
+
+    def wordy(record: Record) -> str | None:
+        return "wordy" if isinstance(record.generation, Completion) and record.generation.text == "no" else None
+
+    run = evaluate(at_first_down, CASES.filter("id:prose"), output=None, classify=[wordy])
+
+    (record,) = run.records
+    assert (record.retries, record.codes) == (1, ("wordy",))
+    assert run.metadata.classifiers == ["wordy"]
+
+
+def test_what_is_kept_is_redacted_where_that_is_asked_for(tmp_path: Path) -> None:
+    run = evaluate(answer, CASES, output=tmp_path, redact=True)
+
+    assert run.metadata.redacted
+    assert all(ANSWERS["bad"] not in path.read_text() for path in tmp_path.rglob("*.jsonl"))
+    assert [record.schema for record in run.records] == [None] * 3
+
+
+def test_as_many_calls_are_in_flight_as_are_asked_for() -> None:
+    meeting = threading.Barrier(3)
+
+    def answers(request: Request) -> str:
+        meeting.wait(20)
+        return answer(request)
+
+    run = evaluate(answers, CASES, output=None, concurrency=3)
+
+    assert ends(run) == ENDS
+    assert run.metadata.concurrency == 3
+
+
+def test_beside_other_coroutines_it_runs_alike_and_ends_when_it_is_cancelled(tmp_path: Path) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def waits(request: Request) -> str:
+        if request.key.id == "bad":
+            begun.set()
+            release.wait(20)
+        return answer(request)
+
+    async def cancelled() -> None:
+        evaluation = asyncio.ensure_future(aevaluate(waits, CASES, output=tmp_path, concurrency=1))
+        await asyncio.to_thread(begun.wait, 20)
+        evaluation.cancel()
+        await asyncio.wait([evaluation])
+        assert evaluation.cancelled()
+
+    run = asyncio.run(aevaluate(answer, CASES, output=None))
+    assert ends(run) == ENDS
+    asyncio.run(cancelled())
+    release.set()
+    assert ends(load_run(tmp_path)) == {"good": None}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"concurrency": -1}, "concurrency is -1; expected a whole number above 0"),
+        ({"repeats": 0}, "repeats is 0"),
+        ({"prompt": "schme"}, "unknown prompt 'schme': did you mean 'schema'"),
+        ({"classify": ["nobody"]}, "unknown classifier 'nobody'"),
+        ({"output": None, "resume": True}, "name the run, or an output"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_said_before_anything_is_asked(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(JSBenchError, match=said):
+        evaluate(answer, CASES, **{"output": None, **options})
+
+
+def test_a_dataset_without_cases_is_not_evaluated() -> None:
+    with pytest.raises(JSBenchError, match="holds no cases"):
+        evaluate(answer, CASES.filter("id:none"), output=None)
