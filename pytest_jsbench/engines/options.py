@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pytest_jsbench.core.errors import EngineError, nearest
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.engines.reasoning import AskedReasoning
 from pytest_jsbench.engines.secrets import public_extras, resolve
 
 if TYPE_CHECKING:
@@ -33,15 +34,19 @@ _IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,64}")
 class Options:
     """The options of one engine; a name that it does not know is an error at once."""
 
-    __slots__ = ("_engine", "_values")
+    __slots__ = ("_values", "engine")
 
     def __init__(self, config: EngineConfig, known: frozenset[str]) -> None:
-        self._engine = config.name
+        self.engine = config.name
         self._values = config.options
         for name in self._values:
             if name not in known:
-                message = f"engine '{self._engine}' has no option '{name}': {nearest(name, known)}"
-                raise EngineError(message, found=name, expected=sorted(known), where=self._engine)
+                message = f"engine '{self.engine}' has no option '{name}': {nearest(name, known)}"
+                raise EngineError(message, found=name, expected=sorted(known), where=self.engine)
+
+    def given(self, name: str) -> bool:
+        """Whether the user said it."""
+        return name in self._values
 
     def flag(self, name: str, *, default: bool) -> bool:
         """True or false."""
@@ -58,7 +63,7 @@ class Options:
         value = self._values.get(name, default)
         found = next((word for word in of if word == value), None)
         if found is None:
-            message = f"option '{name}' of engine '{self._engine}' is {' or '.join(of)}, not {one_line(repr(value))}"
+            message = f"option '{name}' of engine '{self.engine}' is {' or '.join(of)}, not {one_line(repr(value))}"
             raise EngineError(message, found=value, expected=[word.value for word in of], where=name)
         return found
 
@@ -87,7 +92,7 @@ class Options:
         value = self._values.get(name, {})
         if not isinstance(value, dict):
             self._refuse(name, "a JSON object")
-        found: Mapping[str, Any] = resolve(value, option=name, engine=self._engine)
+        found: Mapping[str, Any] = resolve(value, option=name, engine=self.engine)
         return found
 
     def texts(self, name: str) -> Mapping[str, str]:
@@ -105,7 +110,7 @@ class Options:
     def _refuse(self, name: str, expected: str) -> Any:
         # the value itself is not shown: a header may hold a secret
         found = type(self._values[name]).__name__
-        message = f"option '{name}' of engine '{self._engine}' is {expected}, not this {found}"
+        message = f"option '{name}' of engine '{self.engine}' is {expected}, not this {found}"
         raise EngineError(message, found=found, expected=expected, where=name)
 
 
@@ -170,7 +175,8 @@ class ProviderSettings:
     extra_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
     extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     extra_query: Mapping[str, str] = field(default_factory=dict, repr=False)
-    #: what of the three may be shown
+    reasoning: AskedReasoning = field(default_factory=AskedReasoning)
+    #: what of these four may be shown
     extras: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -190,7 +196,7 @@ class ProviderSettings:
         whole = {**body, **self.extra_body}
         if _is_number(self.extra_body.get(seed)):
             whole[seed] += repeat
-        return whole
+        return self.reasoning.put_into(whole)
 
 
 def _is_number(value: object) -> bool:
@@ -205,8 +211,12 @@ def read_provider_settings(
     *,
     model: str,
     preset: ProviderPreset | None = None,
+    reasoning: AskedReasoning | None = None,
 ) -> dict[str, Any]:
     """The fields of ProviderSettings as the user, or else the preset, said them; EngineError for what cannot be."""
+    reasoning = reasoning or AskedReasoning()
+    extra_body = options.mapping("extra_body")
+    reasoning.check_beside(extra_body, config.name)
     chosen = choose_format(config, options.words("formats", ResponseFormat, default=formats, least=1), preset)
     return {
         "model": model,
@@ -215,13 +225,39 @@ def read_provider_settings(
         "streaming": choose_streaming(config, options, chosen, preset),
         "strict": options.flag("strict", default=_strict(preset, model)),
         "schema_name": options.identifier("schema_name", default="output"),
-        "extra_body": {**(preset.extra_body if preset else {}), **options.mapping("extra_body")},
+        "extra_body": {**(preset.extra_body if preset else {}), **extra_body},
         "extra_headers": options.texts("extra_headers"),
         "extra_query": {**address.query, **options.texts("extra_query")},
-        "extras": public_extras(config),
+        "reasoning": reasoning,
+        "extras": public_extras(config) | reasoning.details,
     }
 
 
 def _strict(preset: ProviderPreset | None, model: str) -> bool:
     said = True if preset is None else preset.strict
     return said if isinstance(said, bool) else any(fnmatchcase(model, pattern) for pattern in said)
+
+
+def read_reasoning(options: Options, *, effort: str | None, budget: str | None) -> AskedReasoning:
+    """What the options say, where one parameter of the body is the effort, and one the budget; inner ones by dots."""
+    asked = asked_reasoning(options)
+    places = {"reasoning_effort": effort, "reasoning_budget": budget}
+    fields = {}
+    for name, value in asked.details.items():
+        if (place := places[name]) is None:
+            option = f"{name.removeprefix('reasoning_')}_field"
+            message = (
+                f"engine '{options.engine}' knows no parameter for {name}: "
+                f"name the server's with --jsbench-engine-option {option}=NAME, or leave it away"
+            )
+            raise EngineError(message, found=name, expected=option, where=name)
+        fields[tuple(place.split("."))] = value
+    return AskedReasoning(effort=asked.effort, budget=asked.budget, fields=fields)
+
+
+def asked_reasoning(options: Options) -> AskedReasoning:
+    """What the options say, without its place in a body."""
+    return AskedReasoning(
+        effort=options.text("reasoning_effort", default="-") if options.given("reasoning_effort") else None,
+        budget=options.count("reasoning_budget", default=1) if options.given("reasoning_budget") else None,
+    )

@@ -46,6 +46,9 @@ class ProviderPreset:
     max_tokens_field: str = "max_tokens"
     #: False: it takes no seed
     seed_field: str | bool = "seed"
+    #: of chat, inner ones by dots; False: it is not known to take one
+    effort_field: str | bool = "reasoning_effort"
+    budget_field: str | bool = False
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     #: of JSON Schema
     subset: str | None = None

@@ -272,8 +272,8 @@ def _verbatim(text: str) -> str:
 
 def presets() -> str:
     """Every preset, with what its provider has."""
-    heads = ("preset", "provider", "response formats", "strict", "streams", "tools", "batch", "subset", "as of")
-    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    heads = "preset | provider | response formats | strict | streams | tools | reasoning | batch | subset | as of"
+    lines = [f"| {heads} |", "|---" * (heads.count("|") + 1) + "|"]
     return "\n".join([*lines, *(f"| {' | '.join(_cells(preset))} |" for preset in all_presets())])
 
 
@@ -286,6 +286,8 @@ def _cells(preset: ProviderPreset) -> Iterator[str]:
     yield ", ".join(f"`{one}`" for one in strict) if isinstance(strict, tuple) else _yes(strict)
     yield streams(preset) + ("" if preset.stream_options else ", usage unasked")
     yield _yes(any("tool" in listed for listed in preset.formats.values()))
+    asked = [field for field in (preset.effort_field, preset.budget_field) if isinstance(field, str)]
+    yield ", ".join(f"`{field}`" for field in asked) or "not known"
     yield "no"
     yield f"`{preset.subset}`" if preset.subset else "not known"
     sources = ", ".join(f"[{number}]({source})" for number, source in enumerate(preset.sources, start=1))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.engines import secrets
+from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.reasoning import REASONING_OPTIONS
 from pytest_jsbench.engines.registry import find
 from tests.engines import anthropic_wire, openai_wire, responses_wire
-from tests.engines.asking import complete
+from tests.engines.asking import CITY, complete
 from tests.engines.openai_wire import chunk
 from tests.engines.provider import DONE, Provider, json_reply, stream_reply
 
@@ -206,3 +209,134 @@ def test_a_secret_in_reasoning_is_replaced(server: Conversation) -> None:
     answer = server.whole(openai_wire, openai_wire.whole(TEXT, message={"reasoning": f"It is {openai_wire.SECRET}."}))
     assert answer.reasoning == f"It is {'*' * len(openai_wire.SECRET)}."
     assert not answer.secret_replaced
+
+
+def sent(provider: Provider, wire: Any, name: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    """The body of a call, without what every call has."""
+    config = wire.configured(provider)
+    config = replace(config, name=name or config.name, options={**config.options, **options, "stream": False})
+    provider.json(wire.whole(*MESSAGE[wire]))
+    engine = find(config.name).build(config)
+    complete(engine)
+    engine.close()
+    body: dict[str, Any] = provider.asked[-1].body
+    return {name: value for name, value in body.items() if name not in USUAL}
+
+
+MESSAGE: dict[Any, list[Any]] = {
+    openai_wire: [],
+    responses_wire: [responses_wire.message(TEXT)],
+    anthropic_wire: [{"type": "text", "text": TEXT}],
+}
+USUAL = {"model", "messages", "input", "store", "text", "response_format", "max_tokens", "max_output_tokens"}
+FORMAT = {"format": {"type": "json_schema", "schema": CITY}}
+ASKED: dict[str, tuple[Any, str | None, dict[str, Any], dict[str, Any]]] = {
+    "chat": (openai_wire, None, {"reasoning_effort": "low"}, {"reasoning_effort": "low"}),
+    "responses": (responses_wire, None, {"reasoning_effort": "minimal"}, {"reasoning": {"effort": "minimal"}}),
+    "responses, with more to say": (
+        responses_wire,
+        None,
+        {"reasoning_effort": "low", "extra_body": {"reasoning": {"summary": "auto"}}},
+        {"reasoning": {"summary": "auto", "effort": "low"}},
+    ),
+    "a server's own parameters": (
+        openai_wire,
+        None,
+        {"reasoning_effort": "on", "reasoning_budget": 9, "effort_field": "think", "budget_field": "limits.think"},
+        {"think": "on", "limits": {"think": 9}},
+    ),
+    "openrouter": (
+        openai_wire,
+        "openrouter",
+        {"reasoning_budget": 2048},
+        {"reasoning": {"max_tokens": 2048}, "provider": {"require_parameters": True}},
+    ),
+    "vllm": (openai_wire, "vllm", {"reasoning_budget": 512}, {"thinking_token_budget": 512}),
+    "llamacpp": (
+        openai_wire,
+        "llamacpp",
+        {"reasoning_effort": "high", "reasoning_budget": 64},
+        {"chat_template_kwargs": {"reasoning_effort": "high"}, "thinking_budget_tokens": 64, "cache_prompt": False},
+    ),
+    "anthropic, an effort": (
+        anthropic_wire,
+        None,
+        {"reasoning_effort": "low"},
+        {"thinking": {"type": "adaptive"}, "output_config": {**FORMAT, "effort": "low"}},
+    ),
+    "anthropic, none": (
+        anthropic_wire,
+        None,
+        {"reasoning_effort": "none"},
+        {"thinking": {"type": "disabled"}, "output_config": FORMAT},
+    ),
+    "anthropic, both": (
+        anthropic_wire,
+        None,
+        {"reasoning_effort": "high", "reasoning_budget": 2048},
+        {"thinking": {"type": "enabled", "budget_tokens": 2048}, "output_config": {**FORMAT, "effort": "high"}},
+    ),
+    "anthropic, with more to say": (
+        anthropic_wire,
+        None,
+        {"reasoning_effort": "max", "extra_body": {"thinking": {"display": "summarized"}}},
+        {"thinking": {"display": "summarized", "type": "adaptive"}, "output_config": {**FORMAT, "effort": "max"}},
+    ),
+    "anthropic, nothing": (anthropic_wire, None, {}, {"output_config": FORMAT}),
+}
+
+
+@pytest.mark.parametrize(("wire", "name", "options", "expected"), ASKED.values(), ids=ASKED)
+def test_reasoning_is_asked_for_by_the_servers_own_parameters_and_said_in_the_details(
+    provider: Provider, wire: Any, name: str | None, options: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert sent(provider, wire, name, options) == expected
+    config = replace(wire.configured(provider), name=name or wire.configured(provider).name, options=options)
+    details = find(config.name).describe(config).details
+    said = {name: value for name, value in options.items() if name in REASONING_OPTIONS}
+    assert {name: details[name] for name in details if name in REASONING_OPTIONS} == said
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        (
+            "groq",
+            {"reasoning_budget": 9},
+            (
+                "engine 'groq' knows no parameter for reasoning_budget: name the server's with "
+                "--jsbench-engine-option budget_field=NAME, or leave it away"
+            ),
+        ),
+        (
+            "openai",
+            {"api": "responses", "reasoning_effort": "low", "extra_body": {"reasoning": {"effort": "high"}}},
+            "engine 'openai' was given reasoning.effort in extra_body, which reasoning_effort says: say it once",
+        ),
+        ("openai", {"reasoning_effort": 3}, "option 'reasoning_effort' of engine 'openai' is a word, not this int"),
+        (
+            "anthropic",
+            {"reasoning_budget": 0},
+            "option 'reasoning_budget' of engine 'anthropic' is a whole number above 0, not this int",
+        ),
+        (
+            "anthropic",
+            {"reasoning_effort": "low", "extra_body": {"thinking": {"type": "enabled"}}},
+            "engine 'anthropic' was given thinking.type in extra_body, which reasoning_effort says: say it once",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_for_is_one_line_before_any_call(name: str, options: dict[str, Any], said: str) -> None:
+    config = EngineConfig(name=name, model="m", base_url="http://localhost:1", options=options)
+    with pytest.raises(EngineError) as caught:
+        find(name).describe(config)
+    assert str(caught.value) == said
+
+
+def test_tokens_of_reasoning_that_a_server_leaves_out_of_the_completion_are_output_all_the_same(
+    server: Conversation,
+) -> None:
+    usage: dict[str, Any] = {"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 135}
+    usage["completion_tokens_details"] = {"reasoning_tokens": 94}
+    found = server.whole(openai_wire, openai_wire.whole(TEXT, usage=usage)).usage
+    assert (found.output_tokens, found.reasoning_tokens, found.answer_tokens) == (103, 94, 9)

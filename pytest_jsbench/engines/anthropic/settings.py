@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.engines.addresses import Address, client_options
 from pytest_jsbench.engines.http.calls import timed
-from pytest_jsbench.engines.options import PROVIDER_OPTIONS, Options, ProviderSettings, read_provider_settings
+from pytest_jsbench.engines.options import (
+    PROVIDER_OPTIONS,
+    Options,
+    ProviderSettings,
+    asked_reasoning,
+    read_provider_settings,
+)
+from pytest_jsbench.engines.reasoning import REASONING_OPTIONS, AskedReasoning
 from pytest_jsbench.engines.requirements import (
     Key,
     find_address,
@@ -29,7 +36,7 @@ DEFAULT_MODEL = "claude-haiku-4-5"
 HOME = "https://api.anthropic.com"
 PATH = "/v1/messages"
 FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL, ResponseFormat.TEXT)
-OPTIONS = PROVIDER_OPTIONS
+OPTIONS = PROVIDER_OPTIONS | REASONING_OPTIONS
 
 BEARER = "ANTHROPIC_AUTH_TOKEN"
 
@@ -45,7 +52,9 @@ class MessagesSettings(ProviderSettings):
         address = find_address(config, "ANTHROPIC_BASE_URL") or Address(url=HOME)
         at_home = is_anthropic(address.url)
         model = find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL)
-        return cls(**read_provider_settings(config, options, address, FORMATS, model=model))
+        return cls(
+            **read_provider_settings(config, options, address, FORMATS, model=model, reasoning=read_thinking(options))
+        )
 
     def to_body(self, request: Request) -> dict[str, Any]:
         """The body of one call; the API has no seed, and few models take a temperature."""
@@ -77,6 +86,24 @@ class MessagesSettings(ProviderSettings):
                 return {"tools": [tool], "tool_choice": choice}
             case never:
                 assert_never(never)
+
+
+def read_thinking(options: Options) -> AskedReasoning:
+    """
+    What the options say, in the words of the Messages API.
+
+    An effort is of adaptive thinking, which newer models take alone; a budget is of the extended thinking of older
+    ones. With both the effort is said beside the budget, and `none` turns thinking off.
+    """
+    asked = asked_reasoning(options)
+    fields: dict[tuple[str, ...], str | int] = {}
+    if asked.budget is not None:
+        fields = {("thinking", "type"): "enabled", ("thinking", "budget_tokens"): asked.budget}
+    elif asked.effort is not None:
+        fields = {("thinking", "type"): "disabled" if asked.effort == "none" else "adaptive"}
+    if asked.effort not in (None, "none"):
+        fields["output_config", "effort"] = asked.effort
+    return replace(asked, fields=fields)
 
 
 def is_anthropic(url: str) -> bool:

@@ -202,7 +202,9 @@ def _plain(body: object, status: int | None) -> str:
 
 
 #: what is sent because an option of ours says so
-PARAMETERS = "max_completion_tokens|max_output_tokens|max_tokens|temperature|seed|stream_options|stream|tool_choice"
+_REASONING = ("reasoning_effort", "reasoning.effort", "output_config.effort", "thinking.type", "adaptive thinking")
+PARAMETERS = "max_completion_tokens|max_output_tokens|max_tokens|temperature|seed|stream_options|stream|tool_choice|"
+PARAMETERS += "|".join(map(re.escape, _REASONING))
 _NAMED = re.compile(rf"\b({PARAMETERS})\b")
 _NOT_TAKEN = re.compile(
     r"unsupported|not support|unknown|unrecognized|unexpected|deprecated|not permitted|not allowed|not available"
@@ -217,6 +219,7 @@ _UNWANTED = {
     "seed": "leave --jsbench-seed away",
     "stream": "--jsbench-engine-option stream=false",
     "stream_options": "--jsbench-engine-option stream=false",
+    **dict.fromkeys(_REASONING, "another --jsbench-engine-option reasoning_effort or reasoning_budget, or neither"),
     "tool_choice": "another --jsbench-response-format than tool, which forces a tool",
 }
 _LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})

@@ -135,9 +135,13 @@ def _use(answer: AnswerBuilder, part: Mapping[str, Any]) -> None:
     usage = part.get("usage")
     if usage is None:
         return
+    asked, said = count(get(usage, "prompt_tokens")), count(get(usage, "completion_tokens"))
+    reasoned = count(get(usage, "completion_tokens_details", "reasoning_tokens"))
+    if reasoned and asked is not None and said is not None and get(usage, "total_tokens") == asked + said + reasoned:
+        said += reasoned  # xAI leaves them out of the completion, and only the sum of all tells
     answer.usage = Usage(
-        input_tokens=count(get(usage, "prompt_tokens")),
-        output_tokens=count(get(usage, "completion_tokens")),
+        input_tokens=asked,
+        output_tokens=said,
         cached_tokens=count(get(usage, "prompt_tokens_details", "cached_tokens")),
-        reasoning_tokens=count(get(usage, "completion_tokens_details", "reasoning_tokens")),
+        reasoning_tokens=reasoned,
     )

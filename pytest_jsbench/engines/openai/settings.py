@@ -12,8 +12,15 @@ from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.engines.addresses import Address, client_options
 from pytest_jsbench.engines.http.answer_builder import API
 from pytest_jsbench.engines.http.calls import timed
-from pytest_jsbench.engines.options import PROVIDER_OPTIONS, Options, ProviderSettings, read_provider_settings
+from pytest_jsbench.engines.options import (
+    PROVIDER_OPTIONS,
+    Options,
+    ProviderSettings,
+    read_provider_settings,
+    read_reasoning,
+)
 from pytest_jsbench.engines.presets import ProviderPreset, preset_of
+from pytest_jsbench.engines.reasoning import REASONING_OPTIONS, AskedReasoning
 from pytest_jsbench.engines.requirements import Key, find_address, find_key, find_model
 
 if TYPE_CHECKING:
@@ -34,7 +41,12 @@ FORMATS = (
     ResponseFormat.TOOL,
     ResponseFormat.TEXT,
 )
-OPTIONS = PROVIDER_OPTIONS | {"api", "formats", "max_tokens_field", "seed_field", "stream_options", "unstreamed"}
+OPTIONS = (
+    PROVIDER_OPTIONS
+    | REASONING_OPTIONS
+    | {"api", "formats", "unstreamed", "stream_options"}
+    | {"max_tokens_field", "seed_field", "effort_field", "budget_field"}
+)
 
 
 class Api(StrEnum):
@@ -137,14 +149,30 @@ def read_openai_settings(
     """The fields of OpenAISettings; `limit` is what chat's limit of tokens is called."""
     api = options.choice("api", Api, default=Api(preset.apis[0]) if preset else Api.CHAT)
     limit = "max_output_tokens" if api is Api.RESPONSES else limit
+    reasoning = _reasoning(options, api, preset)
     return {
-        **read_provider_settings(config, options, address, _formats(preset, api), model=model, preset=preset),
+        **read_provider_settings(
+            config, options, address, _formats(preset, api), model=model, preset=preset, reasoning=reasoning
+        ),
         "max_tokens_field": options.text("max_tokens_field", default=limit),
         "seed_field": options.field("seed_field", default=preset.seed_field if preset else "seed"),
         "stream_options": options.flag("stream_options", default=preset is None or preset.stream_options),
         "api": api,
         "preset": preset,
     }
+
+
+def _reasoning(options: Options, api: Api, preset: ProviderPreset | None) -> AskedReasoning:
+    """How the model is asked to reason; Responses has one parameter of its own, and no budget."""
+    effort: str | bool = "reasoning.effort" if api is Api.RESPONSES else "reasoning_effort"
+    budget: str | bool = False
+    if api is Api.CHAT and preset is not None:
+        effort, budget = preset.effort_field, preset.budget_field
+    return read_reasoning(
+        options,
+        effort=options.field("effort_field", default=effort),
+        budget=options.field("budget_field", default=budget),
+    )
 
 
 def is_openai(url: str) -> bool:

@@ -19,6 +19,7 @@ NO_TEMPERATURE = "leave --jsbench-temperature away"
 NO_SEED = "leave --jsbench-seed away"
 NO_STREAM = "--jsbench-engine-option stream=false"
 ANOTHER_LIMIT = "another --jsbench-max-tokens"
+OTHER_REASONING = "another --jsbench-engine-option reasoning_effort or reasoning_budget, or neither"
 NO_FORCED_TOOL = "another --jsbench-response-format than tool, which forces a tool"
 
 
@@ -37,6 +38,11 @@ OF_ANTHROPIC = {
         "tool_choice forces tool use is not compatible with this model",
         "Thinking may not be enabled when tool_choice forces tool use.",
         "tool_choice cannot name a tool, which is not supported: use structured outputs with a JSON schema instead",
+    ],
+    OTHER_REASONING: [
+        '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive" instead.',
+        "adaptive thinking is not supported on this model",
+        "output_config.effort: Extra inputs are not permitted",
     ],
 }
 COMPLAINTS: list[tuple[str, int, Any, str]] = [
@@ -65,6 +71,18 @@ COMPLAINTS: list[tuple[str, int, Any, str]] = [
         400,
         openai("Unsupported parameter: 'temperature' is not supported with this model.", "temperature"),
         NO_TEMPERATURE,
+    ),
+    (
+        "openai, an effort that the model does not know",
+        400,
+        openai("Unsupported value: 'minimal' is not supported with this model.", "reasoning_effort"),
+        OTHER_REASONING,
+    ),
+    (
+        "openai responses, a model that does not reason",
+        400,
+        openai("Unsupported parameter: 'reasoning.effort' is not supported with this model.", "reasoning.effort"),
+        OTHER_REASONING,
     ),
     ("openai, seed", 400, openai("Unknown parameter: 'seed'.", "seed", "unknown_parameter"), NO_SEED),
     (
