@@ -104,8 +104,12 @@ def to_line(value: object) -> bytes:
 
 
 def read_id(batch: object) -> str:
-    """The id of a batch that an SDK has read; it builds its objects of whatever a server says, and it will be shown."""
-    found = getattr(batch, "id", None)
+    """The id of a batch that an SDK has read; it builds its objects of whatever a server says."""
+    return sound_id(getattr(batch, "id", None))
+
+
+def sound_id(found: object) -> str:
+    """The id as a server said it, which will be shown; CallError for what is none."""
     if isinstance(found, str) and found and printable(found, _LONGEST_ID) == found:
         return found
     raise CallError(FaultKind.BAD_RESPONSE, "the server did not say the batch's id")
@@ -149,6 +153,9 @@ class SDKBatches:
     of a provider says what its SDK is, and how one line of results is read.
     """
 
+    #: the field of a line of results that holds the request's name
+    name_field = "custom_id"
+
     def __init__(
         self, *, sdk: Any, sdk_error: type[Exception], client: Any, address: str, model: str, key: Key
     ) -> None:
@@ -170,7 +177,7 @@ class SDKBatches:
     def read_results(self, response: Any, sent: Sent) -> Iterator[Result]:
         """The results in a response of JSON lines."""
         for line in read_lines(response.iter_bytes()):
-            yield str(line.get("custom_id")), self._settled(line, sent)
+            yield str(line.get(self.name_field)), self._settled(line, sent)
 
     def classify(self, error: ProviderError, sent: Sent) -> Completion | Declined:
         """A provider's word against one request: a failed generation, Declined, or raised as a CallError."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.engines import anthropic_wire, openai_wire, responses_wire
+from tests.engines import anthropic_wire, gemini_wire, openai_wire, responses_wire
 from tests.engines.provider import Asked, Provider, Reply, json_reply, raw_reply
 
 #: the request that is meant, by the title of its schema
@@ -198,3 +198,60 @@ class AnthropicServer(BatchServer):
 
     def _message(self, text: str) -> dict[str, Any]:
         return anthropic_wire.whole({"type": "text", "text": text})
+
+
+@dataclass(slots=True, kw_only=True)
+class GeminiServer(BatchServer):
+    """Files, batches, and `generateContent`."""
+
+    ending: str = "SUCCEEDED"
+    #: of a batch that failed as a whole
+    error: dict[str, Any] | None = None
+
+    def reply(self, asked: Asked) -> Reply:
+        path, _, query = asked.path.removeprefix("/").partition("?")
+        match asked.method, path.replace("upload/v1/", "v1/upload/").removeprefix("v1/").split("/"):
+            case "POST", ["upload", "files"] if "upload_id" not in query:
+                where = f"{self.provider.url}/upload/v1/files?upload_id=f{len(self.files)}"
+                return json_reply({}, headers={"x-goog-upload-url": where})
+            case "POST", ["upload", "files"]:
+                name = f"files/f{len(self.files)}"
+                lines = asked.body.splitlines() if isinstance(asked.body, bytes) else [json.dumps(asked.body)]
+                self.files[name] = [json.loads(line) for line in lines]
+                return json_reply({"file": {"name": name}}, headers={"x-goog-upload-status": "final"})
+            case "POST", ["models", "m:batchGenerateContent"]:
+                name = f"batches/b{len(self.batches)}"
+                self.make(name, self.files[asked.body["batch"]["inputConfig"]["fileName"]])
+                return json_reply(self._operation(name, "PENDING"))
+            case "GET", ["batches", number]:
+                name = f"batches/{number}"
+                return json_reply(self._operation(name, self.ending if self.has_ended(name) else "RUNNING"))
+            case "GET", ["files", file]:
+                batch = f"batches/{file.removeprefix('out-').removesuffix(':download')}"
+                rows = [self._row(batch, request) for request in self.batches[batch]]
+                return _lines([row for row in rows if row])
+            case _:
+                self.live.append(asked.body)
+                answer = self.answer(asked.body)
+                if isinstance(answer, str):
+                    return json_reply(gemini_wire.whole(gemini_wire.part(answer)))
+                return json_reply(answer[1], status=answer[0])
+
+    def _operation(self, name: str, state: str) -> dict[str, Any]:
+        total, ended = len(self.batches[name]), state not in {"PENDING", "RUNNING"}
+        # the API writes such numbers as texts, and leaves zeros out
+        counts = {"requestCount": str(total), **({"successfulRequestCount": str(total)} if ended else {})}
+        file = f"files/out-{name.removeprefix('batches/')}"
+        output = {"output": {"responsesFile": file}} if ended and self.error is None else {}
+        metadata = {"state": f"BATCH_STATE_{state}", "batchStats": counts, **output}
+        error = {} if self.error is None else {"error": self.error}
+        return {"name": name, "metadata": metadata, "done": ended, **error}
+
+    def _row(self, batch: str, request: dict[str, Any]) -> dict[str, Any] | None:
+        answer, name = self.answer(request["request"], batch), request["key"]
+        if answer == "absent":
+            return None
+        if isinstance(answer, str):
+            return {"key": name, "response": gemini_wire.whole(gemini_wire.part(answer))}
+        number = {400: 3, 429: 8}[answer[0]]
+        return {"key": name, "error": {"code": number, "message": answer[1]["error"]["message"]}}

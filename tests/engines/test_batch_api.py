@@ -9,13 +9,14 @@ import pytest
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import CallError, Completion, Declined, Failed, FaultKind, Generation, Request
 from pytest_jsbench.engines.anthropic import batches as anthropic_batches
-from pytest_jsbench.engines.batch_api import Batches, read_id, read_lines
+from pytest_jsbench.engines.batch_api import Batches, BatchState, read_id, read_lines
+from pytest_jsbench.engines.gemini import batches as gemini_batches
 from pytest_jsbench.engines.http.calls import LONGEST_BODY
 from pytest_jsbench.engines.openai import batches as openai_batches
 from pytest_jsbench.engines.registry import find, require_batches
-from tests.engines import anthropic_wire, openai_wire
+from tests.engines import anthropic_wire, gemini_wire, openai_wire
 from tests.engines.asking import request
-from tests.engines.batch_server import AnthropicServer, BatchServer, OpenAIServer
+from tests.engines.batch_server import AnthropicServer, BatchServer, GeminiServer, OpenAIServer
 from tests.engines.provider import Provider, json_reply
 
 if TYPE_CHECKING:
@@ -27,24 +28,27 @@ UNSUPPORTED = "Invalid schema for response_format 'output': 'oneOf' is not permi
 #: JSON may hold what Python's splitlines takes for the end of a line
 ODD = '{"n": "a\u2028b\u0085c"}'
 
-for _name in ("openai", "anthropic"):
+for _name in ("openai", "anthropic", "google.genai"):
     pytest.importorskip(_name, reason=f"needs the {_name} package")
 
 
-@pytest.fixture(params=["chat", "responses", "messages"])
+@pytest.fixture(params=["chat", "responses", "messages", "gemini"])
 def api(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
 def server(api: str, provider: Provider) -> BatchServer:
-    return AnthropicServer(provider=provider) if api == "messages" else OpenAIServer(provider=provider)
+    kinds: dict[str, type[BatchServer]] = {"messages": AnthropicServer, "gemini": GeminiServer}
+    return kinds.get(api, OpenAIServer)(provider=provider)
 
 
 @pytest.fixture
 def config(api: str, provider: Provider) -> EngineConfig:
     if api == "messages":
         return anthropic_wire.configured(provider)
+    if api == "gemini":
+        return gemini_wire.configured(provider)
     return openai_wire.configured(provider, options={"api": api, "extra_body": {"service_tier": "flex"}})
 
 
@@ -84,14 +88,14 @@ def without_batch(generation: Any) -> Generation:
 def test_a_batch_asks_what_calls_would_ask_and_brings_what_they_would_bring(
     batches: Batches, server: BatchServer, config: EngineConfig, api: str
 ) -> None:
-    wire = anthropic_wire if api == "messages" else openai_wire
+    wire: Any = {"messages": anthropic_wire, "gemini": gemini_wire}.get(api, openai_wire)
     server.answers = {
         "odd": ODD,
         "unsupported": (400, wire.error_body(UNSUPPORTED)),
         "limited": (429, wire.error_body("slow down", "rate_limit_error"))
         if api == "messages"
         else (429, openai_wire.error_body("slow down", type="rate_limit_error")),
-        "empty": (200, {"error": {"message": "inside"}}) if api != "messages" else "{}",
+        "empty": "{}" if api in ("messages", "gemini") else (200, {"error": {"message": "inside"}}),
     }
     asked = asking("good", *server.answers)
 
@@ -100,7 +104,7 @@ def test_a_batch_asks_what_calls_would_ask_and_brings_what_they_would_bring(
     found = dict(batches.results(batch))
     state = batches.state(batch)
     live = {name: called(config, one) for name, one in asked.items()}
-    bodies = [row.get("body") or row.get("params") for row in server.batches[batch]]
+    bodies = [row.get("body") or row.get("params") or row["request"] for row in server.batches[batch]]
     assert bodies == [{name: value for name, value in body.items() if name != "stream"} for body in server.live]
     assert {name: without_batch(generation) for name, generation in found.items()} == live
     good, unsupported, limited = found["good"], found["unsupported"], found["limited"]
@@ -112,6 +116,7 @@ def test_a_batch_asks_what_calls_would_ask_and_brings_what_they_would_bring(
     assert (state.ended, state.answered, state.total) == (True, 5, 5)
 
 
+@pytest.mark.parametrize("api", ["chat", "responses", "messages"], indirect=True)
 def test_a_request_that_was_never_made_is_nobodys_wrong_answer(batches: Batches, server: BatchServer, api: str) -> None:
     expired, cancelled = ("expired", "canceled") if api == "messages" else ("batch_expired", "batch_cancelled")
     server.answers = {"late": expired, "dropped": cancelled, "lost": "absent"}
@@ -166,6 +171,57 @@ def test_how_a_batch_ended_is_said_of_what_it_left_unanswered(
     assert dict(batches.results(batch)) == {}
 
 
+@pytest.mark.parametrize("api", ["gemini"], indirect=True)
+@pytest.mark.parametrize(
+    ("ending", "error", "kind", "said"),
+    [
+        (
+            "FAILED",
+            {"code": 8, "message": f"{gemini_wire.SECRET}: no more"},
+            FaultKind.RATE_LIMITED,
+            "the provider refused the batch: [key]: no more",
+        ),
+        ("FAILED", {"code": 3, "message": "bad"}, FaultKind.BAD_REQUEST, "the provider refused the batch: bad"),
+        ("EXPIRED", None, FaultKind.TIMEOUT, "the batch expired before this request was made"),
+        ("CANCELLED", None, FaultKind.SERVER, "the batch was cancelled before this request was made"),
+        (
+            "SUCCEEDED",
+            None,
+            FaultKind.BAD_RESPONSE,
+            "the batch is completed, and its results do not hold this request",
+        ),
+    ],
+)
+def test_how_a_batch_of_gemini_ended_is_said_of_what_it_left_unanswered(
+    batches: Batches, server: GeminiServer, ending: str, error: Any, kind: FaultKind, said: str
+) -> None:
+    server.ending, server.error, server.answers = ending, error, {"a": "absent"}
+    batch = made(batches, asking("a"))
+
+    assert batches.state(batch).unanswered == Failed(kind=kind, message=said)
+    assert dict(batches.results(batch)) == {}
+
+
+@pytest.mark.parametrize("api", ["gemini"], indirect=True)
+@pytest.mark.parametrize(
+    "odd", [{}, {"metadata": 5}, {"metadata": {"state": [], "batchStats": {"requestCount": "many"}}}, []]
+)
+def test_a_state_of_odd_kinds_is_that_of_a_batch_that_has_not_ended(
+    batches: Batches, server: GeminiServer, odd: Any
+) -> None:
+    server.broken = {"batches": [json_reply(odd)]}
+
+    assert batches.state("batches/b0") == BatchState(ended=False, answered=0, failed=0, total=0)
+
+
+@pytest.mark.parametrize("api", ["gemini"], indirect=True)
+def test_an_upload_that_gets_no_place_for_its_file_is_a_fault(batches: Batches, server: GeminiServer) -> None:
+    server.broken = {"upload": [json_reply({})]}
+
+    with pytest.raises(CallError, match="did not say where the file is to go"):
+        batches.upload([b"{}"])
+
+
 def test_what_the_provider_will_not_do_is_a_fault_without_the_key(
     batches: Batches, server: BatchServer, config: EngineConfig
 ) -> None:
@@ -181,12 +237,13 @@ def test_what_the_provider_will_not_do_is_a_fault_without_the_key(
 def test_making_a_batch_is_tried_once_and_looking_again_and_again(batches: Batches, server: BatchServer) -> None:
     make = batches.upload([batches.line("a", asking("a")["a"])])
     down = json_reply(openai_wire.error_body("down"), status=500, headers={"retry-after-ms": "1"})
-    server.broken = {"batches": [down, down, down]}
+    path = "batchGenerateContent" if isinstance(server, GeminiServer) else "batches"
+    server.broken = {path: [down, down, down]}
 
     with pytest.raises(CallError, match="down"):
         make()
 
-    assert len(server.broken["batches"]) == 2
+    assert len(server.broken[path]) == 2
     batch = make_again(server, make)
     server.broken = {"batches": [down, down]}
     assert batches.state(batch).ended
@@ -198,12 +255,13 @@ def make_again(server: BatchServer, make: Any) -> str:
 
 
 def test_limits_are_below_what_the_providers_document() -> None:
-    openai, anthropic = openai_batches.LIMITS, anthropic_batches.LIMITS
+    openai, anthropic, gemini = openai_batches.LIMITS, anthropic_batches.LIMITS, gemini_batches.LIMITS
 
     assert openai.requests <= 50_000
     assert openai.size < 200 * 10**6
     assert anthropic.requests <= 100_000
     assert anthropic.size < 256 * 10**6
+    assert gemini.size < 2 * 10**9
 
 
 def test_lines_are_put_together_wherever_they_were_cut() -> None:
@@ -229,7 +287,7 @@ def test_results_that_are_none_are_a_fault(pieces: list[bytes], said: str) -> No
 
 
 def test_an_engine_without_batches_is_one_line() -> None:
-    with pytest.raises(EngineError, match="engine 'scripted' has no batch API: expected anthropic, openai"):
+    with pytest.raises(EngineError, match="engine 'scripted' has no batch API: expected anthropic, gemini, openai"):
         require_batches(find("scripted"), "scripted")
 
 

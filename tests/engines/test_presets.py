@@ -248,7 +248,7 @@ def test_deepseek_has_a_schema_where_it_speaks_responses(provider: Provider) -> 
 
 def test_no_preset_has_a_batch_api() -> None:
     with pytest.raises(
-        EngineError, match="--jsbench-batch: engine 'groq' has no batch API: expected anthropic, openai"
+        EngineError, match="--jsbench-batch: engine 'groq' has no batch API: expected anthropic, gemini, openai"
     ):
         require_batches(find("groq"), "groq")
 

@@ -7,16 +7,17 @@ an answer; it may ask again by itself; and its types cost several times as much 
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
+from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.addresses import client_options
 from pytest_jsbench.engines.batch_api import to_line
-from pytest_jsbench.engines.http.calls import CONNECT_SECONDS, bound, parse_json, timed
+from pytest_jsbench.engines.http.calls import CONNECT_SECONDS, parse_json, timed
 from pytest_jsbench.engines.http.faults import EnclosedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     import httpx2
     from google import genai
@@ -29,14 +30,14 @@ if TYPE_CHECKING:
 class Arrived(Exception):
     """The SDK's request has a response, whose body is unread: it comes past the SDK's own reading."""
 
-    def __init__(self, response: httpx2.Response) -> None:
+    def __init__(self, response: httpx2.Response, watch: Stopwatch) -> None:
         super().__init__("a response has arrived")
         self.response = response
+        #: started when the request was sent: to make the first one takes the SDK a tenth of a second
+        self.watch = watch
 
 
-def post(
-    client: genai.Client, settings: GeminiSettings, body: dict[str, Any], *, deadline: Deadline
-) -> httpx2.Response:
+def post(client: genai.Client, settings: GeminiSettings, body: dict[str, Any], *, deadline: Deadline) -> Arrived:
     """The response to one call, its body unread; whoever calls closes it. EnclosedError for one that is an error."""
     from google.genai import types
 
@@ -52,21 +53,21 @@ def post(
     )
     asked = {"model": settings.model, "contents": body["contents"], "config": config}
     models: Any = client.models
+    if settings.streaming:
+        return arrived(lambda: next(models.generate_content_stream(**asked)))
+    return arrived(lambda: models.generate_content(**asked))
+
+
+def arrived(call: Callable[[], object]) -> Arrived:
+    """The response to the one request that the SDK makes in there; EnclosedError for one that is an error."""
     try:
-        if settings.streaming:
-            next(models.generate_content_stream(**asked))
-        else:
-            models.generate_content(**asked)
-    except Arrived as arrived:
-        response = arrived.response
-    else:
-        raise RuntimeError("google-genai did not use the HTTP client that it was given")
-    if not response.is_success:
-        try:
-            raise _error_in(response)
-        finally:
-            response.close()
-    return response
+        call()
+    except Arrived as found:
+        if not found.response.is_success:
+            with closing(found.response):
+                raise _error_in(found.response) from None
+        return found
+    raise RuntimeError("google-genai did not use the HTTP client that it was given")
 
 
 def new_client(settings: GeminiSettings, key: Key, http: httpx2.Client, **options: Any) -> genai.Client:
@@ -80,7 +81,9 @@ def new_client(settings: GeminiSettings, key: Key, http: httpx2.Client, **option
     return genai.Client(vertexai=False, api_key=key.value, http_options=where)
 
 
-def http_client(settings: GeminiSettings, *, handing_over: bool) -> httpx2.Client:
+def http_client(
+    settings: GeminiSettings, *, handing_over: bool, response: Sequence[Callable[..., Any]] = ()
+) -> httpx2.Client:
     """What carries the SDK's calls to that server, and nowhere else; where it hands over, each response is raised."""
     import httpx2
 
@@ -89,12 +92,13 @@ def http_client(settings: GeminiSettings, *, handing_over: bool) -> httpx2.Clien
 
         def send(self, request: httpx2.Request, *, stream: bool = False, **more: Any) -> httpx2.Response:
             if handing_over:
-                raise Arrived(super().send(request, stream=True, **more))
+                watch = Stopwatch()
+                raise Arrived(super().send(request, stream=True, **more), watch)
             return super().send(request, stream=stream, **more)
 
     options = client_options(settings.address, sdk_error=Exception)
     options["event_hooks"]["request"].append(_prepare(settings.extra_query))
-    options["event_hooks"]["response"] = [bound]
+    options["event_hooks"]["response"] = list(response)
     return timed(Client(follow_redirects=True, **options))
 
 

@@ -6,19 +6,19 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import EngineInfo, Sent
-from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import UnsharedFactory
 from pytest_jsbench.engines.gemini import answers
 from pytest_jsbench.engines.gemini.client import http_client, new_client, post
 from pytest_jsbench.engines.gemini.settings import KEYS, OPTIONS, GeminiSettings, is_gemini
 from pytest_jsbench.engines.http.answer_builder import read_answer
-from pytest_jsbench.engines.http.calls import Deadline, reading, settle
+from pytest_jsbench.engines.http.calls import Deadline, bound, reading, settle
 from pytest_jsbench.engines.http.faults import EnclosedError, explain_error
 from pytest_jsbench.engines.requirements import Key, find_key, package_version, require_package
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Completion, Declined, GenerationParams, Request
     from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.engines.batch_api import Batches
 
 
 class GeminiEngine:
@@ -28,7 +28,7 @@ class GeminiEngine:
         self._settings = settings
         self._info = info
         self._key = key
-        self._http = http_client(settings, handing_over=True)
+        self._http = http_client(settings, handing_over=True, response=[bound])
         self._client = new_client(settings, key, self._http)
 
     @property
@@ -56,11 +56,10 @@ class GeminiEngine:
         self._http.close()
 
     def _call(self, request: Request, sent: Sent, deadline: Deadline) -> Completion | Declined:
-        body = self._settings.to_body(request)
-        watch = Stopwatch()
-        response = post(self._client, self._settings, body, deadline=deadline)
-        with closing(response), reading():
-            answer = read_answer(answers, response, watch, deadline=deadline, streaming=self._settings.streaming)
+        settings = self._settings
+        found = post(self._client, settings, settings.to_body(request), deadline=deadline)
+        with closing(found.response), reading():
+            answer = read_answer(answers, found.response, found.watch, deadline=deadline, streaming=settings.streaming)
             return answer.to_generation(sent)
 
 
@@ -87,6 +86,14 @@ class GeminiFactory(UnsharedFactory):
         self.check(config)
         settings = GeminiSettings.from_config(config)
         return GeminiEngine(settings, _describe(settings, engine=config.name), key=_key(config, settings))
+
+    def build_batches(self, config: EngineConfig) -> Batches:
+        """What hands batches in."""
+        from pytest_jsbench.engines.gemini.batches import GeminiBatches
+
+        self.check(config)
+        settings = GeminiSettings.from_config(config)
+        return GeminiBatches(settings, key=_key(config, settings))
 
 
 def _key(config: EngineConfig, settings: GeminiSettings) -> Key:

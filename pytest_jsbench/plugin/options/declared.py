@@ -339,9 +339,9 @@ OPTIONS = (
         metavar="wait|leave",
         choices=("wait", "leave"),
         bare="wait",
-        help="Hand the cases in as a batch of the provider (openai, anthropic), which answers within a day and at half "
-        "the price, and wait for it (wait, default), or look at it once (leave). What is not back yet is not run; "
-        "--jsbench-batch --jsbench-resume goes on with it.",
+        help="Hand the cases in as a batch of the provider (openai, anthropic, gemini), which answers within a day and "
+        "at half the price, and wait for it (wait, default), or look at it once (leave). What is not back yet is not "
+        "run; --jsbench-batch --jsbench-resume goes on with it.",
     ),
     Option(
         name="resume",

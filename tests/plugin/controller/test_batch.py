@@ -193,7 +193,7 @@ OWN = "def test_own(jsbench):\n    jsbench.generate('a number')\n"
         ),
         (
             ("--jsbench-batch", "--jsbench-engine=scripted"),
-            "--jsbench-batch: engine 'scripted' has no batch API: expected anthropic, openai",
+            "--jsbench-batch: engine 'scripted' has no batch API: expected anthropic, gemini, openai",
         ),
         (
             ("--jsbench-batch", "-p", "no:cacheprovider"),
