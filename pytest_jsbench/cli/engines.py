@@ -73,7 +73,7 @@ def structured(preset: ProviderPreset) -> str:
     strict = preset.strict
     if strongest not in ("json_schema", "tool") or strict is False:
         return strongest.value
-    return f"{strongest}, strict" + (f" with {', '.join(strict)}" if isinstance(strict, tuple) else "")
+    return f"{strongest}, strict" + (" with some models" if isinstance(strict, tuple) else "")
 
 
 def streams(preset: ProviderPreset) -> str:

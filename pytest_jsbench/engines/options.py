@@ -81,11 +81,11 @@ class Options:
             return None
         return value if isinstance(value, str) and value else self._refuse(name, "the name of a parameter, or false")
 
-    def count(self, name: str, *, default: int) -> int:
-        """A whole number above zero."""
+    def count(self, name: str, *, default: int, least: int = 1) -> int:
+        """A whole number from one on, or from zero."""
         value = self._values.get(name, default)
-        sound = isinstance(value, int) and not isinstance(value, bool) and value > 0
-        return int(value) if sound else self._refuse(name, "a whole number above 0")
+        sound = isinstance(value, int) and not isinstance(value, bool) and value >= least
+        return int(value) if sound else self._refuse(name, "a whole number above 0" if least else "a whole number")
 
     def mapping(self, name: str) -> Mapping[str, Any]:
         """A JSON object, with what it reads from the environment; empty when it is not given."""
@@ -259,5 +259,5 @@ def asked_reasoning(options: Options) -> AskedReasoning:
     """What the options say, without its place in a body."""
     return AskedReasoning(
         effort=options.text("reasoning_effort", default="-") if options.given("reasoning_effort") else None,
-        budget=options.count("reasoning_budget", default=1) if options.given("reasoning_budget") else None,
+        budget=options.count("reasoning_budget", default=0, least=0) if options.given("reasoning_budget") else None,
     )

@@ -382,10 +382,11 @@ def _common(record: Record, *, evaluation_id: str, model_id: str) -> dict[str, A
 def _as_lists(record: Record) -> dict[str, Any]:
     """The fields that are lists since 0.3.0; a schema has many right answers, so there is no reference."""
     text = _text(record)
+    trace = {name: [said] for name, said in _reasoning(record).items()}
     return {
         "sample_hash": _hash(_asked(record), []),
         "input": {"raw": _asked(record), "formatted": _formatted(record), "reference": []},
-        "output": {"raw": [] if text is None else [text]},
+        "output": {"raw": [] if text is None else [text], **trace},
         "messages": None,
         "performance": _performance(record, details="additional_details"),
     }
@@ -395,7 +396,7 @@ def _as_text(record: Record) -> dict[str, Any]:
     return {
         "sample_hash": _hash(_asked(record), ""),
         "input": {"raw": _asked(record), "formatted": _formatted(record), "reference": ""},
-        "output": {"raw": _text(record) or ""},
+        "output": {"raw": _text(record) or "", **_reasoning(record)},
         "interactions": None,
         "performance": _performance(record, details=None),
     }
@@ -420,6 +421,11 @@ def _hash(raw: str, reference: list[str] | str) -> str:
 
 def _text(record: Record) -> str | None:
     return record.generation.text if isinstance(record.generation, Completion) else None
+
+
+def _reasoning(record: Record) -> dict[str, str]:
+    said = record.generation.reasoning if isinstance(record.generation, Completion) else ""
+    return {"reasoning_trace": said} if said else {}
 
 
 def _attribution(record: Record) -> list[dict[str, Any]]:

@@ -94,8 +94,15 @@ def _table(summary: Summary, *, labelled: bool) -> list[str]:
     """A row per task, and the total."""
     known = [*((cell(task), metrics) for task, metrics in summary.tasks.items()), ("**total**", summary.total)]
     figures = _decisions if labelled else _figures
-    rows = ([name, *figures(metrics), str(metrics.errors)] for name, metrics in known)
-    return table(["Task", *(_GRAMMARS if labelled else _MODELS), "Errors"], rows)
+    columns = [*(_GRAMMARS if labelled else _MODELS)]
+    rows = [[name, *figures(metrics)] for name, metrics in known]
+    if summary.total.reasoning_time.count:
+        columns.append("Reasoning (s)")
+        rows = [[*row, figure(metrics.reasoning_time.p50)] for row, (_, metrics) in zip(rows, known, strict=True)]
+    return table(
+        ["Task", *columns, "Errors"],
+        ([*row, str(metrics.errors)] for row, (_, metrics) in zip(rows, known, strict=True)),
+    )
 
 
 def _figures(metrics: Metrics) -> list[str]:

@@ -149,7 +149,12 @@ def test_another_address_of_a_preset_has_no_published_prices_and_may_want_no_key
 
 
 def test_groq_is_strict_with_the_models_that_can_be(provider: Provider) -> None:
-    for model, strict in (("openai/gpt-oss-20b", True), ("llama-4-scout", False)):
+    for model, strict in (
+        ("openai/gpt-oss-20b", True),
+        ("qwen/qwen3.8-27b", True),
+        ("openai/gpt-oss-safeguard-20b", False),
+        ("llama-4-scout", False),
+    ):
         body = asked(provider, told("groq", provider, model=model))
         assert body["response_format"]["json_schema"]["strict"] is strict
 

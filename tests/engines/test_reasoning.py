@@ -11,10 +11,11 @@ import pytest
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.engines import secrets
 from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.gemini.settings import GeminiSettings
 from pytest_jsbench.engines.reasoning import REASONING_OPTIONS
 from pytest_jsbench.engines.registry import find
 from tests.engines import anthropic_wire, openai_wire, responses_wire
-from tests.engines.asking import CITY, complete
+from tests.engines.asking import CITY, complete, request
 from tests.engines.openai_wire import chunk
 from tests.engines.provider import DONE, Provider, json_reply, stream_reply
 
@@ -270,6 +271,12 @@ ASKED: dict[str, tuple[Any, str | None, dict[str, Any], dict[str, Any]]] = {
         {"reasoning_effort": "none"},
         {"thinking": {"type": "disabled"}, "output_config": FORMAT},
     ),
+    "anthropic, a budget of nothing": (
+        anthropic_wire,
+        None,
+        {"reasoning_budget": 0},
+        {"thinking": {"type": "disabled"}, "output_config": FORMAT},
+    ),
     "anthropic, both": (
         anthropic_wire,
         None,
@@ -297,6 +304,16 @@ def test_reasoning_is_asked_for_by_the_servers_own_parameters_and_said_in_the_de
     assert {name: details[name] for name in details if name in REASONING_OPTIONS} == said
 
 
+def test_reasoning_is_asked_of_gemini_within_its_generation_config() -> None:
+    extra = {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}}
+    config = EngineConfig(name="gemini", model="m", options={"reasoning_effort": "low", "extra_body": extra})
+    thinking = GeminiSettings.from_config(config).to_body(request())["generationConfig"]["thinkingConfig"]
+    assert thinking == {"includeThoughts": True, "thinkingLevel": "low"}
+    twice = {"generationConfig": {"thinkingConfig": {"thinkingLevel": "high"}}}
+    with pytest.raises(EngineError, match="thinkingLevel in extra_body, which reasoning_effort says: say it once"):
+        GeminiSettings.from_config(replace(config, options={**config.options, "extra_body": twice}))
+
+
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
@@ -316,8 +333,8 @@ def test_reasoning_is_asked_for_by_the_servers_own_parameters_and_said_in_the_de
         ("openai", {"reasoning_effort": 3}, "option 'reasoning_effort' of engine 'openai' is a word, not this int"),
         (
             "anthropic",
-            {"reasoning_budget": 0},
-            "option 'reasoning_budget' of engine 'anthropic' is a whole number above 0, not this int",
+            {"reasoning_budget": -1},
+            "option 'reasoning_budget' of engine 'anthropic' is a whole number, not this int",
         ),
         (
             "anthropic",

@@ -27,7 +27,11 @@ needs_schemas = pytest.mark.skipif(not SCHEMAS.is_dir(), reason=f"the schemas of
 HOSTILE = '<script>alert(1)</script>\x1b[31m\u202e\ud800"}\n'
 RECORDS = (
     record("passed"),
-    record("violated", verdict=examples.VIOLATED, generation=examples.completion(HOSTILE)),
+    record(
+        "violated",
+        verdict=examples.VIOLATED,
+        generation=replace(examples.completion(HOSTILE), reasoning=HOSTILE),
+    ),
     record("unstreamed", generation=examples.completion(ttft=None, tokens=None)),
     record("broke", task="hard", verdict=examples.BROKEN, generation=examples.failed()),
     record("declined", task="hard", verdict=examples.UNSUPPORTED, generation=examples.declined()),
@@ -229,3 +233,10 @@ def test_variants_of_one_model_do_not_write_over_each_other(tmp_path: Path) -> N
     folder = write(tmp_path, run, summarize(run))
 
     assert len(list(folder.rglob("*_samples.jsonl"))) == 2
+
+
+@pytest.mark.parametrize(("version", "trace"), [("0.3.0", ["Hm."]), ("0.2.0", "Hm.")])
+def test_reasoning_is_a_trace_beside_the_answer(tmp_path: Path, version: Version, trace: object) -> None:
+    thought = record("thought", generation=replace(examples.completion("{}"), reasoning="Hm."))
+    _, _, rows = exported(tmp_path, thought, record("passed"), version=version)
+    assert [row["output"].get("reasoning_trace") for row in rows] == [trace, None]

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
@@ -43,6 +44,14 @@ def test_a_rate_over_nothing_is_not_applicable() -> None:
     run = examples.run(record("a", verdict=examples.EXCLUDED))
 
     assert "| **total** | n/a | n/a | n/a | n/a | n/a | n/a | 0 |" in summary_markdown(run, summarize(run))
+
+
+def test_a_run_in_which_a_model_reasoned_has_a_column_for_its_time() -> None:
+    timing = Timing(tgt=3.0, ttft=2.0, reasoning_time=1.5)
+    run = examples.run(record("a", generation=replace(examples.completion(), timing=timing)), record("b", task="hard"))
+    head, _, *rows = summary_markdown(run, summarize(run)).split("\n\n")[1].splitlines()
+    assert head.endswith("| TGT (s) | Reasoning (s) | Errors |")
+    assert [row.split(" | ")[-2] for row in rows] == ["1.50", "n/a", "1.50"]
 
 
 def test_hostile_text_stays_in_its_code_span() -> None:

@@ -93,15 +93,16 @@ def read_thinking(options: Options) -> AskedReasoning:
     What the options say, in the words of the Messages API.
 
     An effort is of adaptive thinking, which newer models take alone; a budget is of the extended thinking of older
-    ones. With both the effort is said beside the budget, and `none` turns thinking off.
+    ones. With both the effort is said beside the budget; `none`, or a budget of 0, turns thinking off.
     """
     asked = asked_reasoning(options)
     fields: dict[tuple[str, ...], str | int] = {}
-    if asked.budget is not None:
+    if asked.budget:
         fields = {("thinking", "type"): "enabled", ("thinking", "budget_tokens"): asked.budget}
-    elif asked.effort is not None:
-        fields = {("thinking", "type"): "disabled" if asked.effort == "none" else "adaptive"}
-    if asked.effort not in (None, "none"):
+    elif asked.details:
+        off = asked.budget == 0 or asked.effort == "none"
+        fields = {("thinking", "type"): "disabled" if off else "adaptive"}
+    if asked.effort is not None and asked.effort != "none":
         fields["output_config", "effort"] = asked.effort
     return replace(asked, fields=fields)
 

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, assert_never
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.engines.addresses import Address
-from pytest_jsbench.engines.options import PROVIDER_OPTIONS, Options, ProviderSettings, read_provider_settings
+from pytest_jsbench.engines.options import (
+    PROVIDER_OPTIONS,
+    Options,
+    ProviderSettings,
+    read_provider_settings,
+    read_reasoning,
+)
+from pytest_jsbench.engines.reasoning import REASONING_OPTIONS
 from pytest_jsbench.engines.requirements import find_address, find_model
 
 if TYPE_CHECKING:
@@ -28,11 +35,13 @@ FORMATS = (
     ResponseFormat.TEXT,
 )
 #: the API has no word for how strictly a schema is held to
-OPTIONS = PROVIDER_OPTIONS - {"strict"} | {"api_version"}
+OPTIONS = PROVIDER_OPTIONS - {"strict"} | REASONING_OPTIONS | {"api_version"}
 #: in the SDK's order
 KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 
 _GENERATION = "generationConfig"
+#: of thinking, in there: newer models take a level, older ones a budget
+_LEVEL, _BUDGET = "thinkingConfig.thinkingLevel", "thinkingConfig.thinkingBudget"
 _ROLES = {"assistant": "model"}
 
 
@@ -51,12 +60,14 @@ class GeminiSettings(ProviderSettings):
         options = Options(config, OPTIONS)
         address = find_address(config, "GOOGLE_GEMINI_BASE_URL") or Address(url=HOME)
         model = find_model(config, url=None if is_gemini(address.url) else address.url, default=DEFAULT_MODEL)
-        read = read_provider_settings(config, options, address, FORMATS, model=model)
+        reasoning = read_reasoning(options, effort=_LEVEL, budget=_BUDGET)
+        read = read_provider_settings(config, options, address, FORMATS, model=model, reasoning=reasoning)
         fields = dict(read.pop("extra_body"))
         generation = fields.pop(_GENERATION, {})
         if not isinstance(generation, dict):
             message = f"option 'extra_body' of engine '{config.name}': {_GENERATION} is a JSON object"
             raise EngineError(message, found=type(generation).__name__, expected="a JSON object", where="extra_body")
+        reasoning.check_beside(generation, config.name)
         version = options.identifier("api_version", default="v1")
         return cls(**read, extra_body=generation, extra_fields=fields, api_version=version)
 
