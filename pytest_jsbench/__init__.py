@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.library.dataset import Dataset
     from pytest_jsbench.library.engine import OpenEngine, open_engine
     from pytest_jsbench.library.evaluation import aevaluate, evaluate
-    from pytest_jsbench.library.run import EvaluatedRun, load_run
+    from pytest_jsbench.library.run import EvaluatedRun, load_run, plot_runs
     from pytest_jsbench.metrics.summary import Summary, summarize
     from pytest_jsbench.reports.evaluation_models import EvalMetrics, EvalOutput, load_evaluation
     from pytest_jsbench.runner.rate_limits import RateLimits
@@ -61,7 +61,7 @@ _HOMES = {
     "library.dataset": ("Dataset",),
     "library.engine": ("OpenEngine", "open_engine"),
     "library.evaluation": ("aevaluate", "evaluate"),
-    "library.run": ("EvaluatedRun", "load_run"),
+    "library.run": ("EvaluatedRun", "load_run", "plot_runs"),
     "runner.rate_limits": ("RateLimits",),
     "fixture.conformance": ("assert_conforms", "judge"),
     "engines.base": ("Engine", "EngineConfig"),
@@ -127,6 +127,7 @@ __all__ = [
     "load_evaluation",
     "load_run",
     "open_engine",
+    "plot_runs",
     "summarize",
 ]
 

@@ -50,15 +50,15 @@ def add_export(commands: Any) -> None:
     export = commands.add_parser(
         "export",
         help="a run in another format",
-        description="Write a run as every_eval_ever has it (an aggregate record, and a row per attempt), or in a "
-        "format that an installed package or a function of your own brings.",
+        description="Write a run as every_eval_ever has it (an aggregate record, and a row per attempt), as a table of "
+        "its attempts, or in a format that an installed package or a function of your own brings.",
     )
     export.add_argument("run", type=Path, metavar="RUN", help="a run's folder, or its records.jsonl")
     export.add_argument(
         "--format",
         default=EVERY_EVAL_EVER,
         metavar="NAME",
-        help="every_eval_ever (default), what an installed package brings, or package.module:function",
+        help="every_eval_ever (default), parquet, csv, what an installed package brings, or package.module:function",
     )
     export.add_argument("--version", choices=every_eval_ever.VERSIONS, help="of every_eval_ever (default: 0.3.0)")
     export.add_argument(

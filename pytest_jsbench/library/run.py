@@ -1,15 +1,43 @@
-"""A run as a program holds it: where it is, and its figures."""
+"""A run as a program holds it: its figures, its attempts as a table, and what a notebook shows of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import html
+import importlib.util
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
+from pytest_jsbench.core.errors import MissingRequirement
+from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.library.words import said_to_programs
+from pytest_jsbench.metrics.statistics import Proportion
 from pytest_jsbench.metrics.summary import Summary, summarize
+from pytest_jsbench.reports import summary_table, tables
 from pytest_jsbench.runs.outcomes import Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSummary(Summary):
+    """The figures of a run, as a table to be seen or to be reckoned with."""
+
+    run: Run = field(compare=False)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        return "\n".join(summary_table.table_of_tasks(self.run, self))
+
+    def _repr_html_(self) -> str:
+        return summary_table.html_table(self.run, self)
+
+    def to_pandas(self) -> Any:
+        """A DataFrame with a row for each task, and one for all: `total`."""
+        return tables.summary_to_pandas(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,14 +48,57 @@ class EvaluatedRun(Run):
     folder: Path | None = None
 
     @classmethod
-    def of_run(cls, run: Run, folder: Path | None) -> EvaluatedRun:
+    def of_run(cls, run: Run, folder: Path | None = None) -> EvaluatedRun:
         """The run that is in this folder."""
         return cls(**{field.name: getattr(run, field.name) for field in fields(Run)}, folder=folder)
 
     @cached_property
-    def summary(self) -> Summary:
+    def summary(self) -> RunSummary:
         """Its figures."""
-        return summarize(self)
+        found = summarize(self)
+        return RunSummary(**{field.name: getattr(found, field.name) for field in fields(Summary)}, run=self)
+
+    def to_pandas(self) -> Any:
+        """A DataFrame with a row for each planned attempt."""
+        return tables.to_pandas(self)
+
+    def to_arrow(self) -> Any:
+        """The same rows as a pyarrow Table."""
+        return tables.to_arrow(self)
+
+    def to_dataset(self) -> Any:
+        """The same rows as a `datasets.Dataset`, which can be pushed to a hub."""
+        return tables.to_dataset(self)
+
+    def to_parquet(self, path: str | PathLike[str]) -> Path:
+        """Write the same rows as a Parquet file."""
+        return tables.write_parquet(Path(path), self)
+
+    def to_csv(self, path: str | PathLike[str]) -> Path:
+        """Write the same rows as a CSV file."""
+        return tables.write_csv(Path(path), self)
+
+    def plot(self, metrics: Sequence[str] = ()) -> Any:
+        """A matplotlib Figure of these metrics, or of those that matter most; a bar for each variant."""
+        parts: Mapping[str, Run] = self.each() or {self._title: self}
+        return plot_runs(parts, metrics)
+
+    @property
+    def _title(self) -> str:
+        return printable(f"{self.metadata.engine} {self.metadata.model}")
+
+    def __repr__(self) -> str:
+        rate: Proportion = self.summary.total.pass_rate
+        passed = "n/a" if rate.value is None else f"{rate.value:.2f}"
+        where = "in memory" if self.folder is None else f"in {self.folder}"
+        return f"<run of {self._title}: {counted(len(self.planned), 'attempt')}, pass rate {passed}, {where}>"
+
+    def __str__(self) -> str:
+        return "\n".join([repr(self), *map(printable, self.warnings), "", str(self.summary)])
+
+    def _repr_html_(self) -> str:
+        said = [html.escape(line) for line in (repr(self), *map(printable, self.warnings))]
+        return f"<p>{'<br>'.join(said)}</p>{self.summary._repr_html_()}"
 
 
 def load_run(path: str | PathLike[str]) -> EvaluatedRun:
@@ -38,3 +109,14 @@ def load_run(path: str | PathLike[str]) -> EvaluatedRun:
     with said_to_programs():
         run = read_run(Path(path))
         return EvaluatedRun.of_run(run, find_files(Path(path))[0].parent)
+
+
+def plot_runs(runs: Mapping[str, Run], metrics: Sequence[str] = ()) -> Any:
+    """A matplotlib Figure that sets runs side by side, each under its name: one panel a metric, with intervals."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MissingRequirement("a plot needs matplotlib: pip install 'pytest-jsbench[plot]'", expected="matplotlib")
+    from pytest_jsbench.reports.evaluations import evaluation_of
+    from pytest_jsbench.reports.plot import picture
+
+    found = [evaluation_of(run, summarize(run), source=name) for name, run in runs.items()]
+    return picture(found, list(runs), metrics)

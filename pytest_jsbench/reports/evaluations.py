@@ -333,9 +333,14 @@ def _in_folder(folder: Path) -> Evaluation:
 def _of_records(path: Path) -> Evaluation:
     run = read_run(path)
     summary = summarize(run)
-    whole = _measured(run.metadata, summary, source=str(path))
+    return evaluation_of(run, summary, source=str(path))
+
+
+def evaluation_of(run: Run, summary: Summary, *, source: str) -> Evaluation:
+    """The evaluation that a run is."""
+    whole = _measured(run.metadata, summary, source=source)
     variants = {
-        name: _measured(run.metadata.of_variant(name), one, source=str(path)) for name, one in summary.variants.items()
+        name: _measured(run.metadata.of_variant(name), one, source=source) for name, one in summary.variants.items()
     }
     return replace(whole, verdict=run.verdict, warnings=run.warnings, variants=variants)
 

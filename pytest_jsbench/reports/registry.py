@@ -11,12 +11,16 @@ from pytest_jsbench.core.extensions import find_function, installed
 from pytest_jsbench.core.files import make_private_folder
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.metrics.summary import Summary
-from pytest_jsbench.reports import every_eval_ever
+from pytest_jsbench.reports import every_eval_ever, tables
 from pytest_jsbench.runs.outcomes import Run
 
 ENTRY_POINTS = "pytest_jsbench.exporters"
 EVERY_EVAL_EVER = "every_eval_ever"
-_BUILT_IN: dict[str, Callable[[Path, Run, Summary], object]] = {EVERY_EVAL_EVER: every_eval_ever.write}
+_BUILT_IN: dict[str, Callable[[Path, Run, Summary], object]] = {
+    EVERY_EVAL_EVER: every_eval_ever.write,
+    "csv": tables.write_csv,
+    "parquet": tables.write_parquet,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +50,12 @@ class Exporter:
 
 def find(name: str) -> Exporter:
     """The exporter of that name; ExportError offers the nearest where there is none."""
-    if name in _BUILT_IN:
-        return Exporter(name=name, origin="built in", function=_BUILT_IN[name])
-    points = installed(ENTRY_POINTS, kind="exporter", error=ExportError)
+    points = {} if name == EVERY_EVAL_EVER else installed(ENTRY_POINTS, kind="exporter", error=ExportError)
+    # an installed one of its name stands before a table, as it did when there were none
     if (found := find_function(name, points, kind="exporter", error=ExportError)) is not None:
         return _exporter(name, *found)
+    if name in _BUILT_IN:
+        return Exporter(name=name, origin="built in", function=_BUILT_IN[name])
     known = nearest(name, {*_BUILT_IN, *points})
     message = f"unknown exporter '{printable(name)}': {known}; one of your own is package.module:function"
     raise ExportError(message, found=name, expected=sorted({*_BUILT_IN, *points}))

@@ -39,6 +39,10 @@ def table_of_tasks(run: Run, summary: Summary) -> list[str]:
 
 def table(summary: Summary) -> list[str]:
     """Coverage and times, one row per task and a total, within 80 columns; times are medians."""
+    return _ruled(*_of_coverage(summary))
+
+
+def _of_coverage(summary: Summary) -> tuple[list[str], list[list[str]]]:
     headers = [
         "Task",
         "Declared\ncoverage",
@@ -54,15 +58,28 @@ def table(summary: Summary) -> list[str]:
         headers.append("Reasoning\n(s)")
         for row, metrics in zip(rows, (*summary.tasks.values(), summary.total), strict=True):
             row.append(figure(metrics.reasoning_time.p50))
-    return _ruled(*_with_errors(summary, headers, rows))
+    return _with_errors(summary, headers, rows)
+
+
+def html_table(run: Run, summary: Summary) -> str:
+    """The same figures as HTML, in which every name is escaped."""
+    headers, rows = (_of_decisions if run.metadata.labelled else _of_coverage)(summary)
+    plain = [[printable(name, None), *figures] for name, *figures in rows]
+    return tabulate(
+        plain, headers=[name.replace("\n", " ") for name in headers], tablefmt="html", disable_numparse=True
+    )
 
 
 def decision_table(summary: Summary) -> list[str]:
     """A grammar's decisions on labelled answers, one row per task and a total; the time is the median."""
+    return _ruled(*_of_decisions(summary))
+
+
+def _of_decisions(summary: Summary) -> tuple[list[str], list[list[str]]]:
     headers = ["Task", "Declared\ncoverage", "Valid,\nrejected", "Invalid,\naccepted", "Compilation\n(ms)"]
     rows = [_decision_row(task, metrics) for task, metrics in summary.tasks.items()]
     rows.append(_decision_row("total", summary.total))
-    return _ruled(*_with_errors(summary, headers, rows))
+    return _with_errors(summary, headers, rows)
 
 
 def _with_errors(summary: Summary, headers: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:

@@ -34,7 +34,7 @@ def test_a_run_is_written_in_every_format_that_was_asked_for(plain: Bench) -> No
     ("given", "said"),
     [
         ("csv", "*--jsbench-export: expected NAME=PATH, such as every_eval_ever=exported, found 'csv'"),
-        ("csv=x", "*unknown exporter 'csv': expected one of every_eval_ever; one of your own is package.module:*"),
+        ("xml=x", "*unknown exporter 'xml': expected one of csv, every_eval_ever, parquet; one of your own is *"),
     ],
 )
 def test_a_format_that_there_is_none_of_is_refused_before_anything_runs(plain: Bench, given: str, said: str) -> None:

@@ -1,0 +1,255 @@
+"""A run as a table, one row for each planned attempt; and its figures, one row for each task: for pandas and Arrow."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.core.errors import ExportError, MissingRequirement
+from pytest_jsbench.core.files import write_atomically
+from pytest_jsbench.core.generations import Completion, Declined, Failed
+from pytest_jsbench.metrics import prices
+from pytest_jsbench.runs.variants import each
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_jsbench.metrics.summary import Summary
+    from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
+    from pytest_jsbench.runs.records import AnsweredBy, Attempt, Missing, Record
+
+Row = Mapping[str, Any]
+
+#: the columns of a run's table, and the type of each; every one may be null. Lists and objects stand as JSON text
+COLUMNS: Mapping[str, type] = {
+    **dict.fromkeys(("task", "id"), str),
+    "repeat": int,
+    **dict.fromkeys(("variant", "engine", "model"), str),
+    # null for a case whose schema is broken, which is held against nobody; so its mean is the pass rate
+    "passed": bool,
+    **dict.fromkeys(("failure_type", "reason", "message"), str),
+    # null where there is no JSON to be judged
+    "valid": bool,
+    "disputed": bool,
+    # completion, declined, failed or decided; null where nothing was asked
+    "generation": str,
+    # why the attempt has no record
+    "missing": str,
+    **dict.fromkeys(("text", "finish_reason", "fault", "said"), str),
+    **dict.fromkeys(("ttft", "tgt", "gct", "tpot_ms", "grammar_compilation", "queue_s"), float),
+    **dict.fromkeys(("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"), int),
+    "cost": float,
+    "retries": int,
+    "temperature": float,
+    **dict.fromkeys(("max_tokens", "seed"), int),
+    **dict.fromkeys(("started_at", "schema", "schema_digest", "prompt", "prompt_digest"), str),
+    **dict.fromkeys(("keywords", "broken_keywords", "notes", "codes", "tags", "changes"), str),
+}
+#: rows that are put together before they are written
+_BATCH = 1000
+
+
+def rows_of(run: Run) -> Iterator[dict[str, Any]]:
+    """The rows of a run: first its records, in their order, each read when it is asked for, then what is missing."""
+    askers = {one.variant: one.engine_asked for one in each(run.metadata)}
+    costs: Mapping[Attempt, float] = prices.costs(run).attempts
+    for outcome, record in zip(run.outcomes, run.records, strict=True):
+        who = outcome.answered_by or askers.get(outcome.variant, run.metadata.engine_asked)
+        yield _row(outcome, record, who, costs.get(outcome.attempt))
+    for missing in run.missing:
+        yield _missing_row(missing, askers.get(missing.variant, run.metadata.engine_asked))
+
+
+def _row(outcome: AttemptOutcome, record: Record, who: AnsweredBy, cost: float | None) -> dict[str, Any]:
+    generation, timing, usage = record.generation, outcome.timing, outcome.usage
+    answered = generation if isinstance(generation, Completion) else None
+    told = generation.message if isinstance(generation, Declined | Failed) else None
+    params = record.params
+    tokens = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+    return _known(
+        task=record.key.task,
+        id=record.key.id,
+        repeat=record.repeat,
+        variant=record.variant,
+        engine=who.engine,
+        model=who.model,
+        passed=None if outcome.excluded else outcome.passed,
+        failure_type=outcome.failure_type and outcome.failure_type.value,
+        reason=outcome.reason,
+        message=record.verdict.message or None,
+        valid=outcome.valid,
+        disputed=outcome.disputed,
+        generation=outcome.generation,
+        text=answered and answered.text,
+        finish_reason=answered and answered.finish_reason.value,
+        fault=outcome.fault and outcome.fault.value,
+        said=told,
+        **{name: getattr(timing, name, None) for name in ("ttft", "tgt", "gct", "grammar_compilation")},
+        tpot_ms=None if timing is None or usage is None else timing.tpot_ms(usage.answer_tokens),
+        queue_s=outcome.queue_s,
+        **{name: getattr(usage, name, None) for name in tokens},
+        cost=cost,
+        retries=outcome.retries,
+        **{name: getattr(params, name, None) for name in ("temperature", "max_tokens", "seed")},
+        started_at=outcome.started_at,
+        schema=None if record.schema is None else _json(record.schema),
+        schema_digest=outcome.schema_digest,
+        prompt=None if record.prompt is None else _json(record.prompt.to_messages()),
+        prompt_digest=outcome.prompt_digest,
+        keywords=_json(outcome.keywords),
+        broken_keywords=_json(outcome.broken),
+        notes=_json([note.value for note in outcome.notes]),
+        codes=_json(outcome.codes),
+        tags=_json(record.tags),
+        changes=_json([f"{change.kind} {change.keyword} at {change.path or '/'}" for change in record.changes]),
+    )
+
+
+def _missing_row(missing: Missing, who: AnsweredBy) -> dict[str, Any]:
+    return _known(
+        task=missing.key.task,
+        id=missing.key.id,
+        repeat=missing.repeat,
+        variant=missing.variant,
+        engine=who.engine,
+        model=who.model,
+        passed=False,
+        missing=missing.reason.value,
+        said=missing.message or None,
+    )
+
+
+def _known(**values: Any) -> dict[str, Any]:
+    """The row with every column, in their order."""
+    return {name: _encodable(values.get(name)) for name in COLUMNS}
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _encodable(value: Any) -> Any:
+    """A text of which every table can hold each character: half a surrogate pair stands as its escape."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+
+
+def summary_rows(summary: Summary) -> Iterator[dict[str, Any]]:
+    """The figures of each task and of all, by the names of docs/metrics.md; of each variant where there are some."""
+    for variant, part in {"": summary, **summary.variants}.items():
+        for task, metrics in (*part.tasks.items(), ("total", part.total)):
+            yield {"variant": variant, "task": task, **dict(_flat(metrics.to_dict()))}
+
+
+def _flat(figures: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """What one figure counts of several kinds is several, as gates name them: `failure_counts.syntax_error`."""
+    for name, value in figures.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+_PANDAS = {str: "string", int: "Int64", float: "Float64", bool: "boolean"}
+
+
+def to_pandas(run: Run) -> Any:
+    """The run's rows as a pandas DataFrame."""
+    pandas = _needed("pandas", "a data frame")
+    found = _by_column(rows_of(run))
+    return pandas.DataFrame({name: pandas.array(found[name], dtype=_PANDAS[kind]) for name, kind in COLUMNS.items()})
+
+
+def summary_to_pandas(summary: Summary) -> Any:
+    """The rows of the figures as a pandas DataFrame."""
+    pandas = _needed("pandas", "a data frame")
+    frame = pandas.DataFrame.from_records(list(summary_rows(summary)))
+    return frame.set_index(["variant", "task"] if summary.variants else "task").drop(
+        columns=[] if summary.variants else "variant"
+    )
+
+
+def to_arrow(run: Run) -> Any:
+    """The run's rows as a pyarrow Table."""
+    return _arrow_table(rows_of(run), _arrow_schema())
+
+
+def to_dataset(run: Run) -> Any:
+    """The run's rows as a `datasets.Dataset`, which can be pushed to a hub."""
+    datasets = _needed("datasets", "a dataset for a hub", extra="datasets")
+    return datasets.Dataset(to_arrow(run))
+
+
+def write_parquet(path: Path, run: Run, summary: Summary | None = None) -> Path:  # noqa: ARG001  as every exporter
+    """Write the run's rows as a Parquet file, some thousand at a time."""
+    schema = _arrow_schema()
+    import pyarrow
+    from pyarrow import parquet
+
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        with parquet.ParquetWriter(temporary, schema, compression="zstd") as writer:
+            for batch in _batches(rows_of(run)):
+                writer.write_table(_arrow_table(batch, schema))
+        temporary.replace(path)
+    except (OSError, pyarrow.ArrowException) as error:
+        temporary.unlink(missing_ok=True)
+        message = f"cannot write {path}: {error}"
+        raise ExportError(message, where=path) from error
+    return path
+
+
+def write_csv(path: Path, run: Run, summary: Summary | None = None) -> Path:  # noqa: ARG001  as every exporter
+    """Write the run's rows as a CSV file; what is null is an empty cell."""
+    write_atomically(path, _csv_lines(rows_of(run)), shared=True)
+    return path
+
+
+def _csv_lines(rows: Iterable[Row]) -> Iterator[str]:
+    yield ",".join(COLUMNS) + "\n"
+    for row in rows:
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow(row.values())
+        yield line.getvalue()
+
+
+def _batches(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    while batch := list(islice(rows, _BATCH)):
+        yield batch
+
+
+def _by_column(rows: Iterable[Row]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    for row in rows:
+        for name, values in found.items():
+            values.append(row[name])
+    return found
+
+
+def _arrow_schema() -> Any:
+    pyarrow = _needed("pyarrow", "an Arrow table")
+    kinds: dict[type, Callable[[], Any]] = {
+        str: pyarrow.string,
+        int: pyarrow.int64,
+        float: pyarrow.float64,
+        bool: pyarrow.bool_,
+    }
+    return pyarrow.schema([(name, kinds[kind]()) for name, kind in COLUMNS.items()])
+
+
+def _arrow_table(rows: Iterable[Row], schema: Any) -> Any:
+    import pyarrow
+
+    return pyarrow.Table.from_pydict(_by_column(rows), schema=schema)
+
+
+def _needed(package: str, what: str, *, extra: str = "frames") -> Any:
+    """The package, imported now; MissingRequirement where it is not there."""
+    if importlib.util.find_spec(package) is None:
+        message = f"{what} needs {package}: pip install 'pytest-jsbench[{extra}]'"
+        raise MissingRequirement(message, expected=package)
+    return importlib.import_module(package)

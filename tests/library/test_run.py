@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench import EvaluatedRun, JSBenchError, Run, load_run, plot_runs, summarize
+from tests import examples
+from tests.examples import record
+from tests.reports.test_hostile import KINDS
+
+
+def a_run(**changes: object) -> EvaluatedRun:
+    run = examples.run(record("good"), record("bad", verdict=examples.VIOLATED))
+    return EvaluatedRun.of_run(replace(run, metadata=examples.metadata(**changes)))
+
+
+def test_a_run_is_one_of_its_base_and_says_what_it_is_in_a_line() -> None:
+    run = a_run()
+
+    assert isinstance(run, Run)
+    assert summarize(run).total == run.summary.total
+    assert repr(run) == "<run of scripted m: 2 attempts, pass rate 0.50, in memory>"
+    assert "Empirical" in str(run)
+    assert "total" in repr(run.summary)
+
+
+def test_a_notebook_shows_the_table_that_a_terminal_does() -> None:
+    shown = a_run().summary._repr_html_()
+
+    assert shown.startswith("<table>")
+    assert "<th>Empirical coverage" in shown
+    assert shown.count("<tr>") == 1 + 2
+    assert "2 attempts, pass rate 0.50" in a_run()._repr_html_()
+
+
+@pytest.mark.parametrize("said", KINDS.values(), ids=KINDS)
+def test_what_strangers_have_named_is_no_markup(said: str) -> None:
+    run = replace(a_run(model=said), warnings=(said,))
+
+    for shown in (run._repr_html_(), run.summary._repr_html_()):
+        plain = shown.replace("<br>", "")
+        assert "<script" not in plain
+        assert "<img" not in plain
+        assert not {"\x1b", "\x07", "\x00", "\u202e", "\u2028"} & set(plain)
+    assert not {"\x1b", "\x07", "\u202e"} & set(repr(run) + str(run))
+
+
+def test_runs_are_drawn_side_by_side_and_a_run_alone() -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra plot")
+
+    figure = plot_runs({"free": a_run(), "constrained": a_run()}, ["pass_rate", "ttft_p50"])
+    assert len(figure.axes) >= 2
+    assert {text.get_text() for text in figure.legends[0].get_texts()} == {"free", "constrained"}
+    assert a_run().plot(["pass_rate"]).axes
+
+
+def test_what_holds_no_run_is_said_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(JSBenchError, match="no run at"):
+        load_run(tmp_path / "nowhere")
+
+
+def test_a_run_becomes_a_dataset_for_a_hub() -> None:
+    datasets = pytest.importorskip("datasets", reason="needs the extra datasets")
+
+    made = a_run().to_dataset()
+
+    assert isinstance(made, datasets.Dataset)
+    assert made["id"][:] == ["good", "bad"]
