@@ -22,6 +22,8 @@ class References:
     def __init__(self, schema: dict[str, Any], dialect: Dialect) -> None:
         #: the longest list of schemas for the first items of an array
         self.longest_tuple = 0
+        #: every object of the document that may be a schema
+        self.schemas: list[dict[str, Any]] = []
         self._bases: dict[int, str] = {}
         self._dialects: dict[int, Dialect] = {}
         self._resources: dict[str, dict[str, Any]] = {"": schema}
@@ -38,6 +40,7 @@ class References:
                 self._bases[id(subschema)] = base
                 if not _INDEXED.isdisjoint(subschema):
                     base = self._enter(subschema, base, dialect)
+                self.schemas.append(subschema)
                 pending += [(child, base, dialect) for child in children(subschema)]
 
     def _enter(self, schema: dict[str, Any], base: str, dialect: Dialect) -> str:

@@ -70,13 +70,12 @@ class FieldNames:
 
     def __init__(self, schema: bool | dict[str, Any], dialect: Dialect) -> None:
         self._schema = schema
-        self._document = {} if isinstance(schema, bool) else schema
-        self._references = References(self._document, dialect)
+        self._references = References({} if isinstance(schema, bool) else schema, dialect)
         self._survey = Survey(self._references)
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        return all_names(self._document)
+        return all_names(self._references.schemas)
 
     @cached_property
     def _spellings(self) -> dict[str, str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.schemas.walking import all_of, children
+from pytest_jsbench.schemas.walking import all_of
 from pytest_jsbench.verdicts.patterns import matcher
 
 if TYPE_CHECKING:
@@ -71,16 +71,13 @@ def spelling(name: str) -> str:
     return "".join(name.split()).casefold()
 
 
-def all_names(schema: dict[str, Any]) -> frozenset[str]:
-    """Every name that stands for a field anywhere in the document, also where its dialect does not read it."""
+def all_names(schemas: Iterable[dict[str, Any]]) -> frozenset[str]:
+    """Every name that one of the schemas gives to a field, also where its dialect does not read it."""
     found: set[str] = set()
-    pending = [schema]
-    while pending:
-        subschema = pending.pop()
+    for schema in schemas:
         # most schemas of a large document give no names
-        if not _NAMING.isdisjoint(subschema):
-            found.update(_names(subschema), _listed(_dict(subschema.get("propertyNames")), str))
-        pending += children(subschema)
+        if not _NAMING.isdisjoint(schema):
+            found.update(_names(schema), _listed(_dict(schema.get("propertyNames")), str))
     return frozenset(found)
 
 

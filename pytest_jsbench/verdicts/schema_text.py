@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,8 @@ class ReadSchema:
     schema: bool | dict[str, Any]
     dialect: Dialect
     text: str
+    #: whether it holds a number that no double is
+    has_decimals: bool
 
     @property
     def hides_ascii(self) -> bool:
@@ -94,8 +97,15 @@ def read_schema(text: str, default_dialect: str) -> ReadSchema | SchemaProblem:
     """The schema that a JSON text holds, with its dialect."""
     if too_deep(text, DEEPEST_SCHEMA):
         return invalid(SchemaReason.TOO_DEEP, f"the schema nests more than {DEEPEST_SCHEMA} levels deep")
+    kinds: set[type] = set()
+
+    def number(digits: str) -> float | Decimal:
+        found = exact_number(digits)
+        kinds.add(type(found))
+        return found
+
     try:
-        schema = json.loads(text, parse_float=exact_number)
+        schema = json.loads(text, parse_float=number)
     except RefusedError as error:
         return invalid(SchemaReason.NOT_JSON, error.message)
     if holds_lone_surrogate(text, schema):
@@ -104,7 +114,9 @@ def read_schema(text: str, default_dialect: str) -> ReadSchema | SchemaProblem:
         message = f"found {printable(text, 60)}; expected a JSON Schema: an object, true or false"
         return invalid(SchemaReason.NOT_A_SCHEMA, message)
     dialect = _dialect(schema, find_dialect(default_dialect) or DRAFT_2020_12)
-    return dialect if isinstance(dialect, SchemaProblem) else ReadSchema(schema=schema, dialect=dialect, text=text)
+    if isinstance(dialect, SchemaProblem):
+        return dialect
+    return ReadSchema(schema=schema, dialect=dialect, text=text, has_decimals=Decimal in kinds)
 
 
 def _dialect(schema: bool | dict[str, Any], default: Dialect) -> Dialect | SchemaProblem:

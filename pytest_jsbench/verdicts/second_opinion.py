@@ -144,7 +144,7 @@ class _ExactValidator:
     def __init__(self, read: ReadSchema, checker: jsonschema.FormatChecker | None) -> None:
         self._read = read
         self._checker = checker
-        self._validator = None if _holds_decimal(read.schema) else _validator(read, checker, exact=True)
+        self._validator = None if read.has_decimals else _validator(read, checker, exact=True)
 
     @functools.cached_property
     def _by_decimals(self) -> Validator:
