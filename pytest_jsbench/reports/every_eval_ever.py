@@ -381,11 +381,11 @@ def _common(record: Record, *, evaluation_id: str, model_id: str) -> dict[str, A
 
 def _as_lists(record: Record) -> dict[str, Any]:
     """The fields that are lists since 0.3.0; a schema has many right answers, so there is no reference."""
-    text = _text(record)
+    text, asked = _text(record), _asked(record)
     trace = {name: [said] for name, said in _reasoning(record).items()}
     return {
-        "sample_hash": _hash(_asked(record), []),
-        "input": {"raw": _asked(record), "formatted": _formatted(record), "reference": []},
+        "sample_hash": _hash(asked, []),
+        "input": {"raw": asked, "formatted": _formatted(record), "reference": []},
         "output": {"raw": [] if text is None else [text], **trace},
         "messages": None,
         "performance": _performance(record, details="additional_details"),
@@ -393,9 +393,10 @@ def _as_lists(record: Record) -> dict[str, Any]:
 
 
 def _as_text(record: Record) -> dict[str, Any]:
+    asked = _asked(record)
     return {
-        "sample_hash": _hash(_asked(record), ""),
-        "input": {"raw": _asked(record), "formatted": _formatted(record), "reference": ""},
+        "sample_hash": _hash(asked, ""),
+        "input": {"raw": asked, "formatted": _formatted(record), "reference": ""},
         "output": {"raw": _text(record) or "", **_reasoning(record)},
         "interactions": None,
         "performance": _performance(record, details=None),

@@ -378,6 +378,7 @@ def test_a_count_that_breaks_is_that_attempts_fault_and_no_call_is_made(judge: J
 
 def test_an_indentation_is_not_taken_for_many_tokens() -> None:
     assert estimate(_prompt('{\n        "a":\t\t1}')).tokens == estimate(_prompt('{ "a": 1}')).tokens == 3
+    assert estimate(_prompt(" \n".join(["four"] * 100_000) + "\n ")).tokens == 125_000
 
 
 def _prompt(text: str) -> Prompt:

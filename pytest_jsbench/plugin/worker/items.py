@@ -139,7 +139,7 @@ class JSBenchCase(pytest.Item):
             excinfo.traceback = excinfo.traceback.cut(path=__file__)
             return super().repr_failure(excinfo, style)
         failed = excinfo.value
-        shown = excinfo.getrepr(style="value", chain=False)
+        shown = excinfo.getrepr(style="value", chain=False, tbfilter=False)  # none of its entries is shown
         if (crash := shown.reprcrash) is not None:
             # what the short summary and JUnit's message say; in place, for it stands in the chain too
             crash.path, crash.lineno = self.nodeid, 0
