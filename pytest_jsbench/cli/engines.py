@@ -54,7 +54,8 @@ def _options(name: str) -> list[str] | None:
 
 def _tables(others: dict[str, list[str] | None], known: list[ProviderPreset]) -> Iterator[str]:
     rows = [[name, _listed(taken)] for name, taken in others.items()]
-    yield from tabulate(rows, headers=["Engine", "Options"], maxcolwidths=[None, 66]).splitlines()
+    width = 78 - max([len("Engine"), *map(len, others)])
+    yield from tabulate(rows, headers=["Engine", "Options"], maxcolwidths=[None, width]).splitlines()
     yield ""
     columns = ["Preset", "Structured output", "Streams", "Key", "Subset", "Date"]
     yield from tabulate([_row(preset) for preset in known], headers=columns).splitlines()

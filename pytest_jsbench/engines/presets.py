@@ -20,7 +20,14 @@ PRESET_NAMES = frozenset(
 #: the engine of which each preset is a configuration
 PRESET_ENGINE = "openai"
 #: of engines that are no presets; Azure documents the first limits
-_SUBSETS = {"openai": "openai", "azure": "openai@2024-08", "anthropic": "anthropic", "gemini": "gemini"}
+_SUBSETS = {
+    "openai": "openai",
+    "azure": "openai@2024-08",
+    "anthropic": "anthropic",
+    "anthropic-bedrock": "bedrock",
+    "anthropic-vertex": "anthropic",
+    "gemini": "gemini",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

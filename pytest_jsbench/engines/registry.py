@@ -28,6 +28,8 @@ ENTRY_POINTS = "pytest_jsbench.engines"
 #: by reference, so that no provider's module is imported for another's sake
 _BUILT_IN = {
     "anthropic": "pytest_jsbench.engines.anthropic.engine:FACTORY",
+    "anthropic-bedrock": "pytest_jsbench.engines.anthropic.clouds:BEDROCK",
+    "anthropic-vertex": "pytest_jsbench.engines.anthropic.clouds:VERTEX",
     "azure": "pytest_jsbench.engines.openai.azure:FACTORY",
     "gemini": "pytest_jsbench.engines.gemini.engine:FACTORY",
     "llguidance": "pytest_jsbench.engines.decoding.llguidance:FACTORY",

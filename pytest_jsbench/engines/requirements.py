@@ -34,7 +34,7 @@ def require_package(
 ) -> None:
     """See that the package is there and new enough, without importing it; else MissingRequirement."""
     install = f"pip install 'pytest-jsbench[{extra}]'"
-    if not _is_there(module or package):
+    if not is_installed(module or package):
         message = f"engine '{engine}' needs the package {package}: {install}"
         raise MissingRequirement(message, expected=package, where=install)
     installed = package_version(package)
@@ -44,10 +44,11 @@ def require_package(
         raise MissingRequirement(message, found=installed, expected=f"{package}>={wanted}", where=install)
 
 
-def _is_there(module: str) -> bool:
+def is_installed(package: str) -> bool:
+    """Whether the package is there, without importing it."""
     try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # the package that it would be in
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:  # the package that holds it
         return False
 
 

@@ -38,7 +38,7 @@ HIDDEN = "…"
 #: options that hold no secret: they only say how the engine works
 _OPEN = frozenset(
     {"api", "stream", "strict", "schema_name", "max_tokens_field", "bounded", "slots", "context", "threads"}
-    | {"formats", "seed_field", "stream_options", "unstreamed", "api_version"}
+    | {"formats", "seed_field", "stream_options", "unstreamed", "api_version", "region", "profile", "project"}
     | {"start_timeout", "compile_timeout", "mask_timeout", "memory", "records", "variant", "folder", "answers"}
 )
 #: names of fields that hold keys, passwords or tokens
@@ -52,12 +52,14 @@ _PUBLIC_HEADERS = re.compile(
 #: variables that hold keys: the SDKs' and, where they hold nothing shorter than a key, any that are named so
 _KEYS = frozenset(
     {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}
-    | {"AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN", "GOOGLE_API_KEY", "GEMINI_API_KEY"}
+    | {"AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN", "AWS_BEARER_TOKEN_BEDROCK"}
+    | {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "GOOGLE_API_KEY", "GEMINI_API_KEY"}
 )
 _KEY_LIKE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|_PAT)$", re.IGNORECASE)
 _SHORTEST_KEY = 16
 _URLS = re.compile(
-    r"(OPENAI|ANTHROPIC|GOOGLE_GEMINI)_BASE_URL|AZURE_OPENAI_ENDPOINT|(HTTP|HTTPS|ALL|FTP|WS|WSS)_PROXY", re.IGNORECASE
+    r"(OPENAI|ANTHROPIC(_BEDROCK|_VERTEX)?|GOOGLE_GEMINI)_BASE_URL|AZURE_OPENAI_ENDPOINT|(HTTP|HTTPS|ALL|FTP|WS|WSS)_PROXY",
+    re.IGNORECASE,
 )
 _HEADERS = re.compile(r"(OPENAI|ANTHROPIC)_CUSTOM_HEADERS")
 
@@ -238,9 +240,9 @@ class DiscreetEngine:
     def generate(self, request: Request) -> Completion | Declined:
         """The engine's answer; any exception becomes a CallError, since its own words may quote a key."""
         try:
-            return _of_answer(self._engine.generate(request), self._secrets)
+            return out_of_answer(self._engine.generate(request), self._secrets)
         except CallError as error:
-            raise _of_call_error(error, self._secrets) from None
+            raise out_of_fault(error, self._secrets) from None
         except JSBenchError:
             raise
         except Exception as error:
@@ -307,7 +309,7 @@ class DiscreetBatches:
                 if isinstance(result, Failed):
                     yield self._secrets.out_of_message(name), _of_failed(result, self._secrets)
                 else:
-                    yield self._secrets.out_of_message(name), _of_answer(result, self._secrets)
+                    yield self._secrets.out_of_message(name), out_of_answer(result, self._secrets)
 
     def close(self) -> None:
         """Close the provider's client."""
@@ -318,7 +320,7 @@ class DiscreetBatches:
         try:
             yield
         except CallError as error:
-            raise _of_call_error(error, self._secrets) from None
+            raise out_of_fault(error, self._secrets) from None
 
 
 def build(factory: EngineFactory, config: EngineConfig, *others: EngineConfig) -> Engine:
@@ -345,7 +347,7 @@ def check(factory: EngineFactory, config: EngineConfig) -> None:
         factory.check(config)
 
 
-def _of_answer(answer: Completion | Declined, secrets: Secrets) -> Completion | Declined:
+def out_of_answer(answer: Completion | Declined, secrets: Secrets) -> Completion | Declined:
     """The same with no secret in it; a text that held one is marked."""
     sent = answer.sent
     if sent is not None and sent.batch is not None:
@@ -372,7 +374,8 @@ def _of_info(info: EngineInfo, secrets: Secrets) -> EngineInfo:
     )
 
 
-def _of_call_error(error: CallError, secrets: Secrets) -> CallError:
+def out_of_fault(error: CallError, secrets: Secrets) -> CallError:
+    """The same with no secret in its message."""
     message = secrets.out_of_message(error.message)
     return CallError(error.kind, message, status=error.status, retry_after=error.retry_after)
 

@@ -169,10 +169,12 @@ def raw_reply(
     return Reply(pieces=(head + body,), silence=silence)
 
 
-def stream_reply(*chunks: str, pause: float = 0.0, reset: bool = False, cut: bool = False) -> Reply:
-    """A server-sent stream of these chunks; a reset, or a cut, leaves it without an end."""
-    head = _head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"})
-    pieces = [_chunk(text.encode()) for text in chunks]
+def stream_reply(
+    *chunks: str | bytes, pause: float = 0.0, reset: bool = False, cut: bool = False, kind: str = "text/event-stream"
+) -> Reply:
+    """A stream of these chunks, server-sent events by default; a reset, or a cut, leaves it without an end."""
+    head = _head(200, {"content-type": kind, "transfer-encoding": "chunked"})
+    pieces = [_chunk(text if isinstance(text, bytes) else text.encode()) for text in chunks if text]
     end = b"" if reset or cut else b"0\r\n\r\n"
     if not pause:
         pieces = [b"".join(pieces)]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from tests.engines import anthropic_wire, azure_wire, gemini_wire, openai_wire, responses_wire
+from tests.engines import anthropic_wire, azure_wire, cloud_wire, gemini_wire, openai_wire, responses_wire
 from tests.engines.provider import DONE, Provider, Reply, event, json_reply, stream_reply
 
 if TYPE_CHECKING:
@@ -122,16 +121,14 @@ def _speakers(*, streaming: bool) -> tuple[Speaker, ...]:
 
 def _clouds() -> tuple[Speaker, ...]:
     """Each in one of the two ways: what reads their answers is that of the others."""
-    (chat, *_) = _speakers(streaming=True)
-    return (replace(chat, name="azure", engine="azure", configured=azure_wire.configured),)
+    chat, _, streamed, _ = _speakers(streaming=True)
+    *_, whole, _ = _speakers(streaming=False)
+    bedrock, vertex = "anthropic-bedrock", "anthropic-vertex"
+    return (
+        replace(chat, name="azure", engine="azure", configured=azure_wire.configured),
+        replace(whole, name=bedrock, engine=bedrock, package="boto3", configured=cloud_wire.bedrock),
+        replace(streamed, name=vertex, engine=vertex, package="google.auth", configured=cloud_wire.vertex),
+    )
 
 
 SPEAKERS = (*_speakers(streaming=True), *_speakers(streaming=False), *_clouds())
-
-
-def is_installed(package: str) -> bool:
-    """Whether it can be imported; `find_spec` alone wants the package around it to be there."""
-    try:
-        return find_spec(package) is not None
-    except ModuleNotFoundError:
-        return False

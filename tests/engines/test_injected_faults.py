@@ -18,12 +18,13 @@ from pytest_jsbench.core.generations import Completion, Decided, Declined, Decli
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines.http import calls as http_calls
 from pytest_jsbench.engines.registry import find
+from pytest_jsbench.engines.requirements import is_installed
 from pytest_jsbench.runner.attempts import RETRIED, Runner
 from pytest_jsbench.verdicts import Judge
 from tests.engines.asking import CITY
 from tests.engines.injected import FAULTS, OVERSIZED, Injected
 from tests.engines.provider import Asked, Provider, Reply
-from tests.engines.speakers import SPEAKERS, TEXT, Speaker, is_installed
+from tests.engines.speakers import SPEAKERS, TEXT, Speaker
 
 if TYPE_CHECKING:
     from pytest_jsbench.runs.records import Record

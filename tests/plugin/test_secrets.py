@@ -31,13 +31,14 @@ REPLIES: tuple[Callable[[str], Reply], ...] = (
 )
 
 
-@pytest.mark.parametrize("engine", ["openai", "anthropic", "gemini"])
+@pytest.mark.parametrize("engine", ["openai", "anthropic", "anthropic-bedrock", "gemini"])
 def test_no_key_is_in_anything_that_is_shown_or_written(
     bench: Bench, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     speaker = next(speaker for speaker in SPEAKERS if speaker.engine == engine)
     pytest.importorskip(speaker.package, reason=f"the {engine} engine needs its package")
     monkeypatch.setenv("MY_KEY", KEY)
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
     for number in range(len(REPLIES) + 1):
         bench.case(f"c{number}")
     with Provider() as provider:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.generations import CallError, Declined, Failed, FaultKind, Sent
 from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.anthropic import answers
-from pytest_jsbench.engines.anthropic.settings import new_client
 from pytest_jsbench.engines.batch_api import (
     RETRIES,
     TIMEOUT,
@@ -63,8 +62,8 @@ class AnthropicBatches(SDKBatches):
         import anthropic
 
         self._settings: MessagesSettings = replace(settings, streaming=False)
-        self._client = new_client(
-            settings, key, max_retries=RETRIES, timeout=TIMEOUT, default_headers=dict(settings.extra_headers)
+        self._client = settings.new_client(
+            key, max_retries=RETRIES, timeout=TIMEOUT, default_headers=dict(settings.extra_headers)
         )
         super().__init__(
             sdk=anthropic,

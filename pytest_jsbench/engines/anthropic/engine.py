@@ -9,39 +9,31 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent
 from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.anthropic import answers
-from pytest_jsbench.engines.anthropic.settings import (
-    BEARER,
-    OPTIONS,
-    PATH,
-    MessagesSettings,
-    is_anthropic,
-    new_client,
-)
+from pytest_jsbench.engines.anthropic.settings import OPTIONS, PATH, MessagesSettings
 from pytest_jsbench.engines.base import UnsharedFactory
 from pytest_jsbench.engines.http.answer_builder import read_answer
 from pytest_jsbench.engines.http.calls import Deadline, bound, post, reading, settle
 from pytest_jsbench.engines.http.faults import explain_error
-from pytest_jsbench.engines.requirements import (
-    Key,
-    find_key,
-    package_version,
-    require_package,
-)
+from pytest_jsbench.engines.requirements import package_version, require_package
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytest_jsbench.core.generations import Completion, Declined, GenerationParams, Request
+    from pytest_jsbench.engines.anthropic.settings import Hooks
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.batch_api import Batches
+    from pytest_jsbench.engines.requirements import Key
 
 
 class MessagesEngine:
     """Calls one Messages server, with one client for its whole life."""
 
-    def __init__(self, settings: MessagesSettings, info: EngineInfo, *, key: Key) -> None:
+    def __init__(self, settings: MessagesSettings, info: EngineInfo, *, key: Key, request: Hooks = ()) -> None:
         self._settings = settings
         self._info = info
         self._key = key
-        self._client = new_client(settings, key, response=[bound], max_retries=0)
+        self._client = settings.new_client(key, request=request, response=[bound], max_retries=0)
 
     @property
     def info(self) -> EngineInfo:
@@ -78,43 +70,59 @@ class MessagesEngine:
             return answer.to_generation(sent)
 
 
-class AnthropicFactory(UnsharedFactory):
-    """Builds the `anthropic` engine."""
+class MessagesFactory(UnsharedFactory):
+    """Builds an engine that speaks the Messages API, whose servers are called as the settings say."""
 
-    options = OPTIONS
+    def __init__(
+        self,
+        settings: type[MessagesSettings],
+        options: frozenset[str],
+        *,
+        engine: type[MessagesEngine] = MessagesEngine,
+        extra: str = "anthropic",
+        packages: Mapping[str, str] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._extra = extra
+        #: beside the SDK, with the module of each
+        self._packages = packages or {}
+        self.options = options
 
     def check(self, config: EngineConfig) -> None:
-        """See that the package and the key are there, and that every option is known."""
-        require_package(config.name, "anthropic", extra="anthropic", minimum=(2,))
-        _key(config, MessagesSettings.from_config(config))
+        """See that the packages and the key are there, and that every option is known."""
+        require_package(config.name, "anthropic", extra=self._extra, minimum=(2,))
+        for package, module in self._packages.items():
+            require_package(config.name, package, extra=self._extra, module=module)
+        self._settings.from_config(config).find_key(config)
 
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Who the engine will be."""
-        return _describe(MessagesSettings.from_config(config), engine=config.name)
+        return _describe(self._settings.from_config(config), engine=config.name)
 
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
         """As is asked for, but for what the extra body says; the API has no seed."""
-        settings = MessagesSettings.from_config(config)
+        settings = self._settings.from_config(config)
         return settings.sampled(replace(params, seed=None), limit="max_tokens")
 
     def build(self, config: EngineConfig) -> MessagesEngine:
         """The engine, with its client."""
         self.check(config)
-        settings = MessagesSettings.from_config(config)
+        settings = self._settings.from_config(config)
         info = _describe(settings, engine=config.name)
-        return MessagesEngine(settings, info, key=_key(config, settings))
+        return self._engine(settings, info, key=settings.find_key(config))
+
+
+class AnthropicFactory(MessagesFactory):
+    """Builds the `anthropic` engine, and what hands its batches in."""
 
     def build_batches(self, config: EngineConfig) -> Batches:
         """What hands batches in."""
         from pytest_jsbench.engines.anthropic.batches import AnthropicBatches
 
         self.check(config)
-        settings = MessagesSettings.from_config(config)
-        return AnthropicBatches(settings, key=_key(config, settings))
-
-
-def _key(config: EngineConfig, settings: MessagesSettings) -> Key:
-    return find_key(config, ("ANTHROPIC_API_KEY", BEARER), optional=not is_anthropic(settings.base_url))
+        settings = self._settings.from_config(config)
+        return AnthropicBatches(settings, key=settings.find_key(config))
 
 
 def _describe(settings: MessagesSettings, *, engine: str) -> EngineInfo:
@@ -127,9 +135,9 @@ def _describe(settings: MessagesSettings, *, engine: str) -> EngineInfo:
         model=settings.model,
         response_format=settings.response_format,
         streaming=settings.streaming,
-        provider="anthropic" if is_anthropic(settings.base_url) else None,
+        provider=settings.provider,
         details=details,
     )
 
 
-FACTORY = AnthropicFactory()
+FACTORY = AnthropicFactory(MessagesSettings, OPTIONS)

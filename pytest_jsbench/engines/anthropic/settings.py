@@ -16,20 +16,20 @@ from pytest_jsbench.engines.options import (
     read_provider_settings,
 )
 from pytest_jsbench.engines.reasoning import REASONING_OPTIONS, AskedReasoning
-from pytest_jsbench.engines.requirements import (
-    Key,
-    find_address,
-    find_model,
-)
+from pytest_jsbench.engines.requirements import Key, find_address, find_key, find_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import anthropic
+    import httpx2
 
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.engines.base import EngineConfig
+
+    #: of an HTTP client, called with each request before it is sent, or with each response before its body is read
+    Hooks = Sequence[Callable[..., Any]]
 
 #: the smallest model that Anthropic documents with structured outputs
 DEFAULT_MODEL = "claude-haiku-4-5"
@@ -54,6 +54,31 @@ class MessagesSettings(ProviderSettings):
         model = find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL)
         return cls(
             **read_provider_settings(config, options, address, FORMATS, model=model, reasoning=read_thinking(options))
+        )
+
+    @property
+    def provider(self) -> str | None:
+        """The provider whose published prices hold; None where none do."""
+        return "anthropic" if is_anthropic(self.base_url) else None
+
+    def find_key(self, config: EngineConfig) -> Key:
+        """The key by which the server is called; MissingRequirement where it wants one that is not there."""
+        return find_key(config, ("ANTHROPIC_API_KEY", BEARER), optional=not is_anthropic(self.base_url))
+
+    def new_client(
+        self, key: Key, *, request: Hooks = (), response: Hooks = (), **options: Any
+    ) -> anthropic.Anthropic | anthropic.AnthropicBedrock | anthropic.AnthropicVertex:
+        """The SDK's client of that server alone, with the key as the server takes it, and hooks for what it carries."""
+        import anthropic
+
+        bearer = key.variable == BEARER
+        return anthropic.Anthropic(
+            api_key=None if bearer else key.value,
+            auth_token=key.value if bearer else None,
+            base_url=self.base_url,
+            default_query=dict(self.extra_query),
+            http_client=http_client(self, request=request, response=response),
+            **options,
         )
 
     def to_body(self, request: Request) -> dict[str, Any]:
@@ -112,20 +137,10 @@ def is_anthropic(url: str) -> bool:
     return url.rstrip("/") == HOME
 
 
-def new_client(
-    settings: MessagesSettings, key: Key, *, response: Sequence[Callable[..., Any]] = (), **options: Any
-) -> anthropic.Anthropic:
-    """The SDK's client of that server alone, with the key as the server takes it, and hooks for its responses."""
+def http_client(settings: MessagesSettings, *, request: Hooks = (), response: Hooks = ()) -> httpx2.Client:
+    """What carries the SDK's calls to that server, and nowhere else."""
     import anthropic
 
-    bearer = key.variable == BEARER
-    http = client_options(settings.address, sdk_error=anthropic.AnthropicError)
-    http["event_hooks"] |= {"response": list(response)}
-    return anthropic.Anthropic(
-        api_key=None if bearer else key.value,
-        auth_token=key.value if bearer else None,
-        base_url=settings.base_url,
-        default_query=dict(settings.extra_query),
-        http_client=timed(anthropic.DefaultHttpxClient(**http)),
-        **options,
-    )
+    options = client_options(settings.address, sdk_error=anthropic.AnthropicError)
+    hooks = {"request": [*options["event_hooks"]["request"], *request], "response": list(response)}
+    return timed(anthropic.DefaultHttpxClient(**{**options, "event_hooks": hooks}))

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import CallError, FaultKind
+from pytest_jsbench.engines.http.amazon_frames import is_framed, read_frames
 from pytest_jsbench.engines.http.calls import parse_json
 from pytest_jsbench.engines.http.faults import EnclosedError
 
@@ -45,7 +46,7 @@ class EventStream:
     def __iter__(self) -> Iterator[Any]:
         """The JSON value of each event up to `[DONE]` or the body's end; EnclosedError for an event named `error`."""
         pieces = self._counted()
-        for name, data in read_events(pieces):
+        for name, data in (read_frames if is_framed(self._response) else read_events)(pieces):
             if name == "error":
                 raise EnclosedError(_json_or_text(data))
             if data.startswith(_DONE):

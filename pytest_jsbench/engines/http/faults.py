@@ -407,7 +407,8 @@ _REST = (
             "overloaded_error", "api_error", "server_error", "internal_server_error", "internal", "unavailable"
         ),
     ),
-    _Rule(outcome=FaultKind.SERVER, status=_SERVER_ERRORS),
+    # 424 is Bedrock's: the model failed
+    _Rule(outcome=FaultKind.SERVER, status=_SERVER_ERRORS | {424}),
     _Rule(outcome=FaultKind.BAD_REQUEST, status=_CLIENT_ERRORS),
     _Rule(outcome=FaultKind.BAD_REQUEST, names=_named("invalid_request_error", "invalid_argument")),
     _Rule(outcome=FaultKind.BAD_RESPONSE),

@@ -1,0 +1,293 @@
+"""
+The engines `anthropic-bedrock` and `anthropic-vertex`: Claude in Amazon's and in Google's cloud.
+
+Both speak the Messages API, through the SDK's own clients. They let a caller in by what a cloud gives to a machine or a
+person: requests are signed, or carry a token that is fetched. No variable holds these, so the engine itself keeps what
+each call carried out of what it says.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.core.errors import EngineError, MissingRequirement
+from pytest_jsbench.core.generations import CallError, FaultKind
+from pytest_jsbench.core.secrets import Secrets, one_line
+from pytest_jsbench.engines.addresses import Address
+from pytest_jsbench.engines.anthropic.engine import MessagesEngine, MessagesFactory
+from pytest_jsbench.engines.anthropic.settings import FORMATS, OPTIONS, MessagesSettings, http_client, read_thinking
+from pytest_jsbench.engines.options import Options, read_provider_settings
+from pytest_jsbench.engines.requirements import NO_KEY, Key, find_address, find_key
+from pytest_jsbench.engines.secrets import out_of_answer, out_of_fault
+
+if TYPE_CHECKING:
+    import anthropic
+    import httpx2
+
+    from pytest_jsbench.core.generations import Completion, Declined, EngineInfo, Request
+    from pytest_jsbench.engines.anthropic.settings import Hooks
+    from pytest_jsbench.engines.base import EngineConfig
+
+_BEARER = "AWS_BEARER_TOKEN_BEDROCK"
+#: the cloud's own credentials let the caller in
+_AMBIENT = Key(value="")
+#: of a header that lets a caller in: a token, or a signature and for whom it stands
+_CREDENTIAL = re.compile(r"[^\s,=]{8,}")
+_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudSettings(MessagesSettings):
+    """How Claude is called in a cloud."""
+
+    region: str
+    #: whether the calls go to the cloud itself, whose prices are published
+    at_home: bool
+
+    def fault_of(self, error: Exception) -> FaultKind | None:
+        """What an error is that says that the cloud's credentials cannot be had; None for any other."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BedrockSettings(CloudSettings):
+    """How Claude is called in Amazon Bedrock."""
+
+    #: of the files in ~/.aws; None: what AWS_PROFILE says, or the default
+    profile: str | None
+
+    @classmethod
+    def from_config(cls, config: EngineConfig) -> BedrockSettings:
+        """Read what a user said; EngineError for what cannot be done."""
+        options = Options(config, BEDROCK_OPTIONS)
+        profile = _said(options, "profile")
+        region = _said(options, "region", "AWS_REGION", "AWS_DEFAULT_REGION") or _region_of(profile)
+        if region is None:
+            raise _missing(config, "a region", "--jsbench-engine-option region=us-east-1, or set AWS_REGION")
+        given = find_address(config, "ANTHROPIC_BEDROCK_BASE_URL")
+        address = given or Address(url=f"https://bedrock-runtime.{region}.amazonaws.com")
+        model = _model(config, "the id of a model or of an inference profile, us.anthropic.…")
+        read = read_provider_settings(config, options, address, FORMATS, model=model, reasoning=read_thinking(options))
+        return cls(**read, region=region, profile=profile, at_home=given is None)
+
+    @property
+    def provider(self) -> str | None:
+        """Amazon, unless another server is called."""
+        return "aws" if self.at_home else None
+
+    def find_key(self, config: EngineConfig) -> Key:
+        """The key of Bedrock, or what AWS lets this machine or person in by."""
+        key = find_key(config, (_BEARER,), optional=True)
+        if key.value != NO_KEY and self.profile is not None:
+            message = f"engine '{config.name}': the option profile and a key ({_BEARER}) are both there; leave one away"
+            raise EngineError(message, where="profile")
+        if key.value != NO_KEY or _has_credentials(self.profile):
+            return key if key.value != NO_KEY else _AMBIENT
+        ways = f"set {_BEARER}, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or --jsbench-engine-option profile=NAME"
+        raise _missing(config, "credentials of AWS", ways)
+
+    def new_client(
+        self, key: Key, *, request: Hooks = (), response: Hooks = (), **options: Any
+    ) -> anthropic.AnthropicBedrock:
+        """The SDK's client, which signs each request where there is no key."""
+        import anthropic
+        import botocore.eventstream  # noqa: F401  a stream is read with it: not within the time of the first call
+
+        # at DEBUG it writes down what it signs, session tokens and signatures too, and what it is let in by
+        logging.getLogger("botocore").setLevel(logging.INFO)
+        return anthropic.AnthropicBedrock(
+            api_key=key.value or None,
+            aws_region=self.region,
+            aws_profile=self.profile,
+            base_url=self.base_url,
+            default_query=dict(self.extra_query),
+            http_client=http_client(self, request=request, response=response),
+            **options,
+        )
+
+    def fault_of(self, error: Exception) -> FaultKind | None:
+        """Where there are none any more, the SDK raises a RuntimeError."""
+        from botocore.exceptions import BotoCoreError, HTTPClientError
+
+        if isinstance(error, HTTPClientError):
+            return FaultKind.CONNECTION
+        return FaultKind.AUTH if isinstance(error, BotoCoreError | RuntimeError) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VertexSettings(CloudSettings):
+    """How Claude is called in Google's Vertex AI."""
+
+    project: str
+
+    @classmethod
+    def from_config(cls, config: EngineConfig) -> VertexSettings:
+        """Read what a user said; EngineError for what cannot be done."""
+        options = Options(config, VERTEX_OPTIONS)
+        region = _said(options, "region", "CLOUD_ML_REGION")
+        if region is None:
+            raise _missing(config, "a region", "--jsbench-engine-option region=global, or set CLOUD_ML_REGION")
+        project = _said(options, "project", "ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT")
+        if project is None:
+            ways = "--jsbench-engine-option project=ID, or set ANTHROPIC_VERTEX_PROJECT_ID"
+            raise _missing(config, "a project of Google Cloud", ways)
+        given = find_address(config, "ANTHROPIC_VERTEX_BASE_URL")
+        address = given or Address(url=f"https://{_google_host(region)}/v1")
+        read = read_provider_settings(
+            config, options, address, FORMATS, model=_model(config, "claude-…"), reasoning=read_thinking(options)
+        )
+        return cls(**read, region=region, project=project, at_home=given is None)
+
+    @property
+    def provider(self) -> str | None:
+        """Google, unless another server is called."""
+        return "google" if self.at_home else None
+
+    def find_key(self, config: EngineConfig) -> Key:
+        """The access token that a variable holds, or what Google lets this machine or person in by."""
+        key = find_key(config, (), optional=True)
+        if key.value != NO_KEY:
+            return key
+        from google.auth.exceptions import GoogleAuthError
+
+        try:
+            _google_credentials()
+        except GoogleAuthError as error:
+            ways = (
+                "gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS, or name the variable of "
+                "an access token with --jsbench-api-key-env"
+            )
+            raise _missing(config, "credentials of Google Cloud", ways) from error
+        return _AMBIENT
+
+    def new_client(
+        self, key: Key, *, request: Hooks = (), response: Hooks = (), **options: Any
+    ) -> anthropic.AnthropicVertex:
+        """The SDK's client, which fetches tokens where it has none, and new ones when they expire."""
+        import anthropic
+
+        return anthropic.AnthropicVertex(
+            region=self.region,
+            project_id=self.project,
+            access_token=key.value or None,
+            credentials=None if key.value else _google_credentials(),
+            base_url=self.base_url,
+            default_query=dict(self.extra_query),
+            http_client=http_client(self, request=request, response=response),
+            **options,
+        )
+
+    def fault_of(self, error: Exception) -> FaultKind | None:
+        """Google gave no token, or could not be asked."""
+        from google.auth.exceptions import GoogleAuthError, TransportError
+
+        if isinstance(error, TransportError):
+            return FaultKind.CONNECTION
+        return FaultKind.AUTH if isinstance(error, GoogleAuthError) else None
+
+
+class CloudEngine(MessagesEngine):
+    """A MessagesEngine whose calls carry signatures and tokens; each thread knows those of its own last call."""
+
+    def __init__(self, settings: CloudSettings, info: EngineInfo, *, key: Key) -> None:
+        self._cloud = settings
+        self._carried = threading.local()
+        super().__init__(settings, info, key=key, request=[self._note])
+
+    def generate(self, request: Request) -> Completion | Declined:
+        """One call, in whose outcome no signature and no token is."""
+        self._carried.texts = ()
+        try:
+            return out_of_answer(super().generate(request), self._secrets())
+        except CallError as error:
+            raise out_of_fault(error, self._secrets()) from None
+        except Exception as error:
+            kind = self._cloud.fault_of(error)
+            if kind is None:
+                raise
+            message = f"no credentials: {type(error).__name__}: {error}"
+            raise CallError(kind, one_line(message)) from None
+
+    def _note(self, request: httpx2.Request) -> None:
+        """The client's hook for requests, in the thread of the call."""
+        sent = (request.headers.get(name, "") for name in ("authorization", "x-amz-security-token"))
+        self._carried.texts = tuple(text for header in sent for text in (header, *_CREDENTIAL.findall(header)))
+
+    def _secrets(self) -> Secrets:
+        return Secrets(self._carried.texts)
+
+
+_UNSAID = "-"
+
+
+def _said(options: Options, option: str, *variables: str) -> str | None:
+    """What the option says, or the first of the variables that holds anything."""
+    held = (os.environ.get(variable, "").strip() for variable in variables)
+    found = options.text(option, default=next(filter(None, held), _UNSAID))
+    return None if found == _UNSAID else found
+
+
+def _missing(config: EngineConfig, what: str, ways: str) -> MissingRequirement:
+    return MissingRequirement(f"engine '{config.name}' needs {what}: {ways}", expected=what, where=config.name)
+
+
+def _model(config: EngineConfig, such_as: str) -> str:
+    if config.model:
+        return config.model
+    message = f"--jsbench-model is needed with engine '{config.name}': {such_as}"
+    raise EngineError(message, expected="the name of a model", where="--jsbench-model")
+
+
+def _region_of(profile: str | None) -> str | None:
+    """The region that the files in ~/.aws name."""
+    try:
+        import botocore.session
+    except ImportError:
+        return None
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        return botocore.session.Session(profile=profile).get_config_variable("region") or None
+    except BotoCoreError:
+        return None
+
+
+def _has_credentials(profile: str | None) -> bool:
+    import botocore.session
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        return botocore.session.Session(profile=profile).get_credentials() is not None
+    except BotoCoreError:
+        return False
+
+
+def _google_credentials() -> Any:
+    import google.auth
+
+    credentials, _ = google.auth.default(scopes=[_SCOPE])
+    return credentials
+
+
+def _google_host(region: str) -> str:
+    """As the SDK has it."""
+    if region == "global":
+        return "aiplatform.googleapis.com"
+    return (
+        f"aiplatform.{region}.rep.googleapis.com" if region in ("us", "eu") else f"{region}-aiplatform.googleapis.com"
+    )
+
+
+BEDROCK_OPTIONS = OPTIONS | {"region", "profile"}
+VERTEX_OPTIONS = OPTIONS | {"region", "project"}
+BEDROCK = MessagesFactory(
+    BedrockSettings, BEDROCK_OPTIONS, engine=CloudEngine, extra="bedrock", packages={"boto3": "boto3"}
+)
+VERTEX = MessagesFactory(
+    VertexSettings, VERTEX_OPTIONS, engine=CloudEngine, extra="vertex", packages={"google-auth": "google.auth"}
+)

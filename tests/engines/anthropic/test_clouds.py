@@ -1,0 +1,357 @@
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from unittest.mock import ANY
+
+import pytest
+
+from pytest_jsbench.core.errors import EngineError, MissingRequirement
+from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, FaultKind
+from pytest_jsbench.engines import requirements
+from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.presets import subset_of
+from pytest_jsbench.engines.registry import find, require_batches
+from tests.engines.anthropic_wire import TEXT, delta, error_body, start, stop, whole
+from tests.engines.asking import CITY, complete, decline, fault, request
+from tests.engines.cloud_wire import AWS, MODEL, SECRET, bedrock, bedrock_stream, exception, frame, vertex
+from tests.engines.contract import SLOW, EngineContract
+from tests.engines.provider import Asked, Provider, Reply, json_reply
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_jsbench.core.generations import Completion
+    from pytest_jsbench.engines.base import EngineFactory
+
+pytest.importorskip("anthropic", reason="these engines need the package anthropic")
+pytest.importorskip("boto3", reason="the engine anthropic-bedrock needs the package boto3")
+pytest.importorskip("google.auth", reason="the engine anthropic-vertex needs the package google-auth")
+
+ANSWER = (start(), delta('{"city": '), delta('"Oslo"}'), stop())
+
+
+@pytest.fixture(autouse=True)
+def _nowhere_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No credentials but those that a test gives."""
+    for name, value in AWS.items():
+        if value.startswith("/") or value == "true":
+            monkeypatch.setenv(name, value)
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+    monkeypatch.setenv("CLOUDSDK_CONFIG", "/nowhere")
+
+
+@pytest.fixture
+def fetching(provider: Provider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Credentials as a machine outside of Google's cloud has them: they are exchanged for a token."""
+    (tmp_path / "subject").write_text("token-of-the-machine")
+    held = {
+        "type": "external_account",
+        "audience": "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/pool/providers/p",
+        "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
+        "token_url": f"{provider.url}/token",
+        "credential_source": {"file": str(tmp_path / "subject")},
+    }
+    (tmp_path / "adc.json").write_text(json.dumps(held))
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "adc.json"))
+    # otherwise it is asked for
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "p-1")
+
+
+@pytest.fixture
+def signing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in AWS.items():
+        monkeypatch.setenv(name, value)
+
+
+def asked_once(config: EngineConfig) -> Completion | Declined:
+    engine = find(config.name).build(config)
+    try:
+        return engine.generate(request(max_tokens=7))
+    finally:
+        engine.close()
+
+
+class TestBedrockKeepsTheContract(EngineContract):
+    @pytest.fixture
+    def factory(self) -> EngineFactory:
+        return find("anthropic-bedrock")
+
+    @pytest.fixture
+    def config(self, provider: Provider) -> EngineConfig:
+        provider.replies.append(bedrock_stream(start(), delta('{"city": "Oslo"}'), stop(), pause=SLOW))
+        return bedrock(provider)
+
+
+@pytest.mark.usefixtures("signing")
+class TestBedrockKeepsTheContractWhereItSigns(EngineContract):
+    @pytest.fixture
+    def factory(self) -> EngineFactory:
+        return find("anthropic-bedrock")
+
+    @pytest.fixture
+    def config(self, provider: Provider) -> EngineConfig:
+        provider.json(whole(TEXT), silence=SLOW)
+        return bedrock(provider, api_key=None, options={"stream": False})
+
+
+class TestVertexKeepsTheContract(EngineContract):
+    @pytest.fixture
+    def factory(self) -> EngineFactory:
+        return find("anthropic-vertex")
+
+    @pytest.fixture
+    def config(self, provider: Provider) -> EngineConfig:
+        provider.stream(start(), delta('{"city": "Oslo"}'), stop(), pause=SLOW)
+        return vertex(provider)
+
+
+def test_bedrock_is_asked_for_a_model_in_the_path_with_a_key(provider: Provider) -> None:
+    provider.replies.append(bedrock_stream(*ANSWER))
+    answer = asked_once(bedrock(provider))
+    assert not isinstance(answer, Declined)
+    assert (answer.text, answer.usage.output_tokens) == ('{"city": "Oslo"}', 9)
+    (asked,) = provider.asked
+    assert asked.path == f"/model/{MODEL}/invoke-with-response-stream"
+    assert asked.headers["authorization"] == f"Bearer {SECRET}"
+    assert asked.body == {
+        "anthropic_version": ANY,  # the SDK's
+        "messages": [{"role": "user", "content": "Name a city, as JSON."}],
+        "max_tokens": 7,
+        "output_config": {"format": {"type": "json_schema", "schema": CITY}},
+    }
+
+
+@pytest.mark.usefixtures("signing")
+def test_bedrock_is_asked_with_a_signature_where_there_is_no_key(provider: Provider) -> None:
+    provider.json(whole(TEXT))
+    asked_once(bedrock(provider, api_key=None, options={"stream": False}))
+    (asked,) = provider.asked
+    assert asked.path == f"/model/{MODEL}/invoke"
+    assert asked.headers["authorization"].startswith(f"AWS4-HMAC-SHA256 Credential={AWS['AWS_ACCESS_KEY_ID']}/")
+    assert "/eu-west-1/bedrock/aws4_request, " in asked.headers["authorization"]
+    assert asked.headers["x-amz-security-token"] == AWS["AWS_SESSION_TOKEN"]
+
+
+def test_a_profile_of_the_users_files_signs_and_says_the_region(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "config").write_text("[profile bench]\nregion = ap-south-1\n")
+    lines = "[bench]\naws_access_key_id = AKIAOFTHEFILE0123456\naws_secret_access_key = never-sent\n"
+    (tmp_path / "credentials").write_text(lines)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    provider.json(whole(TEXT))
+    options = {"profile": "bench", "stream": False}
+    asked_once(replace(bedrock(provider, api_key=None), options=options))
+    (asked,) = provider.asked
+    assert "Credential=AKIAOFTHEFILE0123456/" in asked.headers["authorization"]
+    assert "/ap-south-1/bedrock/" in asked.headers["authorization"]
+
+
+def test_vertex_is_asked_for_a_model_of_a_project_with_a_token(provider: Provider) -> None:
+    provider.stream(*ANSWER)
+    asked_once(vertex(provider))
+    (asked,) = provider.asked
+    place = "/v1/projects/p-1/locations/global/publishers/anthropic/models/m"
+    assert asked.path == f"{place}:streamRawPredict"
+    assert asked.headers["authorization"] == f"Bearer {SECRET}"
+    assert asked.body == {
+        "anthropic_version": ANY,  # the SDK's
+        "messages": [{"role": "user", "content": "Name a city, as JSON."}],
+        "max_tokens": 7,
+        "output_config": {"format": {"type": "json_schema", "schema": CITY}},
+        "stream": True,
+    }
+
+
+@pytest.mark.usefixtures("fetching")
+def test_vertex_fetches_a_token_and_keeps_it_out_of_what_it_says(provider: Provider) -> None:
+    token = "ya29.fetched-0123456789"
+
+    def choose(asked: Asked) -> Reply:
+        if asked.path == "/token":
+            kind = "urn:ietf:params:oauth:token-type:access_token"
+            held = {"access_token": token, "issued_token_type": kind, "token_type": "Bearer", "expires_in": 3600}
+            return json_reply(held)
+        return json_reply(error_body(f"no such thing for {token}"), status=400)
+
+    provider.choose = choose
+    engine = find("anthropic-vertex").build(vertex(provider, api_key=None))
+    messages = [fault(engine).message for _ in range(2)]
+    engine.close()
+    assert messages == ["no such thing for [key]"] * 2
+    assert [asked.path for asked in provider.asked].count("/token") == 1
+    assert provider.asked[-1].headers["authorization"] == f"Bearer {token}"
+
+
+@pytest.mark.usefixtures("fetching")
+def test_a_token_that_cannot_be_fetched_is_a_fault_of_the_account(provider: Provider) -> None:
+    provider.json({"error": "invalid_grant", "error_description": "Token has been expired or revoked."}, status=400)
+    engine = find("anthropic-vertex").build(vertex(provider, api_key=None))
+    error = fault(engine)
+    engine.close()
+    assert error.kind is FaultKind.AUTH
+    assert error.message.startswith("no credentials: OAuthError: ")
+
+
+@pytest.mark.usefixtures("fetching")
+def test_a_server_of_tokens_that_cannot_be_reached_is_a_fault_of_the_connection(provider: Provider) -> None:
+    provider.replies.append(Reply(pieces=()))
+    engine = find("anthropic-vertex").build(vertex(provider, api_key=None))
+    error = fault(engine)
+    engine.close()
+    assert error.kind is FaultKind.CONNECTION
+
+
+@pytest.mark.usefixtures("signing")
+def test_what_a_call_was_signed_with_is_in_no_answer_no_message_and_no_log(
+    provider: Provider, caplog: pytest.LogCaptureFixture
+) -> None:
+    def quoting(asked: Asked) -> Reply:
+        held = f"{asked.headers['authorization']} {asked.headers['x-amz-security-token']}"
+        if len(provider.asked) == 1:
+            return json_reply(whole({"type": "text", "text": held}))
+        return json_reply({"message": f"The request signature does not match: {held}"}, status=403)
+
+    provider.choose = quoting
+    engine = find("anthropic-bedrock").build(bedrock(provider, api_key=None, options={"stream": False}))
+    with caplog.at_level(logging.DEBUG):
+        answer = complete(engine)
+        error = fault(engine)
+    engine.close()
+    signature = provider.asked[0].headers["authorization"].rpartition("=")[2]
+    assert len(signature) == 64
+    assert answer.secret_replaced
+    assert error.kind is FaultKind.AUTH
+    told = [answer.text, error.message, *(record.getMessage() for record in caplog.records)]
+    secrets = [AWS["AWS_ACCESS_KEY_ID"], AWS["AWS_SESSION_TOKEN"], AWS["AWS_SECRET_ACCESS_KEY"], signature]
+    secrets.append(provider.asked[1].headers["authorization"].rpartition("=")[2])
+    assert [text for text in told for secret in secrets if secret in text] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "outcome"),
+    [
+        ("throttlingException", "Too many tokens", FaultKind.RATE_LIMITED),
+        ("modelStreamErrorException", "The model broke", FaultKind.SERVER),
+        ("internalServerException", "gone", FaultKind.SERVER),
+        ("modelTimeoutException", "too slow", FaultKind.TIMEOUT),
+        ("validationException", "Invalid schema: oneOf", DeclineReason.UNSUPPORTED_SCHEMA),
+    ],
+)
+def test_an_exception_in_a_stream_of_bedrock_is_what_its_name_says(
+    provider: Provider, kind: str, words: str, outcome: FaultKind | DeclineReason
+) -> None:
+    provider.replies.append(bedrock_stream(start(), delta("{"), exception(kind, words)))
+    engine = find("anthropic-bedrock").build(bedrock(provider))
+    if isinstance(outcome, FaultKind):
+        error = fault(engine)
+        assert (error.kind, error.message) == (outcome, words)
+    else:
+        declined = decline(engine)
+        assert (declined.reason, declined.message) == (outcome, words)
+    engine.close()
+
+
+BROKEN = frame(b"{}", message_type="event", event_type="chunk")[:-1] + b"?"
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        pytest.param(BROKEN, id="a wrong checksum"),
+        pytest.param(b"data: {}\n\n" * 9, id="no frame"),
+        pytest.param(frame(b"[" * 100_000, message_type="event"), id="deeper than any parser"),
+        pytest.param(frame(b'{"bytes": "?"}', message_type="event"), id="no Base64"),
+        pytest.param(frame(b"5", message_type="event"), id="a number"),
+        pytest.param(b"", id="nothing more"),
+        pytest.param(frame(b"{}", message_type="event")[:20], id="half a frame"),
+    ],
+)
+def test_a_stream_of_bedrock_that_is_none_is_a_bad_response(provider: Provider, piece: bytes) -> None:
+    provider.replies.append(bedrock_stream(start(), delta("{"), piece))
+    with pytest.raises(CallError) as caught:
+        asked_once(bedrock(provider))
+    assert caught.value.kind is FaultKind.BAD_RESPONSE
+
+
+def test_a_model_that_fails_at_bedrock_is_tried_again(provider: Provider) -> None:
+    provider.json({"message": "The system encountered an unexpected error during processing."}, status=424)
+    with pytest.raises(CallError) as caught:
+        asked_once(bedrock(provider))
+    assert caught.value.kind is FaultKind.SERVER
+
+
+BEDROCK = EngineConfig(name="anthropic-bedrock", model=MODEL, options={"region": "us-east-1"})
+VERTEX = EngineConfig(name="anthropic-vertex", model="m", options={"region": "global", "project": "p-1"})
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (replace(BEDROCK, options={}), "needs a region: --jsbench-engine-option region=us-east-1, or set AWS_REGION"),
+        (BEDROCK, "needs credentials of AWS: set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and "),
+        (replace(BEDROCK, options={"region": "r", "profile": "nobody"}), "needs credentials of AWS: "),
+        (replace(BEDROCK, model=None), "--jsbench-model is needed with engine 'anthropic-bedrock': the id of a model"),
+        (replace(VERTEX, options={"project": "p"}), "needs a region: --jsbench-engine-option region=global, or set "),
+        (replace(VERTEX, options={"region": "r"}), "needs a project of Google Cloud: --jsbench-engine-option project="),
+        (VERTEX, "needs credentials of Google Cloud: gcloud auth application-default login, or set GOOGLE_"),
+        (replace(VERTEX, model=None), "--jsbench-model is needed with engine 'anthropic-vertex': claude-…"),
+    ],
+)
+def test_what_is_missing_is_one_line_before_any_call(config: EngineConfig, message: str) -> None:
+    with pytest.raises(EngineError) as caught:
+        find(config.name).check(config)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_key_and_a_profile_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", SECRET)
+    find("anthropic-bedrock").check(BEDROCK)
+    with pytest.raises(EngineError, match=r"the option profile and a key .* are both there; leave one away"):
+        find("anthropic-bedrock").check(replace(BEDROCK, options={"region": "r", "profile": "p"}))
+
+
+@pytest.mark.parametrize(
+    ("config", "package", "extra"), [(BEDROCK, "boto3", "bedrock"), (VERTEX, "google-auth", "vertex")]
+)
+def test_a_missing_package_is_one_line_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch, config: EngineConfig, package: str, extra: str
+) -> None:
+    monkeypatch.setattr(requirements, "is_installed", lambda module: module not in ("boto3", "google.auth"))
+    with pytest.raises(MissingRequirement) as caught:
+        find(config.name).check(config)
+    expected = f"engine '{config.name}' needs the package {package}: pip install 'pytest-jsbench[{extra}]'"
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize(
+    ("config", "provider", "subset"), [(BEDROCK, "aws", "bedrock"), (VERTEX, "google", "anthropic")]
+)
+def test_published_prices_hold_in_the_cloud_only(config: EngineConfig, provider: str, subset: str) -> None:
+    factory = find(config.name)
+    assert factory.describe(config).provider == provider
+    assert factory.describe(replace(config, base_url="http://h")).provider is None
+    assert subset_of(config.name) == subset
+
+
+@pytest.mark.parametrize("engine", ["anthropic-bedrock", "anthropic-vertex"])
+def test_clouds_have_no_batches_here_and_say_who_has(engine: str) -> None:
+    with pytest.raises(EngineError, match=f"--jsbench-batch: engine '{engine}' has no batch API: expected anthropic"):
+        require_batches(find(engine), engine)
+
+
+@pytest.mark.parametrize("region", ["global", "us", "eu", "us-east5"])
+def test_the_addresses_of_vertex_are_those_of_the_sdk(region: str) -> None:
+    import anthropic
+
+    from pytest_jsbench.engines.anthropic.clouds import VertexSettings
+
+    settings = VertexSettings.from_config(replace(VERTEX, options={"region": region, "project": "p"}))
+    client = anthropic.AnthropicVertex(region=region, project_id="p", access_token="t")
+    assert str(client.base_url).rstrip("/") == settings.base_url
+    client.close()
