@@ -38,6 +38,7 @@ HIDDEN = "…"
 #: options that hold no secret: they only say how the engine works
 _OPEN = frozenset(
     {"api", "stream", "strict", "schema_name", "max_tokens_field", "bounded", "slots", "context", "threads"}
+    | {"reasoning_effort", "reasoning_budget", "effort_field", "budget_field"}
     | {"formats", "seed_field", "stream_options", "unstreamed", "api_version", "region", "profile", "project"}
     | {"start_timeout", "compile_timeout", "mask_timeout", "memory", "records", "variant", "folder", "answers"}
 )
