@@ -216,6 +216,8 @@ class Runner:
             if why and self.admission is not None:
                 self.admission.stop(Refused(MissingReason.EXHAUSTED, why))
             generation = Failed(kind=FaultKind.ENGINE, message=why or f"{type(error).__name__}: {error}")
+        finally:
+            retrying.iter_state.reset()  # a circle, which would keep the answer until cycles are collected
         return generation, retrying.statistics.get("attempt_number", 1) - 1
 
     def _call(self, request: Request, waits: _Waits) -> Completion | Declined:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -417,3 +418,15 @@ def test_an_engine_that_runs_out_of_memory_ends_the_calls_and_says_so(judge: Jud
     with pytest.raises(Refused, match="no more memory") as refused:
         limited.attempt(CASE)
     assert refused.value.reason is MissingReason.EXHAUSTED
+
+
+def test_an_attempt_leaves_nothing_to_the_collection_of_cycles(judge: Judge) -> None:
+    asked = runner(Misbehaving(), judge)
+    asked.attempt(CASE)  # what is imported late is imported now
+    gc.collect()
+    gc.disable()
+    try:
+        asked.attempt(CASE)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

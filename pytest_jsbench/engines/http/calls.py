@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+import weakref
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -242,19 +243,26 @@ def settle(
 
 def bound(response: httpx2.Response) -> None:
     """A client's hook for responses: an answer that is too long is a fault, an error's words are cut short."""
-    read = response.iter_bytes
+    # the response itself would be a circle: its body, and that of its request, stayed until cycles are collected
+    itself = weakref.ref(response)
 
     def bounded(chunk_size: int | None = None) -> Iterator[bytes]:
-        left = LONGEST_BODY
-        for piece in read(chunk_size):
-            left -= len(piece)
-            if left < 0 and response.is_error:
-                response.close()
-                return
-            if left < 0:
-                message = f"the answer is longer than {LONGEST_BODY:,} bytes"
-                raise CallError(FaultKind.BAD_RESPONSE, message)
-            yield piece
+        asked = itself()
+        assert asked is not None, "whoever asks has it"
+        return _pieces(asked, chunk_size)
 
     # read() and the event streams both come by here, after decompression
     response.iter_bytes = bounded  # type: ignore[method-assign]
+
+
+def _pieces(response: httpx2.Response, chunk_size: int | None) -> Iterator[bytes]:
+    left = LONGEST_BODY
+    for piece in type(response).iter_bytes(response, chunk_size):
+        left -= len(piece)
+        if left < 0 and response.is_error:
+            response.close()
+            return
+        if left < 0:
+            message = f"the answer is longer than {LONGEST_BODY:,} bytes"
+            raise CallError(FaultKind.BAD_RESPONSE, message)
+        yield piece

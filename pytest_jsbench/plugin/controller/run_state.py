@@ -195,7 +195,8 @@ class SessionEnding:
         self._failed += 1
         kind = transport.failure_type_of(report)
         of_subtests = self._is_of_subtests(report)
-        self._subtests[report.nodeid] += hasattr(report, "context")
+        if hasattr(report, "context"):
+            self._subtests[report.nodeid] += 1
         if kind and kind not in UNDECIDED:
             self._answers[report.nodeid] = None
         elif not kind and not of_subtests:

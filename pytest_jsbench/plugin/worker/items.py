@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import shlex
 import sys
+import traceback
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -63,10 +64,7 @@ class JSBenchTask(pytest.Collector):
             name = attempt.name(several=repeats > 1).removeprefix(f"{key.task}::")
             # said as a text, since --lf does not know a node again whose name ends in brackets
             said = {} if name == key.id else {"nodeid": f"{self.nodeid}::{name}"}
-            item = JSBenchCase.from_parent(self, name=name, **said)
-            item.key, item.repeat = key, repeat
-            if variant:  # an attribute costs memory
-                item.variant = variant
+            item = JSBenchCase.from_parent(self, name=name, key=key, repeat=repeat, variant=variant, **said)
             for mark in (*self.marks.get(key, ()), *variants[variant]):
                 item.add_marker(mark)
             yield item
@@ -87,14 +85,21 @@ def attempt_of(nodeid: str, *, repeats: int) -> Attempt | None:
 class JSBenchCase(pytest.Item):
     """A case, or one attempt of it, as `Attempt.name` calls it; its schema is read only when it runs."""
 
-    key: CaseKey
-    repeat: int = 0
-    variant: str = ""
-    #: the result of its attempt, from its call to its report
-    outcome: AttemptResult | None = None
-    #: whether it has run, and whether it has passed
-    has_run: bool = False
-    has_passed: bool = False
+    #: slots, since there may be a hundred thousand, and what is added to a dictionary later makes a larger one
+    __slots__ = ("answered", "has_passed", "has_run", "key", "outcome", "repeat", "variant")
+
+    def __init__(self, *, key: CaseKey, repeat: int, variant: str, **options: Any) -> None:
+        super().__init__(**options)
+        self.key = key
+        self.repeat = repeat
+        self.variant = variant
+        #: the result of its attempt, from its call to its report
+        self.outcome: AttemptResult | None = None
+        #: the answer that did not pass; where a plugin runs the test again, the model is not asked again
+        self.answered: AttemptResult | None = None
+        #: whether it has run, and whether it has passed
+        self.has_run = False
+        self.has_passed = False
 
     @property
     def attempt(self) -> Attempt:
@@ -135,8 +140,9 @@ class JSBenchCase(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """A few lines for a case that failed, or that pytest-timeout ended; a traceback for any other error."""
+        # pytest looks into the frames that it shows, and keeps in each what it saw
+        excinfo.traceback = excinfo.traceback.cut(path=__file__)
         if not isinstance(excinfo.value, CaseFailed | pytest.fail.Exception):
-            excinfo.traceback = excinfo.traceback.cut(path=__file__)
             return super().repr_failure(excinfo, style)
         failed = excinfo.value
         shown = excinfo.getrepr(style="value", chain=False, tbfilter=False)  # none of its entries is shown
@@ -240,6 +246,13 @@ class Suite:
                     report.duration = timing.tgt
                 item.outcome = None  # pytest keeps the item, and where reports land the record is kept anyway
         return report
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_exception_interact(self, node: pytest.Item | pytest.Collector, call: pytest.CallInfo[object]) -> None:
+        """Break the circle of a failed case's exception and its frames, which would stay until cycles are collected."""
+        if isinstance(node, JSBenchCase) and call.excinfo is not None:
+            traceback.clear_frames(call.excinfo.tb)
+            call.excinfo = None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_report_to_serializable(self) -> Generator[None, dict[str, Any] | None, dict[str, Any] | None]:

@@ -46,8 +46,6 @@ class Worker:
         self._journal: Journal | None = None
         self._keeper: RecordKeeper | None = None
         self._lookahead: LookAhead[AttemptResult] | None = None
-        #: answers that did not pass; where a plugin runs their test again, the model is not asked again
-        self._answered: dict[Attempt, AttemptResult] = {}
         #: why no calls can be made at all; each test says so, since xdist would take another end for a crash
         self._cannot: Refused | None = None
         self.left_behind = LeftBehind(context.handover.shared, context.handover.records)
@@ -173,8 +171,8 @@ class Worker:
         """The result of an attempt, in this thread of the look-ahead."""
         attempt, lookahead = item.attempt, self._lookahead
         assert lookahead is not None
-        if (answered := self._answered.get(attempt)) is not None:
-            return answered
+        if item.answered is not None:
+            return item.answered
         if attempt not in self._context.recorded:
             left = self.left_behind.outcome(attempt)
             if left is not None and left.asked_by is None:
@@ -187,7 +185,7 @@ class Worker:
         )
         outcome = made.result
         if isinstance(outcome, AttemptOutcome) and not (made.resumed or outcome.failed or outcome.passed):
-            self._answered[attempt] = replace(made, record=None)
+            item.answered = replace(made, record=None)
         return made
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gc
 import ssl
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -145,3 +147,18 @@ def test_a_call_that_breaks_after_its_time_broke_because_of_it(clock: Clock) -> 
     explain: Callable[[Exception], Any] = lambda error: error  # noqa: E731
     with pytest.raises(CallError, match="no complete answer within 10 s"):
         calls.settle(late, explain, sdk_error=OSError, deadline=deadline)
+
+
+def test_a_response_that_nobody_has_any_more_is_gone_at_once() -> None:
+    response = httpx2.Response(200, content=b"{}", request=httpx2.Request("POST", "http://server", content=b"[]"))
+    calls.bound(response)
+    assert response.read() == b"{}"
+    assert b"".join(response.iter_bytes()) == b"{}"
+    gone = weakref.ref(response)
+
+    gc.disable()
+    try:
+        del response
+        assert gone() is None
+    finally:
+        gc.enable()

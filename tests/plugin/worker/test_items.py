@@ -219,3 +219,37 @@ def test_a_node_id_names_its_attempt(nodeid: str, repeats: int, attempt: Attempt
     assert attempt_of(nodeid, repeats=repeats) == attempt
     assert f"jsbench::{attempt.name(several=repeats > 1)}" == nodeid
     assert attempt_of("tests/test_it.py::test_it[3]", repeats=repeats) is None
+
+
+#: which exceptions and calls of failed tests only the collection of cycles frees, at the session's end
+GARBAGE = """
+import gc, pathlib
+import pytest
+
+gc.disable()
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session):
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    gc.collect()
+    gc.set_debug(0)
+    names = [type(thing).__name__ for thing in gc.garbage]
+    gc.garbage.clear()
+    gc.enable()
+    found = sum(name in {"CaseFailed", "CallInfo", "ExceptionInfo", "AttemptResult"} for name in names)
+    with open("garbage.log", "a") as log:
+        log.write(f"{session.testsfailed} {found}\\n")
+"""
+
+
+def test_a_failed_case_leaves_no_exception_to_the_collection_of_cycles(bench: Bench) -> None:
+    bench.write({"conftest.py": GARBAGE})
+    for number in range(5):
+        bench.case(f"bad_{number}", '{"n": -1}')
+
+    result = bench.run_subprocess("-rf")
+
+    result.stdout.fnmatch_lines(["*bad_0 - schema_violation*"])
+    lines = [tuple(map(int, line.split())) for line in (bench.path / "garbage.log").read_text().splitlines()]
+    assert max(failed for failed, _ in lines) >= 2
+    assert {found for _, found in lines} <= {0, 1}  # the last one is sys.last_value's

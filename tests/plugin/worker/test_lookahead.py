@@ -16,7 +16,7 @@ PATIENCE = 30.0
 
 def case(variant: str = "") -> JSBenchCase:
     item = object.__new__(JSBenchCase)
-    item.variant = variant
+    item.variant, item.has_run = variant, False
     return item
 
 
