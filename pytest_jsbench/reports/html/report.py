@@ -217,6 +217,7 @@ class CaseList:
             for key in keys
         }
         room, chunks, starts, listed, detailed = _ROOM_OF_DETAILS, list[str](), list[int](), 0, 0
+        filters: dict[str, set[str]] = {"task": set(), "outcome": set(), "keyword": set()}
         packed = io.BytesIO()
         with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0) as index:
             index.write(b'{"cases":[')
@@ -233,6 +234,10 @@ class CaseList:
                     )
                     for attempt, message in part
                 ]
+                for entry in entries:
+                    filters["task"].add(entry["task"])
+                    filters["outcome"].add(entry["outcome"])
+                    filters["keyword"].update(entry["keywords"])
                 index.write((b"," if listed else b"") + b",".join(map(_json_bytes, entries)))
                 if len(chunk) > room or not chunk:
                     room = 0
@@ -243,6 +248,7 @@ class CaseList:
                     detailed = listed + len(part)
                 listed += len(part)
             counts = {
+                **{f"{name}s": sorted(values) for name, values in filters.items()},
                 "starts": starts,
                 "detailed": detailed,
                 "unlisted": len(outcomes) - listed,

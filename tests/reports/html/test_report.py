@@ -181,6 +181,17 @@ def test_cases_are_packed_a_hundred_at_a_time() -> None:
 
 
 @needs_jinja2
+def test_the_list_stands_before_the_details_and_needs_none_of_them() -> None:
+    text = page(*(record(f"c{at}") for at in range(101)), record("bad", verdict=examples.VIOLATED))
+
+    assert text.index('id="index"') < text.index('"use strict"') < text.index('id="chunk0"') < text.index('id="chunk1"')
+    index = unpacked(text, "index")
+    assert index["outcomes"] == ["passed", "schema_violation"]
+    assert index["tasks"] == ["simple"]
+    assert index["keywords"] == sorted({keyword for one in index["cases"] for keyword in one["keywords"]}) != []
+
+
+@needs_jinja2
 def test_what_did_not_pass_comes_first_where_the_list_cannot_show_all_at_once() -> None:
     verdicts = dict.fromkeys((7, 150), examples.VIOLATED) | {90: examples.EXCLUDED}
     text = page(*(record(f"c{at:03}", verdict=verdicts.get(at, examples.PASSED)) for at in range(151)))

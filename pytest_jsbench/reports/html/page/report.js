@@ -19,12 +19,15 @@
     byId("count").textContent = "This browser cannot unpack the cases. Every record is in records.jsonl, beside this page.";
     return;
   }
-  const { starts, cases, detailed, unlisted, variants = [] } = await unpack("index");
+  // the details follow this script, so that the list need not wait for them
+  const whole = new Promise((resolve) => (document.readyState === "loading" ? addEventListener("DOMContentLoaded", resolve) : resolve()));
+  const { starts, cases, tasks, outcomes, keywords, detailed, unlisted, variants = [] } = await unpack("index");
   const wordsOf = (one) => (one.words ??= [one.name, one.outcome, one.message, ...one.keywords].join(" ").toLowerCase());
   // of repeats without its number
   const caseOf = (one) => one.name.replace(/\[\d+\]$/, "");
   const chunks = new Map();
   const detailOf = async (at) => {
+    await whole;
     const number = starts.findLastIndex((start) => start <= at);
     if (!chunks.has(number)) chunks.set(number, unpack("chunk" + number));
     return (await chunks.get(number))[at - starts[number]];
@@ -50,25 +53,24 @@
   };
 
   const fill = (id, values) => {
-    for (const value of [...new Set(values)].sort()) {
+    for (const value of values) {
       const option = element("option", "", value);
       option.value = value;
       byId(id).append(option);
     }
   };
-  fill("task", cases.map((one) => one.task));
-  fill("outcome", cases.map((one) => one.outcome));
-  fill("keyword", cases.flatMap((one) => one.keywords));
+  fill("task", tasks);
+  fill("outcome", outcomes);
+  fill("keyword", keywords);
 
   // what a line shows: an attempt, or of variants all attempts at a case
-  const groups = [];
   const byCase = new Map();
-  cases.forEach((one, at) => {
+  for (const [at, one] of variants.length ? cases.entries() : []) {
     const name = caseOf(one);
-    if (!variants.length || !byCase.has(name)) byCase.set(name, groups.push([]) - 1);
-    groups[variants.length ? byCase.get(name) : at].push(at);
-  });
-  for (const group of variants.length ? groups : []) {
+    byCase.set(name, byCase.get(name) ?? []).get(name).push(at);
+  }
+  const groups = variants.length ? [...byCase.values()] : cases.map((_, at) => [at]);
+  for (const group of byCase.values()) {
     group.sort((one, other) => cases[one].variant - cases[other].variant || cases[one].name.length - cases[other].name.length || (cases[one].name < cases[other].name ? -1 : 1));
   }
 
@@ -202,9 +204,10 @@
   };
   const open = () => {
     let name = location.hash.slice(1);
+    if (!name) return;
     try { name = decodeURIComponent(name); } catch { /* no name that we wrote */ }
     const at = cases.findIndex((one) => one.name === name || one.name.startsWith(name + "["));
-    if (!name || at < 0) return;
+    if (at < 0) return;
     byId("filters").reset();
     found = [groups.find((group) => group.includes(at))];
     shown = 0;
