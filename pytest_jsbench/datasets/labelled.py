@@ -16,11 +16,11 @@ from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.datasets.base import CaseSource, Selection, choose_tasks
 from pytest_jsbench.datasets.sources.folder import BuiltinDataset, load
 
-_SCHEMAS, _INSTANCES = "schemas.jsonl", "instances.jsonl"
+SCHEMAS, INSTANCES = "schemas.jsonl", "instances.jsonl"
 #: what a line of each file must have, and of which type
 _FIELDS: Mapping[str, Mapping[str, type | UnionType]] = {
-    _SCHEMAS: {"schema_id": str, "task": str, "schema": object},
-    _INSTANCES: {"id": str | int, "schema_id": str, "valid": bool, "data": object},
+    SCHEMAS: {"schema_id": str, "task": str, "schema": object},
+    INSTANCES: {"id": str | int, "schema_id": str, "valid": bool, "data": object},
 }
 
 
@@ -81,11 +81,11 @@ class FolderInstances:
     def open(cls, selection: Selection, folder: Path) -> FolderInstances:
         """The selection's part; schemas without any answer are left out."""
         answers: dict[str, list[Instance]] = {}
-        for row in _rows(folder, _INSTANCES):
+        for row in _rows(folder, INSTANCES):
             instance = Instance.of(row["data"], name=str(row["id"]), valid=row["valid"])
             answers.setdefault(row["schema_id"], []).append(instance)
         by_task: dict[str, dict[str, tuple[str, list[Instance]]]] = {}
-        for row in _rows(folder, _SCHEMAS):
+        for row in _rows(folder, SCHEMAS):
             aliases = row.get("aliases")
             names = dict.fromkeys([row["schema_id"], *map(str, aliases if isinstance(aliases, list) else ())])
             if found := [instance for name in names for instance in answers.get(name, ())]:
@@ -98,7 +98,7 @@ class FolderInstances:
         }
         if not cases:
             message = (
-                f"no schema in {folder} has an answer: expected a line of {_SCHEMAS} for a schema_id of {_INSTANCES}"
+                f"no schema in {folder} has an answer: expected a line of {SCHEMAS} for a schema_id of {INSTANCES}"
             )
             raise DatasetError(message)
         return cls(
@@ -120,20 +120,6 @@ class FolderInstances:
     def instances(self, key: CaseKey) -> Sequence[Instance]:
         """Its answers."""
         return self.answers[key]
-
-
-def open_labelled(selection: Selection) -> LabelledDataset:
-    """The labelled answers of a source: `builtin`, or a folder; DatasetError says what was found instead."""
-    if selection.source == "builtin":
-        return BuiltinInstances(dataset=BuiltinDataset.open(selection))
-    folder = Path(selection.source).expanduser()
-    if folder.is_dir():
-        return FolderInstances.open(selection, folder)
-    message = (
-        f"no labelled answers '{selection.source}': expected builtin, or a folder with {_SCHEMAS} and {_INSTANCES}"
-        " (or the same as .gz)"
-    )
-    raise DatasetError(message)
 
 
 def _rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:

@@ -7,11 +7,15 @@ import glob
 import re
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import DatasetError, JSBenchError
 from pytest_jsbench.core.extensions import installed, is_reference, load, origin
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.datasets.base import CaseSource, Selection
+
+if TYPE_CHECKING:
+    from pytest_jsbench.datasets.labelled import LabelledDataset
 
 ENTRY_POINTS = "pytest_jsbench.datasets"
 _HUB_NAME = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>\w[\w./-]*))?")
@@ -56,6 +60,24 @@ def revision_of(source: str) -> str | None:
     """The revision of the hub's data that the source asks for; None where it names none, or is not the hub's."""
     named = None if Path(source).expanduser().exists() or source in _installed() else _hub_name(source)
     return None if named is None else named["revision"]
+
+
+def open_labelled(selection: Selection) -> LabelledDataset:
+    """The labelled answers of a source: `builtin`, or a folder; DatasetError says what was found instead."""
+    from pytest_jsbench.datasets.labelled import INSTANCES, SCHEMAS, BuiltinInstances, FolderInstances
+    from pytest_jsbench.datasets.sources.folder import BuiltinDataset
+    from pytest_jsbench.datasets.test_suite import SuiteCases, is_suite
+
+    if selection.source == _BUILTIN:
+        return BuiltinInstances(dataset=BuiltinDataset.open(selection))
+    folder = Path(selection.source).expanduser()
+    if folder.is_dir():
+        return SuiteCases.open(selection, folder) if is_suite(folder) else FolderInstances.open(selection, folder)
+    message = (
+        f"no labelled answers '{selection.source}': expected builtin, or a folder with {SCHEMAS} and {INSTANCES}"
+        " (or the same as .gz), or one of the official test suite, such as tests/draft2020-12"
+    )
+    raise DatasetError(message)
 
 
 def _hub_name(source: str) -> re.Match[str] | None:

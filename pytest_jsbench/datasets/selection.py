@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import ConditionError, DatasetError
 from pytest_jsbench.datasets.base import CaseSource, Sample, Selection
-from pytest_jsbench.datasets.registry import open_dataset
+from pytest_jsbench.datasets.registry import open_dataset, open_labelled
 
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.conditions import Condition
@@ -95,11 +95,7 @@ def whole(dataset: CaseSource) -> CaseSource:
 
 
 def _open(selection: Selection) -> CaseSource:
-    if not selection.labelled:
-        return open_dataset(selection)
-    from pytest_jsbench.datasets.labelled import open_labelled
-
-    return open_labelled(selection)
+    return (open_labelled if selection.labelled else open_dataset)(selection)
 
 
 def _condition(where: Sequence[str]) -> Condition | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tabulate import tabulate
@@ -26,6 +26,8 @@ _WIDTH = 80
 #: of a name that is cut
 _NARROWEST_NAME = 6
 _LONGEST_KEYWORD = 24
+#: of a task beside which there is room for rates of decisions
+_SHORT_NAME = 9
 _MOST_NAMED = 5
 _DETAIL_INDENT = 11
 #: seconds in the queue from which on a fact says so
@@ -76,9 +78,10 @@ def decision_table(summary: Summary) -> list[str]:
 
 
 def _of_decisions(summary: Summary) -> tuple[list[str], list[list[str]]]:
-    headers = ["Task", "Declared\ncoverage", "Valid,\nrejected", "Invalid,\naccepted", "Compilation\n(ms)"]
-    rows = [_decision_row(task, metrics) for task, metrics in summary.tasks.items()]
-    rows.append(_decision_row("total", summary.total))
+    headers = ["Task", "Declared\ncoverage", "Passed", "Valid,\nrejected", "Invalid,\naccepted", "Compilation\n(ms)"]
+    # a long name has room beside counts, which imply the rates
+    show = of if max(map(len, summary.tasks), default=0) <= _SHORT_NAME else _counts
+    rows = [_decision_row(task, metrics, show) for task, metrics in (*summary.tasks.items(), ("total", summary.total))]
     return _with_errors(summary, headers, rows)
 
 
@@ -279,12 +282,13 @@ def _row(task: str, metrics: Metrics) -> list[str]:
     ]
 
 
-def _decision_row(task: str, metrics: Metrics) -> list[str]:
+def _decision_row(task: str, metrics: Metrics, show: Callable[[Proportion], str]) -> list[str]:
     return [
         task,
         rate(metrics.declared_coverage),
-        of(metrics.over_constraint),
-        of(metrics.under_constraint),
+        figure(metrics.pass_rate.value),
+        show(metrics.over_constraint),
+        show(metrics.under_constraint),
         milliseconds(metrics.grammar_compilation.p50),
     ]
 
@@ -292,6 +296,10 @@ def _decision_row(task: str, metrics: Metrics) -> list[str]:
 def of(found: Proportion) -> str:
     """A rate and what it is of, for people."""
     return NOT_APPLICABLE if found.value is None else f"{found.successes}/{found.n} = {found.value:.3f}"
+
+
+def _counts(found: Proportion) -> str:
+    return NOT_APPLICABLE if found.value is None else f"{found.successes}/{found.n}"
 
 
 def rate(found: Rate) -> str:

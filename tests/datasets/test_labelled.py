@@ -10,7 +10,8 @@ import pytest
 from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.datasets.base import Selection
-from pytest_jsbench.datasets.labelled import Instance, LabelledDataset, open_labelled
+from pytest_jsbench.datasets.labelled import Instance, LabelledDataset
+from pytest_jsbench.datasets.registry import open_labelled
 from pytest_jsbench.verdicts import Judge, JudgePolicy
 
 SCHEMAS = [

@@ -148,8 +148,8 @@ def test_decisions_have_a_table_of_their_own() -> None:
 
     assert max(map(len, shown)) <= 80
     assert [line.split() for line in shown if line.startswith(("simple", "hard"))] == [
-        ["simple", "1.00", "±0.40", "1/2", "=", "0.500", "0/2", "=", "0.000", "10.00", "0"],
-        ["hard", "0.00", "±0.40", "n/a", "n/a", "n/a", "1"],
+        ["simple", "1.00", "±0.40", "0.00", "1/2", "=", "0.500", "0/2", "=", "0.000", "10.00", "0"],
+        ["hard", "0.00", "±0.40", "0.00", "n/a", "n/a", "n/a", "1"],
     ]
     labelled = replace(examples.run(), metadata=examples.metadata(dataset={"labelled": True}))
     assert not [line for line in details(labelled, summary) if line.startswith("tokens")]
@@ -184,3 +184,14 @@ def test_a_short_first_name_does_not_cut_the_names_below_it() -> None:
 
     assert len(lines[-1]) == 80
     assert lines[-1].startswith("a_longer_name_than_…")
+
+
+def test_tasks_with_long_names_have_counts_of_decisions_and_room_for_their_names() -> None:
+    names = ("infinite-loop-detection", "unevaluatedProperties", "exclusiveMaximum", "exclusiveMinimum")
+    decided = [record("a", task=name, generation=examples.decided("v0")) for name in names]
+
+    shown = decision_table(summarize(examples.run(*decided)))
+
+    assert max(map(len, shown)) <= 80
+    assert [line.split()[0][:15] for line in shown[3:7]] == [name[:15] for name in names]
+    assert "1/2" in shown[3].split()

@@ -244,7 +244,8 @@ OPTIONS = (
         name="instances",
         metavar="SOURCE",
         help="Call no model: ask the engine's grammar (llguidance, outlines, xgrammar) which labelled answers it "
-        "accepts, and count the wrong decisions. builtin, or a folder with schemas.jsonl and instances.jsonl (or .gz).",
+        "accepts, and count the wrong decisions. builtin, a folder with schemas.jsonl and instances.jsonl (or .gz), or "
+        "one of the official JSON Schema Test Suite, such as tests/draft2020-12.",
     ),
     Option(name="tasks", metavar="A,B", parse=names, help="Only these tasks of the dataset. Default: all."),
     Option(
