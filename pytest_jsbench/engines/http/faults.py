@@ -202,13 +202,17 @@ def _plain(body: object, status: int | None) -> str:
 
 
 #: what is sent because an option of ours says so
-_REASONING = ("reasoning_effort", "reasoning.effort", "output_config.effort", "thinking.type", "adaptive thinking")
+_REASONING = (
+    *("reasoning_effort", "reasoning.effort", "output_config.effort", "thinking.type", "adaptive thinking"),
+    *("thinking_budget", "thinking budget", "Thinking level", "thinking mode"),  # Gemini's
+)
 PARAMETERS = "max_completion_tokens|max_output_tokens|max_tokens|temperature|seed|stream_options|stream|tool_choice|"
 PARAMETERS += "|".join(map(re.escape, _REASONING))
 _NAMED = re.compile(rf"\b({PARAMETERS})\b")
 _NOT_TAKEN = re.compile(
     r"unsupported|not support|unknown|unrecognized|unexpected|deprecated|not permitted|not allowed|not available"
-    r"|only the default|only 1 is allowed|instead|not compatible|incompatible|may not be|may only be",
+    r"|only the default|only 1 is allowed|instead|not compatible|incompatible|may not be|may only be"
+    r"|only works in|can't be disabled|budget \(\d+\) is invalid",
     re.IGNORECASE,
 )
 _RENAME = "--jsbench-engine-option max_tokens_field="
@@ -340,6 +344,9 @@ _NO_STRUCTURED_OUTPUT = _Rule(
         r".*(?:response_format|output_config|tools|tool_choice|strict)"
         r"|\b(?:output_config(?:\.format)?|tools|tool_choice|(?:tools\.\d+(?:\.\w+)*\.)?strict"
         r"|response_format(?:\.type|(?:\.json_schema)?(?:\.strict)?)?)\W+extra inputs"
+        # of Gemini: a version of the API that does not know the field, and a model without
+        r"|unknown name \W*(?:(?:response|parameters)_?(?:json_?)?schema|response_?mime_?type|tools|tool_?config)\b"
+        r"|(?:json mode|function calling) is not (?:enabled|supported)"
         # of Bedrock's Converse
         r"|extraneous key \[outputConfig\]"
     ),

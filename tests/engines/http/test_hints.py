@@ -7,7 +7,7 @@ import pytest
 from pytest_jsbench.core.generations import CallError, FaultKind, ResponseFormat, Sent
 from pytest_jsbench.engines.http.faults import ProviderError
 from pytest_jsbench.engines.registry import find
-from tests.engines import anthropic_wire, openai_wire, responses_wire
+from tests.engines import anthropic_wire, gemini_wire, openai_wire, responses_wire
 from tests.engines.asking import classified, fault
 from tests.engines.provider import Provider
 
@@ -45,6 +45,12 @@ OF_ANTHROPIC = {
         "output_config.effort: Extra inputs are not permitted",
     ],
 }
+OF_GEMINI = [
+    "Thinking level is not supported for this model.",
+    "Budget 0 is invalid. This model only works in thinking mode.",
+    "The thinking budget (52428) is invalid.",
+    "Thinking can't be disabled for this model. Remove 'thinking_config.thinking_budget' from your request.",
+]
 COMPLAINTS: list[tuple[str, int, Any, str]] = [
     (
         "openai, reasoning model",
@@ -134,6 +140,7 @@ COMPLAINTS: list[tuple[str, int, Any, str]] = [
         [{"error": {"code": 400, "message": 'Invalid JSON payload received. Unknown name "seed": Cannot find field.'}}],
         NO_SEED,
     ),
+    *((f"gemini, {words}", 400, gemini_wire.error_body(words), OTHER_REASONING) for words in OF_GEMINI),
 ]
 
 
