@@ -357,8 +357,20 @@ def test_llama_cpp_takes_each_format_of_its_preset(llama: EngineConfig, response
         assert json.loads(answer.text).keys() == {"city", "old"}
 
 
-@pytest.mark.parametrize("name", ["vllm", "lmstudio", "ollama", "sglang"])
-def test_what_other_servers_of_ones_own_are_asked_llama_cpp_takes_too(llama: EngineConfig, name: str) -> None:
-    engine = find(name).build(replace(llama, name=name, options={"extra_body": {"cache_prompt": False}}))
+@pytest.mark.parametrize(
+    ("name", "reasoning"),
+    [
+        ("vllm", {"reasoning_budget": 16}),
+        ("lmstudio", {}),
+        ("ollama", {"reasoning_effort": "none"}),
+        ("sglang", {}),
+        ("llamacpp", {"reasoning_effort": "low", "reasoning_budget": 16}),
+    ],
+)
+def test_what_servers_of_ones_own_are_asked_llama_cpp_takes(
+    llama: EngineConfig, name: str, reasoning: dict[str, Any]
+) -> None:
+    options = {"extra_body": {"cache_prompt": False}, **reasoning}
+    engine = find(name).build(replace(llama, name=name, options=options))
     assert json.loads(complete(engine, request(max_tokens=40)).text).keys() == {"city", "old"}
     engine.close()
