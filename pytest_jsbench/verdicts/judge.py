@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import platform
+import re
 import threading
 import weakref
 from contextlib import suppress
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 JUDGE_VERSION = "2"
 #: the reason of an answer without text whose provider gave a JSON document as reasoning
 IN_REASONING = "in_reasoning"
+_DOCUMENT_LINE = re.compile(r"\n(?=[{\[])")
 
 _DEFAULT_POLICY = JudgePolicy()
 
@@ -151,17 +153,21 @@ def _decide_completion(completion: Completion, schema: Schema, judge: Judge) -> 
         return _no_instance(FailureType.SYNTAX_ERROR, FinishReason.REJECTED.value, message)
     truncated = completion.finish_reason is FinishReason.LENGTH
     verdict = judge.judge(schema, completion.text, truncated=truncated)
-    if verdict.reason == SyntaxReason.EMPTY and _ends_in_document(completion.reasoning, schema, judge):
+    if verdict.reason != SyntaxReason.EMPTY:
+        return verdict
+    if _ends_in_document(completion.reasoning, schema, judge):
         message = "no text at all: the answer stands in the reasoning channel"
         return replace(verdict, reason=IN_REASONING, message=message)
+    if truncated and (completion.reasoning or completion.usage.reasoning_tokens):
+        return replace(verdict, message="no text at all: the model reasoned until the limit of tokens")
     return verdict
 
 
 def _ends_in_document(reasoning: str, schema: Schema, judge: Judge) -> bool:
     """Whether the reasoning is one JSON document, or ends with an object or array that begins a line."""
-    begun = max(reasoning.rfind("\n{"), reasoning.rfind("\n["))
-    ends = [reasoning, reasoning[begun + 1 :].rstrip("`~ \r\n\t")] if begun >= 0 else [reasoning]
-    return any(judge.judge(schema, text).valid is not None for text in ends if text)
+    begun = [line.end() for line in _DOCUMENT_LINE.finditer(reasoning)]
+    ends = [reasoning[at:].rstrip("`~ \r\n\t") for at in dict.fromkeys((*begun[:1], *begun[-1:]))]
+    return any(judge.judge(schema, text).valid is not None for text in (reasoning, *ends) if text)
 
 
 def _declined(reason: DeclineReason) -> tuple[FailureType, str | None]:

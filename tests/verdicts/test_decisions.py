@@ -14,6 +14,7 @@ from pytest_jsbench.core.generations import (
     FinishReason,
     Generation,
     GrammarDecision,
+    Usage,
 )
 from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.verdicts import FailureType, Judge, decide
@@ -92,7 +93,14 @@ TEXT = '{"a": 1}'
     ("finish", "failure_type"), [(FinishReason.STOP, "syntax_error"), (FinishReason.LENGTH, "truncated")]
 )
 @pytest.mark.parametrize(
-    "reasoning", [TEXT, f"```json\n{TEXT}\n```", f"Hm. {{}}?\n\n{TEXT}", f"Hm.\n```json\n{TEXT}\n```\n"]
+    "reasoning",
+    [
+        TEXT,
+        f"```json\n{TEXT}\n```",
+        f"Hm. {{}}?\n\n{TEXT}",
+        f"Hm.\n```json\n{TEXT}\n```\n",
+        f"Hm.\n[\n{TEXT},\n{TEXT}\n]",
+    ],
 )
 def test_an_answer_that_stands_in_the_reasoning_channel_alone_is_named_so(
     judge: Judge, reasoning: str, finish: FinishReason, failure_type: str
@@ -106,6 +114,16 @@ def test_an_answer_that_stands_in_the_reasoning_channel_alone_is_named_so(
 def test_reasoning_that_does_not_end_in_an_answer_leaves_an_empty_one(judge: Judge, reasoning: str) -> None:
     verdict = decide(replace(completion(""), reasoning=reasoning), SCHEMA, judge)
     assert (verdict.failure_type, verdict.reason) == (FailureType.SYNTAX_ERROR, "empty")
+
+
+@pytest.mark.parametrize(("reasoning", "tokens"), [("Hm, it may be", None), ("", 40)])
+def test_reasoning_to_the_limit_of_tokens_is_said_of_a_truncated_answer(
+    judge: Judge, reasoning: str, tokens: int | None
+) -> None:
+    reasoned = replace(completion("", FinishReason.LENGTH), reasoning=reasoning, usage=Usage(reasoning_tokens=tokens))
+    verdict = decide(reasoned, SCHEMA, judge)
+    assert (verdict.failure_type, verdict.reason) == (FailureType.TRUNCATED, "empty")
+    assert verdict.message == "no text at all: the model reasoned until the limit of tokens"
 
 
 def test_the_reasoning_beside_an_answer_is_never_judged(judge: Judge) -> None:
