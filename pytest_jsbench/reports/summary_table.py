@@ -182,6 +182,8 @@ def _measured(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
             yield "flaky", _flaky(flaky)
     if said := _sampled(run):
         yield "sampled", said
+    if said := _asked_to_reason(run):
+        yield "reasoning", said
     yield from _asked_otherwise(run)
     failures = [(kind, total.failure_counts[kind]) for kind in COUNTED_FAILURES]
     ranked = sorted((pair for pair in failures if pair[1]), key=lambda pair: -pair[1])
@@ -253,6 +255,13 @@ def _sampled(run: Run) -> str:
     if told[0].name == "temperature" and told[0].value == 0:
         return f"{said}: the attempts at a case repeat each other, as far as its engine is exact"
     return f"{said}, raised by 1 in each further attempt at a case" if told[-1].name == "seed" else said
+
+
+def _asked_to_reason(run: Run) -> str:
+    """How the model of all answers was asked to reason; empty where it was not."""
+    details = {} if run.variants or any(outcome.asked_by for outcome in run.outcomes) else run.metadata.details
+    asked = {"effort": details.get("reasoning_effort"), "budget": details.get("reasoning_budget")}
+    return ", ".join(f"{name} {printable(str(value))}" for name, value in asked.items() if value is not None)
 
 
 def _flaky(flaky: Sequence[tuple[CaseKey, CaseOutcome]]) -> str:

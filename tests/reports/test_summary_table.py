@@ -136,6 +136,13 @@ def test_the_cost_is_said_where_it_is_known_and_why_not_where_it_should_be() -> 
     assert not any(line.startswith("cost") for line in details(run, summary))
 
 
+def test_how_a_model_was_asked_to_reason_is_said_and_nothing_where_it_was_not() -> None:
+    run = examples.run(record())
+    asked = replace(run, metadata=examples.metadata(details={"reasoning_effort": "low", "reasoning_budget": 512}))
+    assert "reasoning  effort low, budget 512" in details(asked, summarize(asked))
+    assert not any(line.startswith("reasoning") for line in details(run, summarize(run)))
+
+
 def test_decisions_have_a_table_of_their_own() -> None:
     summary = summarize(
         examples.run(
