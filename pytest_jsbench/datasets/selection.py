@@ -162,8 +162,9 @@ class _Scheduler:
 
     variable: str
     first: int | str
-    #: the variable that has the distance between two numbers
+    #: the variables that have the distance between two numbers, and how many jobs there are
     step: str = ""
+    jobs: str = ""
 
     def number(self, environ: Mapping[str, str]) -> int | None:
         """The shard of this job, from 1; None where the scheduler has not started it."""
@@ -176,7 +177,12 @@ class _Scheduler:
 
 _SCHEDULERS = (
     _Scheduler(variable="JOB_COMPLETION_INDEX", first=0),  # a Job of Kubernetes with completionMode: Indexed
-    _Scheduler(variable="SLURM_ARRAY_TASK_ID", first="SLURM_ARRAY_TASK_MIN", step="SLURM_ARRAY_TASK_STEP"),
+    _Scheduler(
+        variable="SLURM_ARRAY_TASK_ID",
+        first="SLURM_ARRAY_TASK_MIN",
+        step="SLURM_ARRAY_TASK_STEP",
+        jobs="SLURM_ARRAY_TASK_COUNT",
+    ),
 )
 
 
@@ -214,6 +220,10 @@ class Shard:
             raise ValueError(message)
         ((variable, number),) = numbers.items()
         origin = f"{variable}={environ[variable]}"
+        (jobs,) = (environ.get(one.jobs, "") for one in _SCHEDULERS if one.variable == variable)
+        if jobs not in ("", str(count)):  # such as one of them, submitted again: its number says nothing without theirs
+            message = f"{text} with {origin} is one of {jobs} jobs; expected {count}: name the shard, such as 2/{count}"
+            raise ValueError(message)
         if not 1 <= number <= count:
             message = f"{text} with {origin} is shard {number} of {count}; expected as many jobs as shards"
             raise ValueError(message)

@@ -46,7 +46,7 @@ SLURM = {"SLURM_ARRAY_TASK_MIN": "1", "SLURM_ARRAY_TASK_STEP": "1"}
     [
         ({"JOB_COMPLETION_INDEX": "0"}, 1, "JOB_COMPLETION_INDEX=0"),
         ({"JOB_COMPLETION_INDEX": "19"}, 20, "JOB_COMPLETION_INDEX=19"),
-        ({**SLURM, "SLURM_ARRAY_TASK_ID": "1"}, 1, "SLURM_ARRAY_TASK_ID=1"),
+        ({**SLURM, "SLURM_ARRAY_TASK_ID": "1", "SLURM_ARRAY_TASK_COUNT": "20"}, 1, "SLURM_ARRAY_TASK_ID=1"),
         ({"SLURM_ARRAY_TASK_ID": "19", "SLURM_ARRAY_TASK_MIN": "0"}, 20, "SLURM_ARRAY_TASK_ID=19"),
         (
             {"SLURM_ARRAY_TASK_ID": "9", "SLURM_ARRAY_TASK_MIN": "1", "SLURM_ARRAY_TASK_STEP": "4"},
@@ -68,6 +68,10 @@ def test_a_job_of_a_scheduler_finds_its_own_shard_and_says_by_what(
     [
         ({}, "from JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID; .*, found 0: name the shard"),
         ({"SLURM_ARRAY_TASK_ID": "3"}, "found 0"),
+        (
+            {"SLURM_ARRAY_TASK_ID": "7", "SLURM_ARRAY_TASK_MIN": "7", "SLURM_ARRAY_TASK_COUNT": "1"},
+            "SLURM_ARRAY_TASK_ID=7 is one of 1 jobs; expected 20: name the shard",
+        ),
         ({"JOB_COMPLETION_INDEX": ""}, "found 0"),
         ({**SLURM, "SLURM_ARRAY_TASK_ID": "3", "JOB_COMPLETION_INDEX": "3"}, "found 2"),
         ({"JOB_COMPLETION_INDEX": "20"}, "JOB_COMPLETION_INDEX=20 is shard 21 of 20; expected as many jobs as shards"),
