@@ -159,8 +159,7 @@ def _announced(info: EngineInfo, plan: ProbePlan) -> str:
 
 
 def _plan(options: argparse.Namespace, factory: EngineFactory, config: EngineConfig, info: EngineInfo) -> ProbePlan:
-    from pytest_jsbench.engines.presets import preset_of
-    from pytest_jsbench.runner.probing.plan import ProbePlan, control_of, keywords_within, ways_of
+    from pytest_jsbench.runner.probing.plan import ProbePlan, control_of, documented_subset, keywords_within, ways_of
 
     formats = None if options.response_format is None else [ResponseFormat(name) for name in options.response_format]
     ways = ways_of(factory, config, formats, reasoning=options.reasoning, no_reasoning=options.no_reasoning)
@@ -170,8 +169,7 @@ def _plan(options: argparse.Namespace, factory: EngineFactory, config: EngineCon
     levels = options.concurrency or (tuple({1, 2 * factory.concurrency}) if factory.shared else _LEVELS)
     keywords = options.keywords
     if keywords is None:
-        preset = preset_of(config.name)
-        keywords = keywords_within(info.provider if preset is None else preset.subset)
+        keywords = keywords_within(documented_subset(info))
     return ProbePlan(
         ways=ways,
         levels=tuple(sorted(levels)),

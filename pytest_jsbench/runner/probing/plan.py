@@ -11,8 +11,9 @@ from pytest_jsbench.adaptation.changes import Adapted
 from pytest_jsbench.adaptation.narrowing import adapt
 from pytest_jsbench.adaptation.subsets import Subset, find_subset
 from pytest_jsbench.core.errors import EngineError
-from pytest_jsbench.core.generations import ResponseFormat
+from pytest_jsbench.core.generations import EngineInfo, ResponseFormat
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory
+from pytest_jsbench.engines.presets import PRESET_NAMES, subset_of
 from pytest_jsbench.engines.secrets import describe
 from pytest_jsbench.metrics.enforcement import ProbeMode
 from pytest_jsbench.runner.probing.questions import KEYWORDS, Words, keyword_question
@@ -98,6 +99,11 @@ def control_of(factory: EngineFactory, config: EngineConfig) -> EngineConfig | N
     except EngineError:
         return None
     return plain if info.response_format is ResponseFormat.TEXT else None
+
+
+def documented_subset(info: EngineInfo) -> str | None:
+    """The subset of a preset, or of a provider at its own address; None where nothing is known of the server."""
+    return subset_of(info.engine) if info.provider is not None or info.engine in PRESET_NAMES else None
 
 
 def keywords_within(subset: str | None) -> tuple[str, ...]:
