@@ -135,10 +135,12 @@ class RecordKeeper:
         return record if self._redaction is None else self._redaction.record(record)
 
     def _write(self, record: Record) -> AttemptResult:
+        digests = record.digests
         try:
-            place = self._journal.append(record)
+            place = self._journal.append(record, digests)
         except JournalError as error:
             if self._must_keep:
                 self._refuse(Refused(MissingReason.DISK, str(error)))
-            return AttemptResult(result=AttemptOutcome.of(record), journal_error=str(error.found or error))
-        return AttemptResult(result=AttemptOutcome.of(record, place), record=record)
+            outcome = AttemptOutcome.of(record, digests=digests)
+            return AttemptResult(result=outcome, journal_error=str(error.found or error))
+        return AttemptResult(result=AttemptOutcome.of(record, place, digests), record=record)

@@ -25,7 +25,7 @@ from pytest_jsbench.core.files import (
 )
 from pytest_jsbench.formats import HEADER, RECORD
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Place, Records, Run, line_at, open_lines
-from pytest_jsbench.runs.records import LONGEST_LINE, RECORDS_VERSION, Record, RunMetadata
+from pytest_jsbench.runs.records import LONGEST_LINE, RECORDS_VERSION, Digests, Record, RunMetadata
 
 #: the file of a run's folder that holds what was taken over from an earlier run
 RESUMED = "records.resumed.jsonl"
@@ -54,10 +54,10 @@ class Journal:
         self._file: FileIO | None = None
         self._closed = False
 
-    def append(self, record: Record) -> Place:
+    def append(self, record: Record, digests: Digests | None = None) -> Place:
         """Write the record, and say where; JournalError when the disk will not, and then nothing of it is there."""
         try:
-            line = _line(record.to_dict())
+            line = _line(record.to_dict(digests))
             with self._lock:
                 if self._file is None:
                     self._file = private(self.path).open("ab", buffering=0)

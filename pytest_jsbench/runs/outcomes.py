@@ -15,7 +15,7 @@ from pytest_jsbench.core.files import FileReader, LinesByPlace
 from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, FaultKind, Usage
 from pytest_jsbench.core.json_values import known
 from pytest_jsbench.core.timing import Timing
-from pytest_jsbench.runs.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, Record
+from pytest_jsbench.runs.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, Digests, Record
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.verdicts import FailureType, Note
 
@@ -169,9 +169,10 @@ class AttemptOutcome:
             return _record_of(self, opened)
 
     @classmethod
-    def of(cls, record: Record, source: Place | Record | None = None) -> AttemptOutcome:
-        """The outcome of a record that is at this place; with it where it is at none."""
-        verdict, generation, prompt = record.verdict, record.generation, record.prompt
+    def of(cls, record: Record, source: Place | Record | None = None, digests: Digests | None = None) -> AttemptOutcome:
+        """The outcome of a record that is at this place, or with it; `digests` are its own, where known."""
+        verdict, generation = record.verdict, record.generation
+        found = digests or record.digests
         sent = getattr(generation, "sent", None)
         used = used_keywords(record.schema) if record.redacted is None else frozenset(record.redacted.keywords)
         decided = generation.decisions if isinstance(generation, Decided) else None
@@ -194,8 +195,8 @@ class AttemptOutcome:
             queue_s=record.queue_s,
             retries=record.retries,
             keywords=_interned(sorted(used)),
-            schema_digest=record.schema_digest,
-            prompt_digest=None if prompt is None else prompt.digest,
+            schema_digest=found.schema,
+            prompt_digest=found.prompt,
             started_at=record.started_at,
             asked_by=record.asked_by,
             answered_by=record.answered_by,

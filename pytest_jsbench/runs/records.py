@@ -137,6 +137,13 @@ class RedactedSchema:
     keywords: tuple[str, ...]
 
 
+class Digests(NamedTuple):
+    """Of a record's schema and prompt; None where there is none. It takes long to make them of large ones."""
+
+    schema: str | None
+    prompt: str | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One attempt."""
@@ -184,8 +191,7 @@ class Record:
     @property
     def identity(self) -> tuple[object, ...]:
         """Which attempt it is of, and what was asked; equal for two records of the very same question."""
-        prompt = None if self.prompt is None else self.prompt.digest
-        return *self.attempt, self.schema_digest, prompt
+        return *self.attempt, *self.digests
 
     @property
     def schema_digest(self) -> str | None:
@@ -193,6 +199,11 @@ class Record:
         if self.redacted is not None:
             return self.redacted.digest
         return None if self.schema is None else digest(self.schema)
+
+    @property
+    def digests(self) -> Digests:
+        """Which schema and which prompt it was."""
+        return Digests(self.schema_digest, None if self.prompt is None else self.prompt.digest)
 
     @property
     def batch(self) -> str | None:
@@ -205,19 +216,18 @@ class Record:
         """Whether the case's own schema is broken, so that no engine is to blame."""
         return self.verdict.failure_type is FailureType.INVALID_SCHEMA
 
-    def to_dict(self) -> dict[str, Any]:
-        """The record as JSON values, as a line of `records.jsonl` holds it."""
+    def to_dict(self, digests: Digests | None = None) -> dict[str, Any]:
+        """The record as JSON values, as a line of `records.jsonl` holds it; `digests` are its own, where known."""
+        found = digests or self.digests
         return {
             "type": "record",
             "task": self.key.task,
             "id": self.key.id,
             "repeat": self.repeat,
             **({"variant": self.variant} if self.variant else {}),
-            "schema_digest": self.schema_digest,
+            "schema_digest": found.schema,
             "schema": self.schema,
-            "prompt": None
-            if self.prompt is None
-            else {"digest": self.prompt.digest, "messages": self.prompt.to_messages()},
+            "prompt": None if self.prompt is None else {"digest": found.prompt, "messages": self.prompt.to_messages()},
             "prompt_length": self.prompt_length and asdict(self.prompt_length),
             "generation": None if self.generation is None else generation_to_dict(self.generation),
             "verdict": verdict_to_dict(self.verdict),

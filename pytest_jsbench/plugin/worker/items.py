@@ -145,6 +145,8 @@ class JSBenchCase(pytest.Item):
         if not isinstance(excinfo.value, CaseFailed | pytest.fail.Exception):
             return super().repr_failure(excinfo, style)
         failed = excinfo.value
+        if isinstance(failed, CaseFailed):
+            excinfo = _last_entry(excinfo)
         shown = excinfo.getrepr(style="value", chain=False, tbfilter=False)  # none of its entries is shown
         if (crash := shown.reprcrash) is not None:
             # what the short summary and JUnit's message say; in place, for it stands in the chain too
@@ -157,6 +159,14 @@ class JSBenchCase(pytest.Item):
         name = f"{ROOT}::{self.key}{f'[{self.variant}]' if self.variant else ''}"
         # pytest writes "::" for each dot of a name that its node id ends in; the space keeps it from being one
         return self.path, 0, f"{name} " if "." in name else name
+
+
+def _last_entry(excinfo: pytest.ExceptionInfo[BaseException]) -> pytest.ExceptionInfo[BaseException]:
+    """The same, with the last entry of its traceback alone; dozens lie between, to look at which takes long."""
+    entry = excinfo.tb
+    while entry.tb_next is not None:
+        entry = entry.tb_next
+    return pytest.ExceptionInfo.from_exc_info((excinfo.type, excinfo.value, entry))
 
 
 class AttemptSource(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import threading
 from collections.abc import Generator, Mapping
 from dataclasses import replace
@@ -100,6 +101,10 @@ class Worker:
             if context.worker is None:
                 raise
             self._cannot = Refused(MissingReason.ERROR, str(error))
+        if len(cases) == len(session.items):  # a test of the project's own may look at what is collected
+            # hundreds of thousands of objects that stay to the end, and need not be looked at again and again
+            gc.freeze()
+            self._config.add_cleanup(gc.unfreeze)
 
     def _open(self, session: pytest.Session, cases: list[JSBenchCase]) -> None:
         """Build the engines that the tests ask, and what calls them ahead of the cases."""
