@@ -167,7 +167,7 @@ def as_object(part: object) -> Mapping[str, Any]:
 
 def items(part: object, name: str) -> list[Any]:
     """The list of that name; empty for anything else that a server puts there."""
-    value = get(part, name)
+    value = part.get(name) if isinstance(part, dict) else None
     return value if isinstance(value, list) else []
 
 

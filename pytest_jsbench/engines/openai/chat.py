@@ -107,13 +107,18 @@ def _take(answer: AnswerBuilder, choice: Mapping[str, Any], message: object) -> 
         raise EnclosedError(error)
     part = as_object(message)
     content = part.get("content")
-    for piece in content if isinstance(content, list) else (content,):
-        _add(answer, piece)
+    if isinstance(content, str):  # as in nearly all of a stream's thousands of deltas
+        answer.add(content)
+    else:
+        for piece in content if isinstance(content, list) else (content,):
+            _add(answer, piece)
     # the second is vLLM's, Groq's, OpenRouter's; a server that sends both says the same twice
-    answer.reason(part.get("reasoning_content") or part.get("reasoning"))
+    if reasoning := part.get("reasoning_content") or part.get("reasoning"):
+        answer.reason(reasoning)
     for call in items(part, "tool_calls"):
         answer.add(get(call, "function", "arguments"))
-    answer.refuse(part.get("refusal"))
+    if refusal := part.get("refusal"):
+        answer.refuse(refusal)
     if reason := choice.get("finish_reason"):
         answer.end(_FINISH.get(str(reason), FinishReason.UNKNOWN))
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import ssl
 import weakref
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 
 from pytest_jsbench.core.generations import CallError
 from pytest_jsbench.engines.http import calls
-from pytest_jsbench.engines.http.calls import Deadline, timed
+from pytest_jsbench.engines.http.calls import Deadline, parse_json, timed
 
 SECONDS = 10.0
 
@@ -162,3 +163,17 @@ def test_a_response_that_nobody_has_any_more_is_gone_at_once() -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("text", ['{"a":1}', ' {"a":1}', '{"a": 1} \r\n'])
+def test_a_value_is_read_with_the_white_space_around_it(text: str) -> None:
+    assert parse_json(text) == {"a": 1}
+
+
+@pytest.mark.parametrize("text", ['{"a":1} {"b":2}', '{"a":1}x', '{"a":', "", "\ufeff{}"])
+def test_what_is_not_one_whole_value_is_refused_in_the_words_of_the_standard_library(text: str) -> None:
+    with pytest.raises(json.JSONDecodeError) as expected:
+        json.loads(text)
+    with pytest.raises(json.JSONDecodeError) as found:
+        parse_json(text)
+    assert str(found.value) == str(expected.value)
