@@ -11,7 +11,8 @@ The rooms, from what imports nothing to what may import everything (docs/archite
     runner, reports, fixture            a case becomes a record; what is read of a run; what a test asks through
     plugin, cli, library                pytest; the command `jsbench`; a script or a notebook
 
-Importing this package imports none of them: the names below are loaded when they are used.
+Importing this package imports none of them: the names below are loaded when they are used. `__all__` has those of
+docs/library.md; the others are for who writes an engine.
 """
 
 from __future__ import annotations
@@ -22,24 +23,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Message, Schema
     from pytest_jsbench.core.errors import JSBenchError
-    from pytest_jsbench.core.generations import (
-        CallError,
-        Completion,
-        Declined,
-        DeclineReason,
-        EngineInfo,
-        Failed,
-        FaultKind,
-        FinishReason,
-        Request,
-        ResponseFormat,
-        Sent,
-        Usage,
-    )
+    from pytest_jsbench.core.generations import CallError, Completion, Declined, Failed, Request, Usage
+    from pytest_jsbench.core.generations import DeclineReason as DeclineReason
+    from pytest_jsbench.core.generations import EngineInfo as EngineInfo
+    from pytest_jsbench.core.generations import FaultKind as FaultKind
+    from pytest_jsbench.core.generations import FinishReason as FinishReason
+    from pytest_jsbench.core.generations import ResponseFormat as ResponseFormat
+    from pytest_jsbench.core.generations import Sent as Sent
     from pytest_jsbench.core.prompts import Prompt
-    from pytest_jsbench.core.timing import Stopwatch, Timing
+    from pytest_jsbench.core.timing import Stopwatch as Stopwatch
+    from pytest_jsbench.core.timing import Timing
     from pytest_jsbench.core.version import __version__ as __version__
-    from pytest_jsbench.engines.base import Engine, EngineConfig
+    from pytest_jsbench.engines.base import Engine as Engine
+    from pytest_jsbench.engines.base import EngineConfig as EngineConfig
     from pytest_jsbench.fixture.conformance import assert_conforms, judge
     from pytest_jsbench.fixture.jsbench import Answer, JSBench
     from pytest_jsbench.library.dataset import Dataset
@@ -87,18 +83,12 @@ __all__ = [
     "CaseKey",
     "Completion",
     "Dataset",
-    "DeclineReason",
     "Declined",
-    "Engine",
-    "EngineConfig",
-    "EngineInfo",
     "EvalMetrics",
     "EvalOutput",
     "EvaluatedRun",
     "Failed",
     "FailureType",
-    "FaultKind",
-    "FinishReason",
     "JSBench",
     "JSBenchError",
     "Judge",
@@ -109,12 +99,9 @@ __all__ = [
     "RateLimits",
     "Record",
     "Request",
-    "ResponseFormat",
     "Run",
     "RunMetadata",
     "Schema",
-    "Sent",
-    "Stopwatch",
     "Summary",
     "Timing",
     "Usage",

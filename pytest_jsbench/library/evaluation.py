@@ -7,7 +7,7 @@ import queue
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -37,6 +37,7 @@ from pytest_jsbench.runner.limits_file import LimitsFile
 from pytest_jsbench.runner.rate_limits import Admission, RateLimits, Refused
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.folders import new_folder
+from pytest_jsbench.runs.identity import difference
 from pytest_jsbench.runs.journal import LATE, Journal
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
 from pytest_jsbench.runs.records import Attempt, Entry, Missing, MissingReason, Record, RunMetadata
@@ -66,7 +67,7 @@ class EvaluationOptions(TypedDict, total=False):
     repeats: int
     #: the folder of all runs, in which this one gets a folder of its own; None: the run is only in memory
     output: str | PathLike[str] | None
-    #: the run to go on with; True: the newest in `output`, where there is one
+    #: the run to go on with; True: the newest in `output` that asks the same engine in the same way, if any
     resume: str | PathLike[str] | bool
     limits: RateLimits | None
     #: tries after the first
@@ -180,7 +181,7 @@ class CaseEvaluation:
         self._concurrency = _above_zero("concurrency", concurrency or engine.factory.concurrency)
         self._repeats = _above_zero("repeats", repeats)
         self._output = None if output is None else Path(output)
-        self._resume = _resumed_run(resume, self._output)
+        self._resume = resume
         self._limits = limits or RateLimits()
         self._retries = retries
         self._policy = policy or JudgePolicy()
@@ -263,10 +264,11 @@ class CaseEvaluation:
 
     def _take_over(self, metadata: RunMetadata, keys: Sequence[CaseKey]) -> Resumption | None:
         """The answers that the run which is to be gone on with has."""
-        if self._resume is None:
+        path = _newest_alike(self._output, metadata) if self._resume is True else self._resume or None
+        if path is None:
             return None
         source, templates = self._dataset.source, {"": self._template.render}
-        resumption = resume(self._resume, metadata, keys, load=source.case, templates=templates)
+        resumption = resume(Path(path), metadata, keys, load=source.case, templates=templates)
         self._findings.warnings.update(dict.fromkeys(resumption.warnings))
         return resumption
 
@@ -391,15 +393,16 @@ def _above_zero(name: str, number: int) -> int:
     return number
 
 
-def _resumed_run(said: str | PathLike[str] | bool, output: Path | None) -> Path | None:
-    if not isinstance(said, bool):
-        return Path(said)
-    if not said:
-        return None
+def _newest_alike(output: Path | None, ours: RunMetadata) -> Path | None:
+    """The newest run in the folder that asks the same engine in the same way; None where there is none."""
     if output is None:
-        message = "resume=True goes on with the newest run in output, which is None: name the run, or an output"
+        message = "resume=True goes on with a run in output, which is None: name the run, or an output"
         raise JSBenchError(message, where="resume")
-    return output if output.is_dir() and journal.find_runs(output) else None
+    for folder in reversed(journal.find_runs(output)) if output.is_dir() else ():
+        with suppress(JSBenchError):  # one that was killed before it could write, or is not ours
+            if not difference(journal.read_header(folder), ours):
+                return folder
+    return None
 
 
 def _classifier(said: str | Callable[[Record], str | None]) -> Classifier:

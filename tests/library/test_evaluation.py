@@ -105,8 +105,10 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
         evaluate(answer, CASES, output=tmp_path, resume=tmp_path)
 
 
-def test_resuming_the_newest_run_begins_anew_where_there_is_none(tmp_path: Path) -> None:
-    assert evaluate(answer, CASES, output=tmp_path / "runs", resume=True).resumed == 0
+def test_resuming_finds_the_run_that_asked_the_same_and_begins_anew_where_there_is_none(tmp_path: Path) -> None:
+    for model, resumed in (("a", 0), ("b", 0), ("a", 3)):
+        with open_engine(answer, model=model) as engine:
+            assert evaluate(engine, CASES, output=tmp_path / "runs", resume=True).resumed == resumed
     with pytest.raises(JSBenchError, match="no run at"):
         evaluate(answer, CASES, output=tmp_path, resume=tmp_path / "nowhere")
 

@@ -16,7 +16,6 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.plugin.controller.expectations import GateDecision
 from pytest_jsbench.plugin.session.cases import MANY
-from pytest_jsbench.reports.run_files import SHARED_FORMAT, problem_of, write_files
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.journal import Journal
 from pytest_jsbench.runs.outcomes import Run, open_lines
@@ -46,6 +45,7 @@ class LiveOutputs:
     def __init__(self, folder: Path, metadata: RunMetadata) -> None:
         from pytest_jsbench.reports.every_eval_ever import Samples
         from pytest_jsbench.reports.html.report import CaseList
+        from pytest_jsbench.reports.run_files import SHARED_FORMAT
 
         self.cases = CaseList(ranked=True)
         self.samples = {one.variant: Samples(folder / SHARED_FORMAT, one) for one in each(metadata)}
@@ -91,6 +91,8 @@ def write(
     live: LiveOutputs | None = None,
 ) -> list[str]:
     """Write run.json and, where the user keeps the run, all else; one line for each that could not be written."""
+    from pytest_jsbench.reports.run_files import write_files
+
     holding = live if live is not None and everything and live.holds(run) else None
     return write_files(
         folder,
@@ -108,6 +110,8 @@ def write(
 
 def export(exporters: Iterable[tuple[Exporter, Path]], run: Run, summary: Summary) -> list[str]:
     """Write the formats that were asked for; one line for each that could not be written."""
+    from pytest_jsbench.reports.run_files import problem_of
+
     writers = [partial(exporter.write, path, run, summary) for exporter, path in exporters]
     return [problem for writer in writers if (problem := problem_of(writer))]
 

@@ -1,0 +1,91 @@
+"""What a reader is shown of the library works, is typed, and needs no pytest."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pytest_jsbench
+from tests.docs.blocks import blocks_of
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "library.md"
+SCRIPT = ROOT / "examples" / "library" / "to_parquet.py"
+SLOW = "JSBENCH_SLOW_EXAMPLES" in os.environ
+
+#: imports the modules of everything that the page shows, evaluates, and says which modules of pytest are there
+WITHOUT_PYTEST = """
+import sys
+import pytest_jsbench
+from pytest_jsbench import Dataset, evaluate, load_run
+for name in pytest_jsbench.__all__:
+    if name not in ("EvalMetrics", "EvalOutput"):  # they need pydantic
+        getattr(pytest_jsbench, name)
+run = evaluate(lambda request: "{}", Dataset.load([{"type": "object"}]), output="runs")
+assert load_run("runs").summary.total.pass_rate.value == 1
+print(sorted(name for name in sys.modules if name.partition(".")[0] in ("pytest", "_pytest", "xdist")))
+"""
+
+
+def code() -> list[str]:
+    return [block.text for block in blocks_of(PAGE) if block.language == "python"]
+
+
+def test_each_public_name_has_an_example_and_there_are_few_of_them() -> None:
+    shown = "\n".join(code())
+
+    assert len(pytest_jsbench.__all__) <= 40
+    assert [name for name in pytest_jsbench.__all__ if not re.search(rf"\b{name}\b", shown)] == []
+
+
+def test_what_is_loaded_late_is_what_a_type_checker_sees() -> None:
+    named = {name for names in pytest_jsbench._HOMES.values() for name in names}
+
+    assert set(pytest_jsbench.__all__) <= named
+    assert all(getattr(pytest_jsbench, name) is not None for name in named - {"EvalMetrics", "EvalOutput"})
+
+
+def test_a_program_that_uses_the_library_never_imports_pytest(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PYTEST], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert (ended.stdout, ended.returncode) == ("[]\n", 0), ended.stderr
+
+
+def test_the_script_filters_changes_evaluates_and_writes_parquet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra frames")
+    monkeypatch.chdir(tmp_path)
+
+    exec(compile(SCRIPT.read_text("utf-8"), str(SCRIPT), "exec"), {"__name__": "__main__"})
+
+    rows = parquet.read_table("attempts.parquet").to_pylist()
+    assert len(rows) == 12
+    assert {row["tags"] for row in rows} == {'["polite"]'}
+    assert all("Please answer" in row["prompt"] for row in rows)
+    assert "run of function answer: 12 attempts" in capsys.readouterr().out
+    assert len(SCRIPT.read_text("utf-8").splitlines()) <= 25
+
+
+@pytest.mark.skipif(not SLOW or importlib.util.find_spec("mypy") is None, reason="takes a minute: tox -e lint runs it")
+def test_the_examples_are_typed(tmp_path: Path) -> None:
+    for number, text in enumerate(code()):
+        (tmp_path / f"block_{number}.py").write_text(text, "utf-8")
+    options = ("--strict", "--config-file", str(ROOT / "pyproject.toml"))
+
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, *map(str, sorted(tmp_path.glob("*.py"))), str(SCRIPT)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert checked.returncode == 0, checked.stdout

@@ -1,0 +1,37 @@
+"""The notebooks of `examples/library`, executed with the embedded model: `tox -e notebooks` does it, nothing else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples" / "library").glob("*.ipynb"))
+nbformat = pytest.importorskip("nbformat", reason="tox -e notebooks brings it")
+nbclient = pytest.importorskip("nbclient", reason="tox -e notebooks brings it")
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_to_its_end_and_its_last_cell_shows_a_picture(path: Path, tmp_path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert cells[0].source.startswith("%pip install")
+    notebook.cells.remove(cells[0])  # what is to be tried is installed already
+
+    nbclient.NotebookClient(notebook, timeout=900, resources={"metadata": {"path": str(tmp_path)}}).execute()
+
+    assert "image/png" in shown(cells[-1])
+    assert any("text/html" in shown(cell) for cell in cells)
+    if "JSBENCH_WRITE_NOTEBOOKS" in os.environ:
+        executed = nbformat.read(path, as_version=4)
+        for cell, kept in zip(cells[1:], [one for one in executed.cells if one.cell_type == "code"][1:], strict=True):
+            kept.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
+            kept.execution_count = cell.execution_count
+        nbformat.write(executed, path)
+
+
+def shown(cell: Any) -> set[str]:
+    """The kinds of what stands under a cell."""
+    return {kind for output in cell.outputs for kind in output.get("data", {})}
