@@ -32,6 +32,7 @@ _BUILT_IN = {
     "anthropic-vertex": "pytest_jsbench.engines.anthropic.clouds:VERTEX",
     "azure": "pytest_jsbench.engines.openai.azure:FACTORY",
     "gemini": "pytest_jsbench.engines.gemini.engine:FACTORY",
+    "litellm": "pytest_jsbench.engines.litellm:FACTORY",
     "llguidance": "pytest_jsbench.engines.decoding.llguidance:FACTORY",
     "local": "pytest_jsbench.engines.local.engine:FACTORY",
     "openai": "pytest_jsbench.engines.openai.engine:FACTORY",

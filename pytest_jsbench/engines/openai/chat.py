@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from pytest_jsbench.core.generations import CallError, FaultKind, FinishReason, ResponseFormat, Usage
 from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, as_object, count, get, items
@@ -28,7 +28,7 @@ def to_body(settings: OpenAISettings, request: Request) -> dict[str, Any]:
     body: dict[str, Any] = {
         "model": settings.model,
         "messages": request.prompt.to_messages(),
-        **_format(settings, request.schema),
+        **format_fields(settings, request.schema),
     }
     if params.temperature is not None:
         body["temperature"] = params.temperature
@@ -41,7 +41,24 @@ def to_body(settings: OpenAISettings, request: Request) -> dict[str, Any]:
     return settings.completed(body, request)
 
 
-def _format(settings: OpenAISettings, schema: Schema) -> dict[str, Any]:
+class FormatSettings(Protocol):
+    """What decides how the schema goes into a body."""
+
+    @property
+    def response_format(self) -> ResponseFormat:
+        """In which of the API's ways."""
+
+    @property
+    def schema_name(self) -> str:
+        """The schema's, or the tool's."""
+
+    @property
+    def strict(self) -> bool:
+        """Whether the server is told to hold to it."""
+
+
+def format_fields(settings: FormatSettings, schema: Schema) -> dict[str, Any]:
+    """The fields of a body that hold the schema."""
     match settings.response_format:
         case ResponseFormat.TEXT:
             return {}
