@@ -193,6 +193,12 @@ class GrammarDecision:
     valid: bool
     #: None where nobody can say, since the model has no tokens for the text
     accepted: bool | None
+    #: of an invalid answer that was accepted: what it breaks, as far as the judge can tell
+    keywords: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Take the list of a record for what it is."""
+        object.__setattr__(self, "keywords", tuple(self.keywords))
 
     @property
     def wrong(self) -> bool:
@@ -279,7 +285,7 @@ def generation_to_dict(generation: Generation) -> dict[str, Any]:
         case Decided():
             return {
                 "type": "decided",
-                "decisions": [asdict(decision) for decision in generation.decisions],
+                "decisions": [_decision_to_dict(decision) for decision in generation.decisions],
                 "timing": _timing_to_dict(generation.timing),
             }
         case _:
@@ -326,10 +332,17 @@ def generation_from_dict(data: Mapping[str, Any]) -> Generation:
 
 def _timing_from_dict(data: Mapping[str, Any]) -> Timing:
     expect(data["tgt"], "tgt", float, int)
-    return known(Timing, data, float, int, NoneType)
+    masks = tuple(expect(seconds, "masks", float, int) for seconds in data.get("masks", ()))
+    timing = known(Timing, {name: value for name, value in data.items() if name != "masks"}, float, int, NoneType)
+    return replace(timing, masks=masks)
 
 
-def _timing_to_dict(timing: Timing) -> dict[str, float | None]:
+def _decision_to_dict(decision: GrammarDecision) -> dict[str, Any]:
+    data = asdict(decision)
+    return data if decision.keywords else {name: value for name, value in data.items() if name != "keywords"}
+
+
+def _timing_to_dict(timing: Timing) -> dict[str, Any]:
     reasoning = {} if timing.reasoning_time is None else {"reasoning_time": timing.reasoning_time}
     return {
         "tgt": timing.tgt,
@@ -337,6 +350,7 @@ def _timing_to_dict(timing: Timing) -> dict[str, float | None]:
         "gct": timing.gct,
         "grammar_compilation": timing.grammar_compilation,
         **reasoning,
+        **({"masks": list(timing.masks)} if timing.masks else {}),
     }
 
 

@@ -20,9 +20,12 @@ class Timing:
     grammar_compilation: float | None = None
     #: first sign of reasoning to first token of the answer; None where the model did not reason, or nobody saw when
     reasoning_time: float | None = None
+    #: of a grammar that is walked through texts: a token taken to the mask for the next, of each token
+    masks: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         """Take a 0, which an engine may say or a record of before may hold, for what it is: not measured."""
+        object.__setattr__(self, "masks", tuple(self.masks))
         for name in ("ttft", "gct", "reasoning_time"):
             object.__setattr__(self, name, getattr(self, name) or None)
 

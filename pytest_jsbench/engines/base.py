@@ -53,8 +53,10 @@ class Acceptance:
 
     #: None where the model has no tokens for a text
     accepted: tuple[bool | None, ...]
-    #: seconds to compile the grammar
+    #: seconds to compile the grammar, up to the first mask
     grammar_compilation: float
+    #: seconds from one mask to the next, of each token of the texts; empty where nobody measured
+    masks: tuple[float, ...] = ()
 
 
 class Acceptor(Protocol):

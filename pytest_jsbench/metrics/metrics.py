@@ -44,7 +44,7 @@ COUNTS = (
     "passed",
     "valid",
 )
-TIMES = ("ttft", "tpot", "tgt", "gct", "reasoning_time", "grammar_compilation", "queue")
+TIMES = ("ttft", "tpot", "tgt", "gct", "reasoning_time", "grammar_compilation", "mask_time", "queue")
 SPREAD = ("count", "mean", "p50", "p90", "p95", "p99", "max")
 TOKENS = ("input_tokens", "output_tokens", "total_tokens", "cached_tokens", "reasoning_tokens")
 
@@ -112,6 +112,8 @@ class Metrics:
     gct: Distribution
     reasoning_time: Distribution
     grammar_compilation: Distribution
+    #: seconds from one mask of a grammar to the next, of each token of labelled answers
+    mask_time: Distribution
     #: seconds from when an attempt is queued to when it is sent
     queue: Distribution
     tokens: Tokens

@@ -25,7 +25,8 @@ from pytest_jsbench.verdicts import FailureType, Note
 class KeywordMetrics:
     """The metrics of one keyword of JSON Schema."""
 
-    #: violations of it in answers; None for labelled answers, since a decision does not name a keyword
+    #: attempts with an answer that breaks it, or of which the grammar took such a labelled one; None where an answer
+    #: was taken of which nobody can say what it breaks
     failures: int | None
     #: wrong decisions / decisions about labelled answers whose schema uses it
     wrong_decisions: Proportion
@@ -35,7 +36,7 @@ class KeywordMetrics:
     @property
     def faults(self) -> int:
         """Violations of it, or wrong decisions where there are decisions."""
-        return self.wrong_decisions.successes if self.failures is None else self.failures
+        return self.wrong_decisions.successes if self.wrong_decisions.n else self.failures or 0
 
     def to_dict(self) -> dict[str, Any]:
         """The metrics as JSON values; a rate over nothing is None."""
@@ -60,6 +61,7 @@ def by_keyword(attempts: Iterable[AttemptOutcome]) -> dict[str, KeywordMetrics]:
     failures: Counter[str] = Counter()
     wrong: Counter[CaseKey] = Counter()
     decisions: Counter[CaseKey] = Counter()
+    unsaid = False
     for attempt in attempts:
         if attempt.excluded:
             continue
@@ -69,6 +71,7 @@ def by_keyword(attempts: Iterable[AttemptOutcome]) -> dict[str, KeywordMetrics]:
         if attempt.decisions is not None:
             wrong[attempt.key] += attempt.decisions.wrong
             decisions[attempt.key] += attempt.decisions.made
+            unsaid |= bool(attempt.decisions.invalid_accepted) and not attempt.broken
         failures.update(attempt.broken)
     users: dict[str, list[CaseKey]] = {name: [] for name in failures}
     for key, names in used.items():
@@ -76,7 +79,7 @@ def by_keyword(attempts: Iterable[AttemptOutcome]) -> dict[str, KeywordMetrics]:
             users.setdefault(name, []).append(key)
     found = {
         name: KeywordMetrics(
-            failures=None if decisions else failures[name],
+            failures=None if unsaid else failures[name],
             wrong_decisions=proportion(sum(wrong[key] for key in keys), sum(decisions[key] for key in keys)),
             pass_rate=clustered((passed[key], asked[key]) for key in keys),
         )
@@ -215,6 +218,9 @@ def metrics(
         gct=_spread(completions, "gct"),
         reasoning_time=_spread(completions, "reasoning_time"),
         grammar_compilation=_spread(answered, "grammar_compilation"),
+        mask_time=Distribution.of(
+            seconds for attempt in answered if attempt.timing is not None for seconds in attempt.timing.masks
+        ),
         queue=Distribution.of(attempt.queue_s for attempt in counted if attempt.queue_s is not None),
         tokens=_tokens(counted),
         cost=_cost(counted, costs),

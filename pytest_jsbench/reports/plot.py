@@ -42,6 +42,7 @@ _UNITS = {
     "gct": "s",
     "reasoning_time": "s",
     "grammar_compilation": "s",
+    "mask_time": "s",
     "queue": "s",
     "cost": "US dollars",
 }
@@ -51,7 +52,7 @@ _COUNT = re.compile(
 )
 _LOWER = re.compile(
     r"(^|[_.])(errors?|err|loss|latency|cost|ttft|tpot|tgt|gct|failures?|failed|missing|unjudged|rmse|mae)([_.]|$)"
-    r"|^failure_(rates|counts)\.|^grammar_compilation|^reasoning_time|^queue_|^(over|under)_constraint|^(wrong_decisions|retries)"
+    r"|^failure_(rates|counts)\.|^grammar_compilation|^mask_time|^reasoning_time|^queue_|^(over|under)_constraint|^(wrong_decisions|retries)"
 )
 _HIGHER = re.compile(
     r"(rate|constraint|accuracy|score|progress|coverage|success|pass_at_k|pass_hat_k|precision|recall|f1)"
@@ -73,6 +74,7 @@ _TIMES = {
     "gct": "First to last token",
     "reasoning_time": "Time of reasoning",
     "grammar_compilation": "Grammar compilation",
+    "mask_time": "Time per mask",
     "queue": "Time in the queue",
 }
 _NAMES = {

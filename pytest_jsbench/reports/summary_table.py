@@ -124,11 +124,12 @@ def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequen
 
 def keyword_table(summary: Summary) -> list[str]:
     """The breakdown by keyword, one row each, most failures (or wrong decisions) first."""
-    labelled = any(figures.failures is None for figures in summary.keywords.values())
+    labelled = any(figures.wrong_decisions.n for figures in summary.keywords.values())
     rows = [
         [
             name,
-            of(figures.wrong_decisions) if figures.failures is None else str(figures.failures),
+            *([of(figures.wrong_decisions)] if labelled else []),
+            NOT_APPLICABLE if figures.failures is None else str(figures.failures),
             str(figures.pass_rate.n),
             rate(figures.pass_rate),
         ]
@@ -136,8 +137,8 @@ def keyword_table(summary: Summary) -> list[str]:
             distinct(list(summary.keywords), _LONGEST_KEYWORD), summary.keywords.values(), strict=True
         )
     ]
-    first = "Wrong decisions\nwhere it is used" if labelled else "Answers that\nbroke it"
-    return aligned(["Keyword", first, "Attempts whose\nschema uses it", "Pass\nrate"], rows)
+    broke = ["Wrong decisions\nwhere used", "Accepted that\nbreak it"] if labelled else ["Answers that\nbroke it"]
+    return aligned(["Keyword", *broke, "Attempts whose\nschema uses it", "Pass\nrate"], rows)
 
 
 def details(run: Run, summary: Summary) -> list[str]:
@@ -185,6 +186,10 @@ def _measured(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
     if said := _asked_to_reason(run):
         yield "reasoning", said
     yield from _asked_otherwise(run)
+    if masks := total.mask_time.count:
+        parts = ((part, getattr(total.mask_time, part)) for part in ("mean", "p50", "p99", "max"))
+        spread = ", ".join(f"{part} {value * 1e6:,.1f}" for part, value in parts)
+        yield "masks", f"{counted(masks, 'mask')} after the first of each answer (µs): {spread}"
     failures = [(kind, total.failure_counts[kind]) for kind in COUNTED_FAILURES]
     ranked = sorted((pair for pair in failures if pair[1]), key=lambda pair: -pair[1])
     yield "failures", ", ".join(f"{kind.value} {count}" for kind, count in ranked) or "none"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from pytest_jsbench.core.cases import BrokenCase, Case
@@ -61,9 +61,18 @@ class AcceptanceRunner:
             return Failed(kind=FaultKind.ENGINE, message=f"{type(error).__name__}: {error}")
         if isinstance(acceptance, Declined):
             return acceptance
+        tgt = time.perf_counter() - start
         decisions = tuple(
-            GrammarDecision(id=instance.id, valid=instance.valid, accepted=accepted)
+            self._decision(case, instance, accepted)
             for instance, accepted in zip(instances, acceptance.accepted, strict=True)
         )
-        tgt = time.perf_counter() - start
-        return Decided(decisions=decisions, timing=Timing(tgt=tgt, grammar_compilation=acceptance.grammar_compilation))
+        timing = Timing(tgt=tgt, grammar_compilation=acceptance.grammar_compilation, masks=acceptance.masks)
+        return Decided(decisions=decisions, timing=timing)
+
+    def _decision(self, case: Case, instance: Instance, accepted: bool | None) -> GrammarDecision:
+        """What the grammar says of an answer; where it takes an invalid one, with what that breaks."""
+        decision = GrammarDecision(id=instance.id, valid=instance.valid, accepted=accepted)
+        if instance.valid or not decision.wrong:
+            return decision
+        violations = self.judge.judge(case.schema, instance.text).violations
+        return replace(decision, keywords=tuple(dict.fromkeys(one.keyword for one in violations)))

@@ -92,7 +92,7 @@ class AttemptOutcome:
     reason: str | None
     valid: bool | None
     disputed: bool
-    #: keywords that the answer broke, those of the first violation first
+    #: keywords that the answer broke, or the invalid answers that were accepted, those of the first violation first
     broken: tuple[str, ...]
     notes: tuple[Note, ...]
     codes: tuple[str, ...]
@@ -185,7 +185,14 @@ class AttemptOutcome:
             reason=verdict.reason,
             valid=verdict.valid,
             disputed=verdict.disputed,
-            broken=_interned(dict.fromkeys(violation.keyword for violation in verdict.violations)),
+            broken=_interned(
+                dict.fromkeys(
+                    [
+                        *(violation.keyword for violation in verdict.violations),
+                        *(keyword for decision in decided or () for keyword in decision.keywords),
+                    ]
+                )
+            ),
             notes=verdict.notes,
             codes=_interned(record.codes),
             fault=generation.kind if isinstance(generation, Failed) else None,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +11,12 @@ from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Schema
 from pytest_jsbench.core.generations import CallError, Decided, Declined, DeclineReason, Failed, FaultKind
 from pytest_jsbench.datasets.labelled import Instance
 from pytest_jsbench.engines.base import Acceptance
+from pytest_jsbench.metrics.summary import by_keyword, summarize
 from pytest_jsbench.runner.labelled import AcceptanceRunner
+from pytest_jsbench.runs.outcomes import AttemptOutcome
+from pytest_jsbench.runs.records import Record
 from pytest_jsbench.verdicts import FailureType, Judge
+from tests import examples
 
 KEY = CaseKey(task="simple", id="number")
 CASE = Case(key=KEY, schema={"type": "integer"})
@@ -54,6 +59,40 @@ def test_each_decision_is_held_against_its_label(judge: Judge) -> None:
     assert record.verdict.failure_type is FailureType.WRONG_DECISION
     assert (record.key, record.schema, record.prompt) == (KEY, CASE.schema, None)
     assert record.queue_s is not None
+
+
+def test_an_invalid_answer_that_is_accepted_is_put_down_to_the_keywords_that_it_breaks(judge: Judge) -> None:
+    case = Case(key=KEY, schema={"type": "object", "required": ["a"], "properties": {"b": {"maximum": 3}}})
+    invalid = Instance(id="i", valid=False, text='{"b": 4}')
+
+    record = AcceptanceRunner(acceptor=always(False, True), judge=judge).attempt(case, [INSTANCES[0], invalid])
+
+    assert isinstance(record.generation, Decided)
+    assert [set(one.keywords) for one in record.generation.decisions] == [set(), {"required", "maximum"}]
+    again = Record.from_dict(json.loads(json.dumps(record.to_dict())))
+    assert again.generation == record.generation
+    found = by_keyword([AttemptOutcome.of(again)])
+    assert {name: (one.failures, one.wrong_decisions.successes) for name, one in found.items()} == {
+        "required": (1, 2),
+        "maximum": (1, 2),
+        "type": (0, 2),
+        "properties": (0, 2),
+    }
+
+
+def test_the_time_of_each_mask_is_in_the_record_and_the_metrics(judge: Judge) -> None:
+    masks = (1e-5, 2e-5, 6e-5)
+    grammar = Grammar(
+        answer=lambda _schema, _texts: Acceptance(accepted=(True, False), grammar_compilation=0.25, masks=masks)
+    )
+    record = AcceptanceRunner(acceptor=grammar, judge=judge).attempt(CASE, INSTANCES)
+
+    again = Record.from_dict(json.loads(json.dumps(record.to_dict())))
+    assert isinstance(again.generation, Decided)
+    assert again.generation.timing.masks == masks
+    spread = summarize(examples.run(again)).total.mask_time
+    assert (spread.count, spread.p50, spread.max) == (3, 2e-5, 6e-5)
+    assert spread.mean == pytest.approx(3e-5)
 
 
 def test_a_grammar_that_is_right_about_all_passes(judge: Judge) -> None:

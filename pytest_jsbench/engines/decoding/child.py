@@ -52,7 +52,8 @@ class Session:
                 return self._step(offered)
             case {"do": "accepts", "text": text} if self._begin is not None:
                 spelled = text.encode("utf-8", "surrogatepass")
-                return {"accepts": accepts(self._begin, spelled, self._tokenizer, end=self._end)}
+                walked = accepts(self._begin, spelled, self._tokenizer, end=self._end)
+                return {"accepts": walked.accepted, "masks": [float(f"{one:.3g}") for one in walked.masks]}
         message = f"not to be answered now: {asked}"
         raise ValueError(message)
 

@@ -10,7 +10,7 @@ from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, 
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.base import Acceptance
 from pytest_jsbench.engines.decoding.process import LibraryProcess, Pool
-from pytest_jsbench.engines.decoding.walks import State, Step
+from pytest_jsbench.engines.decoding.walks import State, Step, Walked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,12 +38,11 @@ class Grammar:
         """Go on with the best of what the model offers."""
         return self._step({"do": "step", "offered": offered}, deadline)
 
-    def accepts(self, text: str) -> bool | None:
-        """Whether the grammar takes the text; None where the model has no tokens for it."""
+    def accepts(self, text: str) -> Walked:
+        """What comes of the text in the grammar."""
         asked = {"do": "accepts", "text": text}
         reply = self._process.ask(asked, timeout=self._timeout, doing="look at an answer")
-        accepted: bool | None = reply["accepts"]
-        return accepted
+        return Walked(accepted=reply["accepts"], masks=tuple(reply["masks"]))
 
     def _step(self, question: dict[str, Any], deadline: Deadline) -> Step:
         reply = _within(self._process, question, self._timeout, deadline, doing="make the masks")
@@ -124,8 +123,12 @@ class LibraryAcceptor:
             grammar = self._grammars.compile(process, schema)
             if isinstance(grammar, Declined):
                 return grammar
-            accepted = tuple(grammar.accepts(text) for text in texts)
-            return Acceptance(accepted=accepted, grammar_compilation=grammar.seconds)
+            walked = [grammar.accepts(text) for text in texts]
+            return Acceptance(
+                accepted=tuple(one.accepted for one in walked),
+                grammar_compilation=grammar.seconds,
+                masks=tuple(seconds for one in walked for seconds in one.masks),
+            )
 
     def close(self) -> None:
         """End the library's processes."""

@@ -28,8 +28,8 @@ class Matcher(Protocol):
     def mask(self) -> bytes:
         """One bit per token, the lowest first: whether it may come next."""
 
-    def allows(self, token: int) -> bool:
-        """Whether a token may come next."""
+    def allows(self, token: int, mask: bytes) -> bool:
+        """Whether a token may come next, where this is the mask."""
 
     def advance(self, token: int) -> None:
         """Take a token that may come next."""
@@ -103,7 +103,7 @@ class _LLGuidanceMatcher:
         self._raise()
         return mask
 
-    def allows(self, token: int) -> bool:
+    def allows(self, token: int, mask: bytes) -> bool:  # noqa: ARG002
         # the mask has only one way to cut up what is forced
         if token == self._end:
             return bool(self._matcher.is_accepting())
@@ -151,8 +151,8 @@ class _OutlinesMatcher:
         self._guide.write_mask_into(ctypes.addressof(self._buffer), len(self._buffer), 4)
         return bytes(self._buffer)
 
-    def allows(self, token: int) -> bool:
-        return is_set(self.mask(), token)
+    def allows(self, token: int, mask: bytes) -> bool:
+        return is_set(mask, token)
 
     def advance(self, token: int) -> None:
         self._guide.advance(token, return_tokens=False)
@@ -201,8 +201,8 @@ class _XGrammarMatcher:
         mask: bytes = self._bitmask.numpy().tobytes()
         return mask
 
-    def allows(self, token: int) -> bool:
-        return is_set(self.mask(), token)
+    def allows(self, token: int, mask: bytes) -> bool:
+        return is_set(mask, token)
 
     def advance(self, token: int) -> None:
         if not self._matcher.accept_token(token):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -85,14 +86,29 @@ class Walk:
         taken.append(token)
 
 
-def accepts(begin: Callable[[], Matcher], text: bytes, tokenizer: Tokenizer, *, end: int) -> bool | None:
-    """Whether the grammar takes the text to its end; None where the vocabulary has no tokens for it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walked:
+    """What came of a text that was given to a grammar."""
+
+    #: whether the grammar takes the text to its end; None where the vocabulary has no tokens for it
+    accepted: bool | None
+    #: seconds from taking a token to the mask for the next, of each token that was taken
+    masks: tuple[float, ...] = ()
+
+
+def accepts(begin: Callable[[], Matcher], text: bytes, tokenizer: Tokenizer, *, end: int) -> Walked:
+    """Walk a text through the grammar, and time each mask after the first, which is the grammar's compilation."""
     tokens = tokenizer(text)
     if tokens is None:
-        return None
+        return Walked(accepted=None)
     matcher = begin()
+    mask = matcher.mask()
+    masks: list[float] = []
     for token in tokens:
-        if not matcher.allows(token):
-            return False
+        if not matcher.allows(token, mask):
+            return Walked(accepted=False, masks=tuple(masks))
+        start = time.perf_counter()
         matcher.advance(token)
-    return matcher.allows(end)
+        mask = matcher.mask()
+        masks.append(time.perf_counter() - start)
+    return Walked(accepted=matcher.allows(end, mask), masks=tuple(masks))

@@ -429,6 +429,7 @@ _TITLES = (
     ("tgt", "Total time", "s"),
     ("reasoning_time", "Time of reasoning", "s"),
     ("grammar_compilation", "Grammar compilation", "s"),
+    ("mask_time", "Time per mask", "s"),
 )
 
 
