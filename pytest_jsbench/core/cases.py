@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
 from pytest_jsbench.core.json_values import json_type
@@ -103,6 +103,20 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """The instance that is the right answer to a case."""
+
+    #: any JSON value, also null
+    value: Any
+    #: how values are compared where they need not be equal: by the JSON pointer of the schema that says so
+    comparers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The expectation as JSON values."""
+        return {"value": self.value, "comparers": {pointer: dict(said) for pointer, said in self.comparers.items()}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """One JSON Schema to be answered."""
 
@@ -110,8 +124,10 @@ class Case:
     schema: Schema
     #: what to ask, word for word, instead of the prompt template; empty: the template asks
     messages: tuple[Message, ...] = ()
-    #: the instance that was expected, for whoever reads the record; it is not judged by. None where there is none
+    #: words on the right answer, for whoever reads the record; nothing is compared with them. None where there are none
     reference: object = None
+    #: what the answer's values are compared with; it has no part in the verdict. None where nothing is expected
+    expected: Expected | None = None
     tags: tuple[str, ...] = ()
 
 

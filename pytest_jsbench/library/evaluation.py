@@ -292,6 +292,8 @@ class CaseEvaluation:
         keeper = RecordKeeper(
             kept,
             recorded=recorded,
+            case=self._dataset.source.case,
+            comparers={},
             classifiers=self._classifiers,
             redaction=self._redaction,
             refuse=admission.stop,

@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 _TIMINGS = tuple(f"{time}_{part}" for time in TIMES for part in SPREAD)
 _FAILURES = tuple(f"{group}.{kind}" for group in ("failure_rates", "failure_counts") for kind in COUNTED_FAILURES)
 #: the metrics of a run and of each task
-METRICS = frozenset({*RATES, *COUNTS, *_TIMINGS, *_FAILURES, *TOKENS, "cost", "n"})
+METRICS = frozenset({*RATES, *COUNTS, *_TIMINGS, *_FAILURES, *TOKENS, "cost", "n", "invented", "uncompared"})
 _OF_KEYWORD = frozenset({"pass_rate", "failures", "attempts", "decisions", "wrong_decisions"})
 _OF_BASELINE = frozenset({"difference", "p_value", "newly_failing", "newly_passing", "n"})
+_OF_FIELD = frozenset({"accuracy", "right", "expected"})
+_VALUES = frozenset({"value_accuracy", "value_accuracy_conforming", "exact_match"})
 _BOUND = re.compile(r"[._](ci_low|ci_high)$")
 #: before a name of a run with variants
 _VARIANTS, _TASKS = "variants.", "tasks."
 #: what begins with a name of its own; only a variant's stands before it
-_GROUP = re.compile(r"(?:(?P<variant>.+?)\.)?(?P<group>keywords|baseline)\.(?P<path>.+)")
+_GROUP = re.compile(r"(?:(?P<variant>.+?)\.)?(?P<group>keywords|fields|baseline)\.(?P<path>.+)")
 _NEVER = float("inf")
 
 
@@ -68,6 +70,8 @@ class MetricName:
     bound: str | None = None
     task: str | None = None
     keyword: str | None = None
+    #: of a value that is expected
+    field: str | None = None
     baseline: bool = False
     #: None: over all variants, or the run has none
     variant: str | None = None
@@ -87,6 +91,9 @@ class MetricName:
         if group and group["group"] == "keywords" and (tail := _tail(group["path"], _OF_KEYWORD)):
             keyword = _known(group["path"].removesuffix(tail).removesuffix("."), KEYWORDS, text, "keyword")
             name = cls(text=text, metric=tail, bound=bound, keyword=keyword, variant=variant)
+        elif group and group["group"] == "fields" and (tail := _tail(group["path"], _OF_FIELD)):
+            of_field = group["path"].removesuffix(tail).removesuffix(".") or "$"
+            name = cls(text=text, metric=tail, bound=bound, field=of_field, variant=variant)
         elif group and group["group"] == "baseline":
             tail = _known(group["path"], _OF_BASELINE, text, "figure of a baseline")
             name = cls(text=text, metric=tail, bound=bound, baseline=True, variant=variant)
@@ -103,7 +110,7 @@ class MetricName:
     @property
     def is_rate(self) -> bool:
         """Whether it is between 0 and 1 and has an interval."""
-        return self.metric in {*RATES, "difference"} or self.metric.startswith("failure_rates.")
+        return self.metric in {*RATES, "difference", "accuracy"} or self.metric.startswith("failure_rates.")
 
     def resolve(self, tasks: Collection[str] | None, variants: Collection[str]) -> MetricName:
         """
@@ -169,6 +176,8 @@ def figure(name: MetricName, summary: Summary, comparisons: Mapping[str, Compari
         return _nothing("nothing judged") if of_variant is None else figure(replace(name, variant=None), of_variant)
     if name.keyword is not None:
         return _of_keyword(name, summary.keywords.get(name.keyword), summary.total)
+    if name.field is not None:
+        return _of_field(name, summary.total)
     metrics = summary.total if name.task is None else summary.tasks.get(name.task)
     if metrics is None or metrics.judged == 0:
         return _nothing("nothing judged")
@@ -194,6 +203,8 @@ def _of_metrics(name: MetricName, metrics: Metrics) -> Figure:
         return _sum(metrics.cost, complete=metrics.errors == 0 and priced)
     if metric == "n":
         return _count(metrics.judged)
+    if metric == "invented":
+        return _count(metrics.invented, more=_NEVER if unknown else 0)
     return _count(getattr(metrics, metric), more=unknown if metric in {"passed", "valid"} else 0)
 
 
@@ -201,6 +212,8 @@ def _rate(name: MetricName, metric: str, metrics: Metrics) -> Figure:
     """A rate with its range: from all failed and unjudged attempts counted as failures to all as successes."""
     rate: Proportion = getattr(metrics, metric)
     errors, unknown = metrics.errors, metrics.errors + metrics.unjudged
+    if metric in _VALUES:
+        return _range_of_values(name, rate, metrics)
     if metric == "error_rate":
         return _range(name, rate)
     if metric == "declared_coverage":
@@ -235,6 +248,22 @@ def _range(name: MetricName, rate: Proportion, *, more: int = 0, unseen: int = 0
     if name.bound:
         shown = f"{getattr(rate, part):.4g} ({shown})"
     return Figure(value=getattr(rate, part), low=getattr(least, part), high=getattr(most, part), shown=shown)
+
+
+def _range_of_values(name: MetricName, rate: Proportion, metrics: Metrics) -> Figure:
+    """The range of a rate over values: one that never came may be right or wrong in everything."""
+    found = _range(name, rate)
+    unknown = metrics.errors + metrics.unjudged + metrics.uncompared
+    return found if rate.value is None or not unknown else replace(found, low=0.0, high=1.0)
+
+
+def _of_field(name: MetricName, metrics: Metrics) -> Figure:
+    rate = metrics.fields.get(name.field or "")
+    if rate is None:
+        return _nothing("no such value is expected")
+    if name.metric == "accuracy":
+        return _range_of_values(name, rate, metrics)
+    return _count(rate.successes if name.metric == "right" else rate.n)
 
 
 def _time(spread: Distribution, part: str, errors: int) -> Figure:

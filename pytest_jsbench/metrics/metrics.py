@@ -26,6 +26,9 @@ RATES = (
     "order_kept",
     "over_constraint",
     "under_constraint",
+    "value_accuracy",
+    "value_accuracy_conforming",
+    "exact_match",
 )
 COUNTS = (
     "cases",
@@ -106,6 +109,17 @@ class Metrics:
     over_constraint: Proportion
     #: invalid labelled answers that the grammar accepts / those it decided on
     under_constraint: Proportion
+    #: right values / values that are expected, of all answers and of those that conform
+    value_accuracy: Proportion
+    value_accuracy_conforming: Proportion
+    #: answers with every value right and none invented / those of which a value is expected
+    exact_match: Proportion
+    #: right values / expected ones, by the name of the field
+    fields: Mapping[str, Proportion]
+    #: values that were not expected
+    invented: int
+    #: answers whose values could not be compared, since a comparer of the user's raised
+    uncompared: int
     ttft: Distribution
     tpot: Distribution
     tgt: Distribution
@@ -172,6 +186,18 @@ class Metrics:
         figures["failure_rates"] = {
             kind.value: proportion(self.failure_counts[kind], self.planned).value for kind in COUNTED_FAILURES
         }
+        figures["fields"] = {
+            f"{name}.{part}": value
+            for name, one in self.fields.items()
+            for part, value in {
+                "right": one.successes,
+                "expected": one.n,
+                "accuracy": one.value,
+                "accuracy_ci_low": one.ci_low,
+                "accuracy_ci_high": one.ci_high,
+            }.items()
+        }
+        figures |= {"invented": self.invented, "uncompared": self.uncompared}
         figures["note_counts"] = {note.value: self.note_counts[note] for note in Note}
         figures["code_counts"] = dict(self.code_counts)
         for name in TIMES:

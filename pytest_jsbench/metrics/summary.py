@@ -18,6 +18,7 @@ from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
 from pytest_jsbench.runs.records import MissingReason
 from pytest_jsbench.runs.settings import settings_of
 from pytest_jsbench.runs.variants import each
+from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Note
 
 
@@ -177,6 +178,8 @@ def metrics(
     heard = made - failed
     ordered = _by_case(attempt for attempt in completions if attempt.order_kept is not None)
     kept = _by_case(attempt for attempt in completions if attempt.order_kept)
+    matches = [(attempt, attempt.match) for attempt in counted if attempt.match is not None]
+    compared = [(attempt, match) for attempt, match in matches if not match.problem]
     kinds = Counter(attempt.failure_type for attempt in counted)
     faults = Counter(attempt.fault for attempt in counted)
     decisions = [attempt.decisions for attempt in answered if attempt.decisions is not None]
@@ -206,6 +209,12 @@ def metrics(
         under_constraint=proportion(
             sum(one.invalid_accepted for one in decisions), sum(one.invalid for one in decisions)
         ),
+        value_accuracy=_accuracy(compared),
+        value_accuracy_conforming=_accuracy((attempt, match) for attempt, match in compared if attempt.valid),
+        exact_match=_sum((attempt.key, int(match.exact), 1) for attempt, match in compared),
+        fields=_fields(compared),
+        invented=sum(match.invented for _, match in compared),
+        uncompared=len(matches) - len(compared),
         ttft=_spread(completions, "ttft"),
         tpot=Distribution.of(
             value
@@ -226,6 +235,28 @@ def metrics(
         cost=_cost(counted, costs),
         priced=sum(attempt.attempt in costs.attempts for attempt in counted),
     )
+
+
+def _accuracy(compared: Iterable[tuple[AttemptOutcome, Match]]) -> Proportion:
+    return _sum((attempt.key, match.right, match.expected) for attempt, match in compared)
+
+
+def _fields(compared: Iterable[tuple[AttemptOutcome, Match]]) -> dict[str, Proportion]:
+    """The accuracy of each field, in the order in which they were met."""
+    found: dict[str, list[tuple[CaseKey, int, int]]] = {}
+    for attempt, match in compared:
+        for name, (right, expected) in match.fields.items():
+            found.setdefault(name, []).append((attempt.key, right, expected))
+    return {name: _sum(counts) for name, counts in found.items()}
+
+
+def _sum(counts: Iterable[tuple[CaseKey, int, int]]) -> Proportion:
+    """The proportion over cases: the values of one answer, and the answers to one case, are not independent."""
+    totals: dict[CaseKey, tuple[int, int]] = {}
+    for key, right, expected in counts:
+        before = totals.get(key, (0, 0))
+        totals[key] = (before[0] + right, before[1] + expected)
+    return clustered(totals.values())
 
 
 def _notes(attempts: Iterable[AttemptOutcome]) -> dict[Note, int]:

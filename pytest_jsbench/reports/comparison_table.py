@@ -211,7 +211,11 @@ def overview(evaluations: Sequence[Evaluation], names: Sequence[str]) -> tuple[l
     """Head and rows of the table of runs: of models, or of grammars where all decided on labelled answers."""
     if all(found.figures.get("valid_instances") or found.figures.get("invalid_instances") for found in evaluations):
         return _GRAMMARS, [[name, *_grammar(found)] for name, found in zip(names, evaluations, strict=True)]
-    return _MODELS, [[name, *_model(found)] for name, found in zip(names, evaluations, strict=True)]
+    rows = [[name, *_model(found)] for name, found in zip(names, evaluations, strict=True)]
+    if all(found.figures.get("value_accuracy") is None for found in evaluations):
+        return _MODELS, rows
+    valued = [[*row, rate(found.rate("value_accuracy"))] for row, found in zip(rows, evaluations, strict=True)]
+    return [*_MODELS, "Values\nright"], valued
 
 
 _MODELS = ["Run", "Pass rate\n(95 % interval)", "Speed\n(mean)", f"Cost/{_SAMPLE}", "Attempts"]

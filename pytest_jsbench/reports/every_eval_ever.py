@@ -372,7 +372,7 @@ def _common(record: Record, *, evaluation_id: str, model_id: str) -> dict[str, A
         "sample_id": f"{record.key}{repeat}",
         "interaction_type": "single_turn",
         "answer_attribution": _attribution(record),
-        "evaluation": {"score": float(record.verdict.passed), "is_correct": record.verdict.passed},
+        "evaluation": {"score": float(record.verdict.passed), "is_correct": _is_correct(record)},
         "token_usage": _usage(getattr(record.generation, "usage", None)),
         "error": _error(record),
         "metadata": _metadata(record),
@@ -380,12 +380,12 @@ def _common(record: Record, *, evaluation_id: str, model_id: str) -> dict[str, A
 
 
 def _as_lists(record: Record) -> dict[str, Any]:
-    """The fields that are lists since 0.3.0; a schema has many right answers, so there is no reference."""
-    text, asked = _text(record), _asked(record)
+    """The fields that are lists since 0.3.0; without an expected instance a schema has many right answers."""
+    text, asked, expected = _text(record), _asked(record), _expected(record)
     trace = {name: [said] for name, said in _reasoning(record).items()}
     return {
-        "sample_hash": _hash(asked, []),
-        "input": {"raw": asked, "formatted": _formatted(record), "reference": []},
+        "sample_hash": _hash(asked, expected),
+        "input": {"raw": asked, "formatted": _formatted(record), "reference": expected},
         "output": {"raw": [] if text is None else [text], **trace},
         "messages": None,
         "performance": _performance(record, details="additional_details"),
@@ -393,14 +393,23 @@ def _as_lists(record: Record) -> dict[str, Any]:
 
 
 def _as_text(record: Record) -> dict[str, Any]:
-    asked = _asked(record)
+    asked, expected = _asked(record), "".join(_expected(record))
     return {
-        "sample_hash": _hash(asked, ""),
-        "input": {"raw": asked, "formatted": _formatted(record), "reference": ""},
+        "sample_hash": _hash(asked, expected),
+        "input": {"raw": asked, "formatted": _formatted(record), "reference": expected},
         "output": {"raw": _text(record) or "", **_reasoning(record)},
         "interactions": None,
         "performance": _performance(record, details=None),
     }
+
+
+def _is_correct(record: Record) -> bool:
+    """Whether it passed, and has the values that are expected, where any are."""
+    return record.verdict.passed and (record.match is None or record.match.exact)
+
+
+def _expected(record: Record) -> list[str]:
+    return [] if record.expected is None else [json.dumps(record.expected.value, ensure_ascii=False)]
 
 
 def _asked(record: Record) -> str:

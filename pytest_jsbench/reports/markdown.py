@@ -96,6 +96,9 @@ def _table(summary: Summary, *, labelled: bool) -> list[str]:
     figures = _decisions if labelled else _figures
     columns = [*(_GRAMMARS if labelled else _MODELS)]
     rows = [[name, *figures(metrics)] for name, metrics in known]
+    if summary.total.value_accuracy.n:
+        columns.append("Values right")
+        rows = [[*row, with_interval(metrics.value_accuracy)] for row, (_, metrics) in zip(rows, known, strict=True)]
     if summary.total.reasoning_time.count:
         columns.append("Reasoning (s)")
         rows = [[*row, figure(metrics.reasoning_time.p50)] for row, (_, metrics) in zip(rows, known, strict=True)]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import CaseOutcome
 
 NOT_APPLICABLE = "n/a"
+#: where the column of values stands, where values are expected
+_VALUES_AT = 3
 _WIDTH = 80
 #: of a name that is cut
 _NARROWEST_NAME = 6
@@ -54,12 +56,12 @@ def _of_coverage(summary: Summary) -> tuple[list[str], list[list[str]]]:
         "TGT\n(s)",
         "GCT\n(s)",
     ]
-    rows = [_row(task, metrics) for task, metrics in summary.tasks.items()]
-    rows.append(_row("total", summary.total))
+    measured = [*summary.tasks.values(), summary.total]
+    rows = [_row(name, metrics) for name, metrics in zip([*summary.tasks, "total"], measured, strict=True)]
+    if summary.total.value_accuracy.n:
+        _add(headers, rows, "Values\nright", [rate(one.value_accuracy) for one in measured], at=_VALUES_AT)
     if summary.total.reasoning_time.count:
-        headers.append("Reasoning\n(s)")
-        for row, metrics in zip(rows, (*summary.tasks.values(), summary.total), strict=True):
-            row.append(figure(metrics.reasoning_time.p50))
+        _add(headers, rows, "Reasoning\n(s)", [figure(one.reasoning_time.p50) for one in measured])
     return _with_errors(summary, headers, rows)
 
 
@@ -70,6 +72,12 @@ def html_table(run: Run, summary: Summary) -> str:
     return tabulate(
         plain, headers=[name.replace("\n", " ") for name in headers], tablefmt="html", disable_numparse=True
     )
+
+
+def _add(headers: list[str], rows: list[list[str]], head: str, cells: Sequence[str], *, at: int | None = None) -> None:
+    """Put a column in at that place, or at the end."""
+    for row, cell in zip((headers, *rows), (head, *cells), strict=True):
+        row.insert(len(row) if at is None else at, cell)
 
 
 def decision_table(summary: Summary) -> list[str]:
@@ -181,6 +189,8 @@ def _measured(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
         yield "repeats", _repeats(total)
         if flaky := [(key, outcome) for key, outcome in summary.outcomes.items() if outcome.flaky]:
             yield "flaky", _flaky(flaky)
+    if total.exact_match.n:
+        yield "values", _values(total)
     if said := _sampled(run):
         yield "sampled", said
     if said := _asked_to_reason(run):
@@ -235,6 +245,24 @@ def _left_out(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
         yield "resumed", f"{counted(run.resumed, 'answer')} of {run.metadata.resumed_from} taken over, not called again"
     if total.errors:
         yield "errors", _errors(run, total)
+
+
+def _values(total: Metrics) -> str:
+    """How many values are right, and which fields are wrong most often."""
+    conforming, invented = of(total.value_accuracy_conforming), counted(total.invented, "value")
+    said = f"{of(total.value_accuracy)} right, {conforming} of answers that conform"
+    said += f"; {of(total.exact_match)} answers right in all"
+    if total.invented:
+        said += f"; {invented} that nobody expects"
+    wrong = [(name, one) for name, one in total.fields.items() if one.successes < one.n]
+    ranked = sorted(wrong, key=lambda pair: pair[1].value or 0.0)[:_MOST_NAMED]
+    if ranked:
+        said += (
+            f"; least often right: {', '.join(f'{printable(name)} {one.successes}/{one.n}' for name, one in ranked)}"
+        )
+    if total.uncompared:
+        said += f"; {counted(total.uncompared, 'answer')} that could not be compared, since a comparer raised"
+    return said
 
 
 def _repeats(total: Metrics) -> str:

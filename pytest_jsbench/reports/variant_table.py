@@ -123,6 +123,7 @@ _MODELS: Sequence[Column] = (
     ("Pass^k", _repeated),
     ("Decl.\ncov.", lambda total: _bare(total.declared_coverage)),
     ("Emp.\ncov.", lambda total: _bare(total.empirical_coverage)),
+    ("Values\nright", lambda total: _bare(total.value_accuracy)),
     ("TTFT\n(s)", lambda total: figure(total.ttft.p50)),
     ("TGT\n(s)", lambda total: figure(total.tgt.p50)),
     ("Tokens\nout", _tokens),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -37,7 +37,8 @@ from pytest_jsbench.engines.base import Engine, TokenCounter
 from pytest_jsbench.runner.provider_state import CallEnd, Sign
 from pytest_jsbench.runner.rate_limits import Admission, Estimate, Refused
 from pytest_jsbench.runs.records import MissingReason, Record
-from pytest_jsbench.runs.rejudging import verdict_on
+from pytest_jsbench.runs.rejudging import matched, verdict_on
+from pytest_jsbench.values import Comparer
 from pytest_jsbench.verdicts import FailureType, Judge, SchemaProblem, Verdict
 
 #: faults after which the same call may succeed
@@ -84,6 +85,8 @@ class Runner:
     context: int | None = None
     #: where the requests come from, sent with each
     origin: Origin = field(default_factory=Origin)
+    #: how the values of fields are compared with expected ones, by the field's name
+    comparers: Mapping[str, Comparer] = field(default_factory=dict)
     #: decides when a call may be made; None: there are no limits
     admission: Admission | None = None
 
@@ -122,7 +125,7 @@ class Runner:
             generation, retries = self._generate(request, waits)
             generation = _with_what_was_sent(generation, adapted, case.schema)
         changes = adapted.changes if isinstance(adapted, Adapted) else ()
-        return Record(
+        record = Record(
             key=case.key,
             repeat=repeat,
             schema=case.schema,
@@ -138,6 +141,7 @@ class Runner:
             reference=case.reference,
             tags=case.tags,
         )
+        return matched(record, case.expected, self.comparers)
 
     def _verdict(self, generation: Generation, schema: Schema, changes: tuple[Change, ...]) -> Verdict:
         """The verdict; `unjudged` where the judge cannot run: the answer is paid for, and can be judged at any time."""

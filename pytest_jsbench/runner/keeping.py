@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.errors import JournalError, exhausted
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.runner.classifiers import Classifier, classify
 from pytest_jsbench.runner.rate_limits import Refused
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Attempt, Missing, MissingReason, Record
-from pytest_jsbench.runs.rejudging import judge_again
+from pytest_jsbench.runs.rejudging import judge_again, matched
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.runs.journal import Journal
     from pytest_jsbench.runs.redaction import Redaction
     from pytest_jsbench.runs.resumption import Recorded
+    from pytest_jsbench.values import Comparer
     from pytest_jsbench.verdicts import Judge
 
 #: the error of a classifier may quote the answer
@@ -59,6 +61,8 @@ class RecordKeeper:
         journal: Journal,
         *,
         recorded: Recorded,
+        case: Callable[[CaseKey], Case | BrokenCase],
+        comparers: Mapping[str, Comparer],
         classifiers: Sequence[Classifier],
         redaction: Redaction | None,
         refuse: Callable[[Refused], None],
@@ -66,6 +70,9 @@ class RecordKeeper:
     ) -> None:
         self._journal = journal
         self._recorded = recorded
+        #: the case as it is now, with what is expected
+        self._case = case
+        self._comparers = comparers
         self._classifiers = classifiers
         self._redaction = redaction
         #: makes no more calls, for the reason that it is given
@@ -94,7 +101,7 @@ class RecordKeeper:
         self, attempt: Attempt, make: Callable[[], Record], judge: Callable[[], Judge], stopped: Callable[[], bool]
     ) -> AttemptResult:
         if (recorded := self._recorded.get(attempt)) is not None:
-            return self.take_over(recorded, judge())[0]
+            return self.take_over(recorded, judge(), self._case(recorded.key))[0]
         try:
             record = make()
         except Refused as refused:
@@ -112,16 +119,19 @@ class RecordKeeper:
         outcome = self._write(self._redacted(classified.record))
         return replace(outcome, classifier_errors=errors), classified.record
 
-    def take_over(self, recorded: Record, judge: Judge, *, key: CaseKey | None = None) -> tuple[AttemptResult, Record]:
+    def take_over(self, recorded: Record, judge: Judge, case: Case | BrokenCase) -> tuple[AttemptResult, Record]:
         """
         The result of an attempt that an earlier run made, and its record, judged and classified by this run.
 
-        One whose verdict, codes or key are others than the earlier run's is written down anew.
+        Its values stand beside those that the case expects now. One whose verdict, values, codes or key are others
+        than the earlier run's is written down anew.
         """
         place = self._recorded.place(recorded.attempt)
         errors: tuple[str, ...] = ()
-        record = judge_again(replace(recorded, key=key or recorded.key), judge)
+        record = judge_again(replace(recorded, key=case.key), judge)
         if record.redacted is None:
+            if isinstance(case, Case):
+                record = matched(record, case.expected, self._comparers)
             classified = classify(record, self._classifiers)
             record, errors = classified.record, classified.errors
         if place is not None and record == recorded:

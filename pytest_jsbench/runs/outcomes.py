@@ -17,6 +17,7 @@ from pytest_jsbench.core.json_values import known
 from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.runs.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, Digests, Record
 from pytest_jsbench.schemas.keywords import used_keywords
+from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Note
 
 if TYPE_CHECKING:
@@ -120,6 +121,8 @@ class AttemptOutcome:
     variant: str = ""
     #: whether a conforming answer keeps the order of the schema's properties; None where that means nothing
     order_kept: bool | None = None
+    #: how many values are right, without naming the others; None where none are expected, or the model said nothing
+    match: Match | None = None
 
     @property
     def attempt(self) -> Attempt:
@@ -212,6 +215,7 @@ class AttemptOutcome:
             redacted=record.redacted is not None,
             variant=sys.intern(record.variant),
             order_kept=verdict.order_kept,
+            match=None if record.match is None else record.match.counts(),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -222,6 +226,7 @@ class AttemptOutcome:
         data = {name: getattr(self, name) for name in self.__dataclass_fields__}
         for name in ("key", "timing", "usage", "decisions", "asked_by", "answered_by"):
             data[name] = None if data[name] is None else asdict(data[name])
+        data["match"] = None if self.match is None else self.match.to_dict()
         return {**data, "source": [str(self.source.path), self.source.start]}
 
     @classmethod
@@ -234,6 +239,7 @@ class AttemptOutcome:
             "failure_type": data["failure_type"] and FailureType(data["failure_type"]),
             "fault": data["fault"] and FaultKind(data["fault"]),
             "notes": tuple(map(Note, data["notes"])),
+            "match": None if data["match"] is None else Match.from_dict(data["match"]),
             **{name: _interned(data[name]) for name in ("broken", "codes", "keywords")},
             **{name: data[name] and known(kind, data[name]) for name, kind in _PARTS.items()},
         }

@@ -12,12 +12,13 @@ from types import NoneType
 from typing import Any, NamedTuple
 
 from pytest_jsbench.adaptation import Change
-from pytest_jsbench.core.cases import CaseKey, Message, Schema
+from pytest_jsbench.core.cases import CaseKey, Expected, Message, Schema
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.generations import Generation, GenerationParams, generation_from_dict, generation_to_dict
 from pytest_jsbench.core.json_values import digest, expect, known
 from pytest_jsbench.core.prompts import Prompt, PromptLength
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Verdict
 from pytest_jsbench.verdicts.verdict_json import verdict_from_dict, verdict_to_dict
 
@@ -172,8 +173,12 @@ class Record:
     prompt_length: PromptLength | None = None
     #: how it was sampled, as far as that is known: what a provider decides by itself is None
     params: GenerationParams | None = None
-    #: the instance that the dataset expects; it has no part in the verdict
+    #: words of the dataset on the right answer; nothing is compared with them
     reference: object = None
+    #: the instance that is the right answer; None where none is expected
+    expected: Expected | None = None
+    #: the answer's values beside the expected ones; it has no part in the verdict. None where the model said nothing
+    match: Match | None = None
     #: the case's own, from its dataset
     tags: tuple[str, ...] = ()
     #: what the project's own classifiers call the failure
@@ -239,6 +244,8 @@ class Record:
             "answered_by": None if self.answered_by is None else asdict(self.answered_by),
             "params": self.params and asdict(self.params),
             "reference": self.reference,
+            **({} if self.expected is None else {"expected": self.expected.to_dict()}),
+            **({} if self.match is None else {"match": self.match.to_dict()}),
             "tags": list(self.tags),
             "codes": list(self.codes),
             "redacted": None if self.redacted is None else {"keywords": list(self.redacted.keywords)},
@@ -267,6 +274,8 @@ class Record:
                 answered_by=None if data.get("answered_by") is None else known(AnsweredBy, data["answered_by"]),
                 params=None if (params := data.get("params")) is None else known(GenerationParams, params),
                 reference=data.get("reference"),
+                expected=None if (expected := data.get("expected")) is None else known(Expected, expected),
+                match=None if (match := data.get("match")) is None else Match.from_dict(match),
                 tags=tuple(data.get("tags", ())),
                 codes=tuple(data.get("codes", ())),
                 redacted=_redacted(data),

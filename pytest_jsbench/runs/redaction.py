@@ -22,6 +22,7 @@ from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.runs.records import Record, RedactedSchema
 from pytest_jsbench.schemas.dialects import find_dialect
 from pytest_jsbench.schemas.keywords import KEYWORDS, used_keywords
+from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 
 #: what a violation may name: the keywords, and a schema that is `false`
@@ -57,6 +58,8 @@ class Redaction:
             generation=None if record.generation is None else self._generation(record.generation),
             verdict=_verdict(record.verdict),
             changes=tuple(map(_change, record.changes)),
+            expected=None,
+            match=None if record.match is None else _match(record.match),
             reference=None if record.reference is None else self.digest(json.dumps(record.reference, sort_keys=True)),
         )
 
@@ -124,6 +127,11 @@ def _verdict(verdict: Verdict) -> Verdict:
         dialect=verdict.dialect if find_dialect(verdict.dialect) else None,
         instance=None,
     )
+
+
+def _match(match: Match) -> Match:
+    """How many fields are right, without their names and values."""
+    return Match(fields={REDACTED: (match.right, match.expected)} if match.fields else {}, invented=match.invented)
 
 
 def _message(verdict: Verdict) -> str:

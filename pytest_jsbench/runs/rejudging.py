@@ -5,20 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.core.generations import Completion
+from pytest_jsbench.core.generations import Completion, Declined
 from pytest_jsbench.schemas.locations import json_path
 from pytest_jsbench.schemas.references import follow, tokens_of
-from pytest_jsbench.verdicts import Judge, Note, Verdict, decide
+from pytest_jsbench.values import match
+from pytest_jsbench.verdicts import FailureType, Judge, Note, Verdict, decide
 from pytest_jsbench.verdicts.property_order import order_kept
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pytest_jsbench.adaptation import Change
-    from pytest_jsbench.core.cases import Schema
+    from pytest_jsbench.core.cases import Expected, Schema
     from pytest_jsbench.core.generations import Generation
     from pytest_jsbench.runs.records import Record
     from pytest_jsbench.schemas.locations import Path
+    from pytest_jsbench.values import Comparer
     from pytest_jsbench.verdicts import Violation
 
 
@@ -65,9 +67,25 @@ def _texts(instance: object) -> Iterator[tuple[Path, str]]:
             pending += [((*path, number), member) for number, member in enumerate(value)]
 
 
+def matched(record: Record, expected: Expected | None, comparers: Mapping[str, Comparer] | None = None) -> Record:
+    """
+    The judged record, with its answer's values beside the expected ones where the model said anything.
+
+    Of an answer that does not conform no value is right.
+    """
+    unjudged = record.verdict.failure_type is FailureType.UNJUDGED
+    if expected is None or unjudged or not isinstance(record.generation, Completion | Declined):
+        return record if record.expected is expected is None else replace(record, expected=expected, match=None)
+    instance = {"instance": record.verdict.instance} if record.verdict.valid else {}
+    found = match(expected, **instance, schema=record.schema, comparers=comparers)
+    return replace(record, expected=expected, match=found)
+
+
 def judge_again(record: Record, judge: Judge) -> Record:
     """The record with the verdict of this judge: passed ones have no codes, those never asked are unchanged."""
     if record.generation is None or record.schema is None:
         return record
     verdict = verdict_on(record.generation, record.schema, record.changes, judge)
-    return replace(record, verdict=verdict, codes=() if verdict.passed else record.codes)
+    judged = replace(record, verdict=verdict, codes=() if verdict.passed else record.codes)
+    # what was compared already was compared as the run's user said
+    return judged if verdict.valid == record.verdict.valid else matched(judged, record.expected)

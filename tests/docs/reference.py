@@ -82,6 +82,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "validator": "jsonschema",
         "judge-timeout": "10",
         "classify": "own_classifiers:in_german",
+        "comparer": "total=tolerance:0.01",
     },
     "What decides": {
         "min-pass-rate": "0.9",

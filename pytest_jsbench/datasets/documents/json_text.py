@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.values import expecting
 
 #: bytes of one schema; the largest of JSONSchemaBench has 938,058
 LARGEST_SCHEMA = 10_000_000
@@ -24,6 +26,15 @@ def as_case(key: CaseKey, read: Callable[[], object], *, where: str) -> Case | B
         return Case(key=key, schema=as_schema(read()))
     except Unreadable as error:
         return broken(key, where, error)
+
+
+def with_expected(case: Case, value: object) -> Case:
+    """The case with the instance that is expected; Unreadable where its schema says wrongly how to compare."""
+    try:
+        schema, expected = expecting(case.schema, value)
+    except ValueError as error:
+        raise Unreadable(str(error), reason="bad_comparer") from None
+    return replace(case, schema=schema, expected=expected)
 
 
 def as_schema(value: object) -> bool | dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -21,13 +21,17 @@ from pytest_jsbench.datasets.documents.json_text import (
     LARGEST_DOCUMENT,
     YAML_SUFFIXES,
     as_case,
+    broken,
     follow,
+    with_expected,
 )
 
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.sources import openapi
 
 DOCUMENT_SUFFIXES = (*JSON_SUFFIXES, *YAML_SUFFIXES)
+#: before the suffix of a file that holds an expected answer
+_EXPECTED = ".expected"
 #: of the files that are taken from a folder
 SUFFIXES = (*DOCUMENT_SUFFIXES, ".jsonl")
 #: a file without any of these words is a schema; only one with some of them is parsed before its turn
@@ -36,13 +40,21 @@ _MORE_THAN_A_SCHEMA = re.compile(rb"openapi|swagger|parameters|input_?[Ss]chema|
 
 def open_files(selection: Selection, paths: Sequence[Path], *, root: Path) -> Listing:
     """The selection's part of what these files hold; the task of a schema file is the folder it stands in."""
-    ordered = sorted(paths, key=lambda path: path.relative_to(root).parts)
+    ordered = sorted(set(paths) - _expectations(paths), key=lambda path: path.relative_to(root).parts)
     if any(path.suffix.lower() in YAML_SUFFIXES for path in ordered):
         from pytest_jsbench.datasets.documents.yaml_text import require_yaml
 
         require_yaml(f"dataset '{selection.source}'")
     folder = DocumentFolder(root, [path for path in ordered if path.suffix.lower() in DOCUMENT_SUFFIXES])
     return Listing.of(selection, (found for path in ordered for found in _find(folder, path)))
+
+
+def _expectations(paths: Iterable[Path]) -> set[Path]:
+    """The files that hold the answer which is expected to the schema of the same name: `NAME.expected.json`."""
+    stems = {path.with_suffix("") for path in paths if path.suffix.lower() in DOCUMENT_SUFFIXES}
+    named = {stem for stem in stems if stem.suffix == _EXPECTED}
+    beside = {stem for stem in named if stem.with_suffix("") in stems - named}
+    return {path for path in paths if path.with_suffix("") in beside}
 
 
 def _find(folder: DocumentFolder, path: Path) -> Iterator[Found]:
@@ -106,7 +118,15 @@ def _more_than_a_schema(folder: DocumentFolder, path: Path) -> object:
 
 
 def _read_schema(folder: DocumentFolder, path: Path, key: CaseKey) -> Case | BrokenCase:
-    return as_case(key, lambda: folder.schema(path), where=str(path))
+    case = as_case(key, lambda: folder.schema(path), where=str(path))
+    beside = [path.with_suffix(f"{_EXPECTED}{suffix}") for suffix in DOCUMENT_SUFFIXES]
+    held = next((one for one in beside if one.exists()), None)
+    if held is None or isinstance(case, BrokenCase):
+        return case
+    try:
+        return with_expected(case, folder.document(held))
+    except Unreadable as error:
+        return broken(key, str(held), error)
 
 
 def _read_tool(folder: DocumentFolder, path: Path, steps: tuple[str | int, ...], key: CaseKey) -> Case | BrokenCase:

@@ -1,7 +1,7 @@
 """
 Rows: of a table, or the lines of a JSON Lines file.
 
-Each is a schema, or an object that holds one beside its id, task, messages, reference and tags.
+Each is a schema, or an object that holds one beside its id, task, messages, expected instance, reference and tags.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.datasets.base import Found
-from pytest_jsbench.datasets.documents.json_text import LARGEST_SCHEMA, as_schema, broken
+from pytest_jsbench.datasets.documents.json_text import LARGEST_SCHEMA, as_schema, broken, with_expected
 
 #: what the column, or field, of each part may be called; the first that is there counts
 SCHEMA_NAMES = ("json_schema", "schema")
 ID_NAMES = ("unique_id", "id")
-OTHER_NAMES = ("task", "prompt", "messages", "reference", "tags")
+OTHER_NAMES = ("task", "prompt", "messages", "expected", "reference", "tags")
 
 
 def name_of(row: object) -> str | None:
@@ -40,13 +40,14 @@ def case_of(key: CaseKey, row: object, *, where: str) -> Case | BrokenCase:
         if isinstance(row, Mapping) and (held := _schema_name(row)) is not None:
             value = row[held]
             schema = parse_json(value, largest=LARGEST_SCHEMA) if isinstance(value, str) else value
-            return Case(
+            case = Case(
                 key=key,
                 schema=as_schema(schema),
                 messages=_messages(row),
                 reference=row.get("reference"),
                 tags=_tags(row.get("tags")),
             )
+            return with_expected(case, row["expected"]) if "expected" in row else case
         return Case(key=key, schema=as_schema(row))
     except Unreadable as error:
         return broken(key, where, error)

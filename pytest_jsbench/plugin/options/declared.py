@@ -54,6 +54,13 @@ def shown_address(text: str) -> str:
     return without_credentials(text)
 
 
+def comparer(text: str) -> tuple[str, Any]:
+    """Reads FIELD=HOW."""
+    from pytest_jsbench.values.comparers import read_comparer
+
+    return read_comparer(text)
+
+
 def export(text: str) -> tuple[str, str]:
     """Reads NAME=PATH."""
     name, separator, path = text.partition("=")
@@ -432,6 +439,15 @@ OPTIONS = (
         help="Let this classifier give failed attempts codes of your own: what an installed package brings, or "
         "package.module:function, which takes a record and returns a code such as refusal_in_german, or None. "
         "Repeatable.",
+    ),
+    Option(
+        name="comparer",
+        metavar="FIELD=HOW",
+        parse=comparer,
+        repeated=True,
+        help="How the values of a field are compared with the expected ones, such as total=tolerance:0.01, "
+        "items.*.price=tolerance:1%, name=casefold, items=unordered, due=date, id=ignore or "
+        "vendor=function:package.module:same, which takes the expected value and the answer's. Repeatable.",
     ),
     Option(
         name="min-pass-rate",

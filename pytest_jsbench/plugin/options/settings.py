@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.datasets.selection import Shard
     from pytest_jsbench.metrics.gates import Gate
     from pytest_jsbench.runner.rate_limits import RateLimits
+    from pytest_jsbench.values import Comparer
     from pytest_jsbench.verdicts import JudgePolicy
 
 
@@ -95,6 +96,8 @@ class Settings:
     redact: bool
     #: names of classifiers, which give failed attempts codes
     classify: tuple[str, ...]
+    #: how values are compared with expected ones, by the name of the field
+    comparers: Mapping[str, Comparer]
     #: by an exporter's name, where it is to write
     exports: tuple[tuple[str, Path], ...]
     benchmark_rows: Literal["task", "case"]
@@ -145,6 +148,7 @@ class Settings:
             output=path_of(config, "output"),
             redact=values["redact"] == "on",
             classify=tuple(values["classify"] or ()),
+            comparers=dict(values["comparer"] or ()),
             exports=tuple((name, start_of(config, "export") / path) for name, path in values["export"] or ()),
             benchmark_rows=values["benchmark-rows"] or "task",
             targets=_take_targets(config),

@@ -305,7 +305,7 @@ _ALWAYS_SAID = frozenset({"jsbench.task", "jsbench.failure_type"})
 
 def properties(attempt: AttemptOutcome) -> list[tuple[str, object]]:
     """The properties of a case in JUnit's file; those without a value are left out."""
-    timing, usage, decisions = attempt.timing, attempt.usage, attempt.decisions
+    timing, usage, decisions, match = attempt.timing, attempt.usage, attempt.decisions, attempt.match
     values = {
         "task": attempt.key.task,
         "variant": attempt.variant or None,
@@ -315,6 +315,8 @@ def properties(attempt: AttemptOutcome) -> list[tuple[str, object]]:
         "codes": ", ".join(attempt.codes) or None,
         "keyword": attempt.broken[0] if attempt.broken else None,
         "notes": ", ".join(note.value for note in attempt.notes) or None,
+        "values": match and f"{match.right}/{match.expected}",
+        "values_invented": (match and match.invented) or None,
         "retries": attempt.retries or None,
         "queue_s": attempt.queue_s,
         "decisions": decisions and decisions.asked,

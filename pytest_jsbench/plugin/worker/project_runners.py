@@ -151,7 +151,7 @@ class ProjectRunners:
         equal = [one for one in self._context.recorded.of_test(first) if same(one)]
         if question.equal_before < len(equal):
             recorded = equal[question.equal_before]
-            outcome, record = self._worker.keeper.take_over(recorded, runner.judge, key=question.case.key)
+            outcome, record = self._worker.keeper.take_over(recorded, runner.judge, question.case)
             return Heard(outcome=outcome, result=record)
         redacted = self._context.handover.redaction is not None
         # a redacted record has no text for the test

@@ -160,6 +160,7 @@ class VariantRunner:
             adapter=adapter(variant.settings.adapt),
             origin=Origin(run=variant.settings.said),
             context=variant.settings.context or engine.info.context,
+            comparers=self._context.settings.comparers,
             admission=self.admission(self._metadata.engine_asked, variant.engine),
         )
 

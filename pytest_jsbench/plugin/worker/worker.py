@@ -84,6 +84,8 @@ class Worker:
         self._keeper = RecordKeeper(
             self._journal,
             recorded=context.recorded,
+            case=context.plan.selected.dataset.case,
+            comparers=context.settings.comparers,
             classifiers=context.plan.classifiers,
             redaction=context.handover.redaction,
             refuse=self._refuse,

@@ -26,6 +26,7 @@ from pytest_jsbench.reports.comparison_table import apart
 from pytest_jsbench.reports.summary_table import facts
 from pytest_jsbench.reports.variant_table import asked, cost_of_many, heading, standing, tokens_of_one
 from pytest_jsbench.runs.outcomes import Records
+from pytest_jsbench.values import described
 from pytest_jsbench.verdicts.explanations import extra_fields, headline
 
 if TYPE_CHECKING:
@@ -336,6 +337,8 @@ def _details(record: Record) -> dict[str, Any]:
         "verdict": _cut("\n".join(_verdict(record))),
         "answer": _answer(record),
         "reasoning": _cut(getattr(generation, "reasoning", "")),
+        "values": "" if record.match is None else _cut("\n".join(described(record.match))),
+        "expected": "" if record.expected is None else _json(record.expected.value),
         "schema": _schema(record),
         "sent": "" if sent is None or sent.schema is None else _json(sent.schema),
         "prompt": _cut(_prompt(record)),

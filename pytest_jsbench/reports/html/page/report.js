@@ -87,7 +87,8 @@
       return;
     }
     const detail = await detailOf(at);
-    parts(place, [["Verdict", detail.verdict], ["Answer", detail.answer], ["Reasoning", detail.reasoning], ["Schema", laidOut(detail.schema)],
+    parts(place, [["Verdict", detail.verdict], ["Answer", detail.answer], ["Reasoning", detail.reasoning], ["Values", detail.values],
+      ["Expected", laidOut(detail.expected)], ["Schema", laidOut(detail.schema)],
       ["Schema that was sent", laidOut(detail.sent)], ["Prompt", detail.prompt], ["Measured", detail.measured]]);
   };
   // the answers of all variants beside each other, and once what they have in common
@@ -102,7 +103,7 @@
       side.append(element("h3", "side", (variants[one.variant] ?? "of no variant") + " " + one.name.slice(caseOf(one).length)));
       const detail = details[number];
       if (detail) {
-        parts(side, [["Verdict", detail.verdict], ["Answer", detail.answer], ["Reasoning", detail.reasoning], ["Schema that was sent", common("sent") ? "" : laidOut(detail.sent)],
+        parts(side, [["Verdict", detail.verdict], ["Answer", detail.answer], ["Reasoning", detail.reasoning], ["Values", detail.values], ["Schema that was sent", common("sent") ? "" : laidOut(detail.sent)],
           ["Prompt", common("prompt") ? "" : detail.prompt], ["Measured", detail.measured]]);
       } else {
         side.append(noRoom());

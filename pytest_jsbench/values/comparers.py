@@ -1,0 +1,196 @@
+"""Comparers: how the values at one place are compared, as the keyword `x-jsbench-compare` or the user says."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from typing import Any, cast
+
+from pytest_jsbench.core.cases import Expected, Schema
+from pytest_jsbench.core.errors import MissingRequirement
+from pytest_jsbench.core.extensions import import_object
+from pytest_jsbench.core.json_values import copy_of, json_type
+from pytest_jsbench.core.text import described, printable
+from pytest_jsbench.schemas.walking import DATA, NAMED
+
+#: the keyword of a schema that names a comparer; it is no part of what a model or the judge is shown
+KEYWORD = "x-jsbench-compare"
+_SWITCHES = ("casefold", "unordered", "date", "ignore")
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?) ?%")
+
+
+class ComparerFailed(Exception):
+    """A function of the user's raised."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparer:
+    """How the values at one place are compared; by itself it takes those for equal that are equal in JSON."""
+
+    #: the greatest distance of two numbers that count as equal
+    tolerance: float = 0.0
+    #: whether the tolerance is a part of the expected number
+    relative: bool = False
+    #: texts are compared without regard to capitals
+    casefold: bool = False
+    #: a list's items may come in any order
+    unordered: bool = False
+    #: texts are compared as the dates or times that they write in ISO 8601
+    date: bool = False
+    #: the place is no field
+    ignore: bool = False
+    #: of the expected value and the answer's; the place is one field then, whatever is in it
+    function: Callable[[Any, Any], object] | None = None
+
+    @classmethod
+    def of(cls, said: object) -> Comparer:
+        """Read the keyword's value; ValueError says what was found and what was expected."""
+        if not isinstance(said, Mapping):
+            message = f"a JSON {json_type(said)}; expected an object with tolerance, {', '.join(_SWITCHES)}"
+            raise ValueError(message)
+        if "function" in said:
+            raise ValueError("a function, which only --jsbench-comparer may name; a schema may come from a stranger")
+        found = cls()
+        for name, value in said.items():
+            if name == "tolerance":
+                found = _with_tolerance(found, value)
+            elif name in _SWITCHES and isinstance(value, bool):
+                found = replace(found, **cast("dict[str, Any]", {name: value}))
+            else:
+                shown = printable(f"{name}: {value!r}", 60)
+                message = (
+                    f"{shown}; expected tolerance (a number, or such as '1%'), or {', '.join(_SWITCHES)} as a boolean"
+                )
+                raise ValueError(message)
+        return found
+
+    def require(self) -> None:
+        """MissingRequirement, with the command that installs it, where what it compares with is not installed."""
+        if self.unordered and importlib.util.find_spec("scipy") is None:
+            raise MissingRequirement("lists in any order need the package scipy: pip install 'pytest-jsbench[values]'")
+
+    def agrees(self, expected: object, found: object) -> bool:
+        """What the user's function says; ComparerFailed where it raises."""
+        assert self.function is not None
+        try:
+            return bool(self.function(copy_of(expected), copy_of(found)))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # pytest.skip and sys.exit too: the answer is paid for
+            name = getattr(self.function, "__name__", "the function")
+            message = f"the comparer {printable(name, 60)} raised {described(error)}"
+            raise ComparerFailed(message) from error
+
+    def equal(self, expected: object, found: object) -> bool:
+        """Whether a value that is no object and no list is right."""
+        if isinstance(expected, bool) or isinstance(found, bool) or type(expected) is type(None):
+            return expected is found
+        if isinstance(expected, int | float) and isinstance(found, int | float):
+            if not self.tolerance:
+                return expected == found
+            room = self.tolerance * abs(expected) if self.relative else self.tolerance
+            # 0.1 + 0.2 is a hair more than 0.3, and nobody means that hair
+            return abs(expected - found) <= room or math.isclose(abs(expected - found), room, rel_tol=1e-9)
+        if isinstance(expected, str) and isinstance(found, str):
+            return expected == found or self._says_the_same(expected, found)
+        return False
+
+    def _says_the_same(self, expected: str, found: str) -> bool:
+        if self.casefold and expected.casefold() == found.casefold():
+            return True
+        return self.date and (time := _time(expected)) is not None and time == _time(found)
+
+
+def read_comparer(text: str) -> tuple[str, Comparer]:
+    """Read FIELD=HOW, as `--jsbench-comparer` takes it; ValueError says what was found and what was expected."""
+    field, separator, how = text.rpartition("=")
+    kind, colon, value = how.partition(":")
+    if not (field and separator and kind):
+        message = f"expected FIELD=HOW, such as total=tolerance:0.01, found {text!r}"
+        raise ValueError(message)
+    if kind == "function" and colon:
+        return field, Comparer(function=_function(value))
+    if kind == "tolerance" and colon:
+        try:
+            said: object = float(value)
+        except ValueError:
+            said = value
+        return field, Comparer.of({"tolerance": said})
+    if kind in _SWITCHES and not colon:
+        comparer = Comparer.of({kind: True})
+        comparer.require()
+        return field, comparer
+    expected = f"expected tolerance:NUMBER, tolerance:1%, {', '.join(_SWITCHES)} or function:package.module:name"
+    message = f"{expected}, found {how!r}"
+    raise ValueError(message)
+
+
+def _function(reference: str) -> Callable[[Any, Any], object]:
+    found = import_object(reference, purpose="--jsbench-comparer")
+    if not callable(found):
+        message = f"{reference} is a {type(found).__name__}; expected a function of the expected value and the answer's"
+        raise ValueError(message)
+    return found
+
+
+def _with_tolerance(comparer: Comparer, value: object) -> Comparer:
+    percent = _PERCENT.fullmatch(value) if isinstance(value, str) else None
+    if percent:
+        return replace(comparer, tolerance=float(percent[1]) / 100, relative=True)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        message = f"tolerance: {printable(repr(value), 60)}; expected a number of at least 0, or such as '1%'"
+        raise ValueError(message)
+    return replace(comparer, tolerance=float(value), relative=False)
+
+
+def _time(text: str) -> datetime | None:
+    """The time that the text writes; a date is its first moment, and a time without a zone is in UTC."""
+    try:
+        time = datetime.fromisoformat(text.strip())
+    except ValueError:
+        try:
+            time = datetime.combine(date.fromisoformat(text.strip()), datetime.min.time())
+        except ValueError:
+            return None
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time
+
+
+def expecting(schema: Schema, value: Any) -> tuple[Schema, Expected]:
+    """
+    The schema without the comparers that it names, and the instance that is expected with them.
+
+    ValueError where one of them is none.
+    """
+    comparers: dict[str, Any] = {}
+    schema = _without_comparers(schema, (), comparers)
+    for pointer, said in comparers.items():
+        try:
+            Comparer.of(said).require()
+        except ValueError as error:
+            message = f"{KEYWORD} at {pointer or '/'}: {error}"
+            raise ValueError(message) from None
+    return schema, Expected(value=value, comparers=comparers)
+
+
+def _without_comparers(schema: Any, path: tuple[str, ...], found: dict[str, Any]) -> Any:
+    """The schema without the keyword, each of which goes to `found` by the pointer of its schema."""
+    if isinstance(schema, list):
+        return [_without_comparers(item, (*path, str(number)), found) for number, item in enumerate(schema)]
+    if not isinstance(schema, Mapping):
+        return schema
+    kept: dict[str, Any] = {}
+    for keyword, value in schema.items():
+        if keyword == KEYWORD:
+            found["".join(f"/{token.replace('~', '~0').replace('/', '~1')}" for token in path)] = value
+        elif keyword in DATA:
+            kept[keyword] = value
+        elif keyword in NAMED and isinstance(value, Mapping):
+            inside = (*path, keyword)
+            kept[keyword] = {name: _without_comparers(one, (*inside, name), found) for name, one in value.items()}
+        else:
+            kept[keyword] = _without_comparers(value, (*path, keyword), found)
+    return kept

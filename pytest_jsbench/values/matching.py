@@ -1,0 +1,354 @@
+"""An answer's values beside the expected ones, field by field."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Final, assert_never
+
+from pytest_jsbench.core.cases import Expected, Schema
+from pytest_jsbench.core.text import json_text, printable
+from pytest_jsbench.schemas.locations import json_path
+from pytest_jsbench.schemas.references import CertainReferences, follow, tokens_of
+from pytest_jsbench.values.comparers import Comparer, ComparerFailed
+
+#: differences that a record names; all are counted
+_MOST_NAMED = 50
+#: characters of a value that a difference shows
+_LONGEST_VALUE = 200
+#: pairs of items of a list without order that are tried
+_MOST_PAIRS = 10_000
+_ABSENT: Final = object()
+_PLAIN = Comparer()
+_BRANCHES = ("allOf", "anyOf", "oneOf")
+
+
+class Fault(StrEnum):
+    """What is wrong with one value of an answer."""
+
+    WRONG = "wrong"
+    MISSING = "missing"
+    #: the answer has it, and nothing like it is expected there
+    INVENTED = "invented"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A value that is not as expected."""
+
+    #: JSON path in the expected instance; of an invented value in the answer
+    path: str
+    fault: Fault
+    #: both as JSON values, and long texts cut; None also where there is none
+    expected: Any
+    found: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """How many values of an answer are right. A field is a leaf of the expected instance, and so is each list item."""
+
+    #: by the field's name (`items.*.amount`), how many are right and how many are expected
+    fields: Mapping[str, tuple[int, int]]
+    invented: int
+    #: why nothing could be compared; empty otherwise
+    problem: str = ""
+    #: the first of them
+    differences: tuple[Difference, ...] = field(default=(), hash=False)
+
+    @property
+    def right(self) -> int:
+        """Fields with the expected value."""
+        return sum(right for right, _ in self.fields.values())
+
+    @property
+    def expected(self) -> int:
+        """Fields that are expected."""
+        return sum(expected for _, expected in self.fields.values())
+
+    @property
+    def exact(self) -> bool:
+        """Whether every value is right, and none is invented."""
+        return self.right == self.expected and not self.invented and not self.problem
+
+    def counts(self) -> Match:
+        """The match without its differences, and each name of a field held once."""
+        fields = {sys.intern(name): counts for name, counts in self.fields.items()}
+        return replace(self, fields=fields, differences=())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The match as JSON values."""
+        return {
+            "fields": {name: list(counts) for name, counts in self.fields.items()},
+            "invented": self.invented,
+            "problem": self.problem,
+            "differences": [asdict(one) for one in self.differences],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Match:
+        """The inverse of `to_dict`; ValueError, KeyError or TypeError where it is none."""
+        fields = {str(name): (int(right), int(expected)) for name, (right, expected) in data["fields"].items()}
+        if any(not 0 <= right <= expected for right, expected in fields.values()):
+            raise ValueError("more fields right than expected")
+        differences = (Difference(**{**one, "fault": Fault(one["fault"])}) for one in data["differences"])
+        return cls(
+            fields=fields, invented=int(data["invented"]), problem=str(data["problem"]), differences=tuple(differences)
+        )
+
+
+def match(
+    expected: Expected,
+    instance: object = _ABSENT,
+    *,
+    schema: Schema | None = None,
+    comparers: Mapping[str, Comparer] | None = None,
+) -> Match:
+    """
+    The match of an answer's instance; of an answer that does not conform, and has no instance here, nothing is right.
+
+    `comparers` are the user's, by the name of the field, and go before those that the schema named.
+    """
+    walk = _Walk(expected, schema, comparers or {})
+    try:
+        leaves = list(walk.leaves((), [()], expected.value, instance))
+    except ComparerFailed as error:
+        return Match(fields={}, invented=0, problem=str(error))
+    fields: dict[str, tuple[int, int]] = {}
+    for leaf in leaves:
+        if leaf.fault is not Fault.INVENTED:
+            right, count = fields.get(leaf.name, (0, 0))
+            fields[leaf.name] = (right + (leaf.fault is None), count + 1)
+    wrong = [leaf for leaf in leaves if leaf.fault is not None]
+    return Match(
+        fields=fields,
+        invented=sum(leaf.fault is Fault.INVENTED for leaf in wrong),
+        differences=() if instance is _ABSENT else tuple(leaf.difference for leaf in wrong[:_MOST_NAMED]),
+    )
+
+
+def described(found: Match) -> list[str]:
+    """The match for people: a line on all, and one on each value that is named as not right."""
+    if found.problem:
+        return [f"not compared: {found.problem}"]
+    more = f", and {found.invented} that nobody expects" if found.invented else ""
+    lines = [f"{found.right} of {found.expected} values are right{more}"]
+    lines += [f"{one.path}: {_said(one)}" for one in found.differences]
+    hidden = found.expected - found.right + found.invented - len(found.differences)
+    return [*lines, f"… and {hidden} more"] if found.differences and hidden else lines
+
+
+def _said(one: Difference) -> str:
+    expected, there = json_text(one.expected), json_text(one.found)
+    match one.fault:
+        case Fault.WRONG:
+            return f"{there}; expected {expected}"
+        case Fault.MISSING:
+            return f"missing; expected {expected}"
+        case Fault.INVENTED:
+            return f"{there}, which nobody expects"
+        case _:
+            assert_never(one.fault)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Leaf:
+    path: tuple[str | int, ...]
+    fault: Fault | None = None
+    expected: object = None
+    found: object = None
+
+    @property
+    def name(self) -> str:
+        return field_name(self.path)
+
+    @property
+    def difference(self) -> Difference:
+        assert self.fault is not None
+        expected, found = (_shown(value) for value in (self.expected, self.found))
+        return Difference(path=json_path(self.path), fault=self.fault, expected=expected, found=found)
+
+
+def field_name(path: Sequence[str | int]) -> str:
+    """The name under which the values of all items of a list are one field: `items.*.amount`; the root is `$`."""
+    return printable(".".join("*" if isinstance(step, int) else step for step in path), 120) or "$"
+
+
+def _shown(value: object) -> object:
+    if value is _ABSENT:
+        return None
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST_VALUE else f"{value[: _LONGEST_VALUE - 1]}…"
+    return f"{len(value)} members" if isinstance(value, dict | list) and value else value
+
+
+class _Walk:
+    """One comparison of an answer with what is expected; `match` makes it and lets it go."""
+
+    def __init__(self, expected: Expected, schema: Schema | None, named: Mapping[str, Comparer]) -> None:
+        self._named = named
+        self._said = {tokens_of(pointer): Comparer.of(said) for pointer, said in expected.comparers.items()}
+        self._schema = schema if self._said else None
+        self._references = CertainReferences(schema) if self._schema is not None else None
+
+    def leaves(
+        self, path: tuple[str | int, ...], places: list[tuple[str, ...]], expected: object, found: object
+    ) -> Iterator[_Leaf]:
+        """The fields of the expected value, and what the answer has beside them; `places` are its schemas."""
+        places = self._applying(places)
+        comparer = self._comparer(path, places)
+        if comparer.ignore:
+            return
+        if comparer.function is not None:
+            right = found is not _ABSENT and comparer.agrees(expected, found)
+            yield _Leaf(path=path, fault=None if right else _fault(found), expected=expected, found=found)
+        elif isinstance(expected, dict) and expected:
+            yield from self._members(path, places, expected, found)
+        elif isinstance(expected, list) and expected:
+            yield from self._items(path, places, expected, found, ordered=not comparer.unordered)
+        elif isinstance(expected, dict | list):
+            # an empty one is a field, and whatever else is in the answer's is invented
+            right = type(found) is type(expected)
+            yield _Leaf(path=path, fault=None if right else _fault(found), expected=expected, found=found)
+            if right:
+                yield from self._invented(path, places, found)
+        else:
+            right = found is not _ABSENT and comparer.equal(expected, found)
+            yield _Leaf(path=path, fault=None if right else _fault(found), expected=expected, found=found)
+
+    def _members(
+        self, path: tuple[str | int, ...], places: list[tuple[str, ...]], expected: dict[str, object], found: object
+    ) -> Iterator[_Leaf]:
+        there = found if isinstance(found, dict) else {}
+        for name, value in expected.items():
+            yield from self.leaves((*path, name), self._below(places, name), value, there.get(name, _ABSENT))
+        if isinstance(found, dict):
+            others = {name: value for name, value in found.items() if name not in expected}
+            yield from self._invented(path, places, others)
+        elif found is not _ABSENT:
+            yield _Leaf(path=path, fault=Fault.INVENTED, found=found)
+
+    def _items(
+        self,
+        path: tuple[str | int, ...],
+        places: list[tuple[str, ...]],
+        expected: list[object],
+        found: object,
+        *,
+        ordered: bool,
+    ) -> Iterator[_Leaf]:
+        if not isinstance(found, list):
+            found_items: list[object] = []
+            if found is not _ABSENT:
+                yield _Leaf(path=path, fault=Fault.INVENTED, found=found)
+        else:
+            found_items = found
+        numbers = range(len(expected))
+        pairs = dict(zip(numbers, range(len(found_items)), strict=False))
+        if not ordered:
+            pairs = self._assigned(path, places, expected, found_items)
+        for number, value in enumerate(expected):
+            item = found_items[pairs[number]] if number in pairs else _ABSENT
+            yield from self.leaves((*path, number), self._below(places, number), value, item)
+        taken = set(pairs.values())
+        rest = {number: value for number, value in enumerate(found_items) if number not in taken}
+        yield from self._invented(path, places, rest)
+
+    def _assigned(
+        self,
+        path: tuple[str | int, ...],
+        places: list[tuple[str, ...]],
+        expected: list[object],
+        found: list[object],
+    ) -> dict[int, int]:
+        """The found item for each expected one, so that as many fields as can be are right."""
+        pairs: dict[int, int] = {}
+        left = list(range(len(found)))
+        for number, value in enumerate(expected):
+            below = self._below(places, number)
+            same = next((at for at in left if self._score((*path, number), below, value, found[at])[1]), None)
+            if same is not None:
+                pairs[number] = same
+                left.remove(same)
+        open_ = [number for number in range(len(expected)) if number not in pairs]
+        if not open_ or not left or len(open_) * len(left) > _MOST_PAIRS:
+            return pairs | dict(zip(open_, left, strict=False))
+        if len(open_) == len(left) == 1:
+            return pairs | {open_[0]: left[0]}
+        scores = [
+            [self._score((*path, number), self._below(places, number), expected[number], found[at])[0] for at in left]
+            for number in open_
+        ]
+        if not any(map(any, scores)):
+            return pairs | dict(zip(open_, left, strict=False))
+        from scipy.optimize import linear_sum_assignment
+
+        rows, columns = linear_sum_assignment(scores, maximize=True)
+        return pairs | {open_[row]: left[column] for row, column in zip(rows, columns, strict=True)}
+
+    def _score(
+        self, path: tuple[str | int, ...], places: list[tuple[str, ...]], expected: object, found: object
+    ) -> tuple[int, bool]:
+        """How many fields of a pair are right, and whether all are and nothing is invented."""
+        faults = Counter(leaf.fault for leaf in self.leaves(path, places, expected, found))
+        return faults[None], set(faults) <= {None}
+
+    def _invented(self, path: tuple[str | int, ...], places: list[tuple[str, ...]], found: object) -> Iterator[_Leaf]:
+        """A leaf for each value that nobody expects, those apart that are to be ignored."""
+        members = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
+        for step, value in members:
+            below = self._applying(self._below(places, step))
+            if self._comparer((*path, step), below).ignore:
+                continue
+            if isinstance(value, dict | list) and value:
+                yield from self._invented((*path, step), below, value)
+            else:
+                yield _Leaf(path=(*path, step), fault=Fault.INVENTED, found=value)
+
+    def _comparer(self, path: tuple[str | int, ...], places: list[tuple[str, ...]]) -> Comparer:
+        if self._named and (named := self._named.get(field_name(path))) is not None:
+            return named
+        return next((self._said[place] for place in places if place in self._said), _PLAIN)
+
+    def _applying(self, places: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+        """These schemas, and those that they refer to or are made of."""
+        if self._schema is None or self._references is None:
+            return []
+        pending, seen = list(reversed(places)), dict[tuple[str, ...], None]()
+        while pending:
+            place = pending.pop()
+            schema = follow(self._schema, place)
+            if place in seen or not isinstance(schema, Mapping):
+                continue
+            seen[place] = None
+            if (target := self._references.find(place, schema.get("$ref"))) is not None:
+                pending.append(target)
+            for keyword in _BRANCHES:
+                if isinstance(branches := schema.get(keyword), list):
+                    pending += [(*place, keyword, str(number)) for number in reversed(range(len(branches)))]
+        return list(seen)
+
+    def _below(self, places: list[tuple[str, ...]], step: str | int) -> list[tuple[str, ...]]:
+        """The schemas of a member or an item."""
+        found: list[tuple[str, ...]] = []
+        for place in places:
+            schema = follow(self._schema, place)
+            if isinstance(step, str):
+                known = isinstance(schema.get("properties"), Mapping) and step in schema["properties"]
+                found.append((*place, "properties", step) if known else (*place, "additionalProperties"))
+                continue
+            for keyword in ("prefixItems", "items"):
+                first = schema.get(keyword)
+                if isinstance(first, list) and step < len(first):
+                    found.append((*place, keyword, str(step)))
+                    break
+            else:
+                found.append((*place, "items" if isinstance(schema.get("items"), Mapping) else "additionalItems"))
+        return found
+
+
+def _fault(found: object) -> Fault:
+    return Fault.MISSING if found is _ABSENT else Fault.WRONG

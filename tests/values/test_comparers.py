@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_jsbench.values import Comparer, expecting
+from pytest_jsbench.values.comparers import read_comparer
+
+
+@pytest.mark.parametrize(
+    ("said", "expected", "found", "equal"),
+    [
+        ({}, 1, 1.0, True),
+        ({}, 1, True, False),
+        ({}, 0, False, False),
+        ({}, None, None, True),
+        ({}, None, "", False),
+        ({}, "a", "A", False),
+        ({}, 1, "1", False),
+        ({"tolerance": 0.5}, 10, 10.5, True),
+        ({"tolerance": 0.5}, 10, 10.6, False),
+        ({"tolerance": 0.3}, 0, 0.1 + 0.2, True),
+        ({"tolerance": "1%"}, 200, 202, True),
+        ({"tolerance": "1%"}, 200, 202.1, False),
+        ({"tolerance": 5}, 1, True, False),
+        ({"casefold": True}, "Straße", "STRASSE", True),
+        ({"date": True}, "2026-03-14", "2026-03-14T00:00:00Z", True),
+        ({"date": True}, "2026-03-14T12:00:00+02:00", "2026-03-14T10:00:00Z", True),
+        ({"date": True}, "2026-03-14", "2026-03-15", False),
+        ({"date": True}, "soon", "later", False),
+        ({"date": True}, "soon", "soon", True),
+    ],
+)
+def test_values_are_equal_as_json_values_are_but_for_what_the_comparer_says(
+    said: dict[str, object], expected: object, found: object, equal: bool
+) -> None:
+    assert Comparer.of(said).equal(expected, found) is equal
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (7, "a JSON number; expected an object with tolerance"),
+        ({"tolerance": -1}, "tolerance: -1; expected a number of at least 0"),
+        ({"tolerance": True}, "tolerance: True; expected a number"),
+        ({"tolerence": 1}, "tolerence: 1; expected tolerance"),
+        ({"casefold": "yes"}, "casefold: 'yes'; expected"),
+        ({"function": "os:system"}, "only --jsbench-comparer may name"),
+    ],
+)
+def test_what_is_no_comparer_says_what_was_found_and_expected(said: object, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Comparer.of(said)
+
+
+def test_a_schema_is_shown_and_judged_by_without_its_comparers() -> None:
+    how = {"tolerance": 1}
+    schema = {
+        "properties": {"a/b": {"type": "number", "x-jsbench-compare": how}, "x-jsbench-compare": {"type": "string"}},
+        "const": {"x-jsbench-compare": "data"},
+        "anyOf": [{"x-jsbench-compare": {"ignore": True}}],
+    }
+
+    found, expected = expecting(schema, {"a/b": 1})
+
+    assert found == {
+        "properties": {"a/b": {"type": "number"}, "x-jsbench-compare": {"type": "string"}},
+        "const": {"x-jsbench-compare": "data"},
+        "anyOf": [{}],
+    }
+    assert expected.value == {"a/b": 1}
+    assert expected.comparers == {"/properties/a~1b": how, "/anyOf/0": {"ignore": True}}
+
+
+def test_a_schema_that_says_wrongly_how_to_compare_is_told_where() -> None:
+    with pytest.raises(ValueError, match="x-jsbench-compare at /items: near"):
+        expecting({"items": {"x-jsbench-compare": {"near": True}}}, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "comparer"),
+    [
+        ("total=tolerance:0.01", "total", Comparer(tolerance=0.01)),
+        ("items.*.price=tolerance:1%", "items.*.price", Comparer(tolerance=0.01, relative=True)),
+        ("a=b=casefold", "a=b", Comparer(casefold=True)),
+        ("x=function:operator:eq", "x", Comparer(function=__import__("operator").eq)),
+    ],
+)
+def test_an_option_names_a_field_and_how_it_is_compared(text: str, field: str, comparer: Comparer) -> None:
+    assert read_comparer(text) == (field, comparer)
+
+
+@pytest.mark.parametrize("text", ["total", "=date", "a=near", "a=tolerance", "a=tolerance:much", "a=function:math:pi"])
+def test_an_option_that_names_no_comparer_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        read_comparer(text)
