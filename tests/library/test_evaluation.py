@@ -188,7 +188,8 @@ def test_beside_other_coroutines_it_runs_alike_and_ends_when_it_is_cancelled(tmp
     assert ends(run) == ENDS
     asyncio.run(cancelled())
     release.set()
-    assert ends(load_run(tmp_path)) == {"good": None}
+    # the answer that was on its way is kept, if it comes before the file is read
+    assert {"good": None}.items() <= ends(load_run(tmp_path)).items() <= ENDS.items()
 
 
 @pytest.mark.parametrize(
