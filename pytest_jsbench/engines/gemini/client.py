@@ -7,6 +7,7 @@ an answer; it may ask again by itself; and its types cost several times as much 
 
 from __future__ import annotations
 
+import ssl
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -75,8 +76,14 @@ def new_client(settings: GeminiSettings, key: Key, http: httpx2.Client, **option
     from google import genai
     from google.genai import types
 
+    # the SDK's other clients make no call, and would each load all certificates: this one trusts nobody
+    unused = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     where = types.HttpOptions(
-        base_url=settings.base_url, api_version=settings.api_version, httpx_client=http, **options
+        base_url=settings.base_url,
+        api_version=settings.api_version,
+        httpx_client=http,
+        async_client_args={"verify": unused, "ssl": unused},
+        **options,
     )
     return genai.Client(vertexai=False, api_key=key.value, http_options=where)
 
