@@ -1,0 +1,103 @@
+"""
+What a whole run of real schemas takes: its wall time, the processor time of all its processes, its start and its end.
+
+    python -m benchmarks.whole_run [--shard 1/10] [--streaming] [--rounds 3] [--latency 0.2] [--in-flight 64]
+
+The schemas of JSONSchemaBench are asked of a server on this machine, with every report and pytest's JUnit file. Ideal
+is cases x latency / calls in flight. `start` is from the process's start to the first request, `end` from the last
+answer to the process's exit. Each figure is the median of the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.answers import SCHEMAS
+from benchmarks.loopback import KEY_VARIABLE, Loopback, engine_arguments, serve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What one run took, in seconds."""
+
+    calls: int
+    wall: float
+    cpu: float
+    start: float
+    end: float
+
+
+def run(server: Loopback, given: argparse.Namespace) -> Run:
+    """Run it once."""
+    server.reset()
+    environment = {**os.environ, KEY_VARIABLE: "none", "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what was compiled stays compiled, as for a user
+    command = [
+        *(sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:hypothesispytest"),
+        *engine_arguments(server.url, streaming=given.streaming),
+        *(f"--jsbench-dataset={given.schemas}", "--jsbench-split=all", "--jsbench-output=runs"),
+        *(f"--jsbench-concurrency={given.in_flight}", "--junitxml=junit.xml"),
+        *((f"--jsbench-shard={given.shard}",) if given.shard else ()),
+    ]
+    with tempfile.TemporaryDirectory(prefix="jsbench-whole-run-") as name:
+        log = Path(name) / "log.txt"
+        began = time.monotonic()
+        with log.open("wb") as out, subprocess.Popen(command, cwd=name, env=environment, stdout=out, stderr=out) as one:
+            _, status, used = os.wait4(one.pid, 0)
+            one.returncode = os.waitstatus_to_exitcode(status)
+        ended = time.monotonic()
+        if one.returncode not in {0, 1}:
+            raise SystemExit(log.read_text()[-2000:])
+    # by the same clock: asyncio's is time.monotonic
+    arrivals = server.arrivals()
+    return Run(
+        calls=len(arrivals),
+        wall=ended - began,
+        cpu=used.ru_utime + used.ru_stime,
+        start=min(arrivals) - began,
+        end=ended - max(arrivals) - given.latency,
+    )
+
+
+def main() -> None:
+    """Run it so often, and print a line for each round, and one of the medians."""
+    parser = argparse.ArgumentParser(description="what a whole run of real schemas takes")
+    parser.add_argument("--schemas", type=Path, default=SCHEMAS, help="JSONSchemaBench as a folder")
+    parser.add_argument("--shard", default="", help="only so much of it, such as 1/10")
+    parser.add_argument("--streaming", action="store_true")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--latency", type=float, default=0.2)
+    parser.add_argument("--in-flight", type=int, default=64)
+    given = parser.parse_args()
+    print("calls  wall, s  ideal  CPU, s  ms/call  start    end", flush=True)
+    rounds = []
+    with serve(latency=given.latency) as server:
+        for _ in range(given.rounds):
+            rounds.append(run(server, given))
+            _print(rounds[-1:], given)
+    print("medians:")
+    _print(rounds, given)
+
+
+def _print(rounds: list[Run], given: argparse.Namespace) -> None:
+    wall, cpu, start, end = (
+        statistics.median(getattr(one, name) for one in rounds) for name in ("wall", "cpu", "start", "end")
+    )
+    calls = rounds[0].calls
+    ideal = calls * given.latency / given.in_flight
+    print(
+        f"{calls:5}  {wall:7.2f}  {ideal:5.1f}  {cpu:6.1f}  {cpu / calls * 1000:7.2f}  {start:5.2f}  {end:5.2f}",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()
