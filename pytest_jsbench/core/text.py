@@ -19,6 +19,7 @@ _DEEPEST_INDENTED = 50
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 #: letters, marks and symbols that no font draws
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+_SEEN = bytes(range(0x20, 0x7F))
 _NOT_ASCII, _NOT_ASCII_LINES = re.compile(r"[^ -~]+"), re.compile(r"[^ -~\n]+")
 #: what CI services execute: `##[…]` and `##vso[…]` anywhere in a line, `::…::` at its start
 _COMMAND = re.compile(r"##(?=\w*\[)|^([^\S\n]*)::", re.MULTILINE)
@@ -124,7 +125,8 @@ def _without_commands(text: str, instead: str | Callable[[re.Match[str]], str]) 
 
 
 def _visible(text: str, code: Callable[[int], str], kept: str) -> str:
-    if text.isascii() and (text.replace("\n", "") if "\n" in kept else text).isprintable():
+    # so three times as fast as str.isprintable, and nearly all that is shown is such text
+    if text.isascii() and not text.encode("ascii").translate(None, _SEEN).strip(b"\n" if "\n" in kept else b""):
         return text
 
     def escaped(run: re.Match[str]) -> str:
