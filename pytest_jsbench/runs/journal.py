@@ -52,6 +52,8 @@ class Journal:
         self._metadata = metadata
         self._lock = threading.Lock()
         self._file: FileIO | None = None
+        #: stands open in the place of the file, since calls in flight may hold all others before the first record comes
+        self._spare: int | None = os.open(os.devnull, os.O_RDONLY)
         self._closed = False
 
     def append(self, record: Record, digests: Digests | None = None) -> Place:
@@ -60,6 +62,7 @@ class Journal:
             line = _line(record.to_dict(digests))
             with self._lock:
                 if self._file is None:
+                    self._free_spare()
                     self._file = private(self.path).open("ab", buffering=0)
                 size = self._file.seek(0, os.SEEK_END)
                 text = line if size else _line(_header(self._metadata)) + line
@@ -82,7 +85,13 @@ class Journal:
         """Close the file."""
         with self._lock:
             self._closed = True
+            self._free_spare()
             self._close()
+
+    def _free_spare(self) -> None:
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
 
     def _close(self) -> None:
         if self._file is not None:

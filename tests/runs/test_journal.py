@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import json
+import os
 import threading
 import warnings
 from dataclasses import replace
@@ -130,6 +132,26 @@ def test_a_lone_surrogate_is_kept_and_the_file_stays_ascii(tmp_path: Path) -> No
 
     assert path.read_bytes().isascii()
     assert list(journal.read(path).records) == [record]
+
+
+def test_the_first_record_is_written_where_calls_hold_all_other_files_that_may_be_open(tmp_path: Path) -> None:
+    resource: Any = pytest.importorskip("resource", reason="needs POSIX")
+    made, kept = record("a"), Journal(tmp_path / "records.jsonl", examples.metadata())
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    held = [os.open(os.devnull, os.O_RDONLY)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (held[0] + 4, hard))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+        kept.append(made)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in held:
+            os.close(descriptor)
+        kept.close()
+
+    assert list(read(tmp_path / "records.jsonl").records) == [made]
 
 
 def test_a_disk_that_takes_nothing_is_one_line(tmp_path: Path) -> None:
