@@ -132,6 +132,13 @@ class Usage:
         return self.input_tokens + self.output_tokens
 
 
+def tpot_ms(timing: Timing | None, usage: Usage | None) -> float | None:
+    """Milliseconds per token of the answer; None where its tokens are not known apart from those of reasoning."""
+    if timing is None or usage is None or (timing.reasoning_time is not None and usage.reasoning_tokens is None):
+        return None
+    return timing.tpot_ms(usage.answer_tokens)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
     """What an engine really sent, for the record only: the judge never sees it."""

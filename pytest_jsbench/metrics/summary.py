@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.core.generations import FaultKind
+from pytest_jsbench.core.generations import FaultKind, tpot_ms
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.metrics.comparison import CaseOutcome, Pair, differing, outcomes, pairs
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, Metrics, Tokens
@@ -217,11 +217,7 @@ def metrics(
         uncompared=len(matches) - len(compared),
         ttft=_spread(completions, "ttft"),
         tpot=Distribution.of(
-            value
-            for attempt in completions
-            if attempt.timing is not None
-            and attempt.usage is not None
-            and (value := attempt.timing.tpot_ms(attempt.usage.answer_tokens)) is not None
+            value for attempt in completions if (value := tpot_ms(attempt.timing, attempt.usage)) is not None
         ),
         tgt=_spread(completions, "tgt"),
         gct=_spread(completions, "gct"),

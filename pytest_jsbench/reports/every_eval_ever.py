@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.files import FileInMaking, make_private_folder, write_atomically
-from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed
+from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, tpot_ms
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, RATES, TIMES, Metrics
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.runs.identity import engine_settings
@@ -474,8 +474,7 @@ def _performance(record: Record, *, details: str | None) -> dict[str, Any] | Non
         "time_to_first_token_ms": None if timing.ttft is None else timing.ttft * 1000,
         "generation_time_ms": None if timing.gct is None else timing.gct * 1000,
     }
-    usage = getattr(record.generation, "usage", None)
-    tpot = None if usage is None else timing.tpot_ms(usage.answer_tokens)
+    tpot = tpot_ms(timing, getattr(record.generation, "usage", None))
     if details is not None and tpot is not None:
         figures[details] = {"time_per_output_token_ms": f"{tpot:.6g}"}
     return figures

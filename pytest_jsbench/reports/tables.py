@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import ExportError, MissingRequirement
 from pytest_jsbench.core.files import write_atomically
-from pytest_jsbench.core.generations import Completion, Declined, Failed
+from pytest_jsbench.core.generations import Completion, Declined, Failed, tpot_ms
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.runs.variants import each
 
@@ -90,7 +90,7 @@ def _row(outcome: AttemptOutcome, record: Record, who: AnsweredBy, cost: float |
         fault=outcome.fault and outcome.fault.value,
         said=told,
         **{name: getattr(timing, name, None) for name in ("ttft", "tgt", "gct", "grammar_compilation")},
-        tpot_ms=None if timing is None or usage is None else timing.tpot_ms(usage.answer_tokens),
+        tpot_ms=tpot_ms(timing, usage),
         queue_s=outcome.queue_s,
         **{name: getattr(usage, name, None) for name in tokens},
         cost=cost,

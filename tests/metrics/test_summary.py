@@ -105,6 +105,13 @@ def test_tokens_of_reasoning_before_the_answer_do_not_make_its_tokens_faster() -
     assert summarize(examples.run(record(generation=thought))).total.tpot.p50 == pytest.approx(100.0)
 
 
+def test_a_model_that_reasoned_in_tokens_that_are_not_told_has_no_time_per_token() -> None:
+    timing = Timing(tgt=3.0, ttft=2.0, gct=1.0, reasoning_time=1.5)
+    total = summarize(examples.run(record(generation=replace(examples.completion(), timing=timing)))).total
+
+    assert (total.tpot.p50, total.gct.p50, total.reasoning_time.p50) == (None, 1.0, 1.5)
+
+
 @pytest.mark.parametrize("nothing", [0, 0.0])
 def test_a_time_of_zero_is_one_that_was_not_measured(nothing: float) -> None:
     answer = replace(examples.completion(), timing=Timing(tgt=1.2, ttft=nothing, gct=nothing))
