@@ -40,8 +40,8 @@ COLUMNS: Mapping[str, type] = {
     "generation": str,
     # why the attempt has no record
     "missing": str,
-    **dict.fromkeys(("text", "finish_reason", "fault", "said"), str),
-    **dict.fromkeys(("ttft", "tgt", "gct", "tpot_ms", "grammar_compilation", "queue_s"), float),
+    **dict.fromkeys(("text", "reasoning", "finish_reason", "fault", "said"), str),
+    **dict.fromkeys(("ttft", "tgt", "gct", "tpot_ms", "reasoning_time", "grammar_compilation", "queue_s"), float),
     **dict.fromkeys(("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"), int),
     "cost": float,
     "retries": int,
@@ -86,10 +86,14 @@ def _row(outcome: AttemptOutcome, record: Record, who: AnsweredBy, cost: float |
         disputed=outcome.disputed,
         generation=outcome.generation,
         text=answered and answered.text,
+        reasoning=(answered and answered.reasoning) or None,
         finish_reason=answered and answered.finish_reason.value,
         fault=outcome.fault and outcome.fault.value,
         said=told,
-        **{name: getattr(timing, name, None) for name in ("ttft", "tgt", "gct", "grammar_compilation")},
+        **{
+            name: getattr(timing, name, None)
+            for name in ("ttft", "tgt", "gct", "reasoning_time", "grammar_compilation")
+        },
         tpot_ms=tpot_ms(timing, usage),
         queue_s=outcome.queue_s,
         **{name: getattr(usage, name, None) for name in tokens},

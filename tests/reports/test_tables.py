@@ -11,6 +11,7 @@ import pytest
 from pytest_jsbench.cli.main import main
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports import tables
 from pytest_jsbench.reports.registry import find
@@ -65,6 +66,15 @@ def test_each_planned_attempt_is_a_row_of_the_same_columns() -> None:
     )
     assert (rows["down"]["fault"], rows["down"]["text"]) == ("timeout", None)
     assert (rows["late"]["missing"], rows["late"]["said"]) == ("limit", "too dear")
+
+
+def test_reasoning_has_columns_of_its_own() -> None:
+    timing = Timing(tgt=3.0, ttft=2.0, reasoning_time=1.5)
+    thought = replace(examples.completion("{}"), timing=timing, reasoning="Hm.")
+    thinking, plain = tables.rows_of(examples.run(record("a", generation=thought), record("b")))
+
+    assert (thinking["text"], thinking["reasoning"], thinking["reasoning_time"]) == ("{}", "Hm.", 1.5)
+    assert (plain["reasoning"], plain["reasoning_time"]) == (None, None)
 
 
 def test_the_mean_of_what_passed_is_the_pass_rate() -> None:
