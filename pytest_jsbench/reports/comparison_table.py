@@ -15,7 +15,15 @@ from pytest_jsbench.metrics.comparison import Comparison, Pair, Standing
 from pytest_jsbench.metrics.comparison import pairs as paired
 from pytest_jsbench.reports import breakdown
 from pytest_jsbench.reports.evaluations import firsts
-from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, aligned, detail, milliseconds, rate, with_interval
+from pytest_jsbench.reports.summary_table import (
+    NOT_APPLICABLE,
+    aligned,
+    detail,
+    microseconds,
+    milliseconds,
+    rate,
+    with_interval,
+)
 from pytest_jsbench.runs.settings import Bearing, Setting, SettingDifference, differences, distinguishing
 
 if TYPE_CHECKING:
@@ -219,7 +227,15 @@ def overview(evaluations: Sequence[Evaluation], names: Sequence[str]) -> tuple[l
 
 
 _MODELS = ["Run", "Pass rate\n(95 % interval)", "Speed\n(mean)", f"Cost/{_SAMPLE}", "Attempts"]
-_GRAMMARS = ["Run", "Declared\ncoverage", "Valid,\nrejected", "Invalid,\naccepted", "Compile\n(ms)", "Cases"]
+_GRAMMARS = [
+    "Run",
+    "Declared\ncoverage",
+    "Valid,\nrejected",
+    "Invalid,\naccepted",
+    "Compile\n(ms)",
+    "Cases",
+    "Mask\n(µs)",
+]
 
 
 def _model(found: Evaluation) -> list[str]:
@@ -237,6 +253,7 @@ def _grammar(found: Evaluation) -> list[str]:
         *(rate(found.rate(name)) for name in ("declared_coverage", "over_constraint", "under_constraint")),
         milliseconds(found.figures.get("grammar_compilation_p50")),
         _figure(found.figures.get("planned"), "{:.0f}"),
+        microseconds(found.figures.get("mask_time_p50")),
     ]
 
 

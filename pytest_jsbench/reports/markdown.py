@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.reports.comparison_table import apart
-from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, facts, figure, milliseconds, with_interval
+from pytest_jsbench.reports.summary_table import (
+    NOT_APPLICABLE,
+    facts,
+    figure,
+    microseconds,
+    milliseconds,
+    with_interval,
+)
 from pytest_jsbench.reports.variant_table import asked, ends_of, heading, said_of_differing, standing, variant_rows
 from pytest_jsbench.runs.outcomes import Records
 
@@ -87,7 +94,7 @@ def _by_case(summary: Summary, key: CaseKey) -> list[str]:
 
 
 _MODELS = ("Declared coverage", "Empirical coverage", "Pass rate", "TTFT (s)", "TPOT (ms)", "TGT (s)")
-_GRAMMARS = ("Declared coverage", "Valid, rejected", "Invalid, accepted", "Pass rate", "Compilation (ms)")
+_GRAMMARS = ("Declared coverage", "Valid, rejected", "Invalid, accepted", "Pass rate", "Compilation (ms)", "Mask (µs)")
 
 
 def _table(summary: Summary, *, labelled: bool) -> list[str]:
@@ -115,7 +122,8 @@ def _figures(metrics: Metrics) -> list[str]:
 
 def _decisions(metrics: Metrics) -> list[str]:
     rates = (metrics.declared_coverage, metrics.over_constraint, metrics.under_constraint, metrics.pass_rate)
-    return [*map(with_interval, rates), milliseconds(metrics.grammar_compilation.p50)]
+    times = milliseconds(metrics.grammar_compilation.p50), microseconds(metrics.mask_time.p50)
+    return [*map(with_interval, rates), *times]
 
 
 def _keywords(summary: Summary) -> list[str]:

@@ -198,7 +198,7 @@ def _measured(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
     yield from _asked_otherwise(run)
     if masks := total.mask_time.count:
         parts = ((part, getattr(total.mask_time, part)) for part in ("mean", "p50", "p99", "max"))
-        spread = ", ".join(f"{part} {value * 1e6:,.1f}" for part, value in parts)
+        spread = ", ".join(f"{part} {microseconds(value)}" for part, value in parts)
         yield "masks", f"{counted(masks, 'mask')} after the first of each answer (µs): {spread}"
     failures = [(kind, total.failure_counts[kind]) for kind in COUNTED_FAILURES]
     ranked = sorted((pair for pair in failures if pair[1]), key=lambda pair: -pair[1])
@@ -366,6 +366,11 @@ def figure(value: float | None) -> str:
 def milliseconds(seconds: float | None) -> str:
     """A short time for people."""
     return figure(None if seconds is None else seconds * 1000)
+
+
+def microseconds(seconds: float | None) -> str:
+    """A very short time for people."""
+    return NOT_APPLICABLE if seconds is None else f"{seconds * 1e6:,.1f}"
 
 
 def _pass_rate(total: Metrics) -> str:

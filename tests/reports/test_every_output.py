@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.core.generations import Completion, FaultKind, Usage
+from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.metric_names import METRICS
 from pytest_jsbench.metrics.metrics import RATES, Metrics
@@ -247,3 +248,21 @@ def test_what_an_engine_was_really_told_is_in_all_data(bounded: bool, tmp_path: 
     told = f'"bounded": {json.dumps(bounded)}'
     for output in ("every_eval_ever", "junit", "run.json"):
         assert told in found[output].replace("\\", ""), output
+
+
+def test_the_time_of_masks_is_in_every_output_and_can_be_a_gate(tmp_path: Path) -> None:
+    timing = Timing(tgt=0.5, grammar_compilation=0.01, masks=(1e-5, 2e-5, 6e-5))
+    decided = replace(examples.decided(), timing=timing)
+    made = examples.run(examples.record("a", verdict=examples.DECIDED_RIGHTLY, generation=decided))
+    run = replace(made, metadata=labelled().metadata)
+    summary = summarize(run)
+
+    found = outputs(run, summary, tmp_path)
+
+    said = "3 masks after the first of each answer (µs): mean 30.0, p50 20.0, p99 59.2, max 60.0"
+    assert [one for one in ("terminal", "summary.md", "report.html") if said not in " ".join(found[one].split())] == []
+    data = ("every_eval_ever", "run.json", "junit")
+    assert [one for one in data if "mask_time_p50" not in found[one]] == []
+    assert check(Gate.parse("mask_time_p99<=0.0001"), summary).met
+    again = evaluations.read(tmp_path / "run.json")
+    assert re.search(r"x .* 10\.00 +1 +20\.0$", comparison_table.side_by_side([again], ["x"], verbose=False)[-1])
