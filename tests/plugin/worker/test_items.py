@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey
@@ -253,3 +255,23 @@ def test_a_failed_case_leaves_no_exception_to_the_collection_of_cycles(bench: Be
     lines = [tuple(map(int, line.split())) for line in (bench.path / "garbage.log").read_text().splitlines()]
     assert max(failed for failed, _ in lines) >= 2
     assert {found for _, found in lines} <= {0, 1}  # the last one is sys.last_value's
+
+
+@pytest.mark.parametrize(("own_test", "frozen"), [("", True), ("def test_own(): pass\n", False)])
+def test_only_where_all_tests_are_cases_the_collector_passes_over_what_stays(
+    plain: Bench, *, own_test: str, frozen: bool
+) -> None:
+    plain.case("alpha")
+    look = """
+import gc
+def pytest_runtest_teardown(item):
+    with open("frozen.log", "a") as log:
+        log.write(f"{gc.get_freeze_count() > 0} ")
+"""
+    plain.write({"conftest.py": look, "test_own.py": own_test})
+
+    result = plain.run("jsbench", "test_own.py")
+
+    result.assert_outcomes(passed=1 if frozen else 2)
+    assert {word == "True" for word in (plain.path / "frozen.log").read_text().split()} == {frozen}
+    assert gc.get_freeze_count() == 0
