@@ -255,7 +255,7 @@ class LiteLLMFactory(UnsharedFactory):
 
     def check(self, config: EngineConfig) -> None:
         """See that the package is there; keys are litellm's to find, in each provider's own variables."""
-        require_package(config.name, "litellm", extra="litellm", minimum=(1, 100))
+        require_package(config.name, "litellm", extra="litellm", minimum=(1, 106))
         LiteLLMSettings.from_config(config)
         find_key(config, (), optional=True)
 
