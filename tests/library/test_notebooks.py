@@ -20,7 +20,7 @@ def test_a_notebook_runs_to_its_end_and_its_last_cell_shows_a_picture(path: Path
     assert cells[0].source.startswith("%pip install")
     notebook.cells.remove(cells[0])  # what is to be tried is installed already
 
-    nbclient.NotebookClient(notebook, timeout=900, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    nbclient.NotebookClient(notebook, timeout=1800, resources={"metadata": {"path": str(tmp_path)}}).execute()
 
     assert "image/png" in shown(cells[-1])
     assert any("text/html" in shown(cell) for cell in cells)
