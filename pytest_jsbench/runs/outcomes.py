@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -234,8 +235,8 @@ class AttemptOutcome:
         """The inverse of `to_dict`."""
         path, start = data["source"]
         values = {
-            "key": CaseKey(**data["key"]),
-            "source": Place(path=Path(path), start=start),
+            "key": CaseKey(task=sys.intern(data["key"]["task"]), id=data["key"]["id"]),
+            "source": Place(path=_path(path), start=start),
             "failure_type": data["failure_type"] and FailureType(data["failure_type"]),
             "fault": data["fault"] and FaultKind(data["fault"]),
             "notes": tuple(map(Note, data["notes"])),
@@ -245,6 +246,9 @@ class AttemptOutcome:
         }
         return cls(**{**data, **values})
 
+
+#: all outcomes of a worker are in one file, and a path is larger than all else that a place holds
+_path = functools.lru_cache(maxsize=64)(Path)
 
 _PARTS: dict[str, type] = {
     "timing": Timing,

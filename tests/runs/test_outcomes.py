@@ -117,6 +117,16 @@ def test_a_run_in_memory_on_disk_and_sent_by_a_worker_has_the_same_summary(seed:
     assert tuple(sent) == on_disk.outcomes
 
 
+def test_outcomes_sent_by_a_worker_share_the_path_of_their_file_and_their_task(tmp_path: Path) -> None:
+    run = written(tmp_path / "records.jsonl", [examples.record("a"), examples.record("b")])
+    first, second = (AttemptOutcome.from_dict(json.loads(json.dumps(one.to_dict()))) for one in run.outcomes)
+
+    assert isinstance(first.source, Place)
+    assert isinstance(second.source, Place)
+    assert first.source.path is second.source.path
+    assert first.key.task is second.key.task
+
+
 def test_an_outcome_sent_by_a_worker_says_who_asked_and_who_answered(tmp_path: Path) -> None:
     asked = AskedBy(test="test_a.py::test_it", terms="sha256:0", line=3)
     who = AnsweredBy(engine="openai", model="m", provider="openai")
