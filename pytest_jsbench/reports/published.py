@@ -124,8 +124,9 @@ def beside_published(evaluations: Sequence[Evaluation], names: Sequence[str]) ->
             f"expected one of {', '.join(table.tasks)}"
         )
         raise RecordError(message, found=found, expected=list(table.tasks), where="--published")
-    differing = differences([settings_of(table.settings), *(one.settings for one in evaluations)])
-    said = settings_of(table.settings)
+    # it was of whole tasks, which a table of settings cannot say
+    said = settings_of({**table.settings, "dataset": {**table.settings["dataset"], "limit": None, "sample": None}})
+    differing = differences([said, *(one.settings for one in evaluations)])
     return BesidePublished(
         table=table, tasks=tasks, settings=tuple(one for one in differing if one.name in said), names=tuple(names)
     )

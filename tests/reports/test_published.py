@@ -62,8 +62,9 @@ def test_a_run_stands_beside_each_framework_in_the_words_of_the_paper() -> None:
 
 
 def test_settings_are_named_in_which_the_publication_says_otherwise() -> None:
+    dataset = {"source": "builtin", "split": "test", "limit": None, "sample": 300}
     params = {"temperature": 0, "max_tokens": 9, "seed": 1, "timeout": 1.0}
-    asked = {"prompt": "chat", "shots": 2, "params": params, "policy": {"formats": "ignore"}}
+    asked = {"prompt": "chat", "shots": 2, "params": params, "policy": {"formats": "ignore"}, "dataset": dataset}
 
     found = beside_published([evaluation("Github_hard", **asked)], ["ours"])
 
@@ -71,6 +72,7 @@ def test_settings_are_named_in_which_the_publication_says_otherwise() -> None:
         "model": ("Llama-3.2-1B-Instruct", "m"),
         "dataset": ("epfl-dlab/JSONSchemaBench", "builtin"),
         "split": ("all", "test"),
+        "sample": (None, 300),
         "judge.formats": ("assert", "ignore"),
     }
     said = "\n".join(published_lines(found))
