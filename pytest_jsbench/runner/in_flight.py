@@ -30,7 +30,7 @@ class CallsInFlight(Generic[T]):
             try:
                 threading.Thread(target=self._work, name=f"jsbench-{number}", daemon=True).start()
             except RuntimeError as error:
-                message = f"{number} of {concurrency} threads for calls in flight could be started: {exhausted(error)}"
+                message = f"fewer than {concurrency} threads for calls in flight could be started: {exhausted(error)}"
                 raise EngineError(message, found=number, expected=concurrency, where="--jsbench-concurrency") from error
 
     def __len__(self) -> int:
