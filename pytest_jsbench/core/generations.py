@@ -152,6 +152,8 @@ class Sent:
     params: GenerationParams | None = None
     #: of a recorded answer: with which other settings it was asked for then; None: with these
     asked_otherwise: str | None = None
+    #: whether what carried the request left out the schema that it was to send
+    left_out: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -374,10 +376,12 @@ def _sent_to_dict(sent: Sent | None) -> dict[str, Any] | None:
     if sent is None:
         return None
     known = {name: value for name in ("batch", "asked_otherwise") if (value := getattr(sent, name)) is not None}
+    known |= {"left_out": True} if sent.left_out else {}
     return {"response_format": sent.response_format.value, "schema": sent.schema, **known}
 
 
 def _sent_from_dict(data: Mapping[str, Any]) -> Sent:
     response_format = ResponseFormat(data["response_format"])
     texts = {name: expect(data[name], name, str, NoneType) for name in ("batch", "asked_otherwise") if name in data}
-    return Sent(response_format=response_format, schema=data["schema"], **texts)
+    left_out = expect(data.get("left_out", False), "left_out", bool)
+    return Sent(response_format=response_format, schema=data["schema"], left_out=left_out, **texts)

@@ -12,7 +12,7 @@ import json
 import logging
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -140,8 +140,12 @@ class LiteLLMEngine:
 
     def _sent(self, name: str, schema: Schema) -> Sent:
         """What was sent as litellm told it; where it did not, what it was asked to send."""
-        body = self._bodies[name]
-        return Sent(response_format=self._settings.response_format) if body is None else read_sent(body, schema)
+        body, asked = self._bodies[name], self._settings.response_format
+        if body is None:
+            return Sent(response_format=asked)
+        sent = read_sent(body, schema)
+        held = {ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL}
+        return replace(sent, left_out=asked in held and sent.response_format not in held)
 
     def _explained(self, error: Exception, sent: Sent) -> Completion | Declined | CallError:
         known, secret = self._litellm.exceptions, self._key.value

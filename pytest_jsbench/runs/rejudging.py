@@ -28,12 +28,14 @@ def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ..
     """
     The verdict, with notes of what stands beside it.
 
-    The answer quoted a secret, gave a listed value in other capitals, or breaks a keyword that the engine was never
-    told.
+    The answer quoted a secret, gave a listed value in other capitals, breaks a keyword that the engine was never told,
+    or was held to no schema at all.
     """
     verdict = decide(generation, schema, judge)
     if isinstance(generation, Completion) and generation.secret_replaced:
         verdict = replace(verdict, notes=(*verdict.notes, Note.SECRET_REPLACED))
+    if isinstance(generation, Completion) and generation.sent is not None and generation.sent.left_out:
+        verdict = replace(verdict, notes=(*verdict.notes, Note.NOT_ENFORCED))
     if verdict.valid:
         verdict = replace(verdict, order_kept=order_kept(schema, verdict.instance))
     if any(_only_capitals(violation, schema, verdict.instance) for violation in verdict.violations):

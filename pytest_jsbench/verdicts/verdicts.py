@@ -52,6 +52,8 @@ class Note(StrEnum):
     CAPITALS = "capitals"
     #: the answer breaks a keyword that was left out of the schema that the engine was sent
     ADAPTATION_LOSS = "adaptation_loss"
+    #: the engine was to send the schema, and what carried its request left it out
+    NOT_ENFORCED = "not_enforced"
     #: the answer quoted a secret of the run, and was judged, and is kept, with as many `*` in its place
     SECRET_REPLACED = "secret_replaced"  # noqa: S105  a note's name
 

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
-from pytest_jsbench.core.generations import CallError, Completion, Declined, DeclineReason, FaultKind, ResponseFormat
+from pytest_jsbench.core.generations import (
+    CallError,
+    Completion,
+    Declined,
+    DeclineReason,
+    FaultKind,
+    ResponseFormat,
+    Sent,
+)
 from pytest_jsbench.engines import litellm, requirements, secrets
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
@@ -146,6 +154,18 @@ def test_how_a_schema_reached_a_provider_is_read_from_the_request(
     body: object, response_format: ResponseFormat
 ) -> None:
     assert litellm.read_sent(body, TIGHT).response_format is response_format
+
+
+@needs_litellm
+def test_a_schema_that_litellm_left_out_is_said_to_be(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(litellm, "read_sent", lambda *_: Sent(response_format=ResponseFormat.TEXT))
+    provider.json(openai_wire.whole())
+    for asked, left_out in ((ResponseFormat.JSON_SCHEMA, True), (ResponseFormat.TEXT, False)):
+        engine = find("litellm").build(replace(configured(provider, "openai/m"), response_format=asked))
+        answer = complete(engine, request(TIGHT))
+        engine.close()
+        assert answer.sent is not None
+        assert answer.sent.left_out is left_out
 
 
 @needs_litellm

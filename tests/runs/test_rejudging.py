@@ -10,6 +10,13 @@ import pytest
 
 from pytest_jsbench.adaptation import Change
 from pytest_jsbench.cli.main import main
+from pytest_jsbench.core.generations import (
+    Completion,
+    ResponseFormat,
+    Sent,
+    generation_from_dict,
+    generation_to_dict,
+)
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.rejudging import judge_again
 from pytest_jsbench.verdicts import FailureType, Judge, Note
@@ -38,6 +45,23 @@ def test_an_answer_that_breaks_what_was_left_out_keeps_its_note_in_a_run_and_on_
 
     assert judge_again(widened, judge).verdict.notes == (Note.ADAPTATION_LOSS,)
     assert json.loads(out.getvalue())["notes"] == ["adaptation_loss"]
+
+
+def test_an_answer_that_was_held_to_no_schema_though_it_was_to_be_says_so_now_and_later(judge: Judge) -> None:
+    made = examples.completion()
+    assert isinstance(made, Completion)
+    left_out = Sent(response_format=ResponseFormat.TEXT, left_out=True)
+    held = replace(left_out, left_out=False)
+
+    found = {
+        sent: judge_again(record("a", schema=SCHEMA, generation=replace(made, sent=sent)), judge).verdict.notes
+        for sent in (left_out, held)
+    }
+
+    assert found == {left_out: (Note.NOT_ENFORCED,), held: ()}
+    for sent in found:
+        said = generation_to_dict(replace(made, sent=sent))
+        assert generation_from_dict(json.loads(json.dumps(said))).sent == sent  # type: ignore[union-attr]
 
 
 def test_what_was_not_left_out_or_is_not_broken_has_no_such_note(judge: Judge) -> None:
