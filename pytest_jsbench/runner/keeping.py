@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.values import Comparer
     from pytest_jsbench.verdicts import Judge
 
+#: characters of prompt and answer of a record that is held until its test asks for it; a larger one is read from disk
+_LARGEST_WAITING = 32_000
 #: the error of a classifier may quote the answer
 CLASSIFIER_BROKE = "a classifier broke; what it said is left out (--jsbench-redact)"
 
@@ -32,7 +34,8 @@ class AttemptResult:
     """One attempt's outcome, or why there is none, and what went wrong beside it."""
 
     result: AttemptOutcome | Missing
-    #: its record, where it was made in this process a moment ago, so that nobody reads it from disk; not to be kept
+    #: its record, where it is small and was made in this process a moment ago, so that nobody reads it from disk; not
+    #: to be kept
     record: Record | None = None
     #: whether it was taken over from an earlier run
     resumed: bool = False
@@ -153,4 +156,13 @@ class RecordKeeper:
                 self._refuse(Refused(MissingReason.DISK, str(error)))
             outcome = AttemptOutcome.of(record, digests=digests)
             return AttemptResult(result=outcome, journal_error=str(error.found or error))
-        return AttemptResult(result=AttemptOutcome.of(record, place, digests), record=record)
+        return AttemptResult(
+            result=AttemptOutcome.of(record, place, digests), record=record if _is_small(record) else None
+        )
+
+
+def _is_small(record: Record) -> bool:
+    """Whether it can wait in memory for its test, beside hundreds of others; prompts hold the schema too."""
+    prompt, answer = record.prompt, getattr(record.generation, "text", "")
+    size = 0 if prompt is None else sum(len(one.content) for one in prompt.messages)
+    return size + len(answer) <= _LARGEST_WAITING
