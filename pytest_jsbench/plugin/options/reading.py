@@ -20,7 +20,7 @@ def add_options(parser: pytest.Parser) -> None:
             option.flag,
             dest=option.dest,
             metavar=option.metavar,
-            help=option.help,
+            help=option.help.replace("%", "%%"),  # argparse formats it
             default=None,
             action="append" if option.repeated else "store",
             **({} if option.bare is None else {"nargs": "?", "const": option.bare}),
