@@ -16,7 +16,7 @@ import pytest
 
 from pytest_jsbench.cli.judge import is_records, policy_of
 from pytest_jsbench.cli.main import main
-from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Message
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Expected, Message
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import CallError, EngineInfo, GenerationParams, Request, ResponseFormat
 from pytest_jsbench.core.prompts import Prompt
@@ -30,6 +30,7 @@ from pytest_jsbench.reports import comparison_table, evaluations
 from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from pytest_jsbench.runner.batches.ledger import BatchFile, BatchPart, is_unfinished, read_parts
 from pytest_jsbench.runs import journal
+from pytest_jsbench.runs.rejudging import matched
 from pytest_jsbench.runs.resumption import resume
 from tests import examples
 from tests.examples import record
@@ -46,6 +47,10 @@ RECORDS = (
     record("decided", task="talk", verdict=examples.DECIDED_WRONGLY, generation=examples.decided("v0")),
     record("excluded", task="talk", verdict=examples.EXCLUDED),
     record("batched", generation=examples.batched()),
+    matched(
+        record("valued", schema=SCHEMA),
+        Expected(value={"n": 3, "m": [1]}, comparers={"/properties/n": {"tolerance": 0.5}}),
+    ),
 )
 
 

@@ -18,7 +18,7 @@ from pytest_jsbench.core.generations import Generation, GenerationParams, genera
 from pytest_jsbench.core.json_values import digest, expect, known
 from pytest_jsbench.core.prompts import Prompt, PromptLength
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.values import Match
+from pytest_jsbench.values import Comparer, Match
 from pytest_jsbench.verdicts import FailureType, Verdict
 from pytest_jsbench.verdicts.verdict_json import verdict_from_dict, verdict_to_dict
 
@@ -274,7 +274,7 @@ class Record:
                 answered_by=None if data.get("answered_by") is None else known(AnsweredBy, data["answered_by"]),
                 params=None if (params := data.get("params")) is None else known(GenerationParams, params),
                 reference=data.get("reference"),
-                expected=None if (expected := data.get("expected")) is None else known(Expected, expected),
+                expected=None if (expected := data.get("expected")) is None else _expected(expected),
                 match=None if (match := data.get("match")) is None else Match.from_dict(match),
                 tags=tuple(data.get("tags", ())),
                 codes=tuple(data.get("codes", ())),
@@ -292,6 +292,14 @@ def _variant(name: object) -> str:
         return name
     message = f"'{printable(str(name), 60)}' is no variant: expected letters, digits and any of . _ + -"
     raise ValueError(message)
+
+
+def _expected(data: Mapping[str, Any]) -> Expected:
+    """What was expected; ValueError or TypeError where it could not be compared with."""
+    comparers = expect(data["comparers"], "comparers", Mapping)
+    for said in comparers.values():
+        Comparer.of(said)
+    return Expected(value=data["value"], comparers=comparers)
 
 
 def _redacted(data: Mapping[str, Any]) -> RedactedSchema | None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from fractions import Fraction
 from typing import Any, cast
 
 from pytest_jsbench.core.cases import Expected, Schema
@@ -20,7 +21,9 @@ from pytest_jsbench.schemas.walking import DATA, NAMED
 #: the keyword of a schema that names a comparer; it is no part of what a model or the judge is shown
 KEYWORD = "x-jsbench-compare"
 _SWITCHES = ("casefold", "unordered", "date", "ignore")
-_PERCENT = re.compile(r"(\d+(?:\.\d+)?) ?%")
+_PERCENT = re.compile(r"(\d{1,20}(?:\.\d{1,20})?) ?%")
+#: 0.1 + 0.2 is a hair more than 0.3, and nobody means that hair
+_HAIR = 1 + Fraction(1, 10**9)
 
 
 class ComparerFailed(Exception):
@@ -32,7 +35,7 @@ class Comparer:
     """How the values at one place are compared; by itself it takes those for equal that are equal in JSON."""
 
     #: the greatest distance of two numbers that count as equal
-    tolerance: float = 0.0
+    tolerance: float | Fraction = 0
     #: whether the tolerance is a part of the expected number
     relative: bool = False
     #: texts are compared without regard to capitals
@@ -90,14 +93,14 @@ class Comparer:
         if isinstance(expected, bool) or isinstance(found, bool) or type(expected) is type(None):
             return expected is found
         if isinstance(expected, int | float) and isinstance(found, int | float):
-            if not self.tolerance:
-                return expected == found
-            room = self.tolerance * abs(expected) if self.relative else self.tolerance
-            # 0.1 + 0.2 is a hair more than 0.3, and nobody means that hair
-            return abs(expected - found) <= room or math.isclose(abs(expected - found), room, rel_tol=1e-9)
+            return expected == found or (bool(self.tolerance) and self._is_near(expected, found))
         if isinstance(expected, str) and isinstance(found, str):
             return expected == found or self._says_the_same(expected, found)
         return False
+
+    def _is_near(self, expected: float, found: float) -> bool:
+        room = _written(self.tolerance) * (abs(_written(expected)) if self.relative else 1)
+        return abs(_written(expected) - _written(found)) <= room * _HAIR
 
     def _says_the_same(self, expected: str, found: str) -> bool:
         if self.casefold and expected.casefold() == found.casefold():
@@ -140,11 +143,16 @@ def _function(reference: str) -> Callable[[Any, Any], object]:
 def _with_tolerance(comparer: Comparer, value: object) -> Comparer:
     percent = _PERCENT.fullmatch(value) if isinstance(value, str) else None
     if percent:
-        return replace(comparer, tolerance=float(percent[1]) / 100, relative=True)
+        return replace(comparer, tolerance=Fraction(percent[1]) / 100, relative=True)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
         message = f"tolerance: {printable(repr(value), 60)}; expected a number of at least 0, or such as '1%'"
         raise ValueError(message)
-    return replace(comparer, tolerance=float(value), relative=False)
+    return replace(comparer, tolerance=value, relative=False)
+
+
+def _written(number: float | Fraction) -> Fraction:
+    """The number as its digits say, exactly: of doubles a difference is off, and one of 400 digits fits in none."""
+    return Fraction(repr(number) if isinstance(number, float) else number)
 
 
 def _time(text: str) -> datetime | None:
@@ -166,7 +174,7 @@ def expecting(schema: Schema, value: Any) -> tuple[Schema, Expected]:
     ValueError where one of them is none.
     """
     comparers: dict[str, Any] = {}
-    schema = _without_comparers(schema, (), comparers)
+    schema = without_comparers(schema, comparers)
     for pointer, said in comparers.items():
         try:
             Comparer.of(said).require()
@@ -176,8 +184,31 @@ def expecting(schema: Schema, value: Any) -> tuple[Schema, Expected]:
     return schema, Expected(value=value, comparers=comparers)
 
 
+def without_comparers(schema: Schema, found: dict[str, Any] | None = None) -> Schema:
+    """The schema as a model and the judge see it; each comparer goes to `found` by the pointer of its schema."""
+    if not _names_comparers(schema):
+        return schema
+    try:
+        return cast("Schema", _without_comparers(schema, (), {} if found is None else found))
+    except RecursionError:
+        raise ValueError("in a schema that nests too deeply to be searched for it") from None
+
+
+def _names_comparers(schema: Schema) -> bool:
+    """Whether the keyword stands anywhere; few schemas have it, and the others are not copied."""
+    pending: list[Any] = [schema]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, (dict, Mapping)):
+            if KEYWORD in value:
+                return True
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
+    return False
+
+
 def _without_comparers(schema: Any, path: tuple[str, ...], found: dict[str, Any]) -> Any:
-    """The schema without the keyword, each of which goes to `found` by the pointer of its schema."""
     if isinstance(schema, list):
         return [_without_comparers(item, (*path, str(number)), found) for number, item in enumerate(schema)]
     if not isinstance(schema, Mapping):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +11,8 @@ from enum import StrEnum
 from typing import Any, Final, assert_never
 
 from pytest_jsbench.core.cases import Expected, Schema
+from pytest_jsbench.core.files import MOST_VALUES
+from pytest_jsbench.core.json_values import expect, known
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.schemas.locations import json_path
 from pytest_jsbench.schemas.references import CertainReferences, follow, tokens_of
@@ -19,8 +22,8 @@ from pytest_jsbench.values.comparers import Comparer, ComparerFailed
 _MOST_NAMED = 50
 #: characters of a value that a difference shows
 _LONGEST_VALUE = 200
-#: pairs of items of a list without order that are tried
-_MOST_PAIRS = 10_000
+#: values of one answer that are compared in order to pair the items of lists without order
+_MOST_TRIED = 40_000
 _ABSENT: Final = object()
 _PLAIN = Comparer()
 _BRANCHES = ("allOf", "anyOf", "oneOf")
@@ -91,13 +94,27 @@ class Match:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Match:
         """The inverse of `to_dict`; ValueError, KeyError or TypeError where it is none."""
-        fields = {str(name): (int(right), int(expected)) for name, (right, expected) in data["fields"].items()}
-        if any(not 0 <= right <= expected for right, expected in fields.values()):
+        fields = {name: (_count(right), _count(expected)) for name, (right, expected) in data["fields"].items()}
+        if any(right > expected for right, expected in fields.values()):
             raise ValueError("more fields right than expected")
-        differences = (Difference(**{**one, "fault": Fault(one["fault"])}) for one in data["differences"])
-        return cls(
-            fields=fields, invented=int(data["invented"]), problem=str(data["problem"]), differences=tuple(differences)
+        differences = (
+            known(Difference, {**one, "path": expect(one["path"], "path", str), "fault": Fault(one["fault"])})
+            for one in data["differences"]
         )
+        return cls(
+            fields=fields,
+            invented=_count(data["invented"]),
+            problem=expect(data["problem"], "problem", str),
+            differences=tuple(differences),
+        )
+
+
+def _count(value: object) -> int:
+    count: int = expect(value, "a number of fields", int)
+    if 0 <= count <= MOST_VALUES:
+        return count
+    message = f"a number of fields is {printable(str(count), 40)}; expected at most {MOST_VALUES:,}"
+    raise ValueError(message)
 
 
 def match(
@@ -117,6 +134,8 @@ def match(
         leaves = list(walk.leaves((), [()], expected.value, instance))
     except ComparerFailed as error:
         return Match(fields={}, invented=0, problem=str(error))
+    except RecursionError:
+        return Match(fields={}, invented=0, problem="the expected value nests too deeply")
     fields: dict[str, tuple[int, int]] = {}
     for leaf in leaves:
         if leaf.fault is not Fault.INVENTED:
@@ -177,6 +196,10 @@ def field_name(path: Sequence[str | int]) -> str:
     return printable(".".join("*" if isinstance(step, int) else step for step in path), 120) or "$"
 
 
+def _written(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
 def _shown(value: object) -> object:
     if value is _ABSENT:
         return None
@@ -193,6 +216,8 @@ class _Walk:
         self._said = {tokens_of(pointer): Comparer.of(said) for pointer, said in expected.comparers.items()}
         self._schema = schema if self._said else None
         self._references = CertainReferences(schema) if self._schema is not None else None
+        #: values that may still be compared in order to pair items
+        self._left = _MOST_TRIED
 
     def leaves(
         self, path: tuple[str | int, ...], places: list[tuple[str, ...]], expected: object, found: object
@@ -265,35 +290,48 @@ class _Walk:
         found: list[object],
     ) -> dict[int, int]:
         """The found item for each expected one, so that as many fields as can be are right."""
-        pairs: dict[int, int] = {}
-        left = list(range(len(found)))
-        for number, value in enumerate(expected):
-            below = self._below(places, number)
-            same = next((at for at in left if self._score((*path, number), below, value, found[at])[1]), None)
-            if same is not None:
-                pairs[number] = same
-                left.remove(same)
-        open_ = [number for number in range(len(expected)) if number not in pairs]
-        if not open_ or not left or len(open_) * len(left) > _MOST_PAIRS:
-            return pairs | dict(zip(open_, left, strict=False))
-        if len(open_) == len(left) == 1:
-            return pairs | {open_[0]: left[0]}
-        scores = [
-            [self._score((*path, number), self._below(places, number), expected[number], found[at])[0] for at in left]
-            for number in open_
-        ]
+        same: dict[str, list[int]] = {}
+        for at in reversed(range(len(found))):
+            same.setdefault(_written(found[at]), []).append(at)
+        pairs = {number: there.pop() for number, value in enumerate(expected) if (there := same.get(_written(value)))}
+        open_ = {number: value for number, value in enumerate(expected) if number not in pairs}
+        taken = set(pairs.values())
+        left = {at: value for at, value in enumerate(found) if at not in taken}
+        return pairs | (self._best(path, places, open_, left) or dict(zip(open_, left, strict=False)))
+
+    def _best(
+        self,
+        path: tuple[str | int, ...],
+        places: list[tuple[str, ...]],
+        expected: dict[int, object],
+        found: dict[int, object],
+    ) -> dict[int, int]:
+        """The pairs of which most fields are right, and of these most items; empty where no pair is better."""
+        if not 1 < len(expected) * len(found) <= self._left:
+            return {}
+        scores: list[list[int]] = []
+        for number, value in expected.items():
+            below, row = self._below(places, number), list[int]()
+            for item in found.values():
+                right, whole = self._score((*path, number), below, value, item)
+                row.append(right * (len(expected) + 1) + whole)
+                if self._left <= 0:
+                    return {}
+            scores.append(row)
         if not any(map(any, scores)):
-            return pairs | dict(zip(open_, left, strict=False))
+            return {}
         from scipy.optimize import linear_sum_assignment
 
         rows, columns = linear_sum_assignment(scores, maximize=True)
-        return pairs | {open_[row]: left[column] for row, column in zip(rows, columns, strict=True)}
+        numbers, places_found = list(expected), list(found)
+        return {numbers[row]: places_found[column] for row, column in zip(rows, columns, strict=True)}
 
     def _score(
         self, path: tuple[str | int, ...], places: list[tuple[str, ...]], expected: object, found: object
     ) -> tuple[int, bool]:
         """How many fields of a pair are right, and whether all are and nothing is invented."""
         faults = Counter(leaf.fault for leaf in self.leaves(path, places, expected, found))
+        self._left -= max(1, faults.total())
         return faults[None], set(faults) <= {None}
 
     def _invented(self, path: tuple[str | int, ...], places: list[tuple[str, ...]], found: object) -> Iterator[_Leaf]:

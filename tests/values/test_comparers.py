@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
-from pytest_jsbench.values import Comparer, expecting
+from pytest_jsbench.values import Comparer, expecting, without_comparers
 from pytest_jsbench.values.comparers import read_comparer
 
 
@@ -21,6 +23,11 @@ from pytest_jsbench.values.comparers import read_comparer
         ({"tolerance": 0.3}, 0, 0.1 + 0.2, True),
         ({"tolerance": "1%"}, 200, 202, True),
         ({"tolerance": "1%"}, 200, 202.1, False),
+        ({"tolerance": 0.01}, 1_000_000.01, 1_000_000.02, True),
+        ({"tolerance": "0.7%"}, 1_000, 1_007, True),
+        ({"tolerance": 0.5}, 1.5, 10**400, False),
+        ({"tolerance": "1%"}, 10**400, 10**400 + 1, True),
+        ({"tolerance": 10**400}, 1, 2, True),
         ({"tolerance": 5}, 1, True, False),
         ({"casefold": True}, "Straße", "STRASSE", True),
         ({"date": True}, "2026-03-14", "2026-03-14T00:00:00Z", True),
@@ -44,6 +51,7 @@ def test_values_are_equal_as_json_values_are_but_for_what_the_comparer_says(
         ({"tolerance": True}, "tolerance: True; expected a number"),
         ({"tolerence": 1}, "tolerence: 1; expected tolerance"),
         ({"casefold": "yes"}, "casefold: 'yes'; expected"),
+        ({"tolerance": "9" * 400 + "%"}, "tolerance: '999.*expected a number"),
         ({"function": "os:system"}, "only --jsbench-comparer may name"),
     ],
 )
@@ -71,6 +79,17 @@ def test_a_schema_is_shown_and_judged_by_without_its_comparers() -> None:
     assert expected.comparers == {"/properties/a~1b": how, "/anyOf/0": {"ignore": True}}
 
 
+def test_a_schema_that_names_no_comparer_is_the_same_one_and_a_nested_one_says_that_it_is_too_deep() -> None:
+    schema = {"properties": {"a": {"type": "number"}}}
+    deep: dict[str, object] = {"x-jsbench-compare": {"date": True}}
+    for _ in range(5_000):
+        deep = {"items": deep}
+
+    assert without_comparers(schema) is schema
+    with pytest.raises(ValueError, match="nests too deeply"):
+        without_comparers(deep)
+
+
 def test_a_schema_that_says_wrongly_how_to_compare_is_told_where() -> None:
     with pytest.raises(ValueError, match="x-jsbench-compare at /items: near"):
         expecting({"items": {"x-jsbench-compare": {"near": True}}}, [])
@@ -80,7 +99,7 @@ def test_a_schema_that_says_wrongly_how_to_compare_is_told_where() -> None:
     ("text", "field", "comparer"),
     [
         ("total=tolerance:0.01", "total", Comparer(tolerance=0.01)),
-        ("items.*.price=tolerance:1%", "items.*.price", Comparer(tolerance=0.01, relative=True)),
+        ("items.*.price=tolerance:1%", "items.*.price", Comparer(tolerance=Fraction("0.01"), relative=True)),
         ("a=b=casefold", "a=b", Comparer(casefold=True)),
         ("x=function:operator:eq", "x", Comparer(function=__import__("operator").eq)),
     ],

@@ -166,3 +166,68 @@ def test_long_values_are_cut_in_what_is_written_down() -> None:
     (one,) = of({"a": "x" * 1_000}, {"a": "y" * 1_000}).differences
 
     assert (len(one.expected), len(one.found)) == (200, 200)
+
+
+def test_what_nests_too_deeply_to_be_compared_says_so_and_ends_nothing() -> None:
+    deep: Any = 1
+    for _ in range(5_000):
+        deep = [deep]
+
+    assert described(match(Expected(value=deep), 1)) == ["not compared: the expected value nests too deeply"]
+
+
+def test_of_long_lists_in_another_order_the_same_items_are_paired_without_trying_each_pair() -> None:
+    seen: list[object] = []
+
+    def sees(one: object, other: object) -> bool:
+        seen.append(one)
+        return one == other
+
+    unordered = {"$": Comparer(unordered=True), "*.n": Comparer(function=sees)}
+    items = [{"n": number} for number in range(300)]
+
+    assert of(items, items[::-1], **unordered).exact
+    assert len(seen) == len(items)
+
+
+def test_lists_without_order_inside_of_each_other_take_no_more_tries_than_are_allowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("scipy", reason="lists in any order need scipy")
+    seen: list[object] = []
+
+    def nested(depth: int, number: int) -> object:
+        return [nested(depth - 1, 2 * number), nested(depth - 1, 2 * number + 1)] if depth else number
+
+    def sees(self: Comparer, one: object, other: object) -> bool:
+        seen.append(one)
+        return one == other
+
+    monkeypatch.setattr("pytest_jsbench.values.matching._MOST_TRIED", 500)
+    monkeypatch.setattr(Comparer, "equal", sees)
+    schema = {"items": {"$ref": "#"}, "x-jsbench-compare": {"unordered": True}}
+
+    found = of(nested(6, 0), nested(6, 2), schema)
+
+    assert (found.expected, found.exact) == (64, False)
+    assert len(seen) < 2_000
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"fields": []},
+        {"fields": {"a": [2, 1]}},
+        {"fields": {"a": "11"}},
+        {"fields": {"a": [1.0, 1e300]}},
+        {"fields": {"a": [1, 10**400]}},
+        {"invented": -1},
+        {"invented": True},
+        {"problem": ["no"]},
+        {"differences": [{"path": 1, "fault": "wrong", "expected": 1, "found": 2}]},
+        {"differences": [{"path": "$", "fault": "odd", "expected": 1, "found": 2}]},
+    ],
+)
+def test_a_match_of_a_stranger_is_refused_where_it_is_none(changed: dict[str, object]) -> None:
+    with pytest.raises((ValueError, TypeError, AttributeError)):
+        Match.from_dict(of(INVOICE, INVOICE).to_dict() | changed)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Expected
 from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.values import expecting
+from pytest_jsbench.values import expecting, without_comparers
 
 #: bytes of one schema; the largest of JSONSchemaBench has 938,058
 LARGEST_SCHEMA = 10_000_000
@@ -20,18 +20,23 @@ JSON_SUFFIXES = (".json",)
 YAML_SUFFIXES = (".yaml", ".yml")
 
 
-def as_case(key: CaseKey, read: Callable[[], object], *, where: str) -> Case | BrokenCase:
+def as_case(
+    key: CaseKey, read: Callable[[], object], *, where: str, expected: Expected | None = None
+) -> Case | BrokenCase:
     """The case with the schema that `read` gives; broken, with the place, where that raises or is no schema."""
     try:
-        return Case(key=key, schema=as_schema(read()))
+        return with_comparers(Case(key=key, schema=as_schema(read()), expected=expected))
     except Unreadable as error:
         return broken(key, where, error)
 
 
-def with_expected(case: Case, value: object) -> Case:
-    """The case with the instance that is expected; Unreadable where its schema says wrongly how to compare."""
+def with_comparers(case: Case) -> Case:
+    """The case with the comparers that its schema names beside it; Unreadable where one says wrongly how to compare."""
     try:
-        schema, expected = expecting(case.schema, value)
+        if case.expected is None:
+            schema = without_comparers(case.schema)
+            return case if schema is case.schema else replace(case, schema=schema)
+        schema, expected = expecting(case.schema, case.expected.value)
     except ValueError as error:
         raise Unreadable(str(error), reason="bad_comparer") from None
     return replace(case, schema=schema, expected=expected)

@@ -12,7 +12,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Expected
 from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.datasets.base import Found, Listing, Selection, choose_tasks
 from pytest_jsbench.datasets.documents.folder import DocumentFolder
@@ -23,7 +23,6 @@ from pytest_jsbench.datasets.documents.json_text import (
     as_case,
     broken,
     follow,
-    with_expected,
 )
 
 if TYPE_CHECKING:
@@ -118,15 +117,13 @@ def _more_than_a_schema(folder: DocumentFolder, path: Path) -> object:
 
 
 def _read_schema(folder: DocumentFolder, path: Path, key: CaseKey) -> Case | BrokenCase:
-    case = as_case(key, lambda: folder.schema(path), where=str(path))
     beside = [path.with_suffix(f"{_EXPECTED}{suffix}") for suffix in DOCUMENT_SUFFIXES]
     held = next((one for one in beside if one.exists()), None)
-    if held is None or isinstance(case, BrokenCase):
-        return case
     try:
-        return with_expected(case, folder.document(held))
+        expected = None if held is None else Expected(value=folder.document(held))
     except Unreadable as error:
         return broken(key, str(held), error)
+    return as_case(key, lambda: folder.schema(path), where=str(path), expected=expected)
 
 
 def _read_tool(folder: DocumentFolder, path: Path, steps: tuple[str | int, ...], key: CaseKey) -> Case | BrokenCase:

@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Message
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Expected, Message
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.datasets.base import Found
-from pytest_jsbench.datasets.documents.json_text import LARGEST_SCHEMA, as_schema, broken, with_expected
+from pytest_jsbench.datasets.documents.json_text import LARGEST_SCHEMA, as_schema, broken, with_comparers
 
 #: what the column, or field, of each part may be called; the first that is there counts
 SCHEMA_NAMES = ("json_schema", "schema")
@@ -45,10 +45,11 @@ def case_of(key: CaseKey, row: object, *, where: str) -> Case | BrokenCase:
                 schema=as_schema(schema),
                 messages=_messages(row),
                 reference=row.get("reference"),
+                expected=_expected(row, as_text=isinstance(value, str)),
                 tags=_tags(row.get("tags")),
             )
-            return with_expected(case, row["expected"]) if "expected" in row else case
-        return Case(key=key, schema=as_schema(row))
+            return with_comparers(case)
+        return with_comparers(Case(key=key, schema=as_schema(row)))
     except Unreadable as error:
         return broken(key, where, error)
 
@@ -68,6 +69,14 @@ def _schema_name(row: Mapping[str, Any]) -> str | None:
         message = f"{' and '.join(strangers)} without a schema; expected a field {' or '.join(SCHEMA_NAMES)}"
         raise Unreadable(message, reason="not_a_schema")
     return None
+
+
+def _expected(row: Mapping[str, Any], *, as_text: bool) -> Expected | None:
+    """The instance that the row expects; where its schema is text, so is this, and null is none, as in a table."""
+    value = row.get("expected")
+    if "expected" not in row or (value is None and as_text):
+        return None
+    return Expected(value=parse_json(value) if as_text and isinstance(value, str) else value)
 
 
 def _messages(row: Mapping[str, Any]) -> tuple[Message, ...]:

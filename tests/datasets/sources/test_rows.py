@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.cases import Case, Message
+from pytest_jsbench.core.cases import Case, Expected, Message
 from pytest_jsbench.datasets.documents.json_text import LARGEST_SCHEMA
 from tests.datasets.reading import keys, problem, read, schema
 
@@ -162,3 +162,30 @@ def test_a_file_that_shrank_since_is_a_broken_case(tmp_path: Path) -> None:
     path.write_bytes(b"true\n")
 
     assert "not JSON" in getattr(dataset.case(dataset.keys()[1]), "problem", "")
+
+
+def test_a_row_whose_schema_is_text_expects_the_instance_that_its_text_writes(tmp_path: Path) -> None:
+    text = json.dumps(STRING)
+    path = lines(
+        tmp_path,
+        {"id": "text", "schema": text, "expected": '{"a": 1}'},
+        {"id": "none", "schema": text, "expected": None},
+        {"id": "null", "schema": STRING, "expected": None},
+        {"id": "broken", "schema": text, "expected": "{"},
+    )
+
+    found = {name: read(path, name) for name in ("text", "none", "null")}
+
+    assert {name: isinstance(case, Case) and case.expected for name, case in found.items()} == {
+        "text": Expected(value={"a": 1}),
+        "none": None,
+        "null": Expected(value=None),
+    }
+    assert "not JSON" in problem(path, "broken")
+
+
+def test_a_schema_is_shown_without_comparers_also_where_nothing_is_expected(tmp_path: Path) -> None:
+    named = {"type": "string", "x-jsbench-compare": {"casefold": True}}
+    path = lines(tmp_path, named, {"id": "a", "schema": named}, {"id": "b", "schema": named, "expected": "B"})
+
+    assert [schema(path, name) for name in ("line-1", "a", "b")] == [STRING, STRING, STRING]
