@@ -17,6 +17,7 @@ from pytest_jsbench.cli.history import add_history
 from pytest_jsbench.cli.judge import add_judge
 from pytest_jsbench.cli.merge import add_merge
 from pytest_jsbench.cli.probe import add_probe
+from pytest_jsbench.cli.recordings import add_recordings
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.version import __version__
@@ -62,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
         add_probe,
         add_engines,
         add_merge,
+        add_recordings,
         add_baseline,
         add_compare,
         add_plot,

@@ -58,6 +58,11 @@ class CaseKey:
         found = _NUMBER.search(self.id)
         return int(found[1]) if found else 1
 
+    @property
+    def of_first(self) -> CaseKey:
+        """The case of its test's first question."""
+        return replace(self, id=_NUMBER.sub("", self.id))
+
     def is_of_test(self, first: CaseKey) -> bool:
         """Whether it is a question of the test that asked the question `first` first."""
         return self == first or (self.task == first.task and self.id == first.numbered(self.number).id)

@@ -39,6 +39,22 @@ class TokenCounter(Protocol):
         """The tokens of the prompt, as the model gets it; None where it could not be found out."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """An answer of before to the same question, and the model that gave it."""
+
+    answer: Completion | Declined
+    model: str
+
+
+@runtime_checkable
+class Rememberer(Protocol):
+    """An engine that may have an answer of before, for which nobody is called and nothing is paid."""
+
+    def remembered(self, request: Request) -> Remembered | None:
+        """The answer; None where the question must be asked, CallError where that cannot be known."""
+
+
 @runtime_checkable
 class TextTokenizer(Protocol):
     """An engine that can say, for little and without a paid call, of which tokens a text is made."""

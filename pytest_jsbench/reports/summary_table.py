@@ -15,7 +15,7 @@ from pytest_jsbench.metrics.statistics import Proportion, Rate
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.runs.outcomes import Run
 from pytest_jsbench.runs.records import MissingReason
-from pytest_jsbench.runs.settings import settings_of
+from pytest_jsbench.runs.settings import RECORDED, REMEMBERED, settings_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
@@ -177,6 +177,15 @@ def _asked_otherwise(run: Run) -> Iterator[tuple[str, str]]:
         yield "settings", said
 
 
+def _remembered(run: Run) -> Iterator[tuple[str, str]]:
+    """How many answers were taken from recordings in a run that asked the others; nothing where none was."""
+    if run.metadata.engine not in RECORDED and (
+        count := sum(one.answered_by is not None and one.answered_by.engine == REMEMBERED for one in run.outcomes)
+    ):
+        made = sum(one.made for one in run.outcomes)
+        yield "recorded", f"{count} of {counted(made, 'answer')} were recorded before: not asked again, and free"
+
+
 def facts(run: Run, summary: Summary) -> list[tuple[str, str]]:
     """The facts beside the table, by subject; every output for people shows all of them."""
     return [*_measured(run, summary), *_noticed(summary), *_left_out(run, summary)]
@@ -195,6 +204,7 @@ def _measured(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
         yield "sampled", said
     if said := _asked_to_reason(run):
         yield "reasoning", said
+    yield from _remembered(run)
     yield from _asked_otherwise(run)
     if masks := total.mask_time.count:
         parts = ((part, getattr(total.mask_time, part)) for part in ("mean", "p50", "p99", "max"))

@@ -33,11 +33,12 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.json_values import copy_of
 from pytest_jsbench.core.prompts import Prompt, PromptLength, PromptTemplate, estimate, prompt_of
-from pytest_jsbench.engines.base import Engine, TokenCounter
+from pytest_jsbench.engines.base import Engine, Rememberer, TokenCounter
 from pytest_jsbench.runner.provider_state import CallEnd, Sign
 from pytest_jsbench.runner.rate_limits import Admission, Estimate, Refused
-from pytest_jsbench.runs.records import MissingReason, Record
+from pytest_jsbench.runs.records import AnsweredBy, MissingReason, Record
 from pytest_jsbench.runs.rejudging import matched, verdict_on
+from pytest_jsbench.runs.settings import REMEMBERED
 from pytest_jsbench.values import Comparer
 from pytest_jsbench.verdicts import FailureType, Judge, SchemaProblem, Verdict
 
@@ -140,6 +141,7 @@ class Runner:
             changes=changes,
             reference=case.reference,
             tags=case.tags,
+            answered_by=waits.answered_by,
         )
         return matched(record, case.expected, self.comparers)
 
@@ -226,6 +228,9 @@ class Runner:
 
     def _call(self, request: Request, waits: _Waits) -> Completion | Declined:
         """One try, within the limits that all processes of the run share."""
+        if isinstance(self.engine, Rememberer) and (known := self.engine.remembered(request)) is not None:
+            waits.answered_by = AnsweredBy(engine=REMEMBERED, model=known.model)
+            return known.answer
         admission = self.admission
         if admission is None:
             return self.engine.generate(request)
@@ -276,6 +281,8 @@ class _Waits:
     fault: CallError | None = None
     #: whether the run has given up on the provider
     hopeless: bool = False
+    #: who gave the answer that was remembered; None where the engine was asked
+    answered_by: AnsweredBy | None = None
 
     def add_to(self, queue_s: float | None) -> float | None:
         return queue_s + self.seconds if queue_s is not None else self.seconds or None

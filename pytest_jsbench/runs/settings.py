@@ -64,6 +64,8 @@ _OTHERWISE = {"engine.slots": Bearing.TIMES, "judge.timeout": Bearing.TIMES}
 _IMPLIED_BY = {"prompt_digest": ("prompt", "shots")}
 #: engines that say answers of another time again, and what this run asked for has no part in those
 RECORDED = ("replay", "recorded")
+#: which of them stands in the record of an answer that a run took from its recordings instead of asking
+REMEMBERED = "recorded"
 _SAMPLING = frozenset({"temperature", "max_tokens", "seed"})
 #: of values that are shown
 _LONGEST = 40

@@ -39,6 +39,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "engine-option": "stream=false",
         "variants": "small,large",
         "record": "tests/answers",
+        "record-mode": "new",
         "replay": "tests/answers",
         "replay-strict": "on",
     },

@@ -7,11 +7,13 @@ The `recorded` engine: answers kept beside the tests (`--jsbench-replay`); no ke
 from __future__ import annotations
 
 import copy
+import itertools
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.errors import EngineError, JSBenchError
+from pytest_jsbench.core.errors import EngineError, JSBenchError, RecordError
 from pytest_jsbench.core.generations import (
     CallError,
     Completion,
@@ -22,13 +24,11 @@ from pytest_jsbench.core.generations import (
     ResponseFormat,
     Sent,
 )
-from pytest_jsbench.engines.base import TokenCounter, UnsharedFactory
+from pytest_jsbench.engines.base import Remembered, TokenCounter, UnsharedFactory
 from pytest_jsbench.engines.options import Options
 from pytest_jsbench.engines.recorded.recordings import (
     Recording,
     Recordings,
-    json_change,
-    prompt_change,
     settings_change,
 )
 from pytest_jsbench.runs import journal
@@ -36,6 +36,7 @@ from pytest_jsbench.runs import journal
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.engines.base import Engine, EngineConfig
 
@@ -60,48 +61,38 @@ class RecordedEngine:
     def generate(self, request: Request) -> Completion | Declined:
         """The recorded answer; CallError where there is none, or it was one to another prompt or schema."""
         try:
-            recording = self._find(request)
+            recording = self._recordings.find(request)
         except JSBenchError as error:
             raise CallError(FaultKind.ENGINE, str(error)) from error
         if recording is None:
             path = self._recordings.path(request.key, request.repeat)
             raise CallError(FaultKind.ENGINE, f"no recorded answer: {path} is not there; {_AGAIN}")
-        if changed := _changed(recording, request):
+        if changed := recording.changed(request):
             raise CallError(FaultKind.ENGINE, f"{changed}; {_AGAIN}")
-        before = {**recording.engine, **recording.params}
-        settings = settings_change(recording.said, before, request.origin.said, repeat=request.repeat)
+        settings = _settings_changed(recording, request)
         if settings and self._strict:
             raise CallError(FaultKind.ENGINE, f"the settings are not the recorded ones: {settings}; {_AGAIN}")
-        used: dict[str, Any] = {"temperature": None, "seed": None, **recording.params}
-        sent = Sent(
-            response_format=ResponseFormat(recording.engine["response_format"]),
-            params=replace(request.params, **used),
-            asked_otherwise=settings or None,
-        )
-        return replace(recording.answer, sent=sent)
-
-    def _find(self, request: Request) -> Recording | None:
-        """The recording of the same question of the same test, of equal ones the n-th; or else of the same place."""
-        if (first := request.origin.first) is not None:
-            recorded = self._recordings.of_test(first, request.repeat)
-            equal = [one for one in recorded if not _changed(one, request)]
-            if request.origin.equal_before < len(equal):
-                return equal[request.origin.equal_before]
-            if equal:  # asked more often than it was recorded
-                return None
-        return self._recordings.read(request.key, request.repeat)
+        return _said_again(recording, request, settings)
 
     def close(self) -> None:
         """Nothing is open."""
 
 
-def _changed(recording: Recording, request: Request) -> str:
-    """What is asked otherwise than it was recorded; empty where nothing is."""
-    changes = {
-        "prompt": prompt_change(recording.prompt, request.prompt),
-        "schema": json_change(recording.schema, request.schema),
-    }
-    return "; ".join(f"the {name} is not the recorded one: {change}" for name, change in changes.items() if change)
+def _settings_changed(recording: Recording, request: Request) -> str:
+    """What of engine and sampling is asked otherwise than it was recorded; empty where nothing is."""
+    before = {**recording.engine, **recording.params}
+    return settings_change(recording.said, before, request.origin.said, repeat=request.repeat)
+
+
+def _said_again(recording: Recording, request: Request, settings: str) -> Completion | Declined:
+    """The recorded answer, sampled as it was then."""
+    used: dict[str, Any] = {"temperature": None, "seed": None, **recording.params}
+    sent = Sent(
+        response_format=ResponseFormat(recording.engine["response_format"]),
+        params=replace(request.params, **used),
+        asked_otherwise=settings or None,
+    )
+    return replace(recording.answer, sent=sent)
 
 
 class RecordedFactory(UnsharedFactory):
@@ -172,11 +163,15 @@ class RecordingEngine:
 
     With `--jsbench-record`, each worker puts one around the run's engine. The threads of the calls in flight enter
     `generate`; each answer goes into a file of its own. `close`, at the end of the session, closes the engine.
+    The answer to a question that is recorded goes into the file that has it, in whatever order a test now asks.
     """
 
     def __init__(self, engine: Engine, folder: Path) -> None:
         self._engine = engine
         self._recordings = Recordings(folder)
+        #: by the file's key and repeat, the question that it was written for
+        self._written: dict[tuple[CaseKey, int], CaseKey] = {}
+        self._lock = threading.Lock()
 
     @property
     def info(self) -> EngineInfo:
@@ -187,11 +182,38 @@ class RecordingEngine:
         """The engine's answer, written down."""
         schema = copy.deepcopy(request.schema)  # which an engine may change
         answer = self._engine.generate(request)
+        recording = Recording.of(request, schema, answer, self.info)
         try:
-            self._recordings.write(Recording.of(request, schema, answer, self.info))
+            with self._lock:
+                place = self._place(replace(request, schema=schema))
+                self._recordings.write(replace(recording, key=place))
+                self._written[place, request.repeat] = request.key
         except JSBenchError as error:
             raise CallError(FaultKind.ENGINE, f"the answer came and is not recorded: {error}") from error
         return answer
+
+    def _place(self, request: Request) -> CaseKey:
+        """The key that names the answer's file: of the same question, or else one that this run has not written."""
+        recorded = self._of_test(request)
+        equal = [one.key for one in recorded if not one.changed(request)]
+        if request.origin.equal_before < len(equal):
+            return equal[request.origin.equal_before]
+        first = request.origin.first
+        if first is None or not self._is_kept(request.key, request):
+            return request.key
+        names = {one.key for one in recorded} | {key for key, _ in self._written}
+        return next(key for key in map(first.numbered, itertools.count(2)) if key not in names)
+
+    def _of_test(self, request: Request) -> list[Recording]:
+        first = request.origin.first
+        try:
+            return [] if first is None else self._recordings.of_test(first, request.repeat)
+        except RecordError:  # a file that cannot be read is written anew
+            return []
+
+    def _is_kept(self, key: CaseKey, request: Request) -> bool:
+        """Whether the file is not to be written over: it has the answer to another question of this run."""
+        return self._written.get((key, request.repeat), request.key) != request.key
 
     def count_tokens(self, prompt: Prompt) -> int | None:
         """The tokens of the prompt, where the engine can say."""
@@ -200,3 +222,34 @@ class RecordingEngine:
     def close(self) -> None:
         """Close the engine."""
         self._engine.close()
+
+
+class RememberingEngine(RecordingEngine):
+    """
+    Asks an engine only what is not recorded, and records that; what is recorded stays (`--jsbench-record-mode=new`).
+
+    It is made and called as a RecordingEngine is; the runner enters `remembered` before it waits for any limit, since
+    nobody is called for what is there.
+    """
+
+    def __init__(self, engine: Engine, folder: Path, *, strict: bool) -> None:
+        super().__init__(engine, folder)
+        #: whether an answer that was asked for with other settings is none
+        self._strict = strict
+
+    def remembered(self, request: Request) -> Remembered | None:
+        """The recorded answer to the same prompt and schema; CallError where a recording cannot be read."""
+        try:
+            recording = self._recordings.find(request)
+        except JSBenchError as error:
+            message = f"{error}; nothing was asked: mend the file, or remove it"
+            raise CallError(FaultKind.ENGINE, message) from error
+        if recording is None or recording.changed(request):
+            return None
+        settings = _settings_changed(recording, request)
+        if settings and self._strict:
+            return None
+        return Remembered(answer=_said_again(recording, request, settings), model=recording.engine["model"])
+
+    def _is_kept(self, key: CaseKey, request: Request) -> bool:
+        return self._recordings.path(key, request.repeat).exists()

@@ -235,6 +235,14 @@ class Recording:
             message = f"not a recording of pytest-jsbench: {type(error).__name__}: {error}"
             raise RecordError(message) from error
 
+    def changed(self, request: Request) -> str:
+        """What is asked otherwise than it was recorded; empty where nothing is."""
+        changes = {
+            "prompt": prompt_change(self.prompt, request.prompt),
+            "schema": json_change(self.schema, request.schema),
+        }
+        return "; ".join(f"the {name} is not the recorded one: {change}" for name, change in changes.items() if change)
+
     def to_compare(self) -> dict[str, Any]:
         """All but how long it took, which is another every time, and what its settings were before they were said."""
         data = {name: value for name, value in self.to_dict().items() if name != "said"}
@@ -256,6 +264,16 @@ class Recordings:
         """The recording of an attempt; None where there is none, RecordError where it cannot be read."""
         path = self.path(key, repeat)
         return self._read(path) if path.exists() else None
+
+    def find(self, request: Request) -> Recording | None:
+        """The recording of the same question of the same test, of equal ones the n-th; or else of the same place."""
+        if (first := request.origin.first) is not None:
+            equal = [one for one in self.of_test(first, request.repeat) if not one.changed(request)]
+            if request.origin.equal_before < len(equal):
+                return equal[request.origin.equal_before]
+            if equal:  # asked more often than it was recorded
+                return None
+        return self.read(request.key, request.repeat)
 
     def write(self, recording: Recording) -> None:
         """Write the recording, unless the same was said before: a file changes when an answer does."""
@@ -287,8 +305,20 @@ class Recordings:
 
     def all(self) -> Iterator[Recording]:
         """Every recording in the folder, in the order of their names."""
-        for path in sorted(self.folder.glob("*/*.json")):
+        for path in self.paths():
             yield self._read(path)
+
+    def paths(self) -> list[Path]:
+        """Where the recordings are, in the order of their names."""
+        return sorted(self.folder.glob("*/*.json"))
+
+    def at(self, path: Path) -> Recording | None:
+        """The recording that is there; None where it is none, or not the one of that name."""
+        try:
+            recording = self._read(path)
+        except RecordError:
+            return None
+        return recording if self.path(recording.key, recording.repeat) == path else None
 
     def _read(self, path: Path) -> Recording:
         data = FileReader(root=self.folder, error=RecordError).read_json(path)

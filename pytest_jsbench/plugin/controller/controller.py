@@ -19,6 +19,7 @@ from pytest_jsbench.plugin.controller.benchmark import add_rows
 from pytest_jsbench.plugin.controller.expectations import Expectations, GateDecision
 from pytest_jsbench.plugin.controller.outputs import LiveOutputs, RunFolder
 from pytest_jsbench.plugin.controller.run_state import SessionEnding
+from pytest_jsbench.plugin.controller.unasked_recordings import find_unasked
 from pytest_jsbench.plugin.controller.xdist_scheduling import scheduler
 from pytest_jsbench.plugin.options.settings import SHARD_KEY
 from pytest_jsbench.plugin.session import remote_journals, transport
@@ -108,6 +109,8 @@ class Controller:
         self.summary: Summary | None = None
         self._expectations = Expectations.of(context)
         self.decision: GateDecision | None = None
+        #: recorded answers that no test of a whole run has asked for
+        self.unasked: list[Path] = []
         #: one line each: what could not be written or read
         self.warnings: list[str] = list(resumption.warnings) if resumption else []
         self.warnings += self._expectations.warnings
@@ -326,6 +329,7 @@ class Controller:
         self.run = run = replace(run, verdict=verdict)
         for problem in self._write_files(run, self.summary):
             self._warn(problem)
+        self._find_unasked(session, run)
         for problem in outputs.export(self._exporters, run, self.summary):
             self._warn(problem)
         self._warn(outputs.append_step_summary(run, self.summary, self.decision))
@@ -333,6 +337,25 @@ class Controller:
         # recorded times are no news, and would stand among those that are
         if settings.replay is None and (problem := add_rows(self._config, run, rows=settings.benchmark_rows)):
             self._warn(problem)
+
+    def _find_unasked(self, session: pytest.Session, run: Run) -> None:
+        """Note the recordings that no test has asked for, where all tests have run to the end of the session."""
+        ended = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
+        if not ended or session.shouldstop or session.shouldfail or self._ending.lacks_tests:
+            return
+        finished, context = self._ending.finished, self._context
+        found = find_unasked(self._config, context, run, self._known, finished=finished)
+        folder = context.settings.record or context.settings.replay
+        if found is None or folder is None:
+            return
+        self.unasked = found
+        if context.handover.folder is not None:
+            from pytest_jsbench.engines.recorded import unasked
+
+            try:
+                unasked.write(self._folder.path, folder, found)
+            except JSBenchError as error:
+                self._warn(str(error))
 
     def _may_lack_records(self, session: pytest.Session) -> bool:
         """Whether there may be attempts that were made and not reported."""

@@ -181,6 +181,10 @@ class SessionEnding:
         self._stopped = ""
         #: tests that ran to their end
         self.ended: set[str] = set()
+        #: tests with a report that is no success: failed, skipped, or made again
+        self._not_passed: set[str] = set()
+        #: whether some tests were not collected at all: a module that skipped itself, or could not be read
+        self.lacks_tests = False
         #: tests during which their process died
         self.crashed: list[str] = []
 
@@ -188,6 +192,9 @@ class SessionEnding:
         """Take note of a report."""
         if report.when == "call" or (report.when == "setup" and not report.passed):
             self.ended.add(report.nodeid)
+        if not report.passed:
+            self._not_passed.add(report.nodeid)
+            self.lacks_tests = self.lacks_tests or report.when == "collect"
         if not report.failed:
             return
         from pytest_jsbench.metrics.comparison import UNDECIDED
@@ -203,6 +210,11 @@ class SessionEnding:
             self._failures.append(f"{report.nodeid} {_PHASES.get(str(report.when), 'ended its process')}")
         if not kind and str(report.when) not in _PHASES:  # xdist's word for it is "???"
             self.crashed.append(report.nodeid)
+
+    @property
+    def finished(self) -> set[str]:
+        """The tests that passed."""
+        return self.ended - self._not_passed
 
     def stop(self, reason: str) -> None:
         """The session was stopped before its end."""

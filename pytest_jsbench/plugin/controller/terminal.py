@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -122,7 +123,7 @@ class Terminal:
 
             for name, comparison in decision.comparisons.items():
                 lines += changes(comparison, decision.baseline.source, variant=name)
-        for line in [*lines, *detail("records", self._where()), *self._going_on(controller.summary)]:
+        for line in [*lines, *detail("records", self._where()), *self._unasked(), *self._going_on(controller.summary)]:
             reporter.write_line(line)
         for warning in controller.warnings:
             for line in detail("warning", printable(warning, 2000)):
@@ -163,6 +164,21 @@ class Terminal:
         if context.settings.output is None:
             return f"{folder} (the last 5 runs; --jsbench-output DIR keeps them for good)"
         return str(folder)
+
+    def _unasked(self) -> list[str]:
+        """The recorded answers that no test of a whole run asked for, and the command that lists them."""
+        if not (count := len(self._controller.unasked)):
+            return []
+        from pytest_jsbench.reports.summary_table import detail
+
+        settings, run = self._context.settings, self._context.handover.folder
+        folder = settings.record or settings.replay
+        assert folder is not None
+        said = f"{counted(count, 'recorded answer')} that no test asked for"
+        if run is not None:
+            command = shlex.join(["jsbench", "recordings", str(_from_here(folder)), "--run", str(_from_here(run))])
+            said += f"; {command} lists them, and deletes them with --prune"
+        return detail("unasked", said)
 
     def _going_on(self, summary: Summary) -> list[str]:
         """The command that makes the calls that broke or are missing, where there are any."""

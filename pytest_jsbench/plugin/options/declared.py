@@ -219,6 +219,13 @@ OPTIONS = (
         help="Write every answer to a readable file in DIR, to be kept beside the tests.",
     ),
     Option(
+        name="record-mode",
+        metavar="all|new",
+        choices=("all", "new"),
+        help="Beside --jsbench-record: new asks and records only what is missing in DIR, and what is there answers at "
+        "no cost. Default: all, which asks everything again.",
+    ),
+    Option(
         name="replay",
         metavar="DIR",
         help="Ask the answers recorded in DIR (or a run's folder) instead of an engine: no key, no call. A prompt or "

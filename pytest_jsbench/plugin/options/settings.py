@@ -72,6 +72,8 @@ class Settings:
     variants_left_out: str
     #: the recordings, or the run, that answer instead of an engine
     replay: Path | None
+    #: where every answer is recorded, for all variants
+    record: Path | None
     selection: Selection
     timeout: float
     retries: int
@@ -120,7 +122,10 @@ class Settings:
         values = {option.name: value_of(config, option.name) for option in OPTIONS}
         _place(config, values)
         record, replay = read_recording(config)
-        recording = RecordingSettings(record=record, replay=replay, strict=values["replay-strict"] == "on")
+        only_new = record is not None and values["record-mode"] == "new"
+        strict = values["replay-strict"] == "on"
+        recording = RecordingSettings(record=record, only_new=only_new, replay=replay, strict=strict)
+        _refuse_beside_new_recordings(config, {**values, "record": record})
         _refuse_beside_instances({**values, "record": record, "replay": replay})
         _refuse_beside_redact({**values, "record": record})
         policy = _policy(values)
@@ -131,6 +136,7 @@ class Settings:
             variants={one.name: VariantSettings.of(one, recording) for one in variants.all},
             variants_left_out=variants.left_out,
             replay=replay,
+            record=record,
             selection=_selection(values, policy),
             timeout=values["timeout"] or 120.0,
             retries=2 if values["retries"] is None else values["retries"],
@@ -216,6 +222,18 @@ def _refuse_beside_redact(values: Mapping[str, Any]) -> None:
         if values["redact"] == "on" and values[name] is not None:
             message = f"--jsbench-redact {reason}: leave out --jsbench-{name}"
             raise pytest.UsageError(message)
+
+
+def _refuse_beside_new_recordings(config: pytest.Config, values: Mapping[str, Any]) -> None:
+    """What leaves nothing to fill up, and what would pay for answers that are there."""
+    if values["record-mode"] != "new":
+        return
+    if values["record"] is None and _typed(config, "record_mode"):
+        message = "--jsbench-record-mode=new fills up a folder of recorded answers: add --jsbench-record=DIR"
+        raise pytest.UsageError(message)
+    if values["record"] is not None and values["batch"] is not None:
+        message = "--jsbench-record-mode=new asks only what is missing, and a batch all: leave out --jsbench-batch"
+        raise pytest.UsageError(message)
 
 
 def _selection(values: Mapping[str, Any], policy: JudgePolicy) -> Selection:

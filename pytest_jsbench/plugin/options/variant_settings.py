@@ -24,6 +24,8 @@ class RecordingSettings:
 
     #: where every answer is recorded
     record: Path | None
+    #: whether what is recorded there answers, and only what is missing is asked
+    only_new: bool
     #: the recordings, or the run, that answer instead of an engine
     replay: Path | None
     #: whether a replayed answer must have been asked for with the same settings
@@ -41,6 +43,10 @@ class VariantSettings:
     said: Mapping[str, Any]
     #: where its answers are recorded
     record: Path | None
+    #: whether what is recorded there answers, and only what is missing is asked
+    only_new: bool
+    #: whether a recorded answer must have been asked for with the same settings
+    strict: bool
     prompt: str
     shots: int
     #: tokens; None: what the engine knows of itself
@@ -64,6 +70,8 @@ class VariantSettings:
             engine=_engine(values) if recording.replay is None else _replaying(recording.replay, recording, name),
             said=_said(values),
             record=record / safe_name(name) if record is not None and name else record,
+            only_new=recording.only_new,
+            strict=recording.strict,
             prompt=values["prompt"] or "schema",
             shots=values["shots"] or 0,
             context=values["context"],

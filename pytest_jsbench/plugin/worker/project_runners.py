@@ -21,6 +21,7 @@ from pytest_jsbench.engines.secrets import build, check, public
 from pytest_jsbench.runner.keeping import AttemptResult, missed
 from pytest_jsbench.runner.rate_limits import Refused
 from pytest_jsbench.runs.records import AnsweredBy, AskedBy, Attempt, Record
+from pytest_jsbench.runs.settings import REMEMBERED
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -165,7 +166,10 @@ class ProjectRunners:
             missing = missed(attempt, refused)
             return Heard(outcome=AttemptResult(result=missing), result=missing)
         record = dataclasses.replace(
-            record, asked_by=asked_by, answered_by=self._other(runner), variant=self._plan.name
+            record,
+            asked_by=asked_by,
+            answered_by=record.answered_by or self._other(runner),
+            variant=self._plan.name,
         )
         outcome, record = self._worker.keeper.write(record)
         return Heard(outcome=outcome, result=record)
@@ -247,7 +251,10 @@ def _asked_the_same(
     record: Record, question: Question, runner: Runner, asked_by: AskedBy, answered_by: AnsweredBy | None
 ) -> bool:
     """Whether a record answers the same question, asked of the same engine with the same sampling."""
-    if record.asked_by is None or record.prompt is None or record.answered_by != answered_by:
+    if record.asked_by is None or record.prompt is None:
+        return False
+    remembered = record.answered_by is not None and record.answered_by.engine == REMEMBERED
+    if record.answered_by != answered_by and not remembered:
         return False
     if record.redacted is not None:  # its test needs the answer itself
         return False

@@ -130,12 +130,14 @@ class VariantRunner:
 
     def recorded(self, engine: Engine) -> Engine:
         """The engine; with --jsbench-record each of its answers is written to a file."""
-        folder = self.variant.settings.record
-        if folder is None:
+        own = self.variant.settings
+        if own.record is None:
             return engine
-        from pytest_jsbench.engines.recorded.engine import RecordingEngine
+        from pytest_jsbench.engines.recorded.engine import RecordingEngine, RememberingEngine
 
-        return RecordingEngine(engine, folder)
+        if own.only_new:
+            return RememberingEngine(engine, own.record, strict=own.strict)
+        return RecordingEngine(engine, own.record)
 
     def refuse(self, refusal: Refused) -> None:
         """Make no more calls, for this reason."""

@@ -22,7 +22,7 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.recorded.engine import FACTORY, RecordingEngine
+from pytest_jsbench.engines.recorded.engine import FACTORY, RecordingEngine, RememberingEngine
 from pytest_jsbench.engines.recorded.recordings import Recordings
 from tests import examples
 from tests.engines.asking import request
@@ -214,8 +214,9 @@ def text_of(answer: Completion | Declined) -> str:
 
 
 def test_questions_of_one_test_are_known_by_what_they_ask_in_whatever_order(tmp_path: Path) -> None:
-    for number, content in enumerate("aba", start=1):
-        record(tmp_path, nth(number, content), examples.completion(f"{content}{number}"))
+    for number, (content, equal_before) in enumerate([("a", 0), ("b", 0), ("a", 1)], start=1):
+        asked = nth(number, content, equal_before=equal_before)
+        record(tmp_path, asked, examples.completion(f"{content}{number}"))
 
     assert text_of(replayed(tmp_path, nth(1, "b"))) == "b2"
     assert text_of(replayed(tmp_path, nth(2, "a"))) == "a1"
@@ -271,3 +272,68 @@ def test_an_attempt_s_own_seed_is_no_other_setting(tmp_path: Path, kept: bool) -
     assert text_of(replayed(tmp_path, second(5), strict=True)) == '{"n": 1}'
     with pytest.raises(CallError, match="seed was 6, is 8"):
         replayed(tmp_path, second(7), strict=True)
+
+
+def fill_up(folder: Path, asked: Request, text: str, *, strict: bool = False) -> str | None:
+    """Ask only what is not recorded; the model that was remembered."""
+    engine = RememberingEngine(Fixed(examples.completion(text)), folder, strict=strict)
+    known = engine.remembered(asked)
+    if known is None:
+        engine.generate(asked)
+        return None
+    return known.model
+
+
+def kept(folder: Path) -> dict[str, tuple[str, str]]:
+    """What was asked and answered, by the files' names."""
+    return {
+        path.stem: (one.prompt.messages[0].content, text_of(one.answer))
+        for path, one in ((path, Recordings(folder).at(path)) for path in Recordings(folder).paths())
+        if one is not None
+    }
+
+
+def test_only_what_is_missing_is_asked_and_nothing_that_was_paid_for_is_written_over(tmp_path: Path) -> None:
+    record(tmp_path, nth(1, "a"), examples.completion("1"))
+    record(tmp_path, nth(2, "b"), examples.completion("2"))
+
+    found = [fill_up(tmp_path, nth(number, asked), "new") for number, asked in [(1, "c"), (2, "a"), (3, "b")]]
+
+    assert found == [None, "m1", "m1"]
+    first = nth(1, "a").key.id
+    assert kept(tmp_path) == {first: ("a", "1"), f"{first}@2": ("b", "2"), f"{first}@3": ("c", "new")}
+    assert text_of(replayed(tmp_path, nth(1, "c"))) == "new"
+
+
+def test_an_answer_to_other_settings_is_asked_again_only_where_they_must_be_the_same(tmp_path: Path) -> None:
+    record(tmp_path, nth(1, "a", temperature=0.5), examples.completion("1"))
+
+    assert fill_up(tmp_path, nth(1, "a", temperature=0.7), "2") == "m1"
+    assert fill_up(tmp_path, nth(1, "a", temperature=0.7), "2", strict=True) is None
+    assert kept(tmp_path) == {nth(1, "a").key.id: ("a", "2")}
+
+
+def test_a_recording_that_cannot_be_read_is_neither_asked_again_nor_written_over(tmp_path: Path) -> None:
+    path = record(tmp_path, nth(1, "a"), examples.completion("1"))
+    path.write_text("<<<<<<< ours")
+
+    with pytest.raises(CallError, match="nothing was asked: mend the file, or remove it"):
+        fill_up(tmp_path, nth(1, "a"), "2")
+    assert path.read_text() == "<<<<<<< ours"
+
+
+def test_recording_again_in_another_order_changes_no_file(tmp_path: Path) -> None:
+    engine = RecordingEngine(Fixed(examples.completion("1")), tmp_path)
+    for number, asked in enumerate("ab", start=1):
+        engine.generate(nth(number, asked))
+    before = kept(tmp_path)
+
+    again = RecordingEngine(Fixed(examples.completion("1")), tmp_path)
+    for number, asked in [(2, "a"), (1, "b")]:
+        again.generate(nth(number, asked))
+    assert kept(tmp_path) == before
+
+    again.generate(nth(3, "c"))
+    again.generate(nth(1, "d"))  # in its place is what was asked second
+    first = nth(1, "a").key.id
+    assert kept(tmp_path) == {**before, f"{first}@3": ("c", "1"), f"{first}@4": ("d", "1")}

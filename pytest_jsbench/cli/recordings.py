@@ -1,0 +1,56 @@
+"""`jsbench recordings`: the recorded answers that no test asks for, listed or deleted."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, TextIO
+
+from pytest_jsbench.core.errors import RecordError
+from pytest_jsbench.core.text import counted
+from pytest_jsbench.engines.recorded import unasked
+
+
+def add_recordings(commands: Any) -> None:
+    """Declare `jsbench recordings`."""
+    parser = commands.add_parser(
+        "recordings",
+        help="recorded answers that no test asks for",
+        description="List the files of recorded answers (--jsbench-record) that no test of a whole run asked for. "
+        "Nothing is deleted without --prune.",
+    )
+    parser.add_argument("folder", type=Path, metavar="DIR", help="what --jsbench-record filled")
+    parser.add_argument(
+        "--run",
+        type=Path,
+        required=True,
+        action="append",
+        metavar="RUN",
+        help="the folder of a whole run that replayed or recorded DIR, as its summary names it; of several, what none "
+        "asked for",
+    )
+    parser.add_argument("--prune", action="store_true", help="delete them")
+    parser.set_defaults(command=_recordings)
+
+
+def _recordings(options: argparse.Namespace, out: TextIO) -> bool:
+    if not options.folder.is_dir():
+        message = f"{options.folder} is no folder; name what --jsbench-record filled"
+        raise RecordError(message, found=str(options.folder), expected="a folder")
+    found = unasked.read(options.folder, options.run)
+    for path in found:
+        if options.prune:
+            _delete(path)
+        out.write(f"{path}\n")
+    files = f"{counted(len(found), 'recording')} that no test asked for"
+    ending = "" if not found else ": deleted" if options.prune else ": --prune deletes them"
+    out.write(f"{files}{ending}\n")
+    return True
+
+
+def _delete(path: Path) -> None:
+    try:
+        path.unlink()
+    except OSError as error:
+        message = f"cannot delete {path}: {error.strerror or error}"
+        raise RecordError(message, where=str(path)) from error

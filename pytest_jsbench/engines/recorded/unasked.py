@@ -1,0 +1,87 @@
+"""Recordings that no test of a whole run has asked for: found when it ends, and listed or deleted by `jsbench`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.core.errors import RecordError
+from pytest_jsbench.core.files import FileReader, inside, write_atomically
+from pytest_jsbench.core.json_values import expect
+from pytest_jsbench.core.text import json_text
+from pytest_jsbench.engines.recorded.recordings import Recordings
+
+if TYPE_CHECKING:
+    from pytest_jsbench.core.cases import CaseKey
+    from pytest_jsbench.runs.outcomes import AttemptOutcome
+
+#: in a run's folder
+UNASKED = "recordings.json"
+
+
+def find(folder: Path, outcomes: Iterable[AttemptOutcome], unfinished: Collection[CaseKey]) -> Iterator[Path]:
+    """
+    The recordings that none of a whole run's attempts has asked for.
+
+    A test may ask its questions in any order: a recording of it is asked for where its prompt is. All recordings of
+    a test that did not pass (`unfinished`, by their first questions), or that met a broken call, count as asked for.
+    """
+    recordings = Recordings(folder)
+    of_suite: set[Path] = set()
+    prompts: dict[tuple[CaseKey, int], set[str | None]] = {}
+    kept = {key.of_first for key in unfinished}
+    for outcome in outcomes:
+        if outcome.asked_by is None:
+            of_suite.add(recordings.path(outcome.key, outcome.repeat))
+            continue
+        first = outcome.key.of_first
+        prompts.setdefault((first, outcome.repeat), set()).add(outcome.prompt_digest)
+        if outcome.failed:
+            kept.add(first)
+    for path in recordings.paths():
+        if path in of_suite or (recording := recordings.at(path)) is None:
+            continue
+        first = recording.key.of_first
+        if first not in kept and recording.prompt.digest not in prompts.get((first, recording.repeat), ()):
+            yield path
+
+
+def write(run: Path, folder: Path, paths: Iterable[Path]) -> None:
+    """Note in a run's folder which recordings nobody asked for, and a digest of each; JournalError where that fails."""
+    named = {path.relative_to(folder).as_posix(): _digest(path) for path in paths}
+    write_atomically(run / UNASKED, json_text({"unasked": named}, indent=2) + "\n")
+
+
+def read(folder: Path, runs: Iterable[Path]) -> list[Path]:
+    """The recordings that none of these runs has asked for, and that have not changed since."""
+    named = [_named(run) for run in runs]
+    common = set.intersection(*(set(one.items()) for one in named))
+    found = []
+    for name, digest in sorted(common):
+        path = folder / name
+        if name.endswith(".json") and inside(folder, path) and path.is_file() and _digest(path) == digest:
+            found.append(path)
+    return [path for path in found if Recordings(path.parent.parent).at(path) is not None]
+
+
+def _named(run: Path) -> Mapping[str, str]:
+    path = run / UNASKED
+    if not path.is_file():
+        message = (
+            f"{path} is not there: only a run of all tests with --jsbench-replay or --jsbench-record, of which none "
+            "was deselected or stopped, knows which recordings nobody asks for"
+        )
+        raise RecordError(message, where=str(path))
+    try:
+        data = expect(FileReader(root=run, error=RecordError).read_json(path), "it", Mapping)
+        unasked = expect(data["unasked"], "unasked", Mapping)
+        return {name: expect(value, name, str) for name, value in unasked.items()}
+    except (KeyError, TypeError) as error:
+        message = f"{path} is no list of recordings: {type(error).__name__}: {error}"
+        raise RecordError(message, where=str(path)) from error
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

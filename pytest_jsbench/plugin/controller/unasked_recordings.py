@@ -1,0 +1,70 @@
+"""Whether the run was a whole one, and which recorded answers none of its tests has asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_jsbench.core.cases import safe_name
+from pytest_jsbench.plugin.options.variants import holds_run
+from pytest_jsbench.plugin.worker.project_tests import key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pytest_jsbench.plugin.session.context import RunContext
+    from pytest_jsbench.plugin.worker.items import Collected
+    from pytest_jsbench.runs.outcomes import Run
+
+
+def find_unasked(
+    config: pytest.Config, context: RunContext, run: Run, collected: Collected, *, finished: Collection[str]
+) -> list[Path] | None:
+    """
+    The recordings that no test has asked for; None where there are none to look at, or not all tests have run.
+
+    `finished` has the node ids of the tests that passed: others may not have asked for all that they need.
+    """
+    settings = context.settings
+    folder = settings.record or settings.replay
+    if folder is None or holds_run(folder) or settings.redact or not _is_whole(config, context, run, collected):
+        return None
+    from pytest_jsbench.engines.recorded import unasked
+
+    found: list[Path] = []
+    for name in context.plan.variants:
+        unfinished = {
+            key_of(nodeid, variant)
+            for nodeid, variant in collected.project_tests
+            if variant == name and nodeid not in finished
+        }
+        outcomes = (one for one in run.outcomes if one.variant == name)
+        found += unasked.find(folder / safe_name(name) if name else folder, outcomes, unfinished)
+    return found
+
+
+def _is_whole(config: pytest.Config, context: RunContext, run: Run, collected: Collected) -> bool:
+    """Whether every test of the project has run, and every case of the dataset if the run has one."""
+    settings, selection = context.settings, context.settings.selection
+    parts = (selection.tasks, selection.limit, selection.where, selection.sample) if settings.targets.suite else ()
+    narrowed = (
+        settings.targets.chosen,
+        settings.shard,
+        collected.deselected,
+        run.missing,
+        *parts,
+        selection.split not in {"test", "all"},
+        *(getattr(config.option, name, None) for name in ("lf", "ignore", "ignore_glob")),
+    )
+    return settings.targets.project and not any(narrowed) and _collects_all(config)
+
+
+def _collects_all(config: pytest.Config) -> bool:
+    """Whether pytest looked for tests everywhere: in all of `testpaths`, or from the root on."""
+    if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        return True
+    wanted = [config.rootpath / path for path in config.getini("testpaths")] or [config.rootpath]
+    given = [config.invocation_params.dir / path for path in config.args]
+    return all(any(path.is_relative_to(one) for one in given) for path in wanted)

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.engines.recorded import unasked
+from pytest_jsbench.engines.recorded.recordings import Recordings
+from tests import examples
+from tests.cli.commands import failed, shown
+from tests.engines.asking import request
+from tests.engines.recorded.test_engine import record
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """A recording; two runs note that nobody asked for it."""
+    folder = tmp_path / "kept"
+    path = record(folder, request({"type": "object"}), examples.completion())
+    for run in ("one", "two"):
+        (tmp_path / run).mkdir()
+        unasked.write(tmp_path / run, folder, [path])
+    return folder
+
+
+def deleted(kept: Path, *runs: str) -> int:
+    """How many files --prune deletes."""
+    before = len(list(kept.parent.rglob("*.json")))
+    named = [argument for run in runs for argument in ("--run", kept.parent / run)]
+    shown("recordings", kept, *named, "--prune")
+    return before - len(list(kept.parent.rglob("*.json")))
+
+
+def test_of_several_runs_only_what_none_asked_for_is_deleted(kept: Path) -> None:
+    unasked.write(kept.parent / "two", kept, [])
+    assert deleted(kept, "one", "two") == 0
+    assert deleted(kept, "one") == 1
+    assert deleted(kept, "one") == 0
+
+
+def test_a_recording_that_has_changed_since_is_not_deleted(kept: Path) -> None:
+    (path,) = Recordings(kept).paths()
+    path.write_text(path.read_text() + "\n")
+
+    assert deleted(kept, "one") == 0
+
+
+def test_a_run_s_list_names_nothing_but_recordings_of_the_folder(kept: Path) -> None:
+    outside = kept.parent / "other.json"
+    outside.write_text("{}")
+    (kept / "task").mkdir()
+    (kept / "task" / "own.json").write_text("{}")
+    unasked.write(kept.parent / "one", kept.parent, [outside])
+    noted = json.loads((kept.parent / "one" / "recordings.json").read_text())["unasked"]
+    (digest,) = noted.values()
+    named = {"../other.json": digest, str(outside): digest, "task/own.json": digest}
+    (kept.parent / "one" / "recordings.json").write_text(json.dumps({"unasked": named}))
+
+    assert deleted(kept, "one") == 0
+
+
+def test_what_cannot_be_listed_is_one_line(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = kept.parent / "one"
+    (kept.parent / "part").mkdir()
+
+    assert "is no folder" in failed(capsys, "recordings", kept / "no", "--run", run)
+    assert "only a run of all tests with" in failed(capsys, "recordings", kept, "--run", kept.parent / "part")
+    (run / "recordings.json").write_text('{"unasked": {"a": 1}}')
+    assert "is no list of recordings: TypeError" in failed(capsys, "recordings", kept, "--run", run)

@@ -1,0 +1,149 @@
+"""Recordings that people keep: filled up, and rid of what no test asks for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.cli.main import main
+from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
+
+TEST = """
+@pytest.mark.jsbench(schema=NUMBER, prompt="say {{text}}")
+def test_{name}(jsbench):
+    {body}
+"""
+ASKS = "jsbench.generate(text={text!r})"
+
+
+def write(bench: Bench, **bodies: str) -> None:
+    tests = "".join(TEST.format(name=name, body=body) for name, body in bodies.items())
+    bench.write({"test_one.py": f"import pytest\nNUMBER = {NUMBER!r}\n{tests}"})
+
+
+def asks(*texts: str) -> str:
+    return "; ".join(ASKS.format(text=text) for text in texts)
+
+
+def run(bench: Bench, *args: str) -> pytest.RunResult:
+    for text in args:
+        if text.startswith("--jsbench-record="):
+            (bench.path / "answers.json").write_text(json.dumps(bench.answers))
+            args = (*args, "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answers.json")
+    return bench.pytester.runpytest_inprocess("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers, *args)
+
+
+def names(bench: Bench) -> list[str]:
+    return sorted(path.stem for path in (bench.path / "kept").rglob("*.json"))
+
+
+@pytest.fixture
+def recorded(bench: Bench) -> Bench:
+    """Two tests, the second of which asks twice, and their recorded answers."""
+    bench.answers = dict.fromkeys(("test_a", "test_b", "test_b@2", "test_b@3", "test_c"), '{"n": 1}')
+    write(bench, a=asks("a"), b=asks("b1", "b2"))
+    run(bench, "--jsbench-record=kept").assert_outcomes(passed=2)
+    return bench
+
+
+def test_only_what_is_missing_is_asked_and_the_rest_is_free(recorded: Bench) -> None:
+    write(recorded, a=asks("a"), b=asks("b2", "b3", "b1"), c=asks("c"))
+    recorded.answers = dict.fromkeys(recorded.answers, '{"n": 2}')
+
+    result = run(recorded, "--jsbench-record=kept", "--jsbench-record-mode=new", "--jsbench-output=out")
+
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["recorded   3 of 5 answers were recorded before: not asked again, and free"])
+    texts = {one["id"]: one["generation"]["text"] for one in recorded.records()}
+    assert texts == {
+        "test_a": '{"n": 1}',
+        "test_b": '{"n": 1}',
+        "test_b@2": '{"n": 2}',
+        "test_b@3": '{"n": 1}',
+        "test_c": '{"n": 2}',
+    }
+    by = {one["id"] for one in recorded.records() if (one["answered_by"] or {}).get("engine") == "recorded"}
+    assert by == {"test_a", "test_b", "test_b@3"}
+    run(recorded, "--jsbench-replay=kept").assert_outcomes(passed=3)
+
+
+def test_what_no_test_asks_for_is_said_listed_and_deleted_only_when_asked_to(
+    recorded: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(recorded, b=asks("b2"))
+
+    result = run(recorded, "--jsbench-replay=kept", "--jsbench-output=out")
+
+    result.stdout.fnmatch_lines(["unasked    2 recorded answers that no test asked for; jsbench recordings kept*"])
+    (folder,) = (recorded.path / "out").iterdir()
+    arguments = ["recordings", str(recorded.path / "kept"), "--run", str(folder)]
+    capsys.readouterr()
+    assert main(arguments) == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert [Path(line).stem for line in listed[:-1]] == ["test_a", "test_b"]
+    assert listed[-1] == "2 recordings that no test asked for: --prune deletes them"
+    assert names(recorded) == ["test_a", "test_b", "test_b@2"]
+    assert main([*arguments, "--prune"]) == 0
+    assert names(recorded) == ["test_b@2"]
+    result = run(recorded, "--jsbench-replay=kept")
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("unasked *")
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments"),
+    [
+        ("", ["test_one.py"]),
+        ("", ["-k", "test_b"]),
+        ("", ["--deselect=test_one.py::test_x"]),
+        ("", ["--ignore=deep"]),
+        ("", ["-x"]),
+        ("pytest.skip('not here', allow_module_level=True)", []),
+    ],
+    ids=["a file", "an expression", "deselected", "ignored", "stopped", "a module that skips itself"],
+)
+def test_a_run_of_a_part_says_nothing_of_what_it_did_not_ask_for(
+    plain: Bench, change: str, arguments: list[str]
+) -> None:
+    plain.answers = dict.fromkeys(("test_a", "test_b"), '{"n": 1}')
+    write(plain, a=asks("a"), b=asks("b"))
+    run(plain, "--jsbench-record=kept")
+    fails = "assert not 'stopped'" if "-x" in arguments else "pass"
+    write(plain, x=fails, b=asks("b"))
+    plain.write({"test_two.py": f"import pytest\n{change}\n"})
+
+    result = run(plain, "--jsbench-replay=kept", *arguments)
+
+    result.stdout.no_fnmatch_line("unasked *")
+
+
+def test_a_test_that_did_not_pass_keeps_all_of_its_recordings(plain: Bench) -> None:
+    plain.answers = dict.fromkeys(("test_a", "test_b", "test_b@2", "test_c", "test_d"), '{"n": 1}')
+    write(plain, a=asks("a"), b=asks("b1", "b2"), c=asks("c"), d=asks("d"))
+    run(plain, "--jsbench-record=kept").assert_outcomes(passed=4)
+    write(plain, a="pytest.skip()", b=f"{asks('b1')}; assert not 1; {asks('b2')}", c=asks("c"))
+
+    result = run(plain, "--jsbench-replay=kept")
+
+    result.assert_outcomes(passed=1, failed=1, skipped=1)
+    result.stdout.fnmatch_lines(["unasked    1 recorded answer that no test asked for; *"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--jsbench-replay=kept"], "--jsbench-record-mode=new fills up a folder of recorded answers: add --jsb*"),
+        (
+            ["--jsbench-record=kept", "--jsbench-batch=wait"],
+            "--jsbench-record-mode=new asks only what is missing, and a batch all: leave out --jsbench-batch",
+        ),
+    ],
+)
+def test_filling_up_needs_a_folder_and_pays_for_nothing_twice(plain: Bench, arguments: list[str], message: str) -> None:
+    plain.write({"kept/one.txt": ""})
+
+    result = run(plain, "--jsbench-record-mode=new", *arguments)
+
+    result.stderr.fnmatch_lines([f"ERROR: {message}"])
