@@ -15,7 +15,7 @@ from pytest_jsbench.metrics.statistics import Proportion, Rate
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.runs.outcomes import Run
 from pytest_jsbench.runs.records import MissingReason
-from pytest_jsbench.runs.settings import RECORDED, REMEMBERED, settings_of
+from pytest_jsbench.runs.settings import settings_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
@@ -179,9 +179,7 @@ def _asked_otherwise(run: Run) -> Iterator[tuple[str, str]]:
 
 def _remembered(run: Run) -> Iterator[tuple[str, str]]:
     """How many answers were taken from recordings in a run that asked the others; nothing where none was."""
-    if run.metadata.engine not in RECORDED and (
-        count := sum(one.answered_by is not None and one.answered_by.engine == REMEMBERED for one in run.outcomes)
-    ):
+    if count := sum(one.remembered for one in run.outcomes):
         made = sum(one.made for one in run.outcomes)
         yield "recorded", f"{count} of {counted(made, 'answer')} were recorded before: not asked again, and free"
 

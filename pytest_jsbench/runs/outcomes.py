@@ -17,6 +17,7 @@ from pytest_jsbench.core.generations import Completion, Decided, Declined, Faile
 from pytest_jsbench.core.json_values import known
 from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.runs.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, Digests, Record
+from pytest_jsbench.runs.settings import REMEMBERED
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Note
@@ -134,6 +135,11 @@ class AttemptOutcome:
     def identity(self) -> tuple[object, ...]:
         """Which attempt it is of, and what was asked; equal for two records of the very same question."""
         return *self.attempt, self.schema_digest, self.prompt_digest
+
+    @property
+    def remembered(self) -> bool:
+        """Whether its answer is a recorded one, in a run that asked for others."""
+        return self.answered_by is not None and self.answered_by.engine == REMEMBERED
 
     @property
     def passed(self) -> bool:

@@ -27,13 +27,14 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.prompts import Prompt, PromptLength, estimate
 from pytest_jsbench.core.secrets import Secrets
+from pytest_jsbench.engines.base import Remembered
 from pytest_jsbench.engines.secrets import DiscreetEngine
 from pytest_jsbench.prompts import PRESETS
 from pytest_jsbench.runner import attempts, provider_state
 from pytest_jsbench.runner.attempts import RETRIED, Runner
 from pytest_jsbench.runner.limits_file import LimitsFile
 from pytest_jsbench.runner.rate_limits import Admission, RateLimits, Refused
-from pytest_jsbench.runs.records import MissingReason, Record
+from pytest_jsbench.runs.records import AnsweredBy, MissingReason, Record
 from pytest_jsbench.runs.rejudging import judge_again
 from pytest_jsbench.verdicts import FailureType, Judge, Note
 from tests import examples
@@ -107,6 +108,27 @@ def test_a_fault_that_will_not_mend_is_not_tried_again(kind: FaultKind, judge: J
     assert record.verdict.failure_type is FailureType.API_ERROR
     assert record.verdict.valid is None
     assert len(engine.requests) == 1
+
+
+class Remembering(Misbehaving):
+    """Has an answer of before to everything."""
+
+    def remembered(self, request: Request) -> Remembered | None:
+        return Remembered(answer=self.answer, model=f"m of {request.key}")
+
+
+def test_what_is_remembered_is_not_asked_counts_against_no_limit_and_is_nobody_s_price(
+    judge: Judge, tmp_path: Path
+) -> None:
+    engine = Remembering()
+    limited = Admission(LimitsFile(tmp_path / "limits.db", RateLimits()))
+    limited.stop(Refused(MissingReason.LIMIT, "spent"))
+
+    record = replace(runner(engine, judge), admission=limited).attempt(CASE)
+
+    assert (record.verdict.passed, engine.requests) == (True, [])
+    assert record.answered_by == AnsweredBy(engine="recorded", model="m of t::c", provider=None)
+    limited.close()
 
 
 @pytest.fixture

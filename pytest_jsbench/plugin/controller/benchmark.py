@@ -62,7 +62,7 @@ def _of_one(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, list
     extra: dict[str, dict[str, Any]] = {}
     who = {"engine": run.metadata.engine, "model": run.metadata.model}
     for attempt in run.outcomes:
-        if attempt.generation != "completion":
+        if attempt.generation != "completion" or attempt.remembered:  # recorded times are no news
             continue
         name = attempt.key.task if rows == "task" else str(attempt.key)
         counts = extra.setdefault(name, {**who, "completions": 0, "passed": 0, "failures": {}, **_NO_TOKENS})
