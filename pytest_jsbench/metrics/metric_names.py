@@ -122,6 +122,10 @@ class MetricName:
         longest = sorted(variants, key=len, reverse=True)
         variant = next((name for name in longest if before.startswith(f"{name}.")), None)
         if variant is None or self.text.startswith(_TASKS):
+            if self.field is not None and self.variant is not None:  # each task has its fields
+                task = self.variant.removeprefix(_TASKS)
+                names = frozenset((task,) if tasks is None else (*tasks, *variants))
+                return replace(self, task=_known(task, names, self.text, "task or variant"), variant=None)
             if self.variant is not None or (before != self.text and self.task not in (tasks or ())):
                 _known(self.variant or before.partition(".")[0], frozenset(variants), self.text, "variant")
             if self.task is not None and tasks is not None:
@@ -176,11 +180,11 @@ def figure(name: MetricName, summary: Summary, comparisons: Mapping[str, Compari
         return _nothing("nothing judged") if of_variant is None else figure(replace(name, variant=None), of_variant)
     if name.keyword is not None:
         return _of_keyword(name, summary.keywords.get(name.keyword), summary.total)
-    if name.field is not None:
-        return _of_field(name, summary.total)
     metrics = summary.total if name.task is None else summary.tasks.get(name.task)
     if metrics is None or metrics.judged == 0:
         return _nothing("nothing judged")
+    if name.field is not None:
+        return _of_field(name, metrics)
     return _of_metrics(name, metrics)
 
 

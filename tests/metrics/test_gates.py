@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.cases import CaseKey, Expected
 from pytest_jsbench.core.errors import GateError, RecordError
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.comparison import compare
@@ -30,6 +30,7 @@ from pytest_jsbench.reports.markdown import summary_markdown, workflow_commands
 from pytest_jsbench.runs.outcomes import Run
 from pytest_jsbench.runs.records import Record
 from pytest_jsbench.runs.run_verdict import RunStatus, RunVerdict
+from pytest_jsbench.values import match
 from tests import examples
 from tests.examples import record
 
@@ -474,6 +475,23 @@ def test_a_gate_may_name_any_task_where_tasks_are_not_known_yet() -> None:
 
     assert (gate.name.task, gate.name.variant) == ("test_it", None)
     assert resolved("gpt.test_it.pass_rate>=1", None).name.task == "test_it"
+
+
+def test_a_gate_on_a_field_may_name_a_task() -> None:
+    record_of = {task: examples.record(f"{task}-a", task=task) for task in ("right", "wrong")}
+    expected = {"right": Expected(value=1), "wrong": Expected(value=2)}
+    records = (
+        replace(record, match=match(expected[task], 1), expected=expected[task]) for task, record in record_of.items()
+    )
+    found = summarize(examples.run(*records))
+    gates = ("right.fields.$.accuracy>=1", "tasks.wrong.fields.$.accuracy>=1", "fields.$.accuracy>=0.5")
+
+    results = check_all([Gate.parse(text).resolve(["right", "wrong"], ()) for text in gates], found)
+
+    assert [one.met for one in results] == [True, False, True]
+    assert resolved("simple.fields.accuracy.accuracy>=1", None).name.task == "simple"
+    with pytest.raises(GateError, match="no task or variant 'rihgt': did you mean 'right'"):
+        Gate.parse("rihgt.fields.$.accuracy>=1").resolve(["right", "wrong"], ())
 
 
 def test_the_gate_on_the_baseline_holds_for_each_variant() -> None:

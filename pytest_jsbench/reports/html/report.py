@@ -26,7 +26,8 @@ from pytest_jsbench.reports.comparison_table import apart
 from pytest_jsbench.reports.summary_table import facts
 from pytest_jsbench.reports.variant_table import asked, cost_of_many, heading, standing, tokens_of_one
 from pytest_jsbench.runs.outcomes import Records
-from pytest_jsbench.values import described
+from pytest_jsbench.schemas.locations import json_path
+from pytest_jsbench.values import Fault, described
 from pytest_jsbench.verdicts.explanations import extra_fields, headline
 
 if TYPE_CHECKING:
@@ -338,12 +339,46 @@ def _details(record: Record) -> dict[str, Any]:
         "answer": _answer(record),
         "reasoning": _cut(getattr(generation, "reasoning", "")),
         "values": "" if record.match is None else _cut("\n".join(described(record.match))),
-        "expected": "" if record.expected is None else _json(record.expected.value),
+        "expected": _expected(record),
         "schema": _schema(record),
         "sent": "" if sent is None or sent.schema is None else _json(sent.schema),
         "prompt": _cut(_prompt(record)),
         "measured": ", ".join(_measured(record)),
     }
+
+
+def _expected(record: Record) -> list[tuple[str, str]]:
+    """The expected instance in lines, each with what the answer has instead where its value is not right."""
+    if record.expected is None:
+        return []
+    differences = () if record.match is None else record.match.differences
+    # what is invented stands at its place in the answer
+    wrong = {one.path: one for one in differences if one.fault is not Fault.INVENTED}
+    lines: list[tuple[str, str]] = []
+    room = _LONGEST_TEXT
+    for line, path in _laid_out(record.expected.value):
+        if (room := room - len(line)) < 0:
+            return [*lines, ("… cut: all of it is in records.jsonl", "")]
+        one = wrong.get(json_path(path)) if wrong and path is not None else None
+        lines.append((line, "" if one is None else "missing" if one.fault is Fault.MISSING else _json(one.found)))
+    return lines
+
+
+def _laid_out(
+    value: object, path: tuple[str | int, ...] = (), before: str = "", after: str = ""
+) -> Iterator[tuple[str, tuple[str | int, ...] | None]]:
+    """Each line of the value as indented JSON, with the place of what begins there."""
+    indent = "  " * min(len(path), 50) + before
+    if not (isinstance(value, dict | list) and value):
+        yield f"{indent}{_json(value)}{after}", path
+        return
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    yield indent + opening, path
+    members = value.items() if isinstance(value, dict) else enumerate(value)
+    for number, (step, member) in enumerate(members, 1):
+        name = f"{json_text(step)}: " if isinstance(step, str) else ""
+        yield from _laid_out(member, (*path, step), name, "," if number < len(value) else "")
+    yield "  " * min(len(path), 50) + closing + after, None
 
 
 def _answer(record: Record) -> str:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import pytest
 
-from pytest_jsbench.core.cases import Message
+from pytest_jsbench.core.cases import Expected, Message
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.core.text import printable
@@ -26,6 +26,7 @@ from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.html.report import render
 from pytest_jsbench.runs.outcomes import Run
 from pytest_jsbench.runs.records import Record
+from pytest_jsbench.values import match
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 from tests import examples
 from tests.examples import record
@@ -70,7 +71,8 @@ def hostile_record() -> Record:
     )
     one = record("a", verdict=verdict, generation=examples.completion(HOSTILE), schema={HOSTILE: HOSTILE})
     prompt = Prompt(messages=(Message(role="user", content=HOSTILE),))
-    return type(one)(**{name: getattr(one, name) for name in one.__dataclass_fields__} | {"prompt": prompt})
+    expected = Expected(value={HOSTILE: 1})
+    return replace(one, prompt=prompt, expected=expected, match=match(expected, {HOSTILE: HOSTILE}))
 
 
 @needs_jinja2
@@ -161,6 +163,44 @@ def test_a_huge_answer_is_cut_and_says_where_the_rest_is() -> None:
 
     assert len(text) < 100_000
     assert unpacked(text, "chunk0")[0]["answer"].endswith("… and 4,990,000 characters more, in records.jsonl")
+
+
+@needs_jinja2
+def test_beside_each_expected_value_that_is_not_right_stands_what_the_answer_has() -> None:
+    expected = Expected(value={"total": 99.5, "items": [{"n": 1}, {"n": 2}], "tags": [], "<b>": "a\u202e"})
+    answer = {"total": 95.9, "items": [{"n": 1}], "tags": [], "<b>": "b", "more": 1}
+    one = replace(record("a"), expected=expected, match=match(expected, answer))
+
+    (detail,) = unpacked(page(one, record("b")), "chunk0")[:1]
+
+    assert [line for line, found in detail["expected"] if not found] == [
+        "{",
+        '  "items": [',
+        "    {",
+        '      "n": 1',
+        "    },",
+        "    {",
+        "    }",
+        "  ],",
+        '  "tags": [],',
+        "}",
+    ]
+    assert [pair for pair in detail["expected"] if pair[1]] == [
+        ['  "total": 99.5,', "95.9"],
+        ['      "n": 2', "missing"],
+        ['  "<b>": "a\\u202e"', '"b"'],
+    ]
+    assert detail["values"].endswith("$.more: 1, which nobody expects")
+
+
+@needs_jinja2
+def test_a_huge_expected_value_is_cut() -> None:
+    one = replace(record("a"), expected=Expected(value=list(range(100_000))))
+
+    lines = unpacked(page(one), "chunk0")[0]["expected"]
+
+    assert lines[-1] == ["… cut: all of it is in records.jsonl", ""]
+    assert len(lines) < 10_000
 
 
 @needs_jinja2
@@ -316,6 +356,7 @@ def test_a_browser_shows_the_case_that_is_named_and_runs_nothing_that_it_says(tm
     assert "<pre>&lt;/script&gt;&lt;script&gt;document.title='hacked'" in shown
     # the layout of JSON is made in the page, and nothing in its strings is taken for a part of it
     assert "<pre>{\n  \"&lt;/script&gt;&lt;script&gt;document.title='hacked'" in shown
+    assert "<mark>  \"&lt;/script&gt;&lt;script&gt;document.title='hacked'" in shown
     assert "<title>jsbench: scripted &lt;/script&gt;" in shown
     assert "<img" not in shown
 

@@ -74,9 +74,17 @@
     group.sort((one, other) => cases[one].variant - cases[other].variant || cases[one].name.length - cases[other].name.length || (cases[one].name < cases[other].name ? -1 : 1));
   }
 
+  // an expected instance: beside each value that is not right stands what the answer has
+  const marked = (lines) => {
+    const made = element("pre");
+    for (const [line, found] of lines) {
+      made.append(found ? element("mark", "", line) : line, found ? " ← " + found + "\n" : "\n");
+    }
+    return made;
+  };
   const parts = (place, pairs) => {
     for (const [title, text] of pairs) {
-      if (text) place.append(element("h3", "", title), element("pre", "", text));
+      if (text.length) place.append(element("h3", "", title), Array.isArray(text) ? marked(text) : element("pre", "", text));
     }
   };
   const noRoom = () => element("p", "note", "This page has no room for the details of this attempt. Its record is in records.jsonl, beside this page.");
@@ -88,7 +96,7 @@
     }
     const detail = await detailOf(at);
     parts(place, [["Verdict", detail.verdict], ["Answer", detail.answer], ["Reasoning", detail.reasoning], ["Values", detail.values],
-      ["Expected", laidOut(detail.expected)], ["Schema", laidOut(detail.schema)],
+      ["Expected", detail.expected], ["Schema", laidOut(detail.schema)],
       ["Schema that was sent", laidOut(detail.sent)], ["Prompt", detail.prompt], ["Measured", detail.measured]]);
   };
   // the answers of all variants beside each other, and once what they have in common
@@ -103,7 +111,7 @@
       side.append(element("h3", "side", (variants[one.variant] ?? "of no variant") + " " + one.name.slice(caseOf(one).length)));
       const detail = details[number];
       if (detail) {
-        parts(side, [["Verdict", detail.verdict], ["Answer", detail.answer], ["Reasoning", detail.reasoning], ["Values", detail.values], ["Schema that was sent", common("sent") ? "" : laidOut(detail.sent)],
+        parts(side, [["Verdict", detail.verdict], ["Answer", detail.answer], ["Reasoning", detail.reasoning], ["Values", detail.values], ["Expected", detail.expected], ["Schema that was sent", common("sent") ? "" : laidOut(detail.sent)],
           ["Prompt", common("prompt") ? "" : detail.prompt], ["Measured", detail.measured]]);
       } else {
         side.append(noRoom());
