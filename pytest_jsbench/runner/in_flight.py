@@ -19,13 +19,15 @@ class CallsInFlight(Generic[T]):
 
     Who runs the cases makes it, and calls its methods from one thread; the calls run in its own threads, as many as
     may be in flight. After `stop` no call begins. The threads do not keep the interpreter alive, so that after Ctrl-C
-    nobody waits for the calls that are under way.
+    nobody waits for the calls that are under way; each ends after `stop`, with its call.
     """
 
     def __init__(self, concurrency: int) -> None:
-        self._queue: queue.SimpleQueue[tuple[Future[T], Callable[[], T]]] = queue.SimpleQueue()
+        #: None: the thread that takes it ends
+        self._queue: queue.SimpleQueue[tuple[Future[T], Callable[[], T]] | None] = queue.SimpleQueue()
         self._futures: dict[Hashable, Future[T]] = {}
         self.stopped = False
+        self._threads = concurrency
         for number in range(concurrency):
             try:
                 threading.Thread(target=self._work, name=f"jsbench-{number}", daemon=True).start()
@@ -57,17 +59,22 @@ class CallsInFlight(Generic[T]):
     def stop(self) -> None:
         """Begin no more calls; those under way are left to themselves."""
         self.stopped = True
+        for _ in range(self._threads):
+            self._queue.put(None)
 
     def _work(self) -> None:
-        while True:
-            self._make_next()
+        while self._make_next():
+            pass
 
-    def _make_next(self) -> None:
-        """Make a call; a function of its own, so that a thread that waits for the next one holds no result."""
-        future, call = self._queue.get()
+    def _make_next(self) -> bool:
+        """Make a call if there is to be one; by itself, so that a thread that waits for the next holds no result."""
+        if (taken := self._queue.get()) is None:
+            return False
+        future, call = taken
         if self.stopped or not future.set_running_or_notify_cancel():
-            return
+            return True
         try:
             future.set_result(call())
         except BaseException as error:  # noqa: BLE001  belongs to whoever waits for the result
             future.set_exception(error)
+        return True

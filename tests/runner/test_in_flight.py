@@ -67,6 +67,21 @@ def test_after_the_stop_no_call_begins() -> None:
     assert made == ["first"]
 
 
+def test_after_the_stop_its_threads_end() -> None:
+    before = set(threading.enumerate())
+    calls: CallsInFlight[int] = CallsInFlight(2)
+    ours = set(threading.enumerate()) - before
+    calls.add("one", lambda: 1)
+    assert calls.take("one") == 1
+
+    calls.stop()
+
+    assert len(ours) == 2
+    for thread in ours:
+        thread.join(PATIENCE)
+    assert not any(thread.is_alive() for thread in ours)
+
+
 def test_a_machine_without_threads_is_one_line_with_the_option_to_change(monkeypatch: pytest.MonkeyPatch) -> None:
     start, started = threading.Thread.start, iter(range(100))
 
