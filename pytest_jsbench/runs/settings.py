@@ -45,6 +45,7 @@ _PLACES: Mapping[str, tuple[Bearing, tuple[str, ...]]] = {
     "where": (Bearing.CASES, ("dataset", "where")),
     "sample": (Bearing.CASES, ("dataset", "sample")),
     "sample_seed": (Bearing.CASES, ("dataset", "sample_seed")),
+    "steps": (Bearing.CASES, ("dataset", "steps")),
     "shard": (Bearing.CASES, ("dataset", "shard")),
     "labelled": (Bearing.CASES, ("dataset", "labelled")),
     "repeats": (Bearing.CASES, ("repeats",)),
@@ -140,6 +141,8 @@ def _settings(metadata: Mapping[str, Any]) -> Iterator[Setting]:
             found = found.get(step, _ABSENT) if isinstance(found, Mapping) else _ABSENT
         if name == "judge" and found is _ABSENT and isinstance(metadata.get("versions"), Mapping):
             found = "1"  # the first rules had no number
+        if name == "steps" and found is _ABSENT and isinstance(metadata.get("dataset"), Mapping):
+            found = []  # a program's filters, changes and samples: only a program makes some
         if _is_simple(found):
             yield Setting(name=name, bears_on=bears_on, value=found)
     for group, (bears_on, prefix) in _GROUPS.items():

@@ -48,6 +48,13 @@ def test_rules_without_a_number_are_the_first_ones() -> None:
     ] == [("1", "2")]
 
 
+def test_cases_that_a_program_chose_or_changed_are_others_than_those_of_a_run_that_took_all() -> None:
+    ours = settings_of({"dataset": {"source": "builtin", "steps": ["sample 4 seed 1"]}})
+    theirs = settings_of({"dataset": {"source": "builtin"}})
+
+    assert [(one.name, one.values) for one in differences([ours, theirs])] == [("steps", (["sample 4 seed 1"], []))]
+
+
 def test_what_a_run_of_recorded_answers_asks_for_is_no_setting_of_those_answers() -> None:
     params = {"temperature": None, "max_tokens": 2048, "seed": None, "timeout": 9}
     made = settings_of({"engine": "local", "params": {**params, "temperature": 0.7}})
