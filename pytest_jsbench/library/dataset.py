@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,7 @@ class Dataset:
 
             return cls(open_in_memory(selection, source), selection.to_dict())
 
+    @said_to_programs()
     def filter(self, wanted: str | Callable[[Case], object]) -> Dataset:
         """The cases that meet a condition as `--jsbench-where` takes it, or for which the function gives true."""
         if not isinstance(wanted, str):
@@ -81,16 +83,18 @@ class Dataset:
         The cases as the function makes them; each keeps its name.
 
         It takes a case, and gives another one, or what is to be changed: any of `schema`, `prompt` (what to ask, word
-        for word), `messages`, `tags` and `reference`. It must give the same each time it is asked.
+        for word), `messages`, `tags`, `expected` and `reference`. It must give the same each time it is asked.
         """
         return self._after(f"map {_name(function)}()", _Mapped(self.source, function))
 
+    @said_to_programs()
     def sample(self, size: int, seed: int = 0) -> Dataset:
         """So many of the cases at random, in proportion over the tasks; the same for the same seed everywhere."""
         sample = Sample(size=size, seed=seed)
         part = _Part(self.source, lambda whole: sampled(whole.keys(), sample))
         return self._after(f"sample {size} seed {seed}", part)
 
+    @said_to_programs()
     def prompts(
         self, prompt: str | PathLike[str] | Template | Callable[[Case], object] = "schema", *, shots: int = 0
     ) -> Iterator[tuple[Case, Prompt]]:
@@ -104,10 +108,12 @@ class Dataset:
         """Which cases these are, as JSON values, for a run's metadata."""
         return {**self._said, **({"steps": list(self._steps)} if self._steps else {})}
 
+    @said_to_programs()
     def keys(self) -> Sequence[CaseKey]:
         """The names of the cases, in order."""
         return self.source.keys()
 
+    @said_to_programs()
     def __getitem__(self, key: CaseKey | int) -> Case | BrokenCase:
         """The case of that name, or of that place."""
         return self.source.case(self.keys()[key] if isinstance(key, int) else key)
@@ -116,7 +122,7 @@ class Dataset:
         return len(self.keys())
 
     def __iter__(self) -> Iterator[Case | BrokenCase]:
-        return map(self.source.case, self.keys())
+        return map(self.__getitem__, self.keys())
 
     def __repr__(self) -> str:
         return f"<Dataset of {', '.join((repr(self._said['source']), *self._steps))}>"
@@ -165,8 +171,6 @@ def _chosen(whole: CaseSource, wanted: Callable[[Case], object]) -> list[CaseKey
 
 
 def _changed(case: Case, function: Callable[[Case], Changed]) -> Case:
-    from pytest_jsbench.datasets.sources.rows import case_of
-
     made = _called(function, case)
     if isinstance(made, Case) and made.key == case.key:
         return made
@@ -174,14 +178,7 @@ def _changed(case: Case, function: Callable[[Case], Changed]) -> Case:
     if isinstance(made, Case):
         problem = f"the case {made.key}"
     elif isinstance(made, Mapping) and not (strangers := made.keys() - _CHANGEABLE):
-        asked = {"prompt", "messages"} & made.keys()
-        messages = [] if asked else [{"role": turn.role, "content": turn.content} for turn in case.messages]
-        same = {"schema": case.schema, "reference": case.reference, "tags": list(case.tags)}
-        row = {**same, **({"messages": messages} if messages else {}), **made}
-        made = case_of(case.key, row, where=_name(function))
-        if isinstance(made, Case):
-            return made
-        raise DatasetError(f"{case.key}: {made.problem}", where=_name(function))
+        return _with_parts(case, made, where=_name(function))
     elif isinstance(made, Mapping):
         problem = ", ".join(sorted(map(str, strangers)))
     message = (
@@ -191,7 +188,25 @@ def _changed(case: Case, function: Callable[[Case], Changed]) -> Case:
     raise DatasetError(message, found=problem, expected=sorted(_CHANGEABLE), where=_name(function))
 
 
-_CHANGEABLE = frozenset({"schema", "prompt", "messages", "tags", "reference"})
+def _with_parts(case: Case, parts: Mapping[str, Any], *, where: str) -> Case:
+    """The case with these parts; what it expects is compared as before, and as a new schema says."""
+    from pytest_jsbench.datasets.sources.rows import case_of
+
+    same: dict[str, object] = {"schema": case.schema, "reference": case.reference, "tags": list(case.tags)}
+    if case.messages and not {"prompt", "messages"} & parts.keys():
+        same["messages"] = [{"role": turn.role, "content": turn.content} for turn in case.messages]
+    if case.expected is not None:
+        same["expected"] = case.expected.value
+    made = case_of(case.key, {**same, **parts}, where=where)
+    if isinstance(made, BrokenCase):
+        raise DatasetError(f"{case.key}: {made.problem}", where=where)
+    if made.expected is None or case.expected is None:
+        return made
+    comparers = {**case.expected.comparers, **made.expected.comparers}
+    return replace(made, expected=replace(made.expected, comparers=comparers))
+
+
+_CHANGEABLE = frozenset({"schema", "prompt", "messages", "tags", "expected", "reference"})
 
 
 def _called(function: Callable[[Case], Any], case: Case) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -13,6 +13,7 @@ from pytest_jsbench.adaptation.adapter import adapter
 from pytest_jsbench.core.cases import Case, Message, Schema
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import (
+    CallError,
     Completion,
     Declined,
     EngineInfo,
@@ -28,7 +29,7 @@ from pytest_jsbench.engines.functions import AnswerFunction, FunctionFactory
 from pytest_jsbench.engines.presets import adaptation
 from pytest_jsbench.engines.registry import as_factory, find, sampled
 from pytest_jsbench.engines.secrets import build, check, describe
-from pytest_jsbench.library.words import said_to_programs
+from pytest_jsbench.library.words import at_least, named, said_to_programs
 from pytest_jsbench.prompts import PRESETS
 from pytest_jsbench.runner.attempts import inexpressible
 
@@ -69,15 +70,24 @@ def open_engine(
             options=options,
         )
         asked = GenerationParams(
-            max_tokens=max_tokens or factory.max_tokens, temperature=temperature, seed=seed, timeout=timeout
+            max_tokens=factory.max_tokens if max_tokens is None else at_least(1, "max_tokens", max_tokens),
+            temperature=temperature,
+            seed=seed,
+            timeout=timeout,
         )
-        return OpenEngine(factory, config, asked, adapt=adapt)
+        said = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+        return OpenEngine(factory, config, asked, adapt=adapt, said=said)
 
 
 def _factory(engine: EngineLike) -> EngineFactory:
     if isinstance(engine, str):
         return find(engine)
-    return as_factory(engine) or FunctionFactory(engine)  # type: ignore[arg-type]  # no factory, so a function
+    if (factory := as_factory(engine)) is not None:
+        return factory
+    if not callable(engine):
+        message = f"engine is a {type(engine).__name__}; expected its name, a factory, or a function of a request"
+        raise EngineError(message, found=type(engine).__name__, where="engine")
+    return FunctionFactory(engine)
 
 
 def _format(said: str) -> ResponseFormat:
@@ -97,7 +107,15 @@ class OpenEngine:
     ends with `close`, and the server of a local model with it.
     """
 
-    def __init__(self, factory: EngineFactory, config: EngineConfig, asked: GenerationParams, *, adapt: str) -> None:
+    def __init__(
+        self,
+        factory: EngineFactory,
+        config: EngineConfig,
+        asked: GenerationParams,
+        *,
+        adapt: str,
+        said: Mapping[str, Any],
+    ) -> None:
         mode, _, subset = adapt.partition(":")
         #: `verbatim`, or mode and subset: `narrow:openai@2026-08`
         self.adaptation = adaptation(mode, subset, engine=config.name)
@@ -110,6 +128,8 @@ class OpenEngine:
         #: the sampling that was asked for, and what is known of how the engine samples then
         self.asked_params, self.params = asked, sampled(factory, config, asked)
         self.described = describe(factory, config)
+        #: what the program said that may change answers, as the plugin says it of its options; nothing secret
+        self.said = {**config.said(), **{name: value for name, value in said.items() if value is not None}}
         with ExitStack() as resources:
             #: what is called; it counts what it uses
             self.engine = MeteredEngine(build(factory, resources.enter_context(factory.prepare(config))))
@@ -159,7 +179,12 @@ class OpenEngine:
             )
         elif prompt is not None:
             request = replace(request, prompt=_as_prompt(prompt))
-        return self.engine.generate(request)
+        try:
+            return self.engine.generate(request)
+        except CallError as error:
+            error.message = named(error.message)
+            error.args = (error.message,)
+            raise
 
     def adapt(self, schema: Schema) -> Adapted | Inexpressible:
         """The schema as it is sent, with each change, by the `adapt` that the engine was opened with."""

@@ -6,15 +6,16 @@ import asyncio
 import queue
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.errors import DatasetError, JSBenchError
@@ -24,7 +25,7 @@ from pytest_jsbench.datasets.registry import revision_of
 from pytest_jsbench.library.dataset import Dataset
 from pytest_jsbench.library.engine import EngineLike, OpenEngine, open_engine
 from pytest_jsbench.library.run import EvaluatedRun
-from pytest_jsbench.library.words import said_to_programs
+from pytest_jsbench.library.words import at_least, named, said_to_programs
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.prompts import template_of
 from pytest_jsbench.runner.attempts import Runner
@@ -43,6 +44,8 @@ from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
 from pytest_jsbench.runs.records import Attempt, Entry, Missing, MissingReason, Record, RunMetadata
 from pytest_jsbench.runs.redaction import Redaction
 from pytest_jsbench.runs.resumption import Recorded, Resumption, resume
+from pytest_jsbench.values import Comparer
+from pytest_jsbench.values.comparers import comparer_of
 from pytest_jsbench.verdicts import Judge, JudgePolicy
 
 if TYPE_CHECKING:
@@ -75,6 +78,8 @@ class EvaluationOptions(TypedDict, total=False):
     policy: JudgePolicy | None
     #: classifiers, each a name or a function that takes a record
     classify: Iterable[str | Callable[[Record], str | None]]
+    #: how a field's values are compared: as `--jsbench-comparer` says it, or a function of the expected and the other
+    comparers: Mapping[str, str | Callable[[Any, Any], object]]
     #: whether digests stand for prompts, schemas and answers in what is kept
     redact: bool
     #: whether a bar shows how far it is, where tqdm is installed
@@ -171,6 +176,7 @@ class CaseEvaluation:
         retries: int = 2,
         policy: JudgePolicy | None = None,
         classify: Iterable[str | Callable[[Record], str | None]] = (),
+        comparers: Mapping[str, str | Callable[[Any, Any], object]] = MappingProxyType({}),
         redact: bool = False,
         progress: bool = False,
     ) -> None:
@@ -178,14 +184,17 @@ class CaseEvaluation:
         self._dataset = dataset if isinstance(dataset, Dataset) else Dataset.load(dataset)
         self._template = template_of(prompt, shots=shots)
         self._shots = shots
-        self._concurrency = _above_zero("concurrency", concurrency or engine.factory.concurrency)
-        self._repeats = _above_zero("repeats", repeats)
+        self._concurrency = at_least(
+            1, "concurrency", engine.factory.concurrency if concurrency is None else concurrency
+        )
+        self._repeats = at_least(1, "repeats", repeats)
         self._output = None if output is None else Path(output)
         self._resume = resume
-        self._limits = limits or RateLimits()
-        self._retries = retries
-        self._policy = policy or JudgePolicy()
+        self._limits = _limits(limits or RateLimits())
+        self._retries = at_least(0, "retries", retries)
+        self._policy = _policy(policy or JudgePolicy())
         self._classifiers = tuple(map(_classifier, classify))
+        self._comparers = {name: _comparer(name, said) for name, said in comparers.items()}
         self._redaction = Redaction.new() if redact else None
         self._progress = progress
         self._findings = _Findings()
@@ -269,12 +278,11 @@ class CaseEvaluation:
             return None
         source, templates = self._dataset.source, {"": self._template.render}
         resumption = resume(Path(path), metadata, keys, load=source.case, templates=templates)
-        self._findings.warnings.update(dict.fromkeys(resumption.warnings))
+        self._findings.warnings.update(dict.fromkeys(map(named, resumption.warnings)))
         return resumption
 
     def _runner(self, judge: Judge, admission: Admission) -> Runner:
         engine = self._engine
-        asked = {name: value for name, value in asdict(engine.asked_params).items() if name in _SAMPLING}
         return Runner(
             engine=engine.engine,
             judge=judge,
@@ -282,8 +290,9 @@ class CaseEvaluation:
             params=engine.params,
             retries=self._retries,
             adapter=engine.adapter,
-            origin=Origin(run={**engine.config.said(), **{name: value for name, value in asked.items() if value}}),
+            origin=Origin(run=engine.said),
             context=engine.info.context,
+            comparers=self._comparers,
             admission=admission,
         )
 
@@ -293,7 +302,7 @@ class CaseEvaluation:
             kept,
             recorded=recorded,
             case=self._dataset.source.case,
-            comparers={},
+            comparers=self._comparers,
             classifiers=self._classifiers,
             redaction=self._redaction,
             refuse=admission.stop,
@@ -321,7 +330,7 @@ class CaseEvaluation:
                 try:
                     return keeper.make_or_find(attempt, made, lambda: runner.judge, stopped=lambda: calls.stopped)
                 except Exception as error:  # noqa: BLE001  of a function of the program: it ends its case, not the run
-                    said = str(error) if isinstance(error, JSBenchError) else described(error)
+                    said = named(str(error)) if isinstance(error, JSBenchError) else described(error)
                     missing = Missing(**attempt._asdict(), reason=MissingReason.ERROR, message=said)
                     return AttemptResult(result=missing)
                 finally:
@@ -385,14 +394,30 @@ class CaseEvaluation:
         )
 
 
-_SAMPLING = frozenset({"temperature", "max_tokens", "seed"})
+def _limits(limits: RateLimits) -> RateLimits:
+    for limit in fields(limits):
+        if (number := getattr(limits, limit.name)) is not None and not number > 0:
+            message = f"limits: {limit.name} is {number}; expected a number above 0, or None"
+            raise JSBenchError(message, found=number, expected="a number above 0", where=limit.name)
+    return limits
 
 
-def _above_zero(name: str, number: int) -> int:
-    if number < 1:
-        message = f"{name} is {number}; expected a whole number above 0"
-        raise JSBenchError(message, found=number, expected="a whole number above 0", where=name)
-    return number
+def _policy(policy: JudgePolicy) -> JudgePolicy:
+    for name, known in policy.choices().items():
+        if (said := getattr(policy, name)) not in known:
+            message = f"policy: {name} is {said!r}; expected one of {', '.join(known)}"
+            raise JSBenchError(message, found=said, expected=known, where=name)
+    return policy
+
+
+def _comparer(field_name: str, said: str | Callable[[Any, Any], object]) -> Comparer:
+    if not isinstance(said, str):
+        return Comparer(function=said)
+    try:
+        return comparer_of(said)
+    except ValueError as error:
+        message = f"comparers: {field_name}: {error}"
+        raise JSBenchError(message, found=said, where="comparers") from None
 
 
 def _newest_alike(output: Path | None, ours: RunMetadata) -> Path | None:

@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.core.errors import MissingRequirement
+from pytest_jsbench.core.errors import ExportError, MissingRequirement
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.library.words import said_to_programs
 from pytest_jsbench.metrics.statistics import Proportion
@@ -115,6 +115,8 @@ def plot_runs(runs: Mapping[str, Run], metrics: Sequence[str] = ()) -> Any:
     """A matplotlib Figure that sets runs side by side, each under its name: one panel a metric, with intervals."""
     if importlib.util.find_spec("matplotlib") is None:
         raise MissingRequirement("a plot needs matplotlib: pip install 'pytest-jsbench[plot]'", expected="matplotlib")
+    if not runs:
+        raise ExportError("there is no run to be drawn; expected a name and a run for each", expected="a run")
     from pytest_jsbench.reports.evaluations import evaluation_of
     from pytest_jsbench.reports.plot import picture
 

@@ -9,6 +9,16 @@ from contextlib import contextmanager
 from pytest_jsbench.core.errors import JSBenchError
 
 _OPTION = re.compile(r"--jsbench-([a-z]+(?:-[a-z]+)*)")
+#: an engine's own option is an argument by its own name
+_ENGINE_OPTION = re.compile(r"--jsbench-engine-option[ =](?=\w+=)")
+#: the arguments that are not called as their options
+_OTHERWISE = {
+    "comparer": "comparers",
+    "engine_option": "argument",
+    "rpm": "requests_per_minute",
+    "tpm": "tokens_per_minute",
+    "where": "filter",
+}
 
 
 @contextmanager
@@ -17,10 +27,24 @@ def said_to_programs() -> Iterator[None]:
     try:
         yield
     except JSBenchError as error:
-        error.args = tuple(_named(part) for part in error.args)
-        error.where = _named(error.where)
+        error.args = tuple(named(part) if isinstance(part, str) else part for part in error.args)
+        error.where = named(error.where) if isinstance(error.where, str) else error.where
         raise
 
 
-def _named(said: object) -> object:
-    return _OPTION.sub(lambda found: found[1].replace("-", "_"), said) if isinstance(said, str) else said
+def named(said: str) -> str:
+    """The text with arguments where it names options."""
+    return _OPTION.sub(_argument, _ENGINE_OPTION.sub("", said))
+
+
+def at_least(least: int, name: str, number: int) -> int:
+    """The number that was given for an argument; JSBenchError where it is less."""
+    if number < least:
+        message = f"{name} is {number}; expected a whole number of at least {least}"
+        raise JSBenchError(message, found=number, expected=f"at least {least}", where=name)
+    return number
+
+
+def _argument(found: re.Match[str]) -> str:
+    name = found[1].replace("-", "_")
+    return _OTHERWISE.get(name, name)

@@ -51,8 +51,8 @@ def with_shots(template: Template, shots: int) -> Template:
     """The template with so many examples: each asked as the case itself is, and answered by the assistant."""
     if not shots:
         return template
-    if shots > MOST_SHOTS:
-        message = f"--jsbench-shots={shots}: there are {MOST_SHOTS} examples for each task; expected at most that"
+    if not 0 <= shots <= MOST_SHOTS:
+        message = f"--jsbench-shots={shots}: there are {MOST_SHOTS} examples for each task; expected 0 to {MOST_SHOTS}"
         raise PromptError(message, found=shots, expected=MOST_SHOTS, where="--jsbench-shots")
 
     def render(case: Case) -> Prompt:

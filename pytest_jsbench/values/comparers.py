@@ -111,22 +111,27 @@ class Comparer:
 def read_comparer(text: str) -> tuple[str, Comparer]:
     """Read FIELD=HOW, as `--jsbench-comparer` takes it; ValueError says what was found and what was expected."""
     field, separator, how = text.rpartition("=")
-    kind, colon, value = how.partition(":")
-    if not (field and separator and kind):
+    if not (field and separator and how.partition(":")[0]):
         message = f"expected FIELD=HOW, such as total=tolerance:0.01, found {text!r}"
         raise ValueError(message)
+    return field, comparer_of(how)
+
+
+def comparer_of(how: str) -> Comparer:
+    """Read HOW by itself, such as `tolerance:1%`; ValueError says what was found and what was expected."""
+    kind, colon, value = how.partition(":")
     if kind == "function" and colon:
-        return field, Comparer(function=_function(value))
+        return Comparer(function=_function(value))
     if kind == "tolerance" and colon:
         try:
             said: object = float(value)
         except ValueError:
             said = value
-        return field, Comparer.of({"tolerance": said})
+        return Comparer.of({"tolerance": said})
     if kind in _SWITCHES and not colon:
         comparer = Comparer.of({kind: True})
         comparer.require()
-        return field, comparer
+        return comparer
     expected = f"expected tolerance:NUMBER, tolerance:1%, {', '.join(_SWITCHES)} or function:package.module:name"
     message = f"{expected}, found {how!r}"
     raise ValueError(message)

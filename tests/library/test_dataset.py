@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench import BrokenCase, Case, CaseKey, Dataset, JSBenchError, Message
+from pytest_jsbench.core.cases import Expected
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.selection import open_selected
 
@@ -140,6 +141,36 @@ def test_a_case_is_changed_as_a_whole_or_in_parts() -> None:
     assert dataset.map(lambda _: {"tags": []})[0] == replace(case, tags=())
     assert isinstance(original := two()[0], Case)
     assert original.tags == ()
+
+
+def test_a_case_that_is_changed_expects_what_it_did_unless_the_function_says() -> None:
+    by_capitals = {"type": "string", "x-jsbench-compare": {"casefold": True}}
+    row = {"id": "one", "schema": {"properties": {"a": by_capitals}}, "expected": {"a": "ACME"}}
+    dataset = Dataset.load([row])
+    assert isinstance(case := dataset[0], Case)
+
+    assert dataset.map(lambda _: {"tags": ["x"]})[0] == replace(case, tags=("x",))
+    other = dataset.map(lambda _: {"schema": {"properties": {"b": by_capitals}}, "expected": {"b": "x"}})[0]
+    assert isinstance(other, Case)
+    assert other.schema == {"properties": {"b": {"type": "string"}}}
+    assert other.expected == Expected(
+        value={"b": "x"}, comparers={f"/properties/{name}": {"casefold": True} for name in "ab"}
+    )
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda: two().prompts(shots=99),
+        lambda: Dataset.load("builtin").prompts("fields", shots=-1),
+        lambda: list(two().filter("size<<1")),
+    ],
+)
+def test_what_cannot_be_asked_of_a_dataset_is_said_with_the_names_of_arguments(asked: Callable[[], object]) -> None:
+    with pytest.raises(JSBenchError) as refused:
+        asked()
+
+    assert "--jsbench" not in f"{refused.value} {refused.value.where}"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from pytest_jsbench import Case, CaseKey, Completion, Declined, EngineConfig, JSBenchError, OpenEngine, Request, Usage
 from pytest_jsbench import open_engine as opened
 from pytest_jsbench.adaptation import Adapted, Inexpressible
-from pytest_jsbench.core.generations import CallError, DeclineReason, FinishReason, ResponseFormat
+from pytest_jsbench.core.generations import CallError, DeclineReason, FaultKind, FinishReason, ResponseFormat
 from pytest_jsbench.engines.base import TokenCounter
 from pytest_jsbench.testing import request
 
@@ -137,6 +137,9 @@ def test_an_engine_has_its_options_by_name(tmp_path: Path) -> None:
         ({"engine": "scripted", "response_format": "yaml"}, "response_format is 'yaml'; expected one of text"),
         ({"engine": "scripted", "adapt": "narrow"}, "adapt=narrow: engine 'scripted' has no subset of its own"),
         ({"engine": echo, "adapt": "narrow:nobody"}, "adapt: expected verbatim, or narrow"),
+        ({"engine": 3}, "engine is a int; expected its name, a factory, or a function of a request"),
+        ({"engine": echo, "max_tokens": 0}, "max_tokens is 0; expected a whole number of at least 1"),
+        ({"engine": "scripted"}, "needs answers: answers=FILE, or"),
     ],
 )
 def test_what_cannot_be_opened_is_said_in_one_line(named: dict[str, Any], said: str) -> None:
@@ -144,6 +147,21 @@ def test_what_cannot_be_opened_is_said_in_one_line(named: dict[str, Any], said: 
         opened(**named)
 
     assert "--jsbench" not in str(refused.value)
+
+
+def test_a_call_that_breaks_names_arguments_and_no_options() -> None:
+    def broken(_: Request) -> str:
+        raise CallError(FaultKind.BAD_REQUEST, "set --jsbench-engine-option stream=false, or --jsbench-max-tokens")
+
+    with opened(broken) as engine, pytest.raises(CallError) as failed:
+        engine.generate(ORDER)
+
+    assert str(failed.value) == failed.value.message == "set stream=false, or max_tokens"
+
+
+def test_what_was_said_of_sampling_is_kept_as_the_plugin_keeps_it() -> None:
+    with opened(echo, temperature=0.0, seed=0) as engine:
+        assert engine.said == {"engine": "function", "temperature": 0.0, "seed": 0}
 
 
 class Counting:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from pytest_jsbench import (
     Dataset,
     EvaluatedRun,
     JSBenchError,
+    JudgePolicy,
+    RateLimits,
     Record,
     Request,
     aevaluate,
@@ -195,7 +198,12 @@ def test_beside_other_coroutines_it_runs_alike_and_ends_when_it_is_cancelled(tmp
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"concurrency": -1}, "concurrency is -1; expected a whole number above 0"),
+        ({"concurrency": -1}, "concurrency is -1; expected a whole number of at least 1"),
+        ({"concurrency": 0}, "concurrency is 0"),
+        ({"retries": -1}, "retries is -1"),
+        ({"limits": RateLimits(requests_per_minute=-1)}, "limits: requests_per_minute is -1; expected a number above"),
+        ({"policy": replace(JudgePolicy(), extra_fields="maybe")}, "policy: extra_fields is 'maybe'; expected one of"),
+        ({"comparers": {"n": "about"}}, "comparers: n: expected tolerance:NUMBER"),
         ({"repeats": 0}, "repeats is 0"),
         ({"prompt": "schme"}, "unknown prompt 'schme': did you mean 'schema'"),
         ({"classify": ["nobody"]}, "unknown classifier 'nobody'"),
@@ -205,6 +213,21 @@ def test_beside_other_coroutines_it_runs_alike_and_ends_when_it_is_cancelled(tmp
 def test_what_cannot_be_evaluated_is_said_before_anything_is_asked(options: dict[str, Any], said: str) -> None:
     with pytest.raises(JSBenchError, match=said):
         evaluate(answer, CASES, **{"output": None, **options})
+
+
+def test_values_are_compared_as_the_program_says() -> None:
+    row = {"schema": {"type": "object"}, "expected": {"total": 10, "vendor": "ACME", "id": 1}}
+
+    run = evaluate(
+        lambda _: '{"total": 10.5, "vendor": "acme ltd", "id": 2}',
+        [row],
+        comparers={"total": "tolerance:10%", "vendor": lambda expected, found: found.startswith(expected.lower())},
+        output=None,
+    )
+
+    (record,) = run.records
+    assert record.match is not None
+    assert record.match.fields == {"total": (1, 1), "vendor": (1, 1), "id": (0, 1)}
 
 
 def test_a_dataset_without_cases_is_not_evaluated() -> None:

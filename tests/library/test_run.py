@@ -54,6 +54,8 @@ def test_runs_are_drawn_side_by_side_and_a_run_alone() -> None:
     assert len(figure.axes) >= 2
     assert {text.get_text() for text in figure.legends[0].get_texts()} == {"free", "constrained"}
     assert a_run().plot(["pass_rate"]).axes
+    with pytest.raises(JSBenchError, match="there is no run to be drawn"):
+        plot_runs({})
 
 
 def test_what_holds_no_run_is_said_in_one_line(tmp_path: Path) -> None:

@@ -66,5 +66,5 @@ def test_no_examples_change_nothing_and_each_number_has_a_digest_of_its_own() ->
 
 
 def test_more_examples_than_there_are_is_one_line() -> None:
-    with pytest.raises(PromptError, match=r"--jsbench-shots=4: there are 3 examples for each task; expected at most"):
+    with pytest.raises(PromptError, match=r"--jsbench-shots=4: there are 3 examples for each task; expected 0 to 3"):
         find_template("chat", shots=4)
