@@ -372,7 +372,9 @@ class CaseEvaluation:
         evaluated = EvaluatedRun.of_run(run, folder)
         from pytest_jsbench.reports.run_files import write_files
 
-        problems = write_files(folder, evaluated, evaluated.summary, config_path=Entry.LIBRARY.value)
+        # nobody asked for the page by name, so that what it needs is no problem of the run
+        page = find_spec("jinja2") is not None
+        problems = write_files(folder, evaluated, evaluated.summary, config_path=Entry.LIBRARY.value, page=page)
         return replace(evaluated, warnings=(*evaluated.warnings, *problems))
 
     def _gathered(self, metadata: RunMetadata, attempts: Sequence[Attempt]) -> Run:

@@ -93,12 +93,20 @@ class EvaluatedRun(Run):
         where = "in memory" if self.folder is None else f"in {self.folder}"
         return f"<run of {self._title}: {counted(len(self.planned), 'attempt')}, pass rate {passed}, {where}>"
 
+    @property
+    def _lines(self) -> list[str]:
+        """What is said of it beside its figures, and why there are attempts without an answer."""
+        many = counted(len(self.missing), "attempt")
+        without = [
+            f"{many} without a record; {one.key}: {one.reason} {one.message}".rstrip() for one in self.missing[:1]
+        ]
+        return [repr(self), *(printable(line, 600) for line in (*without, *self.warnings))]
+
     def __str__(self) -> str:
-        return "\n".join([repr(self), *map(printable, self.warnings), "", str(self.summary)])
+        return "\n".join([*self._lines, "", str(self.summary)])
 
     def _repr_html_(self) -> str:
-        said = [html.escape(line) for line in (repr(self), *map(printable, self.warnings))]
-        return f"<p>{'<br>'.join(said)}</p>{self.summary._repr_html_()}"
+        return f"<p>{'<br>'.join(map(html.escape, self._lines))}</p>{self.summary._repr_html_()}"
 
 
 def load_run(path: str | PathLike[str]) -> EvaluatedRun:

@@ -32,13 +32,15 @@ def write_files(
     comparisons: Mapping[str, Comparison] | None = None,
     baselines: Mapping[str, Mapping[str, Any]] | None = None,
     everything: bool = True,
+    page: bool = True,
     cases: CaseList | None = None,
     samples: Mapping[str, Samples] | None = None,
 ) -> list[str]:
     """
     Write run.json and, where the user keeps the run, all else; one line for each that could not be written.
 
-    `cases` and `samples` are what has been made of the records while the run went on.
+    Without `page`, report.html is left out. `cases` and `samples` are what has been made of the records while the run
+    went on.
     """
     from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 
@@ -52,7 +54,8 @@ def write_files(
 
         text = summary_markdown(run, summary, gates, compared)
         writers.append(partial(write_atomically, folder / "summary.md", text))
-        writers.append(partial(report.write, folder / "report.html", run, summary, gates, compared, cases))
+        if page:
+            writers.append(partial(report.write, folder / "report.html", run, summary, gates, compared, cases))
         if any(outcome.made for outcome in run.outcomes):
             writers.append(partial(every_eval_ever.write, folder / SHARED_FORMAT, run, summary, samples=samples))
     return [problem for writer in writers if (problem := problem_of(writer))]

@@ -36,6 +36,8 @@ COLUMNS: Mapping[str, type] = {
     # null where there is no JSON to be judged
     "valid": bool,
     "disputed": bool,
+    # null where no values are expected, or the model said nothing
+    **dict.fromkeys(("values_right", "values_expected", "values_invented"), int),
     # completion, declined, failed or decided; null where nothing was asked
     "generation": str,
     # why the attempt has no record
@@ -84,6 +86,9 @@ def _row(outcome: AttemptOutcome, record: Record, who: AnsweredBy, cost: float |
         message=record.verdict.message or None,
         valid=outcome.valid,
         disputed=outcome.disputed,
+        values_right=outcome.match and outcome.match.right,
+        values_expected=outcome.match and outcome.match.expected,
+        values_invented=outcome.match and outcome.match.invented,
         generation=outcome.generation,
         text=answered and answered.text,
         reasoning=(answered and answered.reasoning) or None,

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,10 @@ from tests.plugin.conftest import NUMBER
 #: the texts by which the engine answers, by case
 ANSWERS = {"good": '{"n": 1}', "bad": '{"n": "x"}', "prose": "no"}
 CASES = Dataset.load([{"schema": NUMBER, "id": name, "task": "orders"} for name in ANSWERS])
+
+
+#: what no type checker would take
+MAYBE: Any = "maybe"
 
 
 def answer(request: Request) -> str:
@@ -131,6 +134,31 @@ def test_a_function_of_the_program_that_breaks_ends_its_case_and_not_the_run() -
     assert run.summary.total.pass_rate.n == 3
 
 
+def test_a_run_says_why_attempts_have_no_record() -> None:
+    def broken(_: Case) -> Case:
+        raise ZeroDivisionError
+
+    run = evaluate(answer, CASES.map(broken), output=None)
+
+    shown = "3 attempts without a record; orders::good: error function "
+    assert shown in str(run)
+    assert shown in run._repr_html_()
+    assert "ZeroDivisionError" in str(run)
+
+
+def test_the_page_is_written_where_what_it_needs_is_there_and_else_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_jsbench.library.evaluation.find_spec", lambda _: None)
+
+    run = evaluate(answer, CASES, output=tmp_path)
+
+    assert run.warnings == ()
+    assert run.folder is not None
+    written = {path.name for path in run.folder.iterdir() if path.is_file()}
+    assert written == {"records.jsonl", "run.json", "summary.md"}
+
+
 def test_calls_that_break_are_made_again_and_codes_are_given() -> None:
     tries: list[str] = []
 
@@ -202,7 +230,7 @@ def test_beside_other_coroutines_it_runs_alike_and_ends_when_it_is_cancelled(tmp
         ({"concurrency": 0}, "concurrency is 0"),
         ({"retries": -1}, "retries is -1"),
         ({"limits": RateLimits(requests_per_minute=-1)}, "limits: requests_per_minute is -1; expected a number above"),
-        ({"policy": replace(JudgePolicy(), extra_fields="maybe")}, "policy: extra_fields is 'maybe'; expected one of"),
+        ({"policy": JudgePolicy(extra_fields=MAYBE)}, "policy: extra_fields is 'maybe'; expected one of"),
         ({"comparers": {"n": "about"}}, "comparers: n: expected tolerance:NUMBER"),
         ({"repeats": 0}, "repeats is 0"),
         ({"prompt": "schme"}, "unknown prompt 'schme': did you mean 'schema'"),

@@ -18,6 +18,7 @@ from pytest_jsbench.reports.registry import find
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.outcomes import Run
 from pytest_jsbench.runs.records import Missing, MissingReason
+from pytest_jsbench.values import Match
 from tests import examples
 from tests.examples import record
 
@@ -38,6 +39,15 @@ def a_run() -> Run:
 
 def by_id() -> dict[str, dict[str, Any]]:
     return {row["id"]: row for row in tables.rows_of(a_run())}
+
+
+def test_values_that_are_right_expected_and_invented_are_counted_in_each_row() -> None:
+    matched = Match(fields={"total": (1, 1), "vendor": (0, 1)}, invented=2)
+    run = examples.run(replace(record("valued"), match=matched), record("bare"))
+
+    counts = [[row[f"values_{name}"] for name in ("right", "expected", "invented")] for row in tables.rows_of(run)]
+
+    assert counts == [[1, 2, 2], [None, None, None]]
 
 
 def test_each_planned_attempt_is_a_row_of_the_same_columns() -> None:
