@@ -92,6 +92,23 @@ def test_what_no_test_asks_for_is_said_listed_and_deleted_only_when_asked_to(
     result.stdout.no_fnmatch_line("unasked *")
 
 
+@pytest.mark.parametrize(("dataset", "unasked"), [(False, 1), (True, 2)])
+def test_a_dataset_s_recordings_are_looked_at_where_the_run_has_one(plain: Bench, dataset: bool, unasked: int) -> None:
+    plain.case("one")
+    plain.case("two")
+    plain.answers |= dict.fromkeys(("test_a", "test_b"), '{"n": 1}')
+    write(plain, a=asks("a"), b=asks("b"))
+    run(plain, "--jsbench-dataset=schemas", "--jsbench-record=kept", "test_one.py").assert_outcomes(passed=4)
+    (plain.path / "schemas" / "orders" / "two.json").unlink()
+    write(plain, b=asks("b"))
+    plain.write({"pytest.ini": "[pytest]\njsbench_dataset = schemas\n" if dataset else "[pytest]\n"})
+
+    result = run(plain, "--jsbench-replay=kept")
+
+    result.assert_outcomes(passed=2 if dataset else 1)
+    result.stdout.fnmatch_lines([f"unasked    {unasked} recorded answer*"])
+
+
 @pytest.mark.parametrize(
     ("change", "arguments"),
     [

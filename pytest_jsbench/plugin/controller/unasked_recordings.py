@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from pytest_jsbench.plugin.options.variants import holds_run
 from pytest_jsbench.plugin.worker.project_tests import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from pytest_jsbench.plugin.session.context import RunContext
     from pytest_jsbench.plugin.worker.items import Collected
@@ -42,7 +43,15 @@ def find_unasked(
         }
         outcomes = (one for one in run.outcomes if one.variant == name)
         found += unasked.find(folder / safe_name(name) if name else folder, outcomes, unfinished)
+    if not settings.targets.suite:  # what is recorded of a dataset is for other runs
+        patterns = config.getini("python_files")
+        found = [path for path in found if _is_of_module(path.parent.name, patterns)]
     return found
+
+
+def _is_of_module(task: str, patterns: Sequence[str]) -> bool:
+    """Whether a task is named as pytest's modules of tests are."""
+    return any(fnmatch(f"{task.rpartition('.')[2]}.py", pattern) for pattern in patterns)
 
 
 def _is_whole(config: pytest.Config, context: RunContext, run: Run, collected: Collected) -> bool:
