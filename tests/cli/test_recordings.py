@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -47,14 +48,15 @@ def test_a_recording_that_has_changed_since_is_not_deleted(kept: Path) -> None:
 
 
 def test_a_run_s_list_names_nothing_but_recordings_of_the_folder(kept: Path) -> None:
-    outside = kept.parent / "other.json"
-    outside.write_text("{}")
+    outside = record(kept.parent / "other", request({"type": "object"}), examples.completion())
     (kept / "task").mkdir()
-    (kept / "task" / "own.json").write_text("{}")
-    unasked.write(kept.parent / "one", kept.parent, [outside])
-    noted = json.loads((kept.parent / "one" / "recordings.json").read_text())["unasked"]
-    (digest,) = noted.values()
-    named = {"../other.json": digest, str(outside): digest, "task/own.json": digest}
+    own = kept / "task" / "own.json"
+    own.write_text("{}")
+    named = {
+        f"../{outside.relative_to(kept.parent)}": hashlib.sha256(outside.read_bytes()).hexdigest(),
+        str(outside): hashlib.sha256(outside.read_bytes()).hexdigest(),
+        "task/own.json": hashlib.sha256(own.read_bytes()).hexdigest(),
+    }
     (kept.parent / "one" / "recordings.json").write_text(json.dumps({"unasked": named}))
 
     assert deleted(kept, "one") == 0

@@ -128,7 +128,7 @@ def test_a_run_of_a_part_says_nothing_of_what_it_did_not_ask_for(
     write(plain, a=asks("a"), b=asks("b"))
     run(plain, "--jsbench-record=kept")
     fails = "assert not 'stopped'" if "-x" in arguments else "pass"
-    write(plain, x=fails, b=asks("b"))
+    write(plain, b=asks("b"), x=fails)
     plain.write({"test_two.py": f"import pytest\n{change}\n"})
 
     result = run(plain, "--jsbench-replay=kept", *arguments)
