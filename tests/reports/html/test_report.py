@@ -171,7 +171,11 @@ def test_beside_each_expected_value_that_is_not_right_stands_what_the_answer_has
     answer = {"total": 95.9, "items": [{"n": 1}], "tags": [], "<b>": "b", "more": 1}
     one = replace(record("a"), expected=expected, match=match(expected, answer))
 
-    (detail,) = unpacked(page(one, record("b")), "chunk0")[:1]
+    text = page(one, record("b"))
+
+    (detail,) = unpacked(text, "chunk0")[:1]
+    assert '<th scope="col">Values right</th>' in text
+    assert "Values right" not in page(record("b"))
 
     assert [line for line, found in detail["expected"] if not found] == [
         "{",
