@@ -181,7 +181,7 @@ def _remembered(run: Run) -> Iterator[tuple[str, str]]:
     """How many answers were taken from recordings in a run that asked the others; nothing where none was."""
     if count := sum(one.remembered for one in run.outcomes):
         made = sum(one.made for one in run.outcomes)
-        yield "recorded", f"{count} of {counted(made, 'answer')} were recorded before: not asked again, and free"
+        yield "recorded", f"{count} of {counted(made, 'answer')} recorded before: not asked again, and free"
 
 
 def facts(run: Run, summary: Summary) -> list[tuple[str, str]]:

@@ -55,7 +55,7 @@ def test_only_what_is_missing_is_asked_and_the_rest_is_free(recorded: Bench) -> 
     result = run(recorded, "--jsbench-record=kept", "--jsbench-record-mode=new", "--jsbench-output=out")
 
     result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines(["recorded   3 of 5 answers were recorded before: not asked again, and free"])
+    result.stdout.fnmatch_lines(["recorded   3 of 5 answers recorded before: not asked again, and free"])
     texts = {one["id"]: one["generation"]["text"] for one in recorded.records()}
     assert texts == {
         "test_a": '{"n": 1}',
@@ -67,6 +67,34 @@ def test_only_what_is_missing_is_asked_and_the_rest_is_free(recorded: Bench) -> 
     by = {one["id"] for one in recorded.records() if (one["answered_by"] or {}).get("engine") == "recorded"}
     assert by == {"test_a", "test_b", "test_b@3"}
     run(recorded, "--jsbench-replay=kept").assert_outcomes(passed=3)
+
+
+def test_a_remembered_answer_is_taken_over_by_a_run_that_goes_on(plain: Bench) -> None:
+    plain.answers = {"test_a": '{"n": 1}'}
+    write(plain, a=asks("a"))
+    run(plain, "--jsbench-record=kept")
+    fill_up = ["--jsbench-record=kept", "--jsbench-record-mode=new"]
+    run(plain, *fill_up, "--jsbench-output=out").assert_outcomes(passed=1)
+
+    result = run(plain, *fill_up, "--jsbench-resume=out")
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["resumed    1 answer of * taken over, not called"])
+
+
+def test_each_variant_has_its_own_answers_and_leftovers(plain: Bench) -> None:
+    plain.answers = {"test_a": '{"n": 1}', "test_b": '{"n": 1}'}
+    write(plain, a=asks("a"), b=asks("b"))
+    ways = ["--jsbench-temperature=0", "--jsbench-temperature=1"]
+    run(plain, *ways, "--jsbench-record=kept").assert_outcomes(passed=4)
+    write(plain, a=asks("a"))
+
+    result = run(plain, *ways, "--jsbench-record=kept", "--jsbench-record-mode=new", "--jsbench-output=out")
+
+    result.stdout.fnmatch_lines(["recorded   2 of 2 answers recorded before: not asked again, and free"])
+    (folder,) = (plain.path / "out").iterdir()
+    noted = json.loads((folder / "recordings.json").read_text())["unasked"]
+    assert set(noted) == {f"temperature-{one}/test_one/test_b.json" for one in (0, 1)}
 
 
 def test_what_no_test_asks_for_is_said_listed_and_deleted_only_when_asked_to(
