@@ -118,7 +118,7 @@ class Metrics:
     fields: Mapping[str, Proportion]
     #: values that were not expected
     invented: int
-    #: answers whose values could not be compared, since a comparer of the user's raised
+    #: answers whose values could not be compared: a comparer of the user's raised, or they nest too deeply
     uncompared: int
     ttft: Distribution
     tpot: Distribution

@@ -196,7 +196,7 @@ def _measured(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
         yield "repeats", _repeats(total)
         if flaky := [(key, outcome) for key, outcome in summary.outcomes.items() if outcome.flaky]:
             yield "flaky", _flaky(flaky)
-    if total.exact_match.n:
+    if total.exact_match.n or total.uncompared:
         yield "values", _values(total)
     if said := _sampled(run):
         yield "sampled", said
@@ -269,7 +269,8 @@ def _values(total: Metrics) -> str:
             f"; least often right: {', '.join(f'{printable(name)} {one.successes}/{one.n}' for name, one in ranked)}"
         )
     if total.uncompared:
-        said += f"; {counted(total.uncompared, 'answer')} that could not be compared, since a comparer raised"
+        left = counted(total.uncompared, "answer")
+        said += f"; {left} that could not be compared: match.problem in records.jsonl says why"
     return said
 
 

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_jsbench.core.cases import safe_name
+from pytest_jsbench.core.cases import Expected, safe_name
 from pytest_jsbench.core.generations import FaultKind
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports.summary_table import decision_table, detail, details, fitted, keyword_table, table
 from pytest_jsbench.reports.variant_table import tables
 from pytest_jsbench.runs.records import Record
+from pytest_jsbench.values import Match
 from tests import examples
 from tests.examples import record
 
@@ -98,6 +99,16 @@ def test_every_line_fits_eighty_columns_whatever_went_wrong() -> None:
 )
 def test_what_the_table_does_not_say_is_said_below(records: tuple[Record, ...], expected: str) -> None:
     assert expected in lines(*records)
+
+
+def test_values_of_which_none_could_be_compared_are_said_with_where_the_reason_stands() -> None:
+    problem = Match(fields={}, invented=0, problem="the comparer same raised ValueError")
+    run = examples.run(replace(record("a"), expected=Expected(value=1), match=problem))
+
+    said = " ".join(line.strip() for line in details(run, summarize(run)))
+
+    assert "1 answer that could not be compared: match.problem in records.jsonl says why" in said
+    assert "None" not in said
 
 
 def test_disputed_verdicts_are_named_and_the_rest_counted() -> None:
