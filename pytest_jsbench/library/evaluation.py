@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -103,16 +104,20 @@ async def aevaluate(
 ) -> EvaluatedRun:
     """The same beside other coroutines; one that is cancelled ends as after Ctrl-C."""
     evaluation: list[CaseEvaluation] = []
+    cancelled = threading.Event()
 
     def run() -> EvaluatedRun:
         with said_to_programs(), opened(engine) as asked:
             evaluation.append(CaseEvaluation(asked, dataset, **options))
+            if cancelled.is_set():
+                evaluation[0].stop()
             return evaluation[0].run()
 
     running = asyncio.ensure_future(asyncio.to_thread(run))
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
+        cancelled.set()
         for one in evaluation:
             one.stop()
         await asyncio.wait([running])
@@ -340,7 +345,7 @@ class CaseEvaluation:
 
         try:
             with _bar(len(attempts), wanted=self._progress) as advance:
-                for attempt in islice(waiting, _AHEAD * self._concurrency):
+                for attempt in islice(waiting, 0 if self._stopped else _AHEAD * self._concurrency):
                     calls.add(attempt, call(attempt))
                 for _ in attempts:
                     if (done := self._done.get()) is None or self._stopped:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +222,33 @@ def test_beside_other_coroutines_it_runs_alike_and_ends_when_it_is_cancelled(tmp
     release.set()
     # the answer that was on its way is kept, if it comes before the file is read
     assert {"good": None}.items() <= ends(load_run(tmp_path)).items() <= ENDS.items()
+
+
+def test_one_that_is_cancelled_before_its_engine_and_cases_are_there_asks_nothing() -> None:
+    reading, release = threading.Event(), threading.Event()
+    asked = list[Request]()
+
+    def rows() -> Iterator[object]:
+        reading.set()
+        release.wait(30)
+        yield {"type": "object"}
+
+    def noted(request: Request) -> str:
+        asked.append(request)
+        return "{}"
+
+    async def cancelled() -> None:
+        evaluation = asyncio.create_task(aevaluate(noted, rows(), output=None))
+        await asyncio.to_thread(reading.wait, 30)
+        evaluation.cancel()
+        await asyncio.sleep(0)
+        release.set()
+        await asyncio.wait([evaluation])
+        assert evaluation.cancelled()
+
+    asyncio.run(cancelled())
+
+    assert asked == []
 
 
 @pytest.mark.parametrize(
