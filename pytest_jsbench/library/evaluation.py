@@ -7,6 +7,7 @@ import queue
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
@@ -452,7 +453,9 @@ def _bar(count: int, *, wanted: bool) -> Iterator[Callable[[], object]]:
     if not wanted or find_spec("tqdm") is None:
         yield lambda: None
         return
-    from tqdm.auto import tqdm
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # in a notebook without ipywidgets the bar is one of text
+        from tqdm.auto import tqdm
 
     with tqdm(total=count, unit="attempt", dynamic_ncols=True) as bar:
         yield bar.update

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -249,6 +250,27 @@ def test_one_that_is_cancelled_before_its_engine_and_cases_are_there_asks_nothin
     asyncio.run(cancelled())
 
     assert asked == []
+
+
+def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tqdm").mkdir()
+    (tmp_path / "tqdm" / "__init__.py").touch()
+    (tmp_path / "tqdm" / "auto.py").write_text(
+        "import contextlib, types, warnings\n"
+        "warnings.warn('IProgress not found. Please update jupyter and ipywidgets.')\n"
+        "moved = []\n"
+        "def tqdm(**said): return contextlib.nullcontext(types.SimpleNamespace(update=lambda: moved.append(said)))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tqdm"]:
+        monkeypatch.delitem(sys.modules, name)
+
+    evaluate(answer, CASES, output=None, progress=True)
+
+    shown = sys.modules["tqdm.auto"]
+    assert [said["total"] for said in shown.moved] == [3, 3, 3]
+    for name in ("tqdm", "tqdm.auto"):
+        del sys.modules[name]
 
 
 @pytest.mark.parametrize(
