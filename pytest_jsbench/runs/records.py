@@ -296,7 +296,7 @@ def _variant(name: object) -> str:
 
 def _expected(data: Mapping[str, Any]) -> Expected:
     """What was expected; ValueError or TypeError where it could not be compared with."""
-    comparers = expect(data["comparers"], "comparers", Mapping)
+    comparers = expect(data.get("comparers", {}), "comparers", Mapping)
     for said in comparers.values():
         Comparer.of(said)
     return Expected(value=data["value"], comparers=comparers)

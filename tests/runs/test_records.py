@@ -8,6 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from pytest_jsbench.core.cases import Expected
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.generations import FaultKind, GenerationParams, ResponseFormat, Sent
 from pytest_jsbench.runs.records import RECORDS_VERSION, AnsweredBy, AskedBy, Attempt, Record, RunMetadata
@@ -178,3 +179,11 @@ def test_a_plan_that_all_variants_share_is_written_once() -> None:
     assert [len(unlike.of_variant(name).planned() or ()) for name in "ab"] == [2, 1]
     assert [len(one.planned() or ()) for one in (alike, unlike)] == [4, 3]
     assert metadata.planned() is None
+
+
+def test_a_record_s_comparers_are_read_where_there_are_some_and_refused_where_they_are_none() -> None:
+    data = examples.record("a").to_dict()
+
+    assert Record.from_dict(data | {"expected": {"value": None}}).expected == Expected(value=None)
+    with pytest.raises(RecordError, match="near: 1; expected tolerance"):
+        Record.from_dict(data | {"expected": {"value": 1, "comparers": {"/items": {"near": 1}}}})
