@@ -14,7 +14,7 @@ from pytest_jsbench.core.prompts import Prompt, prompt_of
 from pytest_jsbench.core.text import described
 from pytest_jsbench.datasets.base import CaseSource, Sample, Selection
 from pytest_jsbench.datasets.selection import meeting, open_selected, sampled
-from pytest_jsbench.library.words import said_to_programs
+from pytest_jsbench.library.words import at_least, said_to_programs
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.prompts import Template
@@ -43,7 +43,7 @@ class Dataset:
         cls,
         source: str | PathLike[str] | Iterable[object] | type,
         *,
-        tasks: Iterable[str] | None = None,
+        tasks: str | Iterable[str] | None = None,
         split: str = "test",
         limit: int | None = None,
     ) -> Dataset:
@@ -55,9 +55,9 @@ class Dataset:
         """
         selection = Selection(
             source=fspath(source) if isinstance(source, str | PathLike) else _IN_MEMORY,
-            tasks=None if tasks is None else tuple(tasks),
+            tasks=(tasks,) if isinstance(tasks, str) else None if tasks is None else tuple(tasks),
             split=split,
-            limit=limit,
+            limit=None if limit is None else at_least(1, "limit", limit),
         )
         with said_to_programs():
             if isinstance(source, str | PathLike):
@@ -90,7 +90,7 @@ class Dataset:
     @said_to_programs()
     def sample(self, size: int, seed: int = 0) -> Dataset:
         """So many of the cases at random, in proportion over the tasks; the same for the same seed everywhere."""
-        sample = Sample(size=size, seed=seed)
+        sample = Sample(size=at_least(1, "size", size), seed=seed)
         part = _Part(self.source, lambda whole: sampled(whole.keys(), sample))
         return self._after(f"sample {size} seed {seed}", part)
 

@@ -135,6 +135,7 @@ class OpenEngine:
             self.engine = MeteredEngine(build(factory, resources.enter_context(factory.prepare(config))))
             resources.callback(self.engine.close)
             self._resources = resources.pop_all()
+        self._closed = False
 
     def __enter__(self) -> Self:
         return self
@@ -166,6 +167,7 @@ class OpenEngine:
 
         For a case the prompt is that of the preset `schema` unless another is given, and its schema is adapted.
         """
+        self.require_open()
         if isinstance(request, Case):
             adapted = self.adapt(request.schema)
             if isinstance(adapted, Inexpressible):
@@ -206,7 +208,14 @@ class OpenEngine:
 
     def close(self) -> None:
         """Close the connections, and end what was started."""
+        self._closed = True
         self._resources.close()
+
+    def require_open(self) -> None:
+        """EngineError where it has been closed."""
+        if self._closed:
+            message = f"engine '{self.config.name}' is closed: call it inside its `with`, or open it again"
+            raise EngineError(message, found=self.config.name, where="engine")
 
 
 class MeteredEngine:

@@ -129,6 +129,7 @@ async def aevaluate(
 def opened(engine: OpenEngine | EngineLike) -> Iterator[OpenEngine]:
     """The engine, opened for the length of the block unless it is open."""
     if isinstance(engine, OpenEngine):
+        engine.require_open()
         yield engine
     else:
         with open_engine(engine) as asked:

@@ -34,6 +34,10 @@ def test_a_source_gives_the_cases_that_the_option_gives() -> None:
     assert dataset.to_dict() == Selection(tasks=("simple",), limit=3).to_dict()
 
 
+def test_a_task_by_itself_is_one_task() -> None:
+    assert Dataset.load("builtin", tasks="simple").keys() == Dataset.load("builtin", tasks=["simple"]).keys()
+
+
 def test_a_path_is_a_source(tmp_path: Path) -> None:
     (tmp_path / "order.json").write_text(json.dumps(SMALL))
 
@@ -164,6 +168,8 @@ def test_a_case_that_is_changed_expects_what_it_did_unless_the_function_says() -
         lambda: two().prompts(shots=99),
         lambda: Dataset.load("builtin").prompts("fields", shots=-1),
         lambda: list(two().filter("size<<1")),
+        lambda: two().sample(-1),
+        lambda: Dataset.load("builtin", limit=-1),
     ],
 )
 def test_what_cannot_be_asked_of_a_dataset_is_said_with_the_names_of_arguments(asked: Callable[[], object]) -> None:

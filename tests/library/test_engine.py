@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench import Case, CaseKey, Completion, Declined, EngineConfig, JSBenchError, OpenEngine, Request, Usage
+from pytest_jsbench import (
+    Case,
+    CaseKey,
+    Completion,
+    Declined,
+    EngineConfig,
+    JSBenchError,
+    OpenEngine,
+    Request,
+    Usage,
+    evaluate,
+)
 from pytest_jsbench import open_engine as opened
 from pytest_jsbench.adaptation import Adapted, Inexpressible
 from pytest_jsbench.core.generations import CallError, DeclineReason, FaultKind, FinishReason, ResponseFormat
@@ -162,6 +173,15 @@ def test_a_call_that_breaks_names_arguments_and_no_options() -> None:
 def test_what_was_said_of_sampling_is_kept_as_the_plugin_keeps_it() -> None:
     with opened(echo, temperature=0.0, seed=0) as engine:
         assert engine.said == {"engine": "function", "temperature": 0.0, "seed": 0}
+
+
+def test_an_engine_that_is_closed_says_so_and_is_not_called() -> None:
+    with opened(echo) as engine:
+        pass
+
+    for use in (lambda: engine.generate(ORDER), lambda: evaluate(engine, [ORDER], output=None)):
+        with pytest.raises(JSBenchError, match="engine 'function' is closed: call it inside its `with`, or open it"):
+            use()
 
 
 class Counting:
