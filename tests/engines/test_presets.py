@@ -350,7 +350,7 @@ def llama(local_config: EngineConfig) -> EngineConfig:
 @pytest.mark.parametrize("response_format", preset_of("llamacpp").formats["chat"])  # type: ignore[union-attr]
 def test_llama_cpp_takes_each_format_of_its_preset(llama: EngineConfig, response_format: ResponseFormat) -> None:
     engine = find("llamacpp").build(replace(llama, response_format=response_format))
-    answer = complete(engine, request(max_tokens=40))
+    answer = complete(engine, request(max_tokens=40, temperature=0))
     engine.close()
     assert answer.text
     if response_format is ResponseFormat.JSON_SCHEMA:
@@ -372,5 +372,5 @@ def test_what_servers_of_ones_own_are_asked_llama_cpp_takes(
 ) -> None:
     options = {"extra_body": {"cache_prompt": False}, **reasoning}
     engine = find(name).build(replace(llama, name=name, options=options))
-    assert json.loads(complete(engine, request(max_tokens=40)).text).keys() == {"city", "old"}
+    assert json.loads(complete(engine, request(max_tokens=40, temperature=0)).text).keys() == {"city", "old"}
     engine.close()
