@@ -11,6 +11,7 @@ from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.reports.comparison_table import apart
 from pytest_jsbench.reports.summary_table import (
     NOT_APPLICABLE,
+    add_column,
     facts,
     figure,
     microseconds,
@@ -101,18 +102,15 @@ def _table(summary: Summary, *, labelled: bool) -> list[str]:
     """A row per task, and the total."""
     known = [*((cell(task), metrics) for task, metrics in summary.tasks.items()), ("**total**", summary.total)]
     figures = _decisions if labelled else _figures
-    columns = [*(_GRAMMARS if labelled else _MODELS)]
+    columns = ["Task", *(_GRAMMARS if labelled else _MODELS)]
     rows = [[name, *figures(metrics)] for name, metrics in known]
+    measured = [metrics for _, metrics in known]
     if summary.total.value_accuracy.n:
-        columns.append("Values right")
-        rows = [[*row, with_interval(metrics.value_accuracy)] for row, (_, metrics) in zip(rows, known, strict=True)]
+        add_column(columns, rows, "Values right", [with_interval(one.value_accuracy) for one in measured])
     if summary.total.reasoning_time.count:
-        columns.append("Reasoning (s)")
-        rows = [[*row, figure(metrics.reasoning_time.p50)] for row, (_, metrics) in zip(rows, known, strict=True)]
-    return table(
-        ["Task", *columns, "Errors"],
-        ([*row, str(metrics.errors)] for row, (_, metrics) in zip(rows, known, strict=True)),
-    )
+        add_column(columns, rows, "Reasoning (s)", [figure(one.reasoning_time.p50) for one in measured])
+    add_column(columns, rows, "Errors", [str(one.errors) for one in measured])
+    return table(columns, rows)
 
 
 def _figures(metrics: Metrics) -> list[str]:

@@ -59,9 +59,9 @@ def _of_coverage(summary: Summary) -> tuple[list[str], list[list[str]]]:
     measured = [*summary.tasks.values(), summary.total]
     rows = [_row(name, metrics) for name, metrics in zip([*summary.tasks, "total"], measured, strict=True)]
     if summary.total.value_accuracy.n:
-        _add(headers, rows, "Values\nright", [rate(one.value_accuracy) for one in measured], at=_VALUES_AT)
+        add_column(headers, rows, "Values\nright", [rate(one.value_accuracy) for one in measured], at=_VALUES_AT)
     if summary.total.reasoning_time.count:
-        _add(headers, rows, "Reasoning\n(s)", [figure(one.reasoning_time.p50) for one in measured])
+        add_column(headers, rows, "Reasoning\n(s)", [figure(one.reasoning_time.p50) for one in measured])
     return _with_errors(summary, headers, rows)
 
 
@@ -74,8 +74,10 @@ def html_table(run: Run, summary: Summary) -> str:
     )
 
 
-def _add(headers: list[str], rows: list[list[str]], head: str, cells: Sequence[str], *, at: int | None = None) -> None:
-    """Put a column in at that place, or at the end."""
+def add_column(
+    headers: list[str], rows: list[list[str]], head: str, cells: Sequence[str], *, at: int | None = None
+) -> None:
+    """Put a column into a table at that place, or at its end."""
     for row, cell in zip((headers, *rows), (head, *cells), strict=True):
         row.insert(len(row) if at is None else at, cell)
 
@@ -95,10 +97,10 @@ def _of_decisions(summary: Summary) -> tuple[list[str], list[list[str]]]:
 
 def _with_errors(summary: Summary, headers: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
     """The table with a column of errors, where there are errors."""
-    if not summary.total.errors:
-        return headers, rows
-    errors = [str(metrics.errors) for metrics in (*summary.tasks.values(), summary.total)]
-    return [*headers, "Errors"], [[*row, number] for row, number in zip(rows, errors, strict=True)]
+    if summary.total.errors:
+        errors = [str(metrics.errors) for metrics in (*summary.tasks.values(), summary.total)]
+        add_column(headers, rows, "Errors", errors)
+    return headers, rows
 
 
 def _ruled(headers: list[str], rows: list[list[str]]) -> list[str]:
