@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.plugin.session.remote_journals import RemoteJournal
     from pytest_jsbench.plugin.worker.worker import Worker
     from pytest_jsbench.reports.registry import Exporter
-    from pytest_jsbench.runner.keeping import AttemptResult
     from pytest_jsbench.runner.limits_address import LimitsAddress, LimitsServer
+    from pytest_jsbench.runner.record_keeper import AttemptResult
     from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
     from pytest_jsbench.runs.records import RunMetadata
     from pytest_jsbench.runs.resumption import Resumption

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.metrics.gates import Ending
     from pytest_jsbench.plugin.worker.items import Collected
-    from pytest_jsbench.runner.keeping import AttemptResult
+    from pytest_jsbench.runner.record_keeper import AttemptResult
 
 
 class RunState:

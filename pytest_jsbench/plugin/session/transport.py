@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.runner.keeping import AttemptResult
+from pytest_jsbench.runner.record_keeper import AttemptResult
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Missing, MissingReason, Record
 

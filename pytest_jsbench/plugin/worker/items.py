@@ -24,7 +24,7 @@ from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext, asks,
 from pytest_jsbench.runs.records import Attempt, Missing
 
 if TYPE_CHECKING:
-    from pytest_jsbench.runner.keeping import AttemptResult
+    from pytest_jsbench.runner.record_keeper import AttemptResult
     from pytest_jsbench.runs.outcomes import AttemptOutcome
 
 

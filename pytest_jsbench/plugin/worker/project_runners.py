@@ -18,8 +18,8 @@ from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find, sampled
 from pytest_jsbench.engines.secrets import build, check, public
-from pytest_jsbench.runner.keeping import AttemptResult, missed
 from pytest_jsbench.runner.rate_limits import Refused
+from pytest_jsbench.runner.record_keeper import AttemptResult, missed
 from pytest_jsbench.runs.records import AnsweredBy, AskedBy, Attempt, Record
 from pytest_jsbench.runs.settings import REMEMBERED
 

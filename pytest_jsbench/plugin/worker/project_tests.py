@@ -19,7 +19,7 @@ from pytest_jsbench.plugin.session.context import RunContext, asks, variant_of
 from pytest_jsbench.plugin.session.redaction import withhold
 from pytest_jsbench.plugin.worker.items import properties, say
 from pytest_jsbench.plugin.worker.project_runners import AskedFrom, ProjectRunners, StandingAnswers
-from pytest_jsbench.runner.keeping import AttemptResult
+from pytest_jsbench.runner.record_keeper import AttemptResult
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Missing, MissingReason, Record
 

@@ -24,7 +24,7 @@ from pytest_jsbench.reports import every_eval_ever
 from pytest_jsbench.reports.evaluations import read_run
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.html.report import CaseList
-from pytest_jsbench.runner.keeping import AttemptResult
+from pytest_jsbench.runner.record_keeper import AttemptResult
 from pytest_jsbench.runs.journal import Journal
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from tests import examples

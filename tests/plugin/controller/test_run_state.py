@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pytest_jsbench.plugin.controller.run_state import RunState
-from pytest_jsbench.runner.keeping import AttemptResult
+from pytest_jsbench.runner.record_keeper import AttemptResult
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Missing, MissingReason
 from tests import examples

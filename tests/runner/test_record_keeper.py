@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_jsbench.core.generations import Completion
-from pytest_jsbench.runner.keeping import RecordKeeper
+from pytest_jsbench.runner.record_keeper import RecordKeeper
 from pytest_jsbench.runs.journal import Journal
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.resumption import Recorded

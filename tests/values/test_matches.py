@@ -203,7 +203,7 @@ def test_lists_without_order_inside_of_each_other_take_no_more_tries_than_are_al
         seen.append(one)
         return one == other
 
-    monkeypatch.setattr("pytest_jsbench.values.matching._MOST_TRIED", 500)
+    monkeypatch.setattr("pytest_jsbench.values.matches._MOST_TRIED", 500)
     monkeypatch.setattr(Comparer, "equal", sees)
     schema = {"items": {"$ref": "#"}, "x-jsbench-compare": {"unordered": True}}
 
