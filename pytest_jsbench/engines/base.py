@@ -180,14 +180,6 @@ class UnsharedFactory:
 
 
 @runtime_checkable
-class ParamsChecker(Protocol):
-    """A factory of an engine that does not take all parameters."""
-
-    def check_params(self, params: GenerationParams) -> None:
-        """See that these can be asked for; EngineError where none of the calls could be made."""
-
-
-@runtime_checkable
 class Sampler(Protocol):
     """A factory of an engine that does not sample just as it is asked to."""
 

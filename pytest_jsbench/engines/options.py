@@ -87,6 +87,14 @@ class Options:
         sound = isinstance(value, int) and not isinstance(value, bool) and value >= least
         return int(value) if sound else self._refuse(name, "a whole number above 0" if least else "a whole number")
 
+    def share(self, name: str) -> float | None:
+        """A number above 0 and up to 1; None when it is not given."""
+        value = self._values.get(name)
+        if value is None:
+            return None
+        sound = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
+        return float(value) if sound else self._refuse(name, "a number above 0 and up to 1")
+
     def mapping(self, name: str) -> Mapping[str, Any]:
         """A JSON object, with what it reads from the environment; empty when it is not given."""
         value = self._values.get(name, {})

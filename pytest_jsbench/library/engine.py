@@ -24,7 +24,7 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.json_values import copy_of
 from pytest_jsbench.core.prompts import Prompt, PromptLength, estimate, prompt_of
-from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ParamsChecker, TextTokenizer, TokenCounter
+from pytest_jsbench.engines.base import EngineConfig, EngineFactory, TextTokenizer, TokenCounter
 from pytest_jsbench.engines.functions import AnswerFunction, FunctionFactory
 from pytest_jsbench.engines.presets import adaptation
 from pytest_jsbench.engines.registry import as_factory, find, sampled
@@ -121,8 +121,6 @@ class OpenEngine:
         self.adaptation = adaptation(mode, subset, engine=config.name)
         self.adapter = _adapter(self.adaptation)
         check(factory, config)
-        if isinstance(factory, ParamsChecker):
-            factory.check_params(asked)
         self.factory = factory
         self.config = config
         #: the sampling that was asked for, and what is known of how the engine samples then

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.child_service import Service
+from pytest_jsbench.engines.decoding.draws import choice
 from pytest_jsbench.engines.decoding.libraries import LIBRARIES, Unsupported
 from pytest_jsbench.engines.decoding.vocabulary import Tokenizer, Vocabulary
 from pytest_jsbench.engines.decoding.walks import Walk, accepts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from pytest_jsbench.engines.decoding.draws import Offered
     from pytest_jsbench.engines.decoding.libraries import Library, Matcher
 
 
@@ -45,8 +47,8 @@ class Session:
         match asked:
             case {"do": "compile", "schema": schema}:
                 return self._compile(schema)
-            case {"do": "begin"} if self._begin is not None:
-                self._walk = Walk(self._begin(), end=self._end)
+            case {"do": "begin", "sampling": sampling} if self._begin is not None:
+                self._walk = Walk(self._begin(), choice(sampling), end=self._end)
                 return self._step([])
             case {"do": "step", "offered": offered}:
                 return self._step(offered)
@@ -72,7 +74,7 @@ class Session:
             return {"unsupported": str(error)}
         return {"seconds": time.perf_counter() - start}
 
-    def _step(self, offered: list[list[int]]) -> dict[str, Any]:
+    def _step(self, offered: Sequence[Offered]) -> dict[str, Any]:
         assert self._walk is not None
         step = self._walk.step(offered)
         return {"taken": step.taken, "state": step.state.value}

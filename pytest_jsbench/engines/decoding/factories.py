@@ -14,7 +14,6 @@ from pytest_jsbench.engines.decoding.settings import (
     OPTIONS,
     DecodingSettings,
     model_file,
-    only_greedy,
     server_config,
 )
 from pytest_jsbench.engines.decoding.token_server import slots_folder
@@ -42,12 +41,13 @@ class DecodingFactory:
         make: Callable[[EngineConfig, LibraryPackage, DecodingSettings], Engine],
         *,
         streaming: bool,
-        greedy: bool,
+        masked: bool,
     ) -> None:
         self._package = package
         self._make = make
         self._streaming = streaming
-        self._greedy = greedy
+        #: whether it takes each token itself
+        self._masked = masked
 
     def check(self, config: EngineConfig) -> None:
         """See that the packages and the model's file are there, and that every option is known."""
@@ -55,15 +55,10 @@ class DecodingFactory:
         self._package.require(config)
         engine.FACTORY.check(server_config(config))
 
-    def check_params(self, params: GenerationParams) -> None:
-        """See that an engine that takes the best token is not asked for another."""
-        if self._greedy and params.temperature:
-            raise EngineError(only_greedy(self._package.library))
-
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
-        """At temperature 0, unless another is asked for; what takes the best token has no seed."""
+        """At temperature 0, unless another is asked for; what only takes the likeliest tokens has no seed."""
         sampled = engine.FACTORY.sampled(config, params)
-        return replace(sampled, seed=None) if self._greedy else sampled
+        return replace(sampled, seed=None) if self._masked and not sampled.temperature else sampled
 
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Who the engine will be."""

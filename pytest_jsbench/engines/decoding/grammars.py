@@ -13,10 +13,11 @@ from pytest_jsbench.engines.decoding.process import LibraryProcess, Pool
 from pytest_jsbench.engines.decoding.walks import State, Step, Walked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.engines.decoding.child import LibrarySettings
+    from pytest_jsbench.engines.decoding.draws import Offered
     from pytest_jsbench.engines.decoding.settings import DecodingSettings
     from pytest_jsbench.engines.http.calls import Deadline
 
@@ -30,12 +31,12 @@ class Grammar:
         self.seconds = seconds
         self._timeout = timeout
 
-    def begin(self, deadline: Deadline) -> Step:
-        """Begin a text; what can only begin in one way has begun so."""
-        return self._step({"do": "begin"}, deadline)
+    def begin(self, sampling: Mapping[str, Any] | None, deadline: Deadline) -> Step:
+        """Begin a text, of which tokens are drawn so, or the likeliest taken; what can only begin in one way has."""
+        return self._step({"do": "begin", "sampling": sampling}, deadline)
 
-    def step(self, offered: Sequence[Sequence[int]], deadline: Deadline) -> Step:
-        """Go on with the best of what the model offers."""
+    def step(self, offered: Sequence[Offered], deadline: Deadline) -> Step:
+        """Go on with what the model offers."""
         return self._step({"do": "step", "offered": offered}, deadline)
 
     def accepts(self, text: str) -> Walked:

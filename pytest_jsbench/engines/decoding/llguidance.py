@@ -22,8 +22,11 @@ from pytest_jsbench.engines.http.calls import Deadline
 from pytest_jsbench.engines.local import engine
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import EngineInfo, Request
+    from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.decoding.settings import DecodingSettings
     from pytest_jsbench.engines.openai.engine import OpenAIEngine
@@ -61,6 +64,14 @@ class LLGuidanceEngine:
         )
         return outcome if isinstance(outcome, Declined) else _without_canary(outcome, seconds=grammar.seconds)
 
+    def count_tokens(self, prompt: Prompt) -> int | None:
+        """The prompt's tokens in the model's own chat template, as the server counts them."""
+        return self._chat.input_tokens(prompt, timeout=engine.PATIENCE)
+
+    def tokenize(self, text: str) -> Sequence[int] | None:
+        """The model's tokens of the text, as the server takes it apart."""
+        return self._chat.tokens_of(text, timeout=engine.PATIENCE)
+
     def close(self) -> None:
         """Close the client's connections and end the library's processes; the server is `prepare`'s."""
         self._chat.close()
@@ -94,7 +105,7 @@ def _without_canary(answer: Completion, *, seconds: float) -> Completion | Decli
 
 def build(config: EngineConfig, package: LibraryPackage, settings: DecodingSettings) -> LLGuidanceEngine:
     """The engine, for a configuration that names a server and its key."""
-    chat = engine.chat_engine(config, package.describe(config, streaming=True))
+    chat = engine.chat_engine(config, package.describe(config, streaming=True), top_p=settings.top_p)
     grammars = Grammars(package.to_settings(config, settings), settings)
     return LLGuidanceEngine(chat, grammars, narrowing=settings.bounded)
 
@@ -103,5 +114,5 @@ FACTORY = DecodingFactory(
     LibraryPackage(library="llguidance", module="llguidance", distribution="llguidance", minimum=(1, 9)),
     build,
     streaming=True,
-    greedy=False,
+    masked=False,
 )

@@ -1,29 +1,33 @@
 """
 The engines `outlines` and `xgrammar`: the embedded model, held to a library's masks token by token.
 
-The server says which tokens the model likes best, the library which of them may come: the best that may is taken.
-That is exactly greedy decoding under the library's mask; temperatures other than 0 there are not.
+The server says which tokens the model likes best, the library which of them may come: the likeliest that may is taken,
+or at a temperature one is drawn from the softmax over those that may.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.generations import CallError, Completion, Declined, FaultKind, FinishReason, Usage
+from pytest_jsbench.core.generations import Completion, Declined, FinishReason, Usage
 from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.decoding.factories import DecodingFactory
 from pytest_jsbench.engines.decoding.grammars import Grammars
-from pytest_jsbench.engines.decoding.settings import LibraryPackage, model_file, only_greedy
+from pytest_jsbench.engines.decoding.settings import LibraryPackage, model_file
 from pytest_jsbench.engines.decoding.token_server import Slots, TokenServer
 from pytest_jsbench.engines.decoding.vocabulary import Vocabulary
 from pytest_jsbench.engines.decoding.walks import State
 from pytest_jsbench.engines.http.calls import Deadline
+from pytest_jsbench.engines.local.engine import PATIENCE
 from pytest_jsbench.engines.requirements import Key
 
 if TYPE_CHECKING:
-    from pytest_jsbench.core.generations import EngineInfo, Request
+    from collections.abc import Sequence
+
+    from pytest_jsbench.core.generations import EngineInfo, GenerationParams, Request
+    from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.decoding.grammars import Grammar
     from pytest_jsbench.engines.decoding.settings import DecodingSettings
@@ -47,13 +51,21 @@ class MaskedEngine:
     """Walks the embedded model through a library's grammar."""
 
     def __init__(
-        self, info: EngineInfo, *, server: TokenServer, slots: Slots, grammars: Grammars, vocabulary: Vocabulary
+        self,
+        info: EngineInfo,
+        *,
+        server: TokenServer,
+        slots: Slots,
+        grammars: Grammars,
+        vocabulary: Vocabulary,
+        top_p: float,
     ) -> None:
         self._info = info
         self._server = server
         self._slots = slots
         self._grammars = grammars
         self._vocabulary = vocabulary
+        self._top_p = top_p
 
     @property
     def info(self) -> EngineInfo:
@@ -62,8 +74,6 @@ class MaskedEngine:
 
     def generate(self, request: Request) -> Completion | Declined:
         """Compile the schema, then take token after token; waiting for a slot is in no time."""
-        if request.params.temperature:
-            raise CallError(FaultKind.BAD_REQUEST, only_greedy(self._info.engine))
         with self._grammars.loaded() as process, self._slots.lent() as slot:
             deadline, watch = Deadline(request.params.timeout), Stopwatch()
             grammar = self._grammars.compile(process, request.schema, deadline)
@@ -80,6 +90,14 @@ class MaskedEngine:
             sent=self._grammars.to_sent(request.schema),
         )
 
+    def count_tokens(self, prompt: Prompt) -> int | None:
+        """The prompt's tokens in the model's own chat template, as the server counts them."""
+        return len(self._server.read_prompt(prompt, Deadline(PATIENCE)))
+
+    def tokenize(self, text: str) -> Sequence[int] | None:
+        """The model's tokens of the text, as the server takes it apart."""
+        return self._server.read(text, Deadline(PATIENCE))
+
     def close(self) -> None:
         """Close the client's connections and end the library's processes; the server is `prepare`'s."""
         self._server.close()
@@ -88,7 +106,7 @@ class MaskedEngine:
     def _walk(self, grammar: Grammar, request: Request, slot: int, deadline: Deadline) -> _Answer:
         prompt = self._server.read_prompt(request.prompt, deadline)
         most = request.params.max_tokens
-        step = grammar.begin(deadline)
+        step = grammar.begin(self._sampling(request.params), deadline)
         tokens = list(step.taken)
         count, breadth, fresh = _FEWEST, _FEW, True
         while len(tokens) < most and step.state in (State.OPEN, State.STUCK):
@@ -115,6 +133,11 @@ class MaskedEngine:
             tokens=tokens[:most], prompt_tokens=len(prompt), finish_reason=_reason(step.state, len(tokens), most)
         )
 
+    def _sampling(self, params: GenerationParams) -> dict[str, Any] | None:
+        if not params.temperature:
+            return None
+        return {"temperature": params.temperature, "top_p": self._top_p, "seed": params.seed}
+
 
 def _reason(state: State, count: int, most: int) -> FinishReason:
     if count > most or (count == most and state is not State.DONE):
@@ -132,6 +155,7 @@ def build(config: EngineConfig, package: LibraryPackage, settings: DecodingSetti
         slots=Slots(settings.slots, key=key),
         grammars=Grammars(package.to_settings(config, settings), settings),
         vocabulary=Vocabulary.from_gguf(Path(model_file(config))),
+        top_p=1.0 if settings.top_p is None else settings.top_p,
     )
 
 
@@ -140,7 +164,7 @@ OUTLINES, XGRAMMAR = (
         LibraryPackage(library=library, module=module, distribution=distribution, minimum=(0, 2), beside=("filelock",)),
         build,
         streaming=False,
-        greedy=True,
+        masked=True,
     )
     for library, module, distribution in (
         ("outlines", "outlines_core", "outlines-core"),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FORMATS = (ResponseFormat.JSON_SCHEMA,)
 #: of the server, as the engine `local` takes them
-_SERVER_OPTIONS = frozenset({"slots", "context", "threads", "start_timeout"})
+_SERVER_OPTIONS = frozenset({"slots", "context", "threads", "start_timeout", "top_p"})
 #: put there by `prepare`, for the processes that only know the model's alias
 MODEL_FILE = "model_file"
 OPTIONS = _SERVER_OPTIONS | {"bounded", "compile_timeout", "mask_timeout", "memory"}
@@ -35,6 +35,8 @@ class DecodingSettings:
     mask_timeout: int
     #: gigabytes that the library may use
     memory: int
+    #: None: of llama.cpp its own default, and else all tokens that may come
+    top_p: float | None
     slots: int
     start_timeout: int
 
@@ -50,6 +52,7 @@ class DecodingSettings:
             compile_timeout=options.count("compile_timeout", default=20),
             mask_timeout=options.count("mask_timeout", default=20),
             memory=options.count("memory", default=6),
+            top_p=server.top_p,
             slots=server.slots,
             start_timeout=server.start_timeout,
         )
@@ -99,15 +102,12 @@ class LibraryPackage:
             model=served.model,
             response_format=ResponseFormat.JSON_SCHEMA,
             streaming=streaming,
+            context=served.context,
             details={
                 self.distribution: package_version(self.distribution),
                 "xllamacpp": package_version("xllamacpp"),
                 "bounded": settings.bounded,
                 "compile_timeout": settings.compile_timeout,
+                **local.top_p_said(settings.top_p),
             },
         )
-
-
-def only_greedy(engine: str) -> str:
-    """Why it is asked with no temperature but 0."""
-    return f"engine '{engine}' takes the best token that may come: leave out --jsbench-temperature"

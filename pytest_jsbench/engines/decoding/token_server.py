@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pytest_jsbench.core.prompts import Prompt
+    from pytest_jsbench.engines.decoding.draws import Offered
     from pytest_jsbench.engines.requirements import Key
 
 #: seconds between two looks for a slot that another process holds
@@ -58,14 +59,17 @@ class TokenServer:
     def read_prompt(self, prompt: Prompt, deadline: Deadline) -> list[int]:
         """The tokens by which the model is asked."""
         said = self._post("/apply-template", {"messages": prompt.to_messages()}, deadline)
-        asked = {"content": said["prompt"], "add_special": True, "parse_special": True}
-        return [int(token) for token in self._post("/tokenize", asked, deadline)["tokens"]]
+        return self.read(said["prompt"], deadline, add_special=True, parse_special=True)
+
+    def read(self, text: str, deadline: Deadline, **special: bool) -> list[int]:
+        """The tokens of a text; special ones only where that is said."""
+        return [int(token) for token in self._post("/tokenize", {"content": text, **special}, deadline)["tokens"]]
 
     def rank(
         self, tokens: Sequence[int], *, count: int, breadth: int, slot: int, fresh: bool, deadline: Deadline
-    ) -> list[list[int]]:
+    ) -> list[Offered]:
         """
-        The likeliest tokens at each of the next positions, the likeliest first, as the model itself would go on.
+        The likeliest tokens at each of the next positions, as the model itself would go on.
 
         Fresh: nothing that was computed before is used, so that an answer depends on its own request alone.
         """
@@ -84,7 +88,7 @@ class TokenServer:
         positions = said["completion_probabilities"]
         if not positions:
             raise CallError(FaultKind.BAD_RESPONSE, "the server offered no token to go on with")
-        return [[top["id"] for top in position["top_logprobs"]] for position in positions]
+        return [[(top["id"], top["logprob"]) for top in position["top_logprobs"]] for position in positions]
 
     def _post(self, path: str, body: Mapping[str, Any], deadline: Deadline) -> Any:
         import httpx2

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.engines.decoding.libraries import is_set
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pytest_jsbench.engines.decoding.draws import Choice, Offered
     from pytest_jsbench.engines.decoding.libraries import Matcher
     from pytest_jsbench.engines.decoding.vocabulary import Tokenizer
 
@@ -24,7 +23,7 @@ class State(StrEnum):
 
     #: more tokens are wanted
     OPEN = "open"
-    #: none of the tokens that were offered may come next: more of them are wanted
+    #: which token comes next is not among those that were offered: more of them are wanted
     STUCK = "stuck"
     #: the document is complete and was ended
     DONE = "done"
@@ -41,15 +40,16 @@ class Step:
 
 
 class Walk:
-    """One text in the making; the best of the tokens offered that the grammar lets come next is taken."""
+    """One text in the making; of the tokens offered that the grammar lets come next, the choice takes one."""
 
-    def __init__(self, matcher: Matcher, *, end: int) -> None:
+    def __init__(self, matcher: Matcher, choice: Choice, *, end: int) -> None:
         self._matcher = matcher
+        self._choice = choice
         self._end = end
 
-    def step(self, offered: Sequence[Sequence[int]]) -> Step:
+    def step(self, offered: Sequence[Offered]) -> Step:
         """
-        Take tokens, given the model's best at each position, the best first.
+        Take tokens, given the model's likeliest at each position.
 
         What is offered for a position holds only while the model's own choice was taken before it. At the end come
         the tokens that can be no others, about which no model has a say.
@@ -57,13 +57,13 @@ class Walk:
         taken: list[int] = []
         for ranked in offered:
             mask = self._matcher.mask()
-            token = next((token for token in ranked if is_set(mask, token)), None)
+            token = self._choice.choose(ranked, mask)
             if token is None:
                 return Step(taken=tuple(taken), state=State.STUCK if any(mask) else State.DEAD)
             if token == self._end:
                 return Step(taken=tuple(taken), state=State.DONE)
             self._take(token, taken)
-            if token != ranked[0]:
+            if token != ranked[0][0]:
                 break
         state = self._take_forced(taken)
         return Step(taken=tuple(taken), state=state)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.base import EngineConfig
 
 FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT, ResponseFormat.TEXT)
-OPTIONS = frozenset({"bounded", "slots", "context", "threads", "stream", "start_timeout"})
+OPTIONS = frozenset({"bounded", "slots", "context", "threads", "stream", "start_timeout", "top_p"})
 SLOTS = 4
 
 #: the package that brings the default model; never imported, because that would import two more packages
@@ -46,7 +46,7 @@ _SERVER_MODULE = "pytest_jsbench.engines.local.server"
 #: seconds between closing the server's stdin and killing it
 _GOODBYE = 5.0
 #: seconds for the server to count a prompt's tokens
-_PATIENCE = 10.0
+PATIENCE = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +63,8 @@ class LocalSettings:
     threads: int
     #: seconds in which the server must have loaded the model
     start_timeout: int
+    #: of the likeliest tokens at a temperature; None: llama.cpp's own, beside its top_k and min_p
+    top_p: float | None
 
     @classmethod
     def from_config(cls, config: EngineConfig) -> LocalSettings:
@@ -83,6 +85,7 @@ class LocalSettings:
             context=options.count("context", default=4096),
             threads=options.count("threads", default=min(_processors(), _MOST_THREADS)),
             start_timeout=options.count("start_timeout", default=120),
+            top_p=options.share("top_p"),
         )
 
 
@@ -174,11 +177,11 @@ class LocalEngine:
 
     def count_tokens(self, prompt: Prompt) -> int | None:
         """The prompt's tokens in the model's own chat template, as the server counts them."""
-        return self._chat.input_tokens(prompt, timeout=_PATIENCE)
+        return self._chat.input_tokens(prompt, timeout=PATIENCE)
 
     def tokenize(self, text: str) -> Sequence[int] | None:
         """The model's tokens of the text, as the server takes it apart."""
-        return self._chat.tokens_of(text, timeout=_PATIENCE)
+        return self._chat.tokens_of(text, timeout=PATIENCE)
 
     def close(self) -> None:
         """Close the client's connections; the server is `prepare`'s."""
@@ -237,6 +240,7 @@ class LocalFactory:
                 "bounded": settings.narrowing,
                 "slots": settings.slots,
                 "context": settings.context,
+                **top_p_said(settings.top_p),
             },
         )
 
@@ -258,11 +262,18 @@ class LocalFactory:
             message = f"engine '{config.name}' has no server yet: build it with what prepare() gives out"
             raise EngineError(message)
         settings = LocalSettings.from_config(config)
-        return LocalEngine(chat_engine(config, self.describe(config)), settings)
+        return LocalEngine(chat_engine(config, self.describe(config), top_p=settings.top_p), settings)
 
 
-def chat_engine(config: EngineConfig, info: EngineInfo) -> OpenAIEngine:
+def top_p_said(top_p: float | None) -> dict[str, float]:
+    """The same in an engine's details."""
+    return {} if top_p is None else {"top_p": top_p}
+
+
+def chat_engine(config: EngineConfig, info: EngineInfo, *, top_p: float | None) -> OpenAIEngine:
     """What speaks to the server that `prepare` has started."""
+    # top_p alone, where it is said: llama.cpp has two other limits of its own beside it
+    limits = {} if top_p is None else {"top_p": top_p, "top_k": 0, "min_p": 0}
     settings = OpenAISettings(
         model=_model_name(config),
         address=Address.parse(str(config.base_url)),
@@ -272,7 +283,7 @@ def chat_engine(config: EngineConfig, info: EngineInfo) -> OpenAIEngine:
         schema_name="output",
         max_tokens_field="max_tokens",
         # with it an answer would depend on the requests before it
-        extra_body={"cache_prompt": False},
+        extra_body={"cache_prompt": False, **limits},
         # a proxy would look for the server on its own machine
         proxies=False,
     )

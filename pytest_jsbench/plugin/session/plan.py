@@ -11,7 +11,7 @@ from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import BatchError, JSBenchError
 from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.core.prompts import Template
-from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ParamsChecker
+from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 from pytest_jsbench.engines.registry import find, require_acceptor, require_batches, sampled
 from pytest_jsbench.engines.secrets import check
 from pytest_jsbench.plugin.session.cases import Selected
@@ -74,8 +74,6 @@ class VariantPlan:
         """Refuse what the engine can never do, before anything is written or called."""
         if not only_lists:
             check(self.factory, self.engine)
-        if isinstance(self.factory, ParamsChecker):
-            self.factory.check_params(self.params)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

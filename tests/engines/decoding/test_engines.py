@@ -20,9 +20,9 @@ from pytest_jsbench.core.generations import (
     ResponseFormat,
     Sent,
 )
-from pytest_jsbench.engines.base import Acceptance, AcceptorFactory, EngineConfig, ParamsChecker
+from pytest_jsbench.engines.base import Acceptance, AcceptorFactory, EngineConfig, TextTokenizer, TokenCounter
 from pytest_jsbench.engines.decoding import llguidance
-from pytest_jsbench.engines.registry import find
+from pytest_jsbench.engines.registry import find, sampled
 from tests.engines.asking import CITY, complete, decline, fault, request
 from tests.engines.contract import ServedContract
 
@@ -130,25 +130,44 @@ def test_a_masked_answer_depends_on_nothing_that_ran_before_or_runs_beside(decod
     engine.close()
 
 
-def test_a_temperature_that_no_call_could_have_is_refused_before_the_run() -> None:
-    warm, cold = (GenerationParams(max_tokens=8, temperature=value) for value in (0.7, 0.0))
-    for name in ("outlines", "xgrammar"):
-        factory = find(name)
-        assert isinstance(factory, ParamsChecker)
-        factory.check_params(cold)
-        with pytest.raises(
-            EngineError, match=f"engine '{name}' takes the best token .*leave out --jsbench-temperature"
-        ):
-            factory.check_params(warm)
-    unheld = find("llguidance")
-    assert isinstance(unheld, ParamsChecker)
-    unheld.check_params(warm)
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_at_a_temperature_a_seed_gives_one_answer_and_another_seed_another(decoding: Decoding, name: str) -> None:
+    _, engine = decoding(name)
+    asked = [request(CITY, max_tokens=24, temperature=0.8, seed=seed) for seed in (5, 6, 5)]
+    first, other, again = (complete(engine, one).text for one in asked)
+    assert first == again != other
+    for text in (first, other):
+        assert set(json.loads(text)) == {"city", "old"}
 
 
-def test_a_masked_engine_has_no_temperature(decoding: Decoding) -> None:
-    error = fault(decoding("outlines")[1], request(temperature=0.7))
-    assert error.kind is FaultKind.BAD_REQUEST
-    assert "leave out --jsbench-temperature" in error.message
+@pytest.mark.parametrize("name", ["outlines", "xgrammar"])
+def test_what_only_takes_the_likeliest_tokens_has_no_seed_and_what_draws_has(name: str) -> None:
+    for temperature, seed in ((None, None), (0, None), (0.7, 5)):
+        asked = GenerationParams(max_tokens=8, temperature=temperature, seed=5)
+        found = sampled(find(name), EngineConfig(name=name), asked)
+        assert (found.temperature, found.seed) == (temperature or 0, seed)
+
+
+def test_a_nucleus_of_one_token_is_the_likeliest_at_any_temperature(decoding: Decoding) -> None:
+    config, plain = decoding("outlines")
+    engine = find("outlines").build(replace(config, options={**config.options, "top_p": 1e-6}))
+    asked = request(CITY, max_tokens=12, temperature=2.0, seed=5)
+    cold = complete(plain, request(CITY, max_tokens=12)).text
+    assert complete(engine, asked).text == cold != complete(plain, asked).text
+    assert engine.info.details["top_p"] == 1e-6
+    assert "top_p" not in plain.info.details
+    engine.close()
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_an_engine_counts_a_prompt_as_its_call_does_and_takes_a_text_apart(decoding: Decoding, name: str) -> None:
+    _, engine = decoding(name)
+    asked = request({"const": 7}, prompt="naïve 漢字", max_tokens=4)
+    assert isinstance(engine, TokenCounter)
+    assert isinstance(engine, TextTokenizer)
+    assert engine.count_tokens(asked.prompt) == complete(engine, asked).usage.input_tokens
+    assert len(engine.tokenize("one two three") or ()) == 3
+    assert engine.info.context == 4096
 
 
 def test_a_library_that_takes_too_long_over_a_grammar_costs_that_case(decoding: Decoding) -> None:
@@ -200,6 +219,7 @@ def test_a_grammar_can_be_asked_without_a_model(decoding: Decoding, name: str) -
         ({"response_format": ResponseFormat.TEXT}, "no response format 'text'"),
         ({"options": {"compile_time": 2}}, "no option 'compile_time': did you mean 'compile_timeout'"),
         ({"options": {"memory": 0}}, "a whole number above 0"),
+        ({"options": {"top_p": 0}}, "option 'top_p' of engine '.*' is a number above 0 and up to 1, not this int"),
     ],
 )
 @pytest.mark.parametrize("name", LIBRARIES)

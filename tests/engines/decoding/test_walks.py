@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pytest_jsbench.engines.decoding.draws import Likeliest, Offered
 from pytest_jsbench.engines.decoding.libraries import is_set
 from pytest_jsbench.engines.decoding.vocabulary import Tokenizer, Vocabulary
 from pytest_jsbench.engines.decoding.walks import State, Step, Walk, accepts
@@ -35,7 +36,12 @@ class Texts:
 
 
 def walk(*texts: bytes) -> Walk:
-    return Walk(Texts(*texts), end=END)
+    return Walk(Texts(*texts), Likeliest(), end=END)
+
+
+def offered(*positions: list[int]) -> list[Offered]:
+    """Each half as likely as the one before it."""
+    return [[(token, -0.7 * (n + 1)) for n, token in enumerate(tokens)] for tokens in positions]
 
 
 def step(*taken: int, state: State = State.OPEN) -> Step:
@@ -43,34 +49,34 @@ def step(*taken: int, state: State = State.OPEN) -> Step:
 
 
 def test_the_models_own_choice_is_taken_as_long_as_it_may_come() -> None:
-    assert walk(b"abcd", b"abdd", b"c").step([[A, C], [B, C], [C, D]]) == step(A, B, C, D, state=State.DONE)
+    assert walk(b"abcd", b"abdd", b"c").step(offered([A, C], [B, C], [C, D])) == step(A, B, C, D, state=State.DONE)
 
 
 def test_the_best_that_may_come_is_taken_and_what_was_offered_after_it_is_void() -> None:
-    assert walk(b"abca", b"abda", b"abdc", b"ca").step([[D, B, A, C], [B], [C]]) == step(A, B)
+    assert walk(b"abca", b"abda", b"abdc", b"ca").step(offered([D, B, A, C], [B], [C])) == step(A, B)
 
 
 def test_what_can_be_no_other_is_taken_without_the_model() -> None:
     here = walk(b"cda", b"cdb")
     assert here.step([]) == step(C, D)
-    assert here.step([[B, A]]) == step(B, state=State.DONE)
+    assert here.step(offered([B, A])) == step(B, state=State.DONE)
 
 
 def test_an_end_is_taken_only_where_the_model_wants_it() -> None:
     here = walk(b"a", b"ab")
-    assert here.step([[A, END]]) == step(A)
-    assert here.step([[END, B]]) == step(state=State.DONE)
+    assert here.step(offered([A, END])) == step(A)
+    assert here.step(offered([END, B])) == step(state=State.DONE)
 
 
 def test_where_nothing_that_was_offered_may_come_the_walk_is_stuck_and_goes_on_with_more() -> None:
     here = walk(b"ad", b"bd", b"bc")
-    assert here.step([[C, D]]) == step(state=State.STUCK)
-    assert here.step([[C, D, B, A]]) == step(B)
+    assert here.step(offered([C, D])) == step(state=State.STUCK)
+    assert here.step(offered([C, D, B, A])) == step(B)
 
 
 def test_where_nothing_at_all_may_come_the_walk_is_dead() -> None:
     assert walk().step([]) == step(state=State.DEAD)
-    assert walk().step([[A]]) == step(state=State.DEAD)
+    assert walk().step(offered([A])) == step(state=State.DEAD)
 
 
 def test_a_grammar_takes_a_text_only_to_its_end() -> None:
