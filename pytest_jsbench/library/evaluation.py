@@ -421,7 +421,8 @@ def _policy(policy: JudgePolicy) -> JudgePolicy:
 
 def _comparer(field_name: str, said: str | Callable[[Any, Any], object]) -> Comparer:
     if not isinstance(said, str):
-        return Comparer(function=said)
+        how = f"function:{getattr(said, '__module__', '')}:{getattr(said, '__qualname__', type(said).__qualname__)}"
+        return Comparer(function=said, how=how)
     try:
         return comparer_of(said)
     except ValueError as error:

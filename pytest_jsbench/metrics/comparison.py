@@ -12,6 +12,7 @@ from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.metrics.statistics import PairedDifference, adjusted, paired_difference
 from pytest_jsbench.runs.settings import differences
+from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ _ENDS = frozenset({PASSED, MISSING, *FailureType})
 _DIGEST = 12
 
 
+#: of a case's attempts, in order
+Matches = tuple["Match | None", ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseOutcome:
     """The outcomes of one case's attempts, in order: each `passed`, `missing` or a failure type."""
@@ -34,6 +39,8 @@ class CaseOutcome:
     #: the first hex digits of the schema's digest; empty where no attempt was recorded
     schema: str
     attempts: tuple[str, ...]
+    #: how many values of each attempt's answer are right; empty where nothing is known of any
+    matches: Matches = ()
 
     @property
     def passes(self) -> int:
@@ -57,11 +64,12 @@ class CaseOutcome:
 
     def first(self, count: int) -> CaseOutcome:
         """The outcome of the first `count` attempts alone."""
-        return CaseOutcome(schema=self.schema, attempts=self.attempts[:count])
+        return replace(self, attempts=self.attempts[:count], matches=self.matches[:count])
 
     def to_dict(self) -> dict[str, Any]:
         """The outcome as JSON values."""
-        return {"schema": self.schema, "attempts": list(self.attempts)}
+        values = [None if one is None else one.counts_to_dict() for one in self.matches]
+        return {"schema": self.schema, "attempts": list(self.attempts), **({"values": values} if values else {})}
 
     @classmethod
     def from_dict(cls, data: Any) -> CaseOutcome:
@@ -75,7 +83,18 @@ class CaseOutcome:
             end = printable(repr(unknown[0]), 40)
             message = f"an attempt cannot end in {end}; expected passed, missing or a failure type"
             raise RecordError(message, found=unknown[0], expected=sorted(_ENDS))
-        return cls(schema=schema, attempts=tuple(attempts))
+        return cls(schema=schema, attempts=tuple(attempts), matches=_matches(data.get("values", []), len(attempts)))
+
+
+def _matches(values: Any, attempts: int) -> Matches:
+    try:
+        found = tuple(None if one is None else Match.from_dict({**one, "differences": ()}) for one in values)
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        message = f"values of a case: {printable(str(error), 80)}; expected null or how many of each field are right"
+        raise RecordError(message) from error
+    if len(found) not in {0, attempts}:
+        raise RecordError(f"values of {counted(len(found), 'attempt')} of a case with {attempts}")
+    return found
 
 
 def outcomes(planned: Iterable[CaseKey], attempts: Iterable[AttemptOutcome]) -> dict[CaseKey, CaseOutcome]:
@@ -95,12 +114,71 @@ def _outcome(attempts: list[AttemptOutcome], *, planned: int) -> CaseOutcome:
     ordered = sorted(attempts, key=lambda attempt: (attempt.variant, attempt.repeat))
     ends = [PASSED if attempt.failure_type is None else attempt.failure_type.value for attempt in ordered]
     schema = schema_digits(ordered[0].schema_digest) if ordered else ""
-    return CaseOutcome(schema=schema, attempts=(*ends, *[MISSING] * (planned - len(ends))))
+    missing = planned - len(ends)
+    matches = [attempt.match for attempt in ordered]
+    known = (*matches, *[None] * missing) if any(one is not None for one in matches) else ()
+    return CaseOutcome(schema=schema, attempts=(*ends, *[MISSING] * missing), matches=known)
 
 
 def schema_digits(digest: str | None) -> str:
     """What an outcome keeps of the digest of its schema."""
     return (digest or "").removeprefix("sha256:")[:_DIGEST]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueComparison:
+    """The values of two runs' answers, compared by case; p-values are adjusted for the number of tests."""
+
+    #: of the cases of which every value is right in each answer, and none invented
+    exact: PairedDifference
+    #: by field, of the cases of which every value of the field is right in each answer
+    fields: Mapping[str, PairedDifference]
+    #: cases of whose values fewer are right in the second run, and more
+    worse: tuple[CaseKey, ...]
+    better: tuple[CaseKey, ...]
+    #: cases of which the runs expect other values, or compare them otherwise
+    changed: tuple[CaseKey, ...]
+    #: cases of which it is known in the first run alone whether every value is right
+    undecided: int
+
+    @property
+    def differing(self) -> dict[str, PairedDifference]:
+        """The fields that are not right in the same cases, those first that differ most surely."""
+        apart = {name: one for name, one in self.fields.items() if one.first_only or one.second_only}
+        return dict(sorted(apart.items(), key=lambda pair: pair[1].p_value))
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        """What came out of it in sentences for people: of whole answers by no name, and of each differing field."""
+        tests = f" (adjusted for {1 + len(self.fields)} tests, Holm)" if self.fields else ""
+        whole = f"{told(self.exact, does='have every value right', same='no change in any')}{tests}"
+        right = {name: told(one, does="have it right") for name, one in self.differing.items()}
+        return [("", whole), *right.items()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison as JSON values."""
+        return {
+            **_difference_to_dict(self.exact),
+            "p_value_adjusted": self.exact.p_adjusted,
+            "worse": [str(key) for key in self.worse],
+            "better": [str(key) for key in self.better],
+            "changed": [str(key) for key in self.changed],
+            "fields": {
+                name: {**_difference_to_dict(one), "p_value_adjusted": one.p_adjusted}
+                for name, one in self.fields.items()
+            },
+            "sentence": self.told[0][1],
+        }
+
+
+def _difference_to_dict(found: PairedDifference) -> dict[str, Any]:
+    return {
+        "n": found.n,
+        "difference": found.value,
+        "difference_ci_low": found.ci_low,
+        "difference_ci_high": found.ci_high,
+        "p_value": found.p_value,
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +202,8 @@ class Comparison:
     shortened: int
     #: in which the runs differ, as far as both say
     settings: tuple[SettingDifference, ...] = ()
+    #: None where values of no case are known in both
+    values: ValueComparison | None = None
 
     @property
     def real(self) -> bool:
@@ -137,20 +217,16 @@ class Comparison:
 
     def to_dict(self, *, source: str) -> dict[str, Any]:
         """The comparison as JSON values; `source` says what was compared with."""
-        found = self.difference
         return {
             "source": source,
-            "n": found.n,
-            "difference": found.value,
-            "difference_ci_low": found.ci_low,
-            "difference_ci_high": found.ci_high,
-            "p_value": found.p_value,
+            **_difference_to_dict(self.difference),
             "newly_failing": [str(key) for key in self.newly_failing],
             "newly_passing": [str(key) for key in self.newly_passing],
             "undecided": [str(key) for key in self.undecided],
             "changed": [str(key) for key in self.changed],
             "settings": [one.to_dict() for one in self.settings],
             "sentence": self.sentence,
+            **({} if self.values is None else {"values": self.values.to_dict()}),
         }
 
     def to_dict_of_several(self, *, source: str) -> dict[str, Any]:
@@ -159,17 +235,17 @@ class Comparison:
         return {**self.to_dict(source=source), "p_value_adjusted": found.p_adjusted, "real": found.real}
 
 
-def told(found: PairedDifference) -> str:
-    """What came out of a comparison, in one sentence for people."""
+def told(found: PairedDifference, *, does: str = "pass", same: str = "the same verdict on each") -> str:
+    """What came out of a comparison, in one sentence for people; `does` is what a case that succeeds does."""
     if found.value is None:
         return "no case was decided in both: nothing can be compared"
     cases = counted(found.n, "case")
     if not (found.first_only or found.second_only):
-        return f"the same verdict on each of {cases}"
+        return f"{same} of {cases}"
     more = "more" if found.value > 0 else "fewer"
-    said = f"{abs(found.second_only - found.first_only)} {more} of {cases} pass"
+    said = f"{abs(found.second_only - found.first_only)} {more} of {cases} {does}"
     if found.value == 0:
-        said = f"as many of {cases} pass"
+        said = f"as many of {cases} {does}"
     interval = f"({found.value:+.3f}, 95 % interval {found.ci_low:+.3f} to {found.ci_high:+.3f})"
     return f"{said} {interval}: {_conclusion(found)}"
 
@@ -195,8 +271,8 @@ def compare(
     decided = {key: pair for key, pair in pairs.items() if not any(map(is_undecided, pair))}
     counted = {key: pair for key, pair in pairs.items() if not is_undecided(pair[0])}
     return Comparison(
-        difference=_difference(decided),
-        worst=_difference(counted),
+        difference=_difference([(was.passed, now.passed) for was, now in decided.values()]),
+        worst=_difference([(was.passed, now.passed) for was, now in counted.values()]),
         newly_failing=tuple(key for key, (was, now) in decided.items() if was.passed and not now.passed),
         newly_passing=tuple(key for key, (was, now) in decided.items() if now.passed and not was.passed),
         undecided=tuple(key for key in pairs if key not in decided),
@@ -205,11 +281,61 @@ def compare(
         second_alone=len(second) - len(shared),
         shortened=sum(len(first[key].attempts) != len(second[key].attempts) for key in pairs),
         settings=tuple(settings),
+        values=_compare_values({key: (was.matches, now.matches) for key, (was, now) in pairs.items()}),
     )
 
 
 def _differ(first: CaseOutcome, second: CaseOutcome) -> bool:
     return bool(first.schema and second.schema) and first.schema != second.schema
+
+
+def _compare_values(pairs: Mapping[CaseKey, tuple[Matches, Matches]]) -> ValueComparison | None:
+    known = {key: pair for key, pair in pairs.items() if all(any(match is not None for match in one) for one in pair)}
+    if not known:
+        return None
+    changed = tuple(key for key, (was, now) in known.items() if len(_compared_with(was) | _compared_with(now)) > 1)
+    other = frozenset(changed)
+    shared = {key: pair for key, pair in known.items() if key not in other}
+    fields: dict[str, list[tuple[bool | None, bool | None]]] = {}
+    for was, now in shared.values():
+        for name in dict.fromkeys(name for match in (*was, *now) if match is not None for name in match.fields):
+            fields.setdefault(name, []).append((_right(was, name), _right(now, name)))
+    exact = [(_exact(was), _exact(now)) for was, now in shared.values()]
+    first, *rest = adjusted([_difference(ends) for ends in (exact, *fields.values())])
+    gained = {key: _gained(*pair) for key, pair in shared.items()}
+    return ValueComparison(
+        exact=first,
+        fields=dict(zip(fields, rest, strict=True)),
+        worse=tuple(key for key, count in gained.items() if count < 0),
+        better=tuple(key for key, count in gained.items() if count > 0),
+        changed=changed,
+        undecided=sum(_exact(was) is not None and _exact(now) is None for was, now in pairs.values()),
+    )
+
+
+def _compared_with(matches: Matches) -> frozenset[str]:
+    return frozenset(match.compared_with for match in matches if match is not None and match.compared_with)
+
+
+def _exact(matches: Matches) -> bool | None:
+    return _each(None if match is None or match.problem else match.exact for match in matches)
+
+
+def _right(matches: Matches, field: str) -> bool | None:
+    counts = [None if match is None else match.fields.get(field) for match in matches]
+    return _each(None if one is None else one[0] == one[1] for one in counts)
+
+
+def _each(ends: Iterable[bool | None]) -> bool | None:
+    """Whether each is so; None where that is open, since none is known not to be."""
+    found = frozenset(ends) or {None}
+    return False if False in found else None if None in found else True
+
+
+def _gained(was: Matches, now: Matches) -> int:
+    """How many more values are right, over the attempts of which that is known in both."""
+    both = [(one, other) for one, other in zip(was, now, strict=True) if one is not None and other is not None]
+    return sum(other.right - one.right for one, other in both if not (one.problem or other.problem))
 
 
 def _as_many(first: CaseOutcome, second: CaseOutcome) -> tuple[CaseOutcome, CaseOutcome]:
@@ -222,8 +348,8 @@ def is_undecided(outcome: CaseOutcome) -> bool:
     return not outcome.passed and all(end in UNDECIDED for end in outcome.attempts if end != "passed")
 
 
-def _difference(pairs: Mapping[CaseKey, tuple[CaseOutcome, CaseOutcome]]) -> PairedDifference:
-    ends = [(was.passed, now.passed) for was, now in pairs.values()]
+def _difference(ends: Sequence[tuple[bool | None, bool | None]]) -> PairedDifference:
+    """The difference over what was decided in both."""
     return paired_difference(
         both=ends.count((True, True)),
         first_only=ends.count((True, False)),
@@ -233,9 +359,19 @@ def _difference(pairs: Mapping[CaseKey, tuple[CaseOutcome, CaseOutcome]]) -> Pai
 
 
 def several(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Comparisons that are made together, with p-values for their number."""
-    differences = adjusted([one.difference for one in comparisons])
-    return [replace(one, difference=found) for one, found in zip(comparisons, differences, strict=True)]
+    """Comparisons that are made together, with p-values for their number; those of values for the number of theirs."""
+    found = adjusted([one.difference for one in comparisons])
+    valued = [one.values for one in comparisons if one.values is not None]
+    tests = iter(adjusted([test for one in valued for test in (one.exact, *one.fields.values())]))
+    return [
+        replace(
+            one,
+            difference=difference,
+            values=one.values
+            and replace(one.values, exact=next(tests), fields={name: next(tests) for name in one.values.fields}),
+        )
+        for one, difference in zip(comparisons, found, strict=True)
+    ]
 
 
 #: with more runs than this each is compared with the first alone

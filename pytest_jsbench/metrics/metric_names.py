@@ -16,14 +16,19 @@ from pytest_jsbench.schemas.keywords import KEYWORDS
 from pytest_jsbench.verdicts import FailureType
 
 if TYPE_CHECKING:
-    from pytest_jsbench.metrics.comparison import Comparison
+    from pytest_jsbench.metrics.comparison import Comparison, ValueComparison
 
 _TIMINGS = tuple(f"{time}_{part}" for time in TIMES for part in SPREAD)
 _FAILURES = tuple(f"{group}.{kind}" for group in ("failure_rates", "failure_counts") for kind in COUNTED_FAILURES)
 #: the metrics of a run and of each task
 METRICS = frozenset({*RATES, *COUNTS, *_TIMINGS, *_FAILURES, *TOKENS, "cost", "n", "invented", "uncompared"})
 _OF_KEYWORD = frozenset({"pass_rate", "failures", "attempts", "decisions", "wrong_decisions"})
-_OF_BASELINE = frozenset({"difference", "p_value", "newly_failing", "newly_passing", "n"})
+_OF_BASELINE = frozenset(
+    {
+        *("difference", "p_value", "newly_failing", "newly_passing", "n"),
+        *("values.difference", "values.p_value", "values.worse", "values.better", "values.n"),
+    }
+)
 _OF_FIELD = frozenset({"accuracy", "right", "expected"})
 _VALUES = frozenset({"value_accuracy", "value_accuracy_conforming", "exact_match"})
 _BOUND = re.compile(r"[._](ci_low|ci_high)$")
@@ -110,7 +115,8 @@ class MetricName:
     @property
     def is_rate(self) -> bool:
         """Whether it is between 0 and 1 and has an interval."""
-        return self.metric in {*RATES, "difference", "accuracy"} or self.metric.startswith("failure_rates.")
+        rates = {*RATES, "difference", "values.difference", "accuracy"}
+        return self.metric in rates or self.metric.startswith("failure_rates.")
 
     def resolve(self, tasks: Collection[str] | None, variants: Collection[str]) -> MetricName:
         """
@@ -316,6 +322,8 @@ def _of_keyword(name: MetricName, metrics: KeywordMetrics | None, total: Metrics
 
 
 def _of_baseline(name: MetricName, comparison: Comparison | None) -> Figure:
+    if comparison is not None and name.metric.startswith("values."):
+        return _of_baseline_values(name, comparison.values)
     if comparison is None or comparison.difference.value is None or comparison.worst.value is None:
         return _nothing("nothing to compare")
     found, worst = comparison.difference, comparison.worst
@@ -331,3 +339,16 @@ def _of_baseline(name: MetricName, comparison: Comparison | None) -> Figure:
         return Figure(value=found.p_value, low=low, high=high, shown=f"{found.p_value:.4g}")
     value, least = (getattr(one, name.bound or "value") for one in (found, worst))
     return Figure(value=value, low=least, high=value if not undecided else 1.0, shown=f"{value:+.4g}")
+
+
+def _of_baseline_values(name: MetricName, found: ValueComparison | None) -> Figure:
+    if found is None or found.exact.value is None:
+        return _nothing("no values to compare")
+    open_, metric = found.undecided, name.metric.removeprefix("values.")
+    if metric in {"worse", "better"}:
+        return _count(len(getattr(found, metric)), more=open_)
+    if metric == "n":
+        return _count(found.exact.n)
+    value = found.exact.p_value if metric == "p_value" else getattr(found.exact, name.bound or "value")
+    low, high = (0.0 if metric == "p_value" else -1.0, 1.0) if open_ else (value, value)
+    return Figure(value=value, low=low, high=high, shown=f"{value:.4g}" if metric == "p_value" else f"{value:+.4g}")

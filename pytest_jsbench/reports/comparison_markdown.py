@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.reports import breakdown
-from pytest_jsbench.reports.comparison_table import named, not_compared, overview, pairs, settings_table, warnings
+from pytest_jsbench.reports.comparison_table import (
+    named,
+    not_compared,
+    of_values,
+    overview,
+    pairs,
+    settings_table,
+    warnings,
+)
 from pytest_jsbench.reports.markdown import LONGEST_FACT, cell, code, folded, table
 from pytest_jsbench.reports.published import published_table
 from pytest_jsbench.runs.settings import differences
@@ -95,6 +103,8 @@ def _pair(pair: Pair) -> Iterator[str]:
     for word, keys in (("broke", found.newly_failing), ("mended", found.newly_passing)):
         if keys:
             yield f"  - {word} {named(keys, show=code)}"
+    for word, text in of_values(found):
+        yield f"  - {word}: {code(text, LONGEST_FACT)}"
     for word, text in not_compared(found, first="the first", second="the second"):
         yield f"  - {word}: {text}"
 

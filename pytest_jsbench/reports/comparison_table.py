@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tabulate import tabulate
 
-from pytest_jsbench.core.text import distinct, printable
+from pytest_jsbench.core.text import counted, distinct, printable
 from pytest_jsbench.metrics.comparison import Comparison, Pair, Standing
 from pytest_jsbench.metrics.comparison import pairs as paired
 from pytest_jsbench.reports import breakdown
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.reports.evaluations import Evaluation
 
 _MOST_NAMED = 10
+_MOST_FIELDS = 5
 
 
 def changes(comparison: Comparison, source: str, *, variant: str = "") -> list[str]:
@@ -46,6 +47,7 @@ def _changes(comparison: Comparison, source: str, variant: str) -> Iterator[tupl
         yield "broke", named(comparison.newly_failing)
     if comparison.newly_passing:
         yield "mended", named(comparison.newly_passing)
+    yield from of_values(comparison)
     yield from not_compared(comparison, first="the baseline", second="this run")
     yield from apart(comparison.settings)
 
@@ -67,6 +69,25 @@ def incomparable(settings: Sequence[SettingDifference]) -> Iterator[tuple[str, s
         yield "warning", f"{said}that alone: `jsbench judge RUN --output DIR` judges one again"
     if any(one.name == "labelled" for one in settings):
         yield "warning", "one run asks grammars about labelled answers, another asks a model: they cannot be compared"
+
+
+def of_values(comparison: Comparison, most: int = _MOST_NAMED) -> Iterator[tuple[str, str]]:
+    """What came out of the values, by subject: of whole answers, of fields, and the cases; nothing without values."""
+    found = comparison.values
+    if found is None:
+        return
+    (_, whole), *fields = found.told
+    yield "values", whole
+    for name, text in fields[:_MOST_FIELDS]:
+        yield "field", f"{printable(name, _LONGEST_METRIC)}: {text}"
+    if len(fields) > _MOST_FIELDS:
+        yield "field", f"… and {counted(len(fields) - _MOST_FIELDS, 'more field')}"
+    for word, more, keys in (("worse", "fewer", found.worse), ("better", "more", found.better)):
+        if keys:
+            yield word, f"{more} values right in {named(keys, most)}"
+    if found.changed:
+        cases = counted(len(found.changed), "case")
+        yield "not shared", f"{cases} of which other values are expected, or compared otherwise: left out of the values"
 
 
 def not_compared(comparison: Comparison, *, first: str, second: str, each: str = "run") -> Iterator[tuple[str, str]]:
@@ -222,10 +243,13 @@ def overview(evaluations: Sequence[Evaluation], names: Sequence[str]) -> tuple[l
     rows = [[name, *_model(found)] for name, found in zip(names, evaluations, strict=True)]
     if all(found.figures.get("value_accuracy") is None for found in evaluations):
         return _MODELS, rows
-    valued = [[*row, rate(found.rate("value_accuracy"))] for row, found in zip(rows, evaluations, strict=True)]
-    return [*_MODELS, "Values\nright"], valued
+    for row, found in zip(rows, evaluations, strict=True):
+        row.insert(_VALUES, rate(found.rate("value_accuracy")))
+    return [*_MODELS[:_VALUES], "Values\nright", *_MODELS[_VALUES:]], rows
 
 
+#: where the column of values stands: beside the pass rate
+_VALUES = 2
 _MODELS = ["Run", "Pass rate\n(95 % interval)", "Speed\n(mean)", f"Cost/{_SAMPLE}", "Attempts"]
 _GRAMMARS = [
     "Run",
@@ -291,6 +315,8 @@ def _said(pair: Pair, *, verbose: bool) -> list[str]:
     for word, keys in (("broke", found.newly_failing), ("mended", found.newly_passing)):
         if keys:
             lines += detail(f"  {word}", named(keys, most))
+    for word, text in of_values(found, most):
+        lines += detail(f"  {word}", text)
     for word, text in not_compared(found, first="the first", second="the second"):
         lines += detail(word, text)
     return lines

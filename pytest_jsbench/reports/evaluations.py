@@ -30,7 +30,7 @@ from pytest_jsbench.runs.settings import Setting, differences, settings_of
 from pytest_jsbench.runs.variants import each
 
 #: the version of `run.json`; raised when a field is added
-RUN_VERSION = "1.6"
+RUN_VERSION = "1.7"
 UNKNOWN = "unknown"
 #: a metric that every run of ours has, and no file of another tool
 _OURS = "pass_rate"
@@ -420,7 +420,7 @@ def baseline_to_dict(found: Evaluation, outcomes: Mapping[CaseKey, CaseOutcome])
     if variants:  # the cases are theirs
         outcomes = {}
     return {
-        "schema_version": "1.3",
+        "schema_version": "1.4",
         "config_path": found.config_path,
         "backend": found.backend,
         "metrics": {name: found.metrics[name] for name in kept if name in found.metrics},

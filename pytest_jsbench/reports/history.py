@@ -22,11 +22,14 @@ from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.settings import Setting, SettingDifference, differences, settings_of
 
 #: the version of a line; raised when a field is added
-HISTORY_VERSION = "1.0"
+HISTORY_VERSION = "1.1"
 #: bytes of a line
 LONGEST_LINE = 4_000_000
 _LONGEST_LABEL = 200
-_RATES = ("pass_rate", "declared_coverage", "empirical_coverage", "over_constraint", "under_constraint")
+_RATES = (
+    *("pass_rate", "declared_coverage", "empirical_coverage", "over_constraint", "under_constraint"),
+    *("value_accuracy", "value_accuracy_conforming", "exact_match"),
+)
 _METRICS = (
     *("planned", "completions", "passed", "errors", "unjudged", "priced", "valid_instances", "invalid_instances"),
     *(f"{rate}{end}" for rate in _RATES for end in ("", "_ci_low", "_ci_high")),

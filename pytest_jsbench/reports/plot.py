@@ -26,6 +26,9 @@ _OURS = (
     "pass_rate",
     "declared_coverage",
     "empirical_coverage",
+    "value_accuracy",
+    "value_accuracy_conforming",
+    "exact_match",
     "over_constraint",
     "under_constraint",
     "grammar_compilation_p50",
@@ -48,14 +51,14 @@ _UNITS = {
 }
 _COUNT = re.compile(
     r"^(num|n)_|_count$|_counts\.|_?tokens$|^(in)?valid_(instances|rejected|accepted)$"
-    r"|^(cases|planned|completions|judged|priced|passed|valid)$"
+    r"|^(cases|planned|completions|judged|priced|passed|valid)$|^fields\..*\.(right|expected)$"
 )
 _LOWER = re.compile(
     r"(^|[_.])(errors?|err|loss|latency|cost|ttft|tpot|tgt|gct|failures?|failed|missing|unjudged|rmse|mae)([_.]|$)"
-    r"|^failure_(rates|counts)\.|^grammar_compilation|^mask_time|^reasoning_time|^queue_|^(over|under)_constraint|^(wrong_decisions|retries)"
+    r"|^failure_(rates|counts)\.|^grammar_compilation|^mask_time|^reasoning_time|^queue_|^(over|under)_constraint|^(wrong_decisions|retries|invented|uncompared)"
 )
 _HIGHER = re.compile(
-    r"(rate|constraint|accuracy|score|progress|coverage|success|pass_at_k|pass_hat_k|precision|recall|f1)"
+    r"(rate|constraint|accuracy|exact_match|score|progress|coverage|success|pass_at_k|pass_hat_k|precision|recall|f1)"
 )
 #: the palette of Okabe and Ito, for people with any colour vision
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
@@ -278,7 +281,7 @@ def _is_rate(metric: str, known: Sequence[float]) -> bool:
 def _direction(metric: str) -> str:
     if _COUNT.search(metric):
         return "(a count)"
-    if _LOWER.search(metric):
+    if _LOWER.search(metric) and not metric.startswith("fields."):  # a field may be called cost
         return "↓ lower is better"
     return "↑ higher is better" if _HIGHER.search(metric) else "(direction not known)"
 

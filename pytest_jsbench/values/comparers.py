@@ -6,7 +6,7 @@ import importlib.util
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from fractions import Fraction
 from typing import Any, cast
@@ -48,6 +48,8 @@ class Comparer:
     ignore: bool = False
     #: of the expected value and the answer's; the place is one field then, whatever is in it
     function: Callable[[Any, Any], object] | None = None
+    #: as the user said it, such as `tolerance:0.01`; empty where a schema did
+    how: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, said: object) -> Comparer:
@@ -121,15 +123,15 @@ def comparer_of(how: str) -> Comparer:
     """Read HOW by itself, such as `tolerance:1%`; ValueError says what was found and what was expected."""
     kind, colon, value = how.partition(":")
     if kind == "function" and colon:
-        return Comparer(function=_function(value))
+        return Comparer(function=_function(value), how=how)
     if kind == "tolerance" and colon:
         try:
             said: object = float(value)
         except ValueError:
             said = value
-        return Comparer.of({"tolerance": said})
+        return replace(Comparer.of({"tolerance": said}), how=how)
     if kind in _SWITCHES and not colon:
-        comparer = Comparer.of({kind: True})
+        comparer = replace(Comparer.of({kind: True}), how=how)
         comparer.require()
         return comparer
     expected = f"expected tolerance:NUMBER, tolerance:1%, {', '.join(_SWITCHES)} or function:package.module:name"

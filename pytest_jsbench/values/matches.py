@@ -12,7 +12,7 @@ from typing import Any, Final, assert_never
 
 from pytest_jsbench.core.cases import Expected, Schema
 from pytest_jsbench.core.files import MOST_VALUES
-from pytest_jsbench.core.json_values import expect, known
+from pytest_jsbench.core.json_values import digest, expect, known
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.schemas.locations import json_path
 from pytest_jsbench.schemas.references import CertainReferences, follow, tokens_of
@@ -22,6 +22,8 @@ from pytest_jsbench.values.comparers import Comparer, ComparerFailed
 _MOST_NAMED = 50
 #: characters of a value that a difference shows
 _LONGEST_VALUE = 200
+#: hex digits of the digest of what is expected
+_DIGITS = 12
 #: values of one answer that are compared in order to pair the items of lists without order
 _MOST_TRIED = 40_000
 _ABSENT: Final = object()
@@ -59,6 +61,8 @@ class Match:
     invented: int
     #: why nothing could be compared; empty otherwise
     problem: str = ""
+    #: the first digits of the digest of what is expected, and of how it is compared; empty where that is not known
+    compared_with: str = ""
     #: the first of them
     differences: tuple[Difference, ...] = field(default=(), hash=False)
 
@@ -82,14 +86,18 @@ class Match:
         fields = {sys.intern(name): counts for name, counts in self.fields.items()}
         return replace(self, fields=fields, differences=())
 
-    def to_dict(self) -> dict[str, Any]:
-        """The match as JSON values."""
+    def counts_to_dict(self) -> dict[str, Any]:
+        """The match without its differences as JSON values."""
         return {
             "fields": {name: list(counts) for name, counts in self.fields.items()},
             "invented": self.invented,
             "problem": self.problem,
-            "differences": [asdict(one) for one in self.differences],
+            "compared_with": self.compared_with,
         }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The match as JSON values."""
+        return {**self.counts_to_dict(), "differences": [asdict(one) for one in self.differences]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Match:
@@ -105,6 +113,7 @@ class Match:
             fields=fields,
             invented=_count(data["invented"]),
             problem=expect(data["problem"], "problem", str),
+            compared_with=sys.intern(expect(data.get("compared_with", ""), "compared_with", str)),
             differences=tuple(differences),
         )
 
@@ -132,6 +141,7 @@ def match(
     walk = _Walk(expected, schema, comparers or {})
     try:
         leaves = list(walk.leaves((), [()], expected.value, instance))
+        compared_with = digest([expected.to_dict(), walk.named])
     except ComparerFailed as error:
         return Match(fields={}, invented=0, problem=str(error))
     except RecursionError:
@@ -145,6 +155,7 @@ def match(
     return Match(
         fields=fields,
         invented=sum(leaf.fault is Fault.INVENTED for leaf in wrong),
+        compared_with=compared_with.removeprefix("sha256:")[:_DIGITS],
         differences=() if instance is _ABSENT else tuple(leaf.difference for leaf in wrong[:_MOST_NAMED]),
     )
 
@@ -218,6 +229,8 @@ class _Walk:
         self._references = CertainReferences(schema) if self._schema is not None else None
         #: values that may still be compared in order to pair items
         self._left = _MOST_TRIED
+        #: what the user said of expected values, by the name of the field
+        self.named: dict[str, str] = {}
 
     def leaves(
         self, path: tuple[str | int, ...], places: list[tuple[str, ...]], expected: object, found: object
@@ -225,6 +238,8 @@ class _Walk:
         """The fields of the expected value, and what the answer has beside them; `places` are its schemas."""
         places = self._applying(places)
         comparer = self._comparer(path, places)
+        if comparer.how:
+            self.named[field_name(path)] = comparer.how
         if comparer.ignore:
             return
         if comparer.function is not None:

@@ -4,7 +4,8 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import RecordError
-from pytest_jsbench.metrics.comparison import CaseOutcome, compare, outcomes
+from pytest_jsbench.metrics.comparison import CaseOutcome, ValueComparison, compare, outcomes, several
+from pytest_jsbench.values import Match
 from tests import examples
 from tests.examples import record
 
@@ -111,3 +112,83 @@ def test_where_the_interval_and_the_test_do_not_agree_the_sentence_says_which_de
     assert found.sentence.endswith(
         "not distinguishable from no change (exact test: p = 0.062; the interval leaves out 0, but is approximate)"
     )
+
+
+def valued(*totals: int | None, invented: int = 0, compared_with: str = "") -> CaseOutcome:
+    """Of each attempt, whether the total is right; None where the call broke. The vendor is always right."""
+    matches = [
+        None
+        if right is None
+        else Match(fields={"total": (right, 1), "vendor": (1, 1)}, invented=invented, compared_with=compared_with)
+        for right in totals
+    ]
+    return CaseOutcome(schema="aa", attempts=("passed",) * len(totals), matches=tuple(matches))
+
+
+def values(before: dict[CaseKey, CaseOutcome], now: dict[CaseKey, CaseOutcome]) -> ValueComparison:
+    found = compare(before, now).values
+    assert found is not None
+    return found
+
+
+def test_values_that_are_wrong_now_are_told_apart_from_chance_by_field_though_every_verdict_is_the_same() -> None:
+    before = {key(f"c{number}"): valued(1) for number in range(20)}
+    now = {name: valued(int(number >= 9)) for number, name in enumerate(before)}
+
+    found = values(before, now)
+
+    assert compare(before, now).sentence == "the same verdict on each of 20 cases"
+    assert (found.worse, found.better) == (tuple(before)[:9], ())
+    whole, field = found.told
+    assert whole[1].startswith("9 fewer of 20 cases have every value right (-0.450, 95 % interval -0.")
+    assert whole[1].endswith("a real difference (exact test: p = 0.012) (adjusted for 3 tests, Holm)")
+    assert field[0] == "total"
+    assert field[1].startswith("9 fewer of 20 cases have it right (-0.450")
+    assert found.fields["vendor"].p_value == 1.0
+
+
+def test_values_are_compared_over_cases_that_expect_the_same_and_of_which_something_is_known_in_both() -> None:
+    before = {
+        key("a"): valued(1, 1, compared_with="x"),
+        key("b"): valued(1, compared_with="x"),
+        key("c"): valued(1),
+        key("d"): valued(1),
+        key("e"): ended("passed"),
+    }
+    now = {
+        key("a"): valued(1, 0, compared_with="x"),
+        key("b"): valued(0, compared_with="y"),
+        key("c"): valued(None),
+        key("d"): valued(1, invented=1),
+        key("e"): ended("passed"),
+    }
+
+    found = values(before, now)
+
+    assert (found.exact.n, found.exact.first_only, found.fields["total"].first_only) == (2, 2, 1)
+    assert (found.worse, found.changed, found.undecided) == ((key("a"),), (key("b"),), 1)
+    assert compare({key("e"): ended("passed")}, {key("e"): ended("passed")}).values is None
+
+
+def test_p_values_of_values_are_adjusted_for_all_tests_that_are_made_together() -> None:
+    before = {key(f"c{number}"): valued(1) for number in range(9)}
+    one = compare(before, {name: valued(0) for name in before})
+
+    first, _, third = several([one, compare({}, {}), one])
+
+    assert first.values is not None
+    assert third.values is not None
+    assert first.values.exact.p_adjusted == pytest.approx(6 / 2**8)
+    assert list(third.values.fields) == ["total", "vendor"]
+
+
+@pytest.mark.parametrize(
+    "said", [[1], {"a": 1}, [{"fields": {"n": [2, 1]}, "invented": 0, "problem": ""}], [None, None], 7]
+)
+def test_values_of_a_case_are_read_back_and_what_is_none_is_refused_in_one_line(said: object) -> None:
+    outcome = valued(1, None, 0)
+
+    assert CaseOutcome.from_dict(outcome.to_dict()) == outcome
+    assert "values" not in ended("passed").to_dict()
+    with pytest.raises(RecordError, match="values of"):
+        CaseOutcome.from_dict({"schema": "", "attempts": ["passed"], "values": said})

@@ -66,6 +66,7 @@ def test_a_run_without_expected_values_says_nothing_of_them(plain: Bench) -> Non
     result.stdout.no_re_match_line("values +|.*right$")
     assert plain.run_json()["metrics"]["value_accuracy"] is None
     assert plain.run_json()["metrics"]["fields"] == {}
+    assert "values" not in plain.run_json()["cases"]["orders::a"]
 
 
 def test_rows_expect_values_and_an_option_says_how_they_are_compared(plain: Bench) -> None:
@@ -81,6 +82,41 @@ def test_rows_expect_values_and_an_option_says_how_they_are_compared(plain: Benc
     result.assert_outcomes(passed=1, skipped=1)
     result.stdout.fnmatch_lines(["*(bad_comparer): *x-jsbench-compare at /: near: 1; expected tolerance*"])
     result.stdout.fnmatch_lines(["values     1/1 = 1.000 right*"])
+
+
+def test_a_run_whose_values_got_worse_is_told_so_beside_its_baseline_though_every_verdict_is_the_same(
+    bench: Bench,
+) -> None:
+    for name in "abcdefgh":
+        bench.case(name, '{"total": 1, "vendor": "ACME"}', schema=INVOICE)
+        expect(bench, name, {"total": 1, "vendor": "ACME"})
+    bench.run("--jsbench-output=before")
+    bench.answers |= dict.fromkeys("abcdefg", '{"total": 7, "vendor": "ACME"}')
+
+    result = bench.run(
+        "--jsbench-output=out",
+        "--jsbench-baseline=before",
+        "--jsbench-gate=baseline.values.worse<=0",
+        "-p",
+        "no:warnings",
+    )
+
+    result.assert_outcomes(passed=8)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "baseline   *",
+            "           the same verdict on each of 8 cases",
+            "values     7 fewer of 8 cases have every value right *",
+            "field      total: 7 fewer of 8 cases have it right *",
+            "worse      fewer values right in 7: orders::a, *",
+            "gate       baseline.values.worse 7, gate <= 0: NOT MET",
+        ]
+    )
+    found = bench.run_json()["baseline"]["values"]
+    assert (found["p_value"], found["worse"][0], found["fields"]["vendor"]["p_value"]) == (0.015625, "orders::a", 1)
+    (page,) = bench.path.glob("out/*/report.html")
+    assert "7 fewer of 8 cases have every value right" in page.read_text()
 
 
 @pytest.mark.parametrize("said", ["n=near", "n=function:no_such_module:same"])

@@ -217,3 +217,16 @@ def test_two_processes_that_add_at_once_lose_and_double_nothing(tmp_path: Path) 
 def test_what_names_no_run_is_no_line() -> None:
     with pytest.raises(JSBenchError, match="does not say which run it is"):
         HistoryEntry.of(parse({"metrics": {"n": 1}}, source="x.json"))
+
+
+def test_values_that_are_right_have_a_column_and_can_be_drawn_where_a_run_expects_some(tmp_path: Path) -> None:
+    before, now = evaluation("pp"), evaluation("pp", day=2)
+    valued = replace(now, metrics={**now.metrics, "value_accuracy": 0.75, "value_accuracy_ci_low": 0.5})
+
+    assert "Values" not in told(kept(tmp_path / "none.jsonl", before, now))
+    found = kept(tmp_path / "some.jsonl", before, valued)
+
+    (series,) = found.series
+    assert series.entries[1].metrics["value_accuracy"] == 0.75
+    assert "Run Pass rate Values Speed" in told(found)
+    assert "(0.342 to 1.000) 0.75 1.00 s n/a 0 +0 -0" in told(found)

@@ -52,6 +52,9 @@ def test_every_metric_of_others_has_a_panel_and_null_is_no_bar() -> None:
         ("cost", "↓ lower is better"),
         ("failure_rates.truncated", "↓ lower is better"),
         ("error_rate", "↓ lower is better"),
+        ("invented", "↓ lower is better"),
+        ("fields.cost.accuracy", "↑ higher is better"),
+        ("fields.cost.right", "(a count)"),
         ("click_hit_rate", "↑ higher is better"),
         ("empirical_coverage", "↑ higher is better"),
         ("coord_error_count", "(a count)"),
@@ -89,6 +92,9 @@ def test_of_a_run_of_ours_the_chief_metrics_and_the_failures_that_occurred_are_d
     assert drawn[:4] == ["Pass rate", "Declared coverage", "Empirical coverage", "Time to first token, median"]
     assert drawn[-1] == "Failure rates: schema violation"
     assert "Cost" not in drawn
+    assert not {"Value accuracy", "Exact match"} & {*drawn}
+    valued = evaluation(**{**summary.total.to_dict(), "value_accuracy": 0.5})
+    assert "Value accuracy" in panels(picture([valued], ["m"]))
     assert len(panels(picture([one], ["m"], ["all"]))) > 50
     with pytest.raises(JSBenchError, match="no metric 'pas_rate' in any of the files"):
         picture([one], ["m"], ["pas_rate"])

@@ -22,7 +22,7 @@ from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.generations import Completion, Decided, Declined, GrammarDecision
 from pytest_jsbench.core.text import json_text, printable, shortened
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES
-from pytest_jsbench.reports.comparison_table import apart
+from pytest_jsbench.reports.comparison_table import apart, of_values
 from pytest_jsbench.reports.summary_table import facts
 from pytest_jsbench.reports.variant_table import asked, cost_of_many, heading, standing, tokens_of_one
 from pytest_jsbench.runs.outcomes import Records
@@ -89,7 +89,7 @@ def render(
         heading=heading(run.metadata) if run.variants else run.metadata.model,
         variants=_variants(run, summary),
         standing=list(standing(summary)),
-        comparisons=[(name, one, list(apart(one.settings))) for name, one in known.items()],
+        comparisons=[(name, one, [*of_values(one), *apart(one.settings)]) for name, one in known.items()],
         failures=sorted(((name, count) for name, count in failures if count), key=lambda pair: -pair[1]),
         labelled=run.metadata.labelled,
         facts=facts(run, summary),
