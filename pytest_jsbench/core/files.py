@@ -392,7 +392,7 @@ class FileInMaking:
 
     def __init__(self, path: Path, *, shared: bool = False) -> None:
         self.path = path
-        self._part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        self._part = path.parent / f"{path.name}.{os.getpid()}.part"
         with self._naming():
             self._part.unlink(missing_ok=True)  # whatever stands there, a link to elsewhere too, is not written into
             opener = functools.partial(os.open, mode=_SHARED_FILE if shared else _PRIVATE_FILE)
@@ -421,8 +421,7 @@ class FileInMaking:
         try:
             yield
         except (OSError, ValueError) as error:
-            message = f"cannot write {self.path}: {error}"
-            raise JournalError(message) from error
+            raise JournalError(f"cannot write {self.path}: {unwritable(self.path, error)}", where=self.path) from error
 
 
 def write_atomically(path: Path, text: str | Iterable[str], *, shared: bool = False) -> None:
@@ -433,6 +432,15 @@ def write_atomically(path: Path, text: str | Iterable[str], *, shared: bool = Fa
         file.finish()
     finally:
         file.discard()
+
+
+def unwritable(path: Path, error: Exception) -> str:
+    """Why the file cannot be written, and what to do."""
+    if path.is_dir():
+        return "it is a folder; name a file"
+    if not path.parent.is_dir():
+        return f"there is no folder {path.parent}; make it, or name another"
+    return getattr(error, "strerror", None) or str(error)
 
 
 def append_whole(file: FileIO, data: bytes, size: int) -> None:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
+from pytest_jsbench.core.arguments import arguments, function, names, text, whole
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.prompts import Prompt, prompt_of
 from pytest_jsbench.core.text import described
 from pytest_jsbench.datasets.base import CaseSource, Sample, Selection
 from pytest_jsbench.datasets.selection import meeting, open_selected, sampled
-from pytest_jsbench.library.words import at_least, said_to_programs
+from pytest_jsbench.library.words import said_to_programs
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.prompts import Template
+
+
+def _condition(value: object) -> object:
+    if not isinstance(value, str) and not callable(value):
+        raise ValueError("a condition such as 'size<2000', or a function of a case")
+    return value
+
 
 #: what a case becomes: a whole case, or the parts of it that change, as a row of a file has them
 Changed = Case | Mapping[str, Any]
@@ -39,6 +48,7 @@ class Dataset:
         self._steps = steps
 
     @classmethod
+    @arguments(tasks=names, split=text, limit=whole(1))
     def load(
         cls,
         source: str | PathLike[str] | Iterable[object] | type,
@@ -55,9 +65,9 @@ class Dataset:
         """
         selection = Selection(
             source=fspath(source) if isinstance(source, str | PathLike) else _IN_MEMORY,
-            tasks=(tasks,) if isinstance(tasks, str) else None if tasks is None else tuple(tasks),
+            tasks=None if tasks is None else tuple(tasks),
             split=split,
-            limit=None if limit is None else at_least(1, "limit", limit),
+            limit=limit,
         )
         with said_to_programs():
             if isinstance(source, str | PathLike):
@@ -66,6 +76,7 @@ class Dataset:
 
             return cls(open_in_memory(selection, source), selection.to_dict())
 
+    @arguments(wanted=_condition)
     @said_to_programs()
     def filter(self, wanted: str | Callable[[Case], object]) -> Dataset:
         """The cases that meet a condition as `--jsbench-where` takes it, or for which the function gives true."""
@@ -78,6 +89,7 @@ class Dataset:
         part = _Part(self.source, lambda whole: meeting(condition, whole, default_dialect=dialect))
         return self._after(f"filter {wanted}", part)
 
+    @arguments(function=function("a function of a case"))
     def map(self, function: Callable[[Case], Changed]) -> Dataset:
         """
         The cases as the function makes them; each keeps its name.
@@ -87,13 +99,15 @@ class Dataset:
         """
         return self._after(f"map {_name(function)}()", _Mapped(self.source, function))
 
+    @arguments(size=whole(1), seed=whole(0))
     @said_to_programs()
     def sample(self, size: int, seed: int = 0) -> Dataset:
         """So many of the cases at random, in proportion over the tasks; the same for the same seed everywhere."""
-        sample = Sample(size=at_least(1, "size", size), seed=seed)
+        sample = Sample(size=size, seed=seed)
         part = _Part(self.source, lambda whole: sampled(whole.keys(), sample))
         return self._after(f"sample {size} seed {seed}", part)
 
+    @arguments(shots=whole(0))
     @said_to_programs()
     def prompts(
         self, prompt: str | PathLike[str] | Template | Callable[[Case], object] = "schema", *, shots: int = 0
@@ -116,13 +130,22 @@ class Dataset:
     @said_to_programs()
     def __getitem__(self, key: CaseKey | int) -> Case | BrokenCase:
         """The case of that name, or of that place."""
-        return self.source.case(self.keys()[key] if isinstance(key, int) else key)
+        keys = self.keys()
+        if isinstance(key, int) and -len(keys) <= key < len(keys):
+            return self.source.case(keys[key])
+        if isinstance(key, CaseKey) and key in keys:
+            return self.source.case(key)
+        known = [str(one) for one in keys] if isinstance(key, CaseKey) else ()
+        close = difflib.get_close_matches(str(key), known, n=1)
+        offer = f"did you mean {close[0]}?" if close else f"expected the key of a case, or a number below {len(keys)}"
+        raise DatasetError(f"no case {key!s:.80} in {self!r}: {offer}", found=key, where="Dataset")
 
     def __len__(self) -> int:
         return len(self.keys())
 
     def __iter__(self) -> Iterator[Case | BrokenCase]:
-        return map(self.__getitem__, self.keys())
+        with said_to_programs():
+            yield from map(self.source.case, self.keys())
 
     def __repr__(self) -> str:
         return f"<Dataset of {', '.join((repr(self._said['source']), *self._steps))}>"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Self
 
 from pytest_jsbench.adaptation import Adapted, Inexpressible
 from pytest_jsbench.adaptation.adapter import adapter
+from pytest_jsbench.core.arguments import arguments, number, text, whole
 from pytest_jsbench.core.cases import Case, Message, Schema
-from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.errors import EngineError, nearest
 from pytest_jsbench.core.generations import (
     CallError,
     Completion,
@@ -29,7 +32,7 @@ from pytest_jsbench.engines.functions import AnswerFunction, FunctionFactory
 from pytest_jsbench.engines.presets import adaptation
 from pytest_jsbench.engines.registry import as_factory, find, sampled
 from pytest_jsbench.engines.secrets import build, check, describe
-from pytest_jsbench.library.words import at_least, named, said_to_programs
+from pytest_jsbench.library.words import named, said_to_programs
 from pytest_jsbench.prompts import PRESETS
 from pytest_jsbench.runner.attempts import inexpressible
 
@@ -40,6 +43,20 @@ if TYPE_CHECKING:
 EngineLike = str | EngineFactory | AnswerFunction
 
 
+def _model(value: object) -> str:
+    return text(fspath(value) if isinstance(value, PathLike) else value)
+
+
+@arguments(
+    model=_model,
+    base_url=text,
+    api_key_env=text,
+    temperature=number("a number of at least 0", least=0),
+    max_tokens=whole(1),
+    seed=whole(0),
+    timeout=number("seconds above 0", above=0),
+    adapt=text,
+)
 def open_engine(
     engine: EngineLike,
     *,
@@ -70,13 +87,24 @@ def open_engine(
             options=options,
         )
         asked = GenerationParams(
-            max_tokens=factory.max_tokens if max_tokens is None else at_least(1, "max_tokens", max_tokens),
+            max_tokens=factory.max_tokens if max_tokens is None else max_tokens,
             temperature=temperature,
             seed=seed,
             timeout=timeout,
         )
         said = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
-        return OpenEngine(factory, config, asked, adapt=adapt, said=said)
+        try:
+            return OpenEngine(factory, config, asked, adapt=adapt, said=said)
+        except EngineError as error:
+            if error.found not in options or error.where != config.name:
+                raise
+            own = inspect.signature(open_engine).parameters.keys() - {"engine", "options"}
+            known = sorted(own.union(error.expected if isinstance(error.expected, list) else ()))
+            message = (
+                f"open_engine has no argument '{error.found}', and engine '{config.name}' no such option: "
+                f"{nearest(str(error.found), known)}"
+            )
+            raise EngineError(message, found=error.found, expected=known, where="open_engine") from None
 
 
 def _factory(engine: EngineLike) -> EngineFactory:

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+from pytest_jsbench.core.arguments import Reader, arguments, flag, one_of, path, whole
 from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.errors import DatasetError, JSBenchError
 from pytest_jsbench.core.generations import Origin
@@ -27,7 +28,7 @@ from pytest_jsbench.datasets.registry import revision_of
 from pytest_jsbench.library.dataset import Dataset
 from pytest_jsbench.library.engine import EngineLike, OpenEngine, open_engine
 from pytest_jsbench.library.run import EvaluatedRun
-from pytest_jsbench.library.words import at_least, named, said_to_programs
+from pytest_jsbench.library.words import named, said_to_programs
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.prompts import template_of
 from pytest_jsbench.runner.attempts import Runner
@@ -96,8 +97,10 @@ def evaluate(
 
     Ctrl-C ends it with what there is: the run is in its folder, and `resume` goes on with it.
     """
-    with said_to_programs(), opened(engine) as asked:
-        return CaseEvaluation(asked, dataset, **options).run()
+    with said_to_programs():
+        evaluation = CaseEvaluation(dataset, **options)
+        with opened(engine) as asked:
+            return evaluation.run(asked)
 
 
 async def aevaluate(
@@ -108,11 +111,12 @@ async def aevaluate(
     cancelled = threading.Event()
 
     def run() -> EvaluatedRun:
-        with said_to_programs(), opened(engine) as asked:
-            evaluation.append(CaseEvaluation(asked, dataset, **options))
-            if cancelled.is_set():
-                evaluation[0].stop()
-            return evaluation[0].run()
+        with said_to_programs():
+            evaluation.append(CaseEvaluation(dataset, **options))
+            with opened(engine) as asked:
+                if cancelled.is_set():
+                    evaluation[0].stop()
+                return evaluation[0].run(asked)
 
     running = asyncio.ensure_future(asyncio.to_thread(run))
     try:
@@ -134,6 +138,68 @@ def opened(engine: OpenEngine | EngineLike) -> Iterator[OpenEngine]:
     else:
         with open_engine(engine) as asked:
             yield asked
+
+
+def _or_none(read: Reader) -> Reader:
+    return lambda value: None if value is None else read(value)
+
+
+def _run_or_flag(value: object) -> str | bool:
+    if isinstance(value, bool):
+        return value
+    try:
+        return path(value)
+    except ValueError:
+        raise ValueError("True, or the path of a run") from None
+
+
+def _classifiers(value: object) -> tuple[str | Callable[[Record], str | None], ...]:
+    found = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else (None,)
+    if not all(isinstance(one, str) or callable(one) for one in found):
+        raise ValueError("a list of functions of a record, or of names of classifiers")
+    return found
+
+
+def _comparers(value: object) -> Mapping[str, str | Callable[[Any, Any], object]]:
+    if not isinstance(value, Mapping) or not all(isinstance(how, str) or callable(how) for how in value.values()):
+        raise ValueError("a mapping of fields to comparers, such as {'total': 'tolerance:1%'}")
+    return value
+
+
+#: where what the plugin's options say has another place; each begins where `evaluate has no argument 'x': ` ends
+_OTHERWISE = {
+    **dict.fromkeys(
+        (
+            "model",
+            "base_url",
+            "api_key_env",
+            "response_format",
+            "temperature",
+            "max_tokens",
+            "seed",
+            "timeout",
+            "adapt",
+            "context",
+        ),
+        "say it to open_engine(…), whose engine can be evaluated",
+    ),
+    **dict.fromkeys(("tasks", "split", "limit"), "say it to Dataset.load(…)"),
+    "where": "say it to Dataset.filter(…)",
+    "sample": "take it by Dataset.sample(size, seed)",
+    **dict.fromkeys(("rpm", "requests_per_minute"), "give limits=RateLimits(requests_per_minute=…)"),
+    **dict.fromkeys(("tpm", "tokens_per_minute"), "give limits=RateLimits(tokens_per_minute=…)"),
+    **{name: f"give limits=RateLimits({name}=…)" for name in ("max_cost", "patience")},
+    **{name: f"give policy=JudgePolicy({name}=…)" for name in (field.name for field in fields(JudgePolicy))},
+    "judge_timeout": "give policy=JudgePolicy(timeout=…)",
+    "replay": 'open the answers as an engine: open_engine("recorded", folder=…)',
+    "variants": "evaluate once for each way to ask, and set the runs side by side with plot_runs; "
+    "pytest --jsbench-variants asks all ways in one run",
+    "instances": "labelled answers are put to a grammar by pytest --jsbench-instances; load_run reads that run",
+    "batch": "a provider's batches are handed in by pytest --jsbench-batch; load_run reads that run",
+    "shard": "parts of a run are made by pytest --jsbench-shard and put together by jsbench merge",
+    "preset": "pytest --jsbench-preset asks as a publication did; load_run reads that run",
+    "export": "the run has to_csv, to_parquet and more; jsbench export writes the other formats",
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -163,14 +229,29 @@ class CaseEvaluation:
     """
     Makes the attempts of one run, and writes its files.
 
-    `evaluate` makes one and calls `run`, which ends with the run. The threads of the calls in flight make the attempts
-    and hand their results to the thread of `run`. Any other thread may call `stop`: no more attempts begin, and the run
-    ends with what there is.
+    `evaluate` makes one before the engine is open, and calls `run`, which ends with the run. The threads of the calls
+    in flight make the attempts and hand their results to the thread of `run`. Any other thread may call `stop`: no more
+    attempts begin, and the run ends with what there is.
     """
 
+    @arguments(
+        of="evaluate",
+        otherwise=_OTHERWISE,
+        shots=whole(0),
+        concurrency=whole(1),
+        repeats=whole(1),
+        output=_or_none(path),
+        resume=_run_or_flag,
+        limits=one_of("a RateLimits, such as RateLimits(requests_per_minute=60)", RateLimits),
+        retries=whole(0),
+        policy=one_of("a JudgePolicy, such as JudgePolicy(extra_fields='allow')", JudgePolicy),
+        classify=_classifiers,
+        comparers=_comparers,
+        redact=flag,
+        progress=flag,
+    )
     def __init__(
         self,
-        engine: OpenEngine,
         dataset: Dataset | str | Iterable[object],
         *,
         prompt: str | PathLike[str] | Template | Callable[[Case], object] = "schema",
@@ -187,19 +268,18 @@ class CaseEvaluation:
         redact: bool = False,
         progress: bool = False,
     ) -> None:
-        self._engine = engine
+        #: it is there as soon as `run` has begun
+        self._engine: OpenEngine
         self._dataset = dataset if isinstance(dataset, Dataset) else Dataset.load(dataset)
         self._template = template_of(prompt, shots=shots)
         self._shots = shots
-        self._concurrency = at_least(
-            1, "concurrency", engine.factory.concurrency if concurrency is None else concurrency
-        )
-        self._repeats = at_least(1, "repeats", repeats)
+        self._calls_at_once = concurrency
+        self._repeats = repeats
         self._output = None if output is None else Path(output)
         self._resume = resume
-        self._limits = _limits(limits or RateLimits())
-        self._retries = at_least(0, "retries", retries)
-        self._policy = _policy(policy or JudgePolicy())
+        self._limits = limits or RateLimits()
+        self._retries = retries
+        self._policy = policy or JudgePolicy()
         self._classifiers = tuple(map(_classifier, classify))
         self._comparers = {name: _comparer(name, said) for name, said in comparers.items()}
         self._redaction = Redaction.new() if redact else None
@@ -214,8 +294,13 @@ class CaseEvaluation:
         self._stopped = True
         self._done.put(None)
 
-    def run(self) -> EvaluatedRun:
+    @property
+    def _concurrency(self) -> int:
+        return self._calls_at_once or self._engine.factory.concurrency
+
+    def run(self, engine: OpenEngine) -> EvaluatedRun:
         """Make all attempts; the run that came of them."""
+        self._engine = engine
         keys = self._dataset.keys()
         if not keys:
             message = f"{self._dataset!r} holds no cases, so that there is nothing to evaluate"
@@ -401,22 +486,6 @@ class CaseEvaluation:
             resumed=found.resumed,
             warnings=tuple(found.warnings),
         )
-
-
-def _limits(limits: RateLimits) -> RateLimits:
-    for limit in fields(limits):
-        if (number := getattr(limits, limit.name)) is not None and not number > 0:
-            message = f"limits: {limit.name} is {number}; expected a number above 0, or None"
-            raise JSBenchError(message, found=number, expected="a number above 0", where=limit.name)
-    return limits
-
-
-def _policy(policy: JudgePolicy) -> JudgePolicy:
-    for name, known in policy.choices().items():
-        if (said := getattr(policy, name)) not in known:
-            message = f"policy: {name} is {said!r}; expected one of {', '.join(known)}"
-            raise JSBenchError(message, found=said, expected=known, where=name)
-    return policy
 
 
 def _comparer(field_name: str, said: str | Callable[[Any, Any], object]) -> Comparer:

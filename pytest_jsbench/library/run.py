@@ -11,7 +11,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.core.errors import ExportError, MissingRequirement
+from pytest_jsbench.core.arguments import arguments, names, path
+from pytest_jsbench.core.errors import MissingRequirement
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.library.words import said_to_programs
 from pytest_jsbench.metrics.statistics import Proportion
@@ -70,14 +71,17 @@ class EvaluatedRun(Run):
         """The same rows as a `datasets.Dataset`, which can be pushed to a hub."""
         return tables.to_dataset(self)
 
+    @arguments(path=path)
     def to_parquet(self, path: str | PathLike[str]) -> Path:
         """Write the same rows as a Parquet file."""
         return tables.write_parquet(Path(path), self)
 
+    @arguments(path=path)
     def to_csv(self, path: str | PathLike[str]) -> Path:
         """Write the same rows as a CSV file."""
         return tables.write_csv(Path(path), self)
 
+    @arguments(metrics=names)
     def plot(self, metrics: Sequence[str] = ()) -> Any:
         """A matplotlib Figure of these metrics, or of those that matter most; a bar for each variant."""
         parts: Mapping[str, Run] = self.each() or {self._title: self}
@@ -109,6 +113,13 @@ class EvaluatedRun(Run):
         return f"<p>{'<br>'.join(map(html.escape, self._lines))}</p>{self.summary._repr_html_()}"
 
 
+def _runs_by_name(value: object) -> object:
+    if not isinstance(value, Mapping) or not value or not all(isinstance(run, Run) for run in value.values()):
+        raise ValueError("a mapping of names to one run or more, such as {'first': run}")
+    return value
+
+
+@arguments(path=path)
 def load_run(path: str | PathLike[str]) -> EvaluatedRun:
     """A run from its folder, its records.jsonl, or the newest in a folder of runs; its records stay on disk."""
     from pytest_jsbench.reports.evaluations import read_run
@@ -119,12 +130,11 @@ def load_run(path: str | PathLike[str]) -> EvaluatedRun:
         return EvaluatedRun.of_run(run, find_files(Path(path))[0].parent)
 
 
+@arguments(runs=_runs_by_name, metrics=names)
 def plot_runs(runs: Mapping[str, Run], metrics: Sequence[str] = ()) -> Any:
     """A matplotlib Figure that sets runs side by side, each under its name: one panel a metric, with intervals."""
     if importlib.util.find_spec("matplotlib") is None:
         raise MissingRequirement("a plot needs matplotlib: pip install 'pytest-jsbench[plot]'", expected="matplotlib")
-    if not runs:
-        raise ExportError("there is no run to be drawn; expected a name and a run for each", expected="a run")
     from pytest_jsbench.reports.evaluations import evaluation_of
     from pytest_jsbench.reports.plot import picture
 

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 from pytest_jsbench.core.errors import JSBenchError
 
-_OPTION = re.compile(r"--jsbench-([a-z]+(?:-[a-z]+)*)")
+#: what pytest is asked for keeps its name
+_OPTION = re.compile(r"(?<!pytest )--jsbench-([a-z]+(?:-[a-z]+)*)")
 #: an engine's own option is an argument by its own name
 _ENGINE_OPTION = re.compile(r"--jsbench-engine-option[ =](?=\w+=)")
 #: the arguments that are not called as their options
@@ -35,14 +36,6 @@ def said_to_programs() -> Iterator[None]:
 def named(said: str) -> str:
     """The text with arguments where it names options."""
     return _OPTION.sub(_argument, _ENGINE_OPTION.sub("", said))
-
-
-def at_least(least: int, name: str, number: int) -> int:
-    """The number that was given for an argument; JSBenchError where it is less."""
-    if number < least:
-        message = f"{name} is {number}; expected a whole number of at least {least}"
-        raise JSBenchError(message, found=number, expected=f"at least {least}", where=name)
-    return number
 
 
 def _argument(found: re.Match[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pytest_jsbench.core.arguments import arguments, one_of
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.generations import FaultKind, tpot_ms
 from pytest_jsbench.metrics import prices
@@ -112,6 +113,7 @@ class Summary:
     differing: tuple[CaseKey, ...] = ()
 
 
+@arguments(run=one_of("a run", Run))
 def summarize(run: Run) -> Summary:
     """The summary of a run; each denominator comes from the plan, never from the number of answers."""
     whole = _summarize(run)

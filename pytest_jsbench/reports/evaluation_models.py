@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+from pytest_jsbench.core.arguments import arguments
+from pytest_jsbench.core.arguments import path as a_path
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.reports import evaluations
 from pytest_jsbench.schemas.python_types import require_pydantic
@@ -98,6 +100,7 @@ class EvalOutput(BaseModel):
     metrics: EvalMetrics
 
 
+@arguments(path=a_path)
 def load_evaluation(path: str | Path) -> EvalOutput:
     """
     The evaluation in a file, or in a run's folder; JSBenchError names the place that is wrong.

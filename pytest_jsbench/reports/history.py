@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_jsbench.core.errors import JournalError, RecordError
-from pytest_jsbench.core.files import FileReader, Unreadable, append_whole, locked, parse_json
+from pytest_jsbench.core.files import FileReader, Unreadable, append_whole, locked, parse_json, unwritable
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import HISTORY, METRICS
@@ -331,6 +331,6 @@ def add(path: Path, entries: Iterable[HistoryEntry]) -> tuple[list[HistoryEntry]
             if added:
                 append_whole(file, torn + text.encode("ascii"), size)
     except OSError as error:
-        message = f"cannot write {path}: {error.strerror or error}"
+        message = f"cannot write {path}: {unwritable(path, error)}"
         raise JournalError(message, where=path) from error
     return added, known

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import ExportError, MissingRequirement, nearest
+from pytest_jsbench.core.files import unwritable
 from pytest_jsbench.core.text import distinct, printable
 from pytest_jsbench.metrics.metrics import RATES, SPREAD
 from pytest_jsbench.runs.settings import differences
@@ -310,7 +311,7 @@ def _save(figure: Any, output: Path) -> None:
             warnings.filterwarnings("ignore", message="Glyph .* missing from font")
             figure.savefig(output, dpi=150)
     except OSError as error:
-        message = f"cannot write {output}: {error.strerror or error}"
+        message = f"cannot write {output}: {unwritable(output, error)}"
         raise ExportError(message, where=output) from error
     except ValueError as error:
         message = f"{output} cannot be drawn: {str(error).splitlines()[0]}; expected a name that ends in .png"

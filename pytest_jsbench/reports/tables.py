@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import ExportError, MissingRequirement
-from pytest_jsbench.core.files import write_atomically
+from pytest_jsbench.core.files import unwritable, write_atomically
 from pytest_jsbench.core.generations import Completion, Declined, Failed, tpot_ms
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.runs.variants import each
@@ -199,7 +199,7 @@ def write_parquet(path: Path, run: Run, summary: Summary | None = None) -> Path:
     import pyarrow
     from pyarrow import parquet
 
-    temporary = path.with_name(f".{path.name}.part")
+    temporary = path.parent / f".{path.name}.part"
     try:
         with parquet.ParquetWriter(temporary, schema, compression="zstd") as writer:
             for batch in _batches(rows_of(run)):
@@ -207,7 +207,7 @@ def write_parquet(path: Path, run: Run, summary: Summary | None = None) -> Path:
         temporary.replace(path)
     except (OSError, pyarrow.ArrowException) as error:
         temporary.unlink(missing_ok=True)
-        message = f"cannot write {path}: {error}"
+        message = f"cannot write {path}: {unwritable(path, error)}"
         raise ExportError(message, where=path) from error
     return path
 

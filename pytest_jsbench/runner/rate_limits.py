@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from pytest_jsbench.core.arguments import arguments, number
 from pytest_jsbench.core.errors import exhausted
 from pytest_jsbench.core.generations import Usage
 from pytest_jsbench.core.text import described
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 _LONGEST_SLEEP = 1.0
 
 
+@arguments(
+    requests_per_minute=number("a number above 0", above=0),
+    tokens_per_minute=number("a number above 0", above=0),
+    max_cost=number("US dollars, at least 0", least=0),
+    patience=number("seconds, at least 0", least=0),
+)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimits:
     """The limits that a user sets for a run; None: no limit. Those of a minute hold for each server by itself."""

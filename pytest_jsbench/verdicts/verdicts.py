@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, get_args, get_origin, get_type_hints
+
+from pytest_jsbench.core.arguments import arguments, names, number
+from pytest_jsbench.core.errors import JSBenchError, nearest
 
 
 class FailureType(StrEnum):
@@ -114,6 +118,7 @@ class Verdict:
         return self.violations[0].keyword if self.violations else None
 
 
+@arguments(ignored_fields=names, timeout=number("seconds above 0", above=0))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgePolicy:
     """How strictly answers are judged; one policy for a whole run, written into its records."""
@@ -132,7 +137,14 @@ class JudgePolicy:
     #: seconds for one schema or answer
     timeout: float = 5.0
 
+    def __post_init__(self) -> None:
+        for name, known in self.choices().items():
+            if (said := getattr(self, name)) not in known:
+                message = f"JudgePolicy: {name} is {said!r:.80}; {nearest(str(said), known)}"
+                raise JSBenchError(message, found=said, expected=known, where=name)
+
     @classmethod
+    @functools.cache
     def choices(cls) -> dict[str, tuple[str, ...]]:
         """The values of each field that has a fixed set of them, by the field's name."""
         hints = get_type_hints(cls)

@@ -180,6 +180,39 @@ def test_what_cannot_be_asked_of_a_dataset_is_said_with_the_names_of_arguments(a
 
 
 @pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda load, _: load("builtin", task="simple"), "Dataset.load has no argument 'task': did you mean 'tasks'"),
+        (
+            lambda load, _: load("builtin", limit="5"),
+            "Dataset.load: limit is '5'; expected a whole number of at least 1",
+        ),
+        (lambda load, _: load("builtin", tasks=5), "tasks is 5; expected a list of names"),
+        (
+            lambda _, two: two.filter(5),
+            "wanted is 5; expected a condition such as 'size<2000', or a function of a case",
+        ),
+        (lambda _, two: two.map({}), "function is a dict; expected a function of a case"),
+        (lambda _, two: two.sample("3"), "size is '3'; expected a whole number"),
+        (lambda _, two: two.sample(1, seed="x"), "seed is 'x'"),
+        (lambda _, two: two.prompts(shots="x"), "shots is 'x'"),
+        (
+            lambda _, two: two[2],
+            "no case 2 in <Dataset of 'in memory'>: expected the key of a case, or a number below 2",
+        ),
+        (lambda _, two: two[CaseKey(task="cases", id="smal")], "no case cases::smal .*: did you mean cases::small"),
+        (
+            lambda _, two: two.filter("id:large")[CaseKey(task="cases", id="small")],
+            "no case cases::small in .*, filter",
+        ),
+    ],
+)
+def test_what_a_dataset_cannot_be_asked_is_said_in_one_line(call: Callable[[Any, Any], object], said: str) -> None:
+    with pytest.raises(JSBenchError, match=said):
+        call(Dataset.load, two())
+
+
+@pytest.mark.parametrize(
     ("gives", "said"),
     [
         (lambda _: None, "gave a NoneType for cases::small"),

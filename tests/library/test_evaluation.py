@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -279,8 +279,23 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
         ({"concurrency": -1}, "concurrency is -1; expected a whole number of at least 1"),
         ({"concurrency": 0}, "concurrency is 0"),
         ({"retries": -1}, "retries is -1"),
-        ({"limits": RateLimits(requests_per_minute=-1)}, "limits: requests_per_minute is -1; expected a number above"),
-        ({"policy": JudgePolicy(extra_fields=MAYBE)}, "policy: extra_fields is 'maybe'; expected one of"),
+        ({"concurrency": "8"}, "evaluate: concurrency is '8'; expected a whole number of at least 1"),
+        ({"shots": "1"}, "shots is '1'"),
+        ({"output": 5}, "output is 5; expected a path"),
+        ({"resume": 5}, "resume is 5; expected True, or the path of a run"),
+        ({"limits": {"requests_per_minute": 60}}, r"limits is a dict; expected a RateLimits, such as RateLimits\(requ"),
+        ({"policy": "strict"}, "policy is 'strict'; expected a JudgePolicy"),
+        ({"classify": [5]}, "classify is a list; expected a list of functions of a record, or of names"),
+        ({"comparers": {"n": 5}}, "comparers is a dict; expected a mapping of fields to comparers, such as"),
+        ({"redact": "off"}, "redact is 'off'; expected True or False"),
+        ({"concurency": 2}, "evaluate has no argument 'concurency': did you mean 'concurrency'"),
+        ({"model": "m"}, "evaluate has no argument 'model': say it to open_engine"),
+        ({"rpm": 60}, r"no argument 'rpm': give limits=RateLimits\(requests_per_minute=…\)"),
+        ({"extra_fields": "allow"}, r"give policy=JudgePolicy\(extra_fields=…\)"),
+        (
+            {"batch": "wait"},
+            "'batch': a provider's batches are handed in by pytest --jsbench-batch; load_run reads that",
+        ),
         ({"comparers": {"n": "about"}}, "comparers: n: expected tolerance:NUMBER"),
         ({"repeats": 0}, "repeats is 0"),
         ({"prompt": "schme"}, "unknown prompt 'schme': did you mean 'schema'"),
@@ -291,6 +306,31 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
 def test_what_cannot_be_evaluated_is_said_before_anything_is_asked(options: dict[str, Any], said: str) -> None:
     with pytest.raises(JSBenchError, match=said):
         evaluate(answer, CASES, **{"output": None, **options})
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            lambda: RateLimits(requests_per_minute=-1),
+            "RateLimits: requests_per_minute is -1; expected a number above 0",
+        ),
+        (lambda: RateLimits(patience=MAYBE), "RateLimits: patience is 'maybe'; expected seconds, at least 0"),
+        (lambda: JudgePolicy(extra_fields=MAYBE), "JudgePolicy: extra_fields is 'maybe'; expected one of allow, fail"),
+        (lambda: JudgePolicy(timeout=MAYBE), "JudgePolicy: timeout is 'maybe'; expected seconds above 0"),
+        (lambda: JudgePolicy(fence="strip"), "JudgePolicy has no argument 'maybe': expected one of default_dialect"),
+    ],
+)
+def test_a_wrong_limit_or_rule_is_said_where_it_is_written(make: Callable[[], object], said: str) -> None:
+    with pytest.raises(JSBenchError, match=said):
+        make()
+    assert RateLimits(patience=0, max_cost=0).patience == 0
+    assert JudgePolicy(ignored_fields=MAYBE).ignored_fields == (MAYBE,)
+
+
+def test_a_wrong_argument_is_said_before_the_engine_is_opened() -> None:
+    with pytest.raises(JSBenchError, match="repeats is 0"):
+        evaluate("no such engine", CASES, repeats=0)
 
 
 def test_values_are_compared_as_the_program_says() -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,13 +56,37 @@ def test_runs_are_drawn_side_by_side_and_a_run_alone() -> None:
     assert len(figure.axes) >= 2
     assert {text.get_text() for text in figure.legends[0].get_texts()} == {"free", "constrained"}
     assert a_run().plot(["pass_rate"]).axes
-    with pytest.raises(JSBenchError, match="there is no run to be drawn"):
+    with pytest.raises(JSBenchError, match="expected a mapping of names to one run or more"):
         plot_runs({})
 
 
 def test_what_holds_no_run_is_said_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(JSBenchError, match="no run at"):
         load_run(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda run: load_run(run.warnings), "load_run: path is a tuple; expected a path"),
+        (lambda run: plot_runs(run), "runs is a EvaluatedRun; expected a mapping of names to one run or more"),
+        (lambda run: plot_runs({"a": run.warnings}), "runs is a dict; expected a mapping"),
+        (
+            lambda run: run.plot(metric="pass_rate"),
+            "EvaluatedRun.plot has no argument 'metric': did you mean 'metrics'",
+        ),
+        (lambda run: summarize(run.warnings), "summarize: run is a tuple; expected a run"),
+        (lambda run: run.to_csv("none/run.csv"), "cannot write none/run.csv: there is no folder none; make it, or"),
+        (lambda run: run.to_csv("."), "cannot write .: it is a folder; name a file"),
+        (lambda run: run.to_parquet("none/run.parquet"), "cannot write none/run.parquet: there is no folder none"),
+    ],
+)
+def test_what_a_run_cannot_be_asked_is_said_in_one_line(call: Callable[[Any], object], said: str) -> None:
+    pytest.importorskip("pyarrow", reason="needs the extra frames")
+    with pytest.raises(JSBenchError) as refused:
+        call(a_run())
+
+    assert said in str(refused.value)
 
 
 def test_a_run_becomes_a_dataset_for_a_hub() -> None:

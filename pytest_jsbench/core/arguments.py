@@ -1,0 +1,145 @@
+"""Arguments that a program gives a function: each is read, or one line says what was found and what is expected."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import numbers
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike, fspath
+from typing import Any, NoReturn, TypeVar
+
+from pytest_jsbench.core.errors import JSBenchError, nearest
+from pytest_jsbench.core.text import printable
+
+#: gives the value of an argument; the ValueError or TypeError of one that cannot be used says what is expected
+Reader = Callable[[Any], Any]
+F = TypeVar("F", bound=Callable[..., Any])
+_VALUES_SHOWN = (str, int, float)
+
+
+def arguments(*, of: str = "", otherwise: Mapping[str, str] | None = None, **readers: Reader) -> Callable[[F], F]:
+    """
+    A decorator of a function, or of a class that is made of its arguments: JSBenchError for a wrong one.
+
+    Each argument that has a reader is what that makes of it; None stays where it is the default. `of` is who is
+    called, where that is another than what is decorated; `otherwise` says of names that are no arguments what to do.
+    """
+
+    def decorate(function: F) -> F:
+        if isinstance(function, type):
+            function.__init__ = arguments(of=function.__name__, otherwise=otherwise, **readers)(function.__init__)  # type: ignore[misc]
+            return function
+        parameters = inspect.signature(function).parameters
+        name = of or function.__qualname__
+        open_ended = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+
+        @functools.wraps(function)
+        def called(*args: Any, **said: Any) -> Any:
+            __tracebackhide__ = True  # a test that fails in the function is shown as it is without this
+            if not open_ended:
+                for unknown in said.keys() - parameters.keys():
+                    _refuse(unknown, parameters.keys() - {"self", "cls"}, of=name, otherwise=otherwise or {})
+            placed = [_read(value, parameters[at], readers, name) for value, at in zip(args, parameters, strict=False)]
+            named = {at: _read(value, parameters.get(at), readers, name) for at, value in said.items()}
+            return function(*placed, *args[len(placed) :], **named)
+
+        return called  # type: ignore[return-value]
+
+    return decorate
+
+
+def _refuse(unknown: str, known: Iterable[str], *, of: str, otherwise: Mapping[str, str]) -> NoReturn:
+    offer = otherwise.get(unknown) or nearest(unknown, known)
+    message = f"{of} has no argument '{printable(unknown, 60)}': {offer}"
+    raise JSBenchError(message, found=unknown, expected=sorted(known), where=of)
+
+
+def _read(value: Any, parameter: inspect.Parameter | None, readers: Mapping[str, Reader], of: str) -> Any:
+    if parameter is None or parameter.name not in readers or (value is None and parameter.default is None):
+        return value
+    try:
+        return readers[parameter.name](value)
+    except JSBenchError:
+        raise
+    except (TypeError, ValueError) as error:
+        shown = repr(value) if isinstance(value, _VALUES_SHOWN) or value is None else f"a {type(value).__name__}"
+        message = f"{of}: {parameter.name} is {printable(shown, 80)}; expected {error}"
+        raise JSBenchError(message, found=value, expected=str(error), where=parameter.name) from None
+
+
+def text(value: object) -> str:
+    """Reads a text that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise ValueError("a text that is not empty")
+    return value
+
+
+def flag(value: object) -> bool:
+    """Reads True or False, and not what is only true or false."""
+    if not isinstance(value, bool):
+        raise ValueError("True or False")
+    return value
+
+
+def path(value: object) -> str:
+    """Reads a path."""
+    if not isinstance(value, str | PathLike) or not isinstance(found := fspath(value), str) or not found:
+        raise ValueError("a path")
+    return found
+
+
+def names(value: object) -> tuple[str, ...]:
+    """Reads names; one by itself is one."""
+    found = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else ()
+    if not all(isinstance(name, str) for name in found) or (not found and not isinstance(value, Iterable)):
+        raise ValueError("a list of names")
+    return found
+
+
+def whole(least: int) -> Reader:
+    """Reads a whole number, numpy's too."""
+
+    def read(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+            message = f"a whole number of at least {least}"
+            raise ValueError(message)
+        return operator.index(value)
+
+    return read
+
+
+def number(what: str, *, least: float = -math.inf, above: float = -math.inf) -> Reader:
+    """Reads a finite number that is at least so much, or above it."""
+
+    def read(value: object) -> float:
+        real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if not real or not least <= value < math.inf or not value > above:  # type: ignore[operator]
+            raise ValueError(what)
+        return float(value)  # type: ignore[arg-type]
+
+    return read
+
+
+def one_of(what: str, *kinds: type) -> Reader:
+    """Reads what is of one of these types."""
+
+    def read(value: object) -> object:
+        if not isinstance(value, kinds):
+            raise ValueError(what)
+        return value
+
+    return read
+
+
+def function(what: str) -> Reader:
+    """Reads what can be called."""
+
+    def read(value: object) -> object:
+        if not callable(value):
+            raise ValueError(what)
+        return value
+
+    return read
