@@ -203,7 +203,7 @@ def test_what_cannot_be_asked_of_a_dataset_is_said_with_the_names_of_arguments(a
         (lambda _, two: two[CaseKey(task="cases", id="smal")], "no case cases::smal .*: did you mean cases::small"),
         (
             lambda _, two: two.filter("id:large")[CaseKey(task="cases", id="small")],
-            "no case cases::small in .*, filter",
+            "no case cases::small in .*filter",
         ),
     ],
 )
