@@ -21,7 +21,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Message, Schema
+    from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Schema
     from pytest_jsbench.core.errors import JSBenchError
     from pytest_jsbench.core.generations import CallError, Completion, Declined, Failed, Request, Usage
     from pytest_jsbench.core.generations import DeclineReason as DeclineReason
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import FinishReason as FinishReason
     from pytest_jsbench.core.generations import ResponseFormat as ResponseFormat
     from pytest_jsbench.core.generations import Sent as Sent
+    from pytest_jsbench.core.messages import Message, ToolCall
     from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.core.timing import Stopwatch as Stopwatch
     from pytest_jsbench.core.timing import Timing
@@ -52,7 +53,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "fixture.jsbench": ("Answer", "JSBench"),
-    "core.cases": ("BrokenCase", "Case", "CaseKey", "Message", "Schema"),
+    "core.cases": ("BrokenCase", "Case", "CaseKey", "Schema"),
+    "core.messages": ("Message", "ToolCall"),
     "core.errors": ("JSBenchError",),
     "library.dataset": ("Dataset",),
     "library.engine": ("OpenEngine", "open_engine"),
@@ -104,6 +106,7 @@ __all__ = [
     "Schema",
     "Summary",
     "Timing",
+    "ToolCall",
     "Usage",
     "Verdict",
     "Violation",

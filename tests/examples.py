@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pytest_jsbench.core.cases import CaseKey, Message, Schema
+from pytest_jsbench.core.cases import CaseKey, Schema
 from pytest_jsbench.core.generations import (
     Completion,
     Decided,
@@ -18,6 +18,7 @@ from pytest_jsbench.core.generations import (
     Sent,
     Usage,
 )
+from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.runs.outcomes import Run

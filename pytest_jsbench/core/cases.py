@@ -6,16 +6,13 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast, get_args
+from typing import Any
 
-from pytest_jsbench.core.json_values import json_type
+from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.text import printable
 
 #: a JSON Schema: an object, or `true`/`false`
 Schema = bool | Mapping[str, Any]
-
-Role = Literal["system", "user", "assistant"]
-_ROLES = get_args(Role)
 
 #: what no name of a case holds; four letters have no shape
 _UNSAFE = re.compile(r"[^\w.+=@-]|[\u115f\u1160\u3164\uffa0]")
@@ -75,36 +72,6 @@ class CaseKey:
             message = f"not a case: '{printable(text, 60)}'; expected task::id"
             raise ValueError(message)
         return cls(task=task, id=case_id)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
-    """One turn of a conversation."""
-
-    role: Role
-    content: str
-
-    @classmethod
-    def of(cls, value: object, *, exact: bool = True) -> Message:
-        """
-        The turn that is given as the chat APIs take it, or already is one; ValueError says what is wrong with it.
-
-        Where it is not to be exact it may hold more than role and content.
-        """
-        if isinstance(value, Message):
-            return value
-        turn: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
-        role, content = turn.get("role"), turn.get("content")
-        if role not in _ROLES:
-            message = f"role is {printable(repr(role), 60)}; expected one of {', '.join(_ROLES)}"
-            raise ValueError(message)
-        if not isinstance(content, str):
-            message = f"content is a JSON {json_type(content)}; expected text"
-            raise ValueError(message)
-        if exact and len(turn) > 2:
-            message = f"found {', '.join(printable(str(name), 60) for name in turn)}; expected role and content"
-            raise ValueError(message)
-        return cls(role=cast("Role", role), content=content)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,8 @@ class DeclineReason(StrEnum):
     UNSUPPORTED_SCHEMA = "unsupported_schema"
     #: the prompt alone is longer than the model's context
     CONTEXT_LENGTH = "context_length"
+    #: the model would not see all of the conversation
+    UNSUPPORTED_MESSAGES = "unsupported_messages"
     REFUSAL = "refusal"
 
 

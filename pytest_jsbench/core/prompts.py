@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from pytest_jsbench.core.cases import Case, Message
+from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.core.messages import Message, check_calls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,9 +17,18 @@ class Prompt:
 
     messages: tuple[Message, ...]
 
-    def to_messages(self) -> list[dict[str, str]]:
-        """The messages as the chat APIs take them."""
-        return [{"role": m.role, "content": m.content} for m in self.messages]
+    def __post_init__(self) -> None:
+        """ValueError where a tool's result does not follow its call."""
+        check_calls(self.messages)
+
+    def to_messages(self) -> list[dict[str, Any]]:
+        """The messages as OpenAI's chat takes them."""
+        return [message.to_dict() for message in self.messages]
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether the assistant has called tools."""
+        return any(message.tool_calls for message in self.messages)
 
     @property
     def digest(self) -> str:
@@ -62,7 +73,7 @@ class PromptLength:
 
 def estimate(prompt: Prompt) -> PromptLength:
     """A low estimate: a token for every four bytes, white space apart, since an indentation is one token."""
-    size = sum(_size(message.content) for message in prompt.messages)
+    size = sum(_size(text) for message in prompt.messages for text in message.texts)
     return PromptLength(tokens=-(-size // _BYTES_PER_TOKEN), exact=False)
 
 

@@ -217,7 +217,7 @@ def _with_parts(case: Case, parts: Mapping[str, Any], *, where: str) -> Case:
 
     same: dict[str, object] = {"schema": case.schema, "reference": case.reference, "tags": list(case.tags)}
     if case.messages and not {"prompt", "messages"} & parts.keys():
-        same["messages"] = [{"role": turn.role, "content": turn.content} for turn in case.messages]
+        same["messages"] = list(case.messages)
     if case.expected is not None:
         same["expected"] = case.expected.value
     made = case_of(case.key, {**same, **parts}, where=where)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pytest_jsbench.adaptation import Adapted, Inexpressible
 from pytest_jsbench.adaptation.adapter import adapter
 from pytest_jsbench.core.arguments import arguments, number, text, whole
-from pytest_jsbench.core.cases import Case, Message, Schema
+from pytest_jsbench.core.cases import Case, Schema
 from pytest_jsbench.core.errors import EngineError, nearest
 from pytest_jsbench.core.generations import (
     CallError,
@@ -26,6 +26,7 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.json_values import copy_of
+from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt, PromptLength, estimate, prompt_of
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory, TextTokenizer, TokenCounter
 from pytest_jsbench.engines.functions import AnswerFunction, FunctionFactory

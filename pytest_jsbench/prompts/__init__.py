@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_jsbench.core.cases import Message
+from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt, PromptLength, PromptTemplate, Template, estimate, prompt_of
 from pytest_jsbench.prompts.presets import PRESETS
 from pytest_jsbench.prompts.registry import find_template, template_of

@@ -3,7 +3,8 @@ A user's own template, in a file of Jinja2.
 
 It is given `schema`, `schema_json` (as the presets write it), `task`, `id` and `fields` (each with `name`, `type`,
 `required` and `description`), and the filter `tojson`, which escapes nothing. The text is the user's message; or there
-are blocks: `system`, if there is to be such a message, and `user`. It runs in a child process (`jinja`), within bounds.
+are blocks: `user`, and `system` or `developer`, if there is to be such a message. It runs in a child process (`jinja`),
+within bounds.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from pytest_jsbench.core.cases import Case, Message
+from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import PromptError
 from pytest_jsbench.core.files import FileReader, Unreadable, decode
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, guarded_calls
+from pytest_jsbench.core.messages import Message, Role
 from pytest_jsbench.core.prompts import Prompt, Template
 from pytest_jsbench.core.text import sentence
 
@@ -65,9 +67,7 @@ def _render(name: str, source: str, case: Case) -> Prompt:
         raise PromptError(message)
     return Prompt(
         messages=tuple(
-            Message(role="system" if block == "system" else "user", content=text.strip())
-            for block, text in texts.items()
-            if text.strip()
+            Message(role=cast("Role", block), content=text.strip()) for block, text in texts.items() if text.strip()
         )
     )
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
 
 VARIABLES = ("schema", "schema_json", "task", "id", "fields")
-_BLOCKS = ("system", "user")
+_BLOCKS = ("system", "developer", "user")
 
 
 def problem_of(name: str, source: str) -> str | None:
@@ -101,11 +101,11 @@ def _check_blocks(name: str, tree: nodes.Template) -> None:
             )
             raise PromptError(message)
     if "user" not in {block.name for block in blocks}:
-        message = f"prompt {name} has a block system and no block user; expected both, or no block"
+        message = f"prompt {name} has a block {blocks[0].name} and no block user; expected both, or no block"
         raise PromptError(message)
     for node in tree.body:
         if not isinstance(node, nodes.Block) and not _is_blank(node):
-            message = f"prompt {name}, line {node.lineno}: text outside of the blocks system and user is never asked"
+            message = f"prompt {name}, line {node.lineno}: text outside of the blocks is never asked"
             raise PromptError(message)
 
 

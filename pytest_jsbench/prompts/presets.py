@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_jsbench.core.cases import Case, Message, Schema
+from pytest_jsbench.core.cases import Case, Schema
 from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt, PromptTemplate, Template
 
 #: of the benchmark itself, to the letter (the spaces before the line ends are the original's)

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 
-from pytest_jsbench.core.cases import Case, Message
+from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.errors import PromptError, nearest
 from pytest_jsbench.core.extensions import find_function, installed
+from pytest_jsbench.core.messages import Message, read_messages
 from pytest_jsbench.core.prompts import Prompt, Template
 from pytest_jsbench.prompts.presets import PRESETS
 
@@ -85,7 +86,11 @@ def _render(function: Callable[[Case], object], case: Case, *, name: str) -> Pro
     except Exception as error:
         message = f"prompt {name} raised {type(error).__name__}: {' '.join(str(error).split())}"
         raise PromptError(message) from error
-    prompt = _as_prompt(made)
+    try:
+        prompt = _as_prompt(made)
+    except ValueError as error:
+        message = f"prompt {name} gave messages for {case.key} that cannot be sent: {error}"
+        raise PromptError(message) from None
     if prompt is None:
         message = (
             f"prompt {name} gave {_said(made)} for {case.key}; expected text, a Prompt, or a list of messages such as "
@@ -101,10 +106,7 @@ def _as_prompt(made: object) -> Prompt | None:
     if isinstance(made, Prompt):
         return made if made.messages else None
     if isinstance(made, Sequence) and not isinstance(made, str):
-        try:
-            return Prompt(messages=tuple(map(Message.of, made))) if made else None
-        except ValueError:
-            return None
+        return Prompt(messages=read_messages(made)) if made else None
     return None
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from pytest_jsbench.core.cases import Case, CaseKey, Message, Schema
+from pytest_jsbench.core.cases import Case, CaseKey, Schema
 from pytest_jsbench.core.errors import PromptError
 from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.core.messages import INSTRUCTING, Message
 from pytest_jsbench.core.prompts import Prompt, Template
 
 #: a task of JSONSchemaBench to the file of its examples; any other task has the general ones
@@ -57,13 +58,13 @@ def with_shots(template: Template, shots: int) -> Template:
 
     def render(case: Case) -> Prompt:
         asked = template.render(case).messages
-        turns = [message for message in asked if message.role == "system"]
+        turns = [message for message in asked if message.role in INSTRUCTING]
         for example in examples_of(case.key.task)[:shots]:
             key = CaseKey(task=case.key.task, id=example.id)
             question = template.render(Case(key=key, schema=example.schema)).messages
-            turns += [message for message in question if message.role != "system"]
+            turns += [message for message in question if message.role not in INSTRUCTING]
             turns.append(Message(role="assistant", content=json.dumps(example.instance)))
-        turns += [message for message in asked if message.role != "system"]
+        turns += [message for message in asked if message.role not in INSTRUCTING]
         return Prompt(messages=tuple(turns))
 
     shown = [[example.schema, example.instance] for kind in KINDS for example in _load(kind)[:shots]]

@@ -421,7 +421,7 @@ def _asked(record: Record) -> str:
 
 def _formatted(record: Record) -> str:
     messages = record.prompt.messages if record.prompt else ()
-    return "\n\n".join(f"{message.role}: {message.content}" for message in messages)
+    return "\n\n".join(f"{message.role}: {message.shown}" for message in messages)
 
 
 def _hash(raw: str, reference: list[str] | str) -> str:

@@ -290,7 +290,8 @@ class _Waits:
 
 def most_of(request: Request) -> Estimate:
     """The most that a call can use; the schema counts on top of the prompt, since most engines send it too."""
-    size = sum(len(message.content.encode("utf-8", "surrogatepass")) for message in request.prompt.messages)
+    texts = (text for message in request.prompt.messages for text in message.texts)
+    size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
     size += len(json.dumps(request.schema))
     return Estimate(
         input_tokens=-(-size // _BYTES_PER_TOKEN),

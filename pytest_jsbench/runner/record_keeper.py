@@ -164,5 +164,5 @@ class RecordKeeper:
 def _is_small(record: Record) -> bool:
     """Whether it can wait in memory for its test, beside hundreds of others; prompts hold the schema too."""
     prompt, answer = record.prompt, getattr(record.generation, "text", "")
-    size = 0 if prompt is None else sum(len(one.content) for one in prompt.messages)
+    size = 0 if prompt is None else sum(len(text) for one in prompt.messages for text in one.texts)
     return size + len(answer) <= _LARGEST_WAITING

@@ -12,10 +12,11 @@ from types import NoneType
 from typing import Any, NamedTuple
 
 from pytest_jsbench.adaptation import Change
-from pytest_jsbench.core.cases import CaseKey, Expected, Message, Schema
+from pytest_jsbench.core.cases import CaseKey, Expected, Schema
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.generations import Generation, GenerationParams, generation_from_dict, generation_to_dict
 from pytest_jsbench.core.json_values import digest, expect, known
+from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt, PromptLength
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.values import Comparer, Match
@@ -262,7 +263,7 @@ class Record:
                 schema=expect(data["schema"], "schema", Mapping, bool, NoneType),
                 prompt=None
                 if prompt is None
-                else Prompt(messages=tuple(known(Message, message) for message in prompt["messages"])),
+                else Prompt(messages=tuple(Message.of(turn, exact=False) for turn in prompt["messages"])),
                 generation=None if generation is None else generation_from_dict(generation),
                 verdict=verdict_from_dict(data["verdict"]),
                 started_at=expect(data.get("started_at"), "started_at", str, NoneType),

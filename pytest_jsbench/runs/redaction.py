@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
 from pytest_jsbench.adaptation import Change
-from pytest_jsbench.core.cases import Message
 from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, Generation, Sent
+from pytest_jsbench.core.messages import ToolCall
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.runs.records import Record, RedactedSchema
 from pytest_jsbench.schemas.dialects import find_dialect
@@ -93,8 +93,14 @@ def asked_the_same(record: Record, prompt: Prompt) -> bool:
 
 
 def _salted(prompt: Prompt, salt: str) -> Prompt:
+    def salted(text: str) -> str:
+        return f"{_SALTED}:{salt}:{_hmac(salt.encode(), text)}"
+
+    def withheld(call: ToolCall) -> ToolCall:
+        return replace(call, name=salted(call.name), arguments=json.dumps({REDACTED: salted(call.arguments)}))
+
     messages = (
-        Message(role=message.role, content=f"{_SALTED}:{salt}:{_hmac(salt.encode(), message.content)}")
+        replace(message, content=salted(message.content), tool_calls=tuple(map(withheld, message.tool_calls)))
         for message in prompt.messages
     )
     return Prompt(messages=tuple(messages))

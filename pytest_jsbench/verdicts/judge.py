@@ -174,7 +174,7 @@ def _declined(reason: DeclineReason) -> tuple[FailureType, str | None]:
     match reason:
         case DeclineReason.UNSUPPORTED_SCHEMA:
             return FailureType.UNSUPPORTED_SCHEMA, None
-        case DeclineReason.CONTEXT_LENGTH:
+        case DeclineReason.CONTEXT_LENGTH | DeclineReason.UNSUPPORTED_MESSAGES:
             # no fault that another call could mend: this model, asked so, cannot do this schema
             return FailureType.UNSUPPORTED_SCHEMA, reason.value
         case DeclineReason.REFUSAL:

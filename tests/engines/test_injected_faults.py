@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_jsbench.core.cases import Case, CaseKey, Message, safe_name
+from pytest_jsbench.core.cases import Case, CaseKey, safe_name
 from pytest_jsbench.core.generations import Completion, Decided, Declined, DeclineReason, Failed, GenerationParams
+from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines.http import calls as http_calls
 from pytest_jsbench.engines.registry import find

@@ -22,6 +22,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.engines import litellm, requirements, secrets
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
+from tests.conversation import PROMPT, WRITTEN
 from tests.engines import anthropic_wire, openai_wire
 from tests.engines.asking import CITY, complete, decline, fault, request
 from tests.engines.contract import SLOW, EngineContract
@@ -84,6 +85,14 @@ def test_what_was_asked_is_sent_and_nothing_else(provider: Provider, engine: Eng
     assert (answer.usage.input_tokens, answer.usage.output_tokens) == (20, 9)
     assert answer.sent is not None
     assert (answer.sent.response_format, answer.sent.schema) == (ResponseFormat.JSON_SCHEMA, None)
+
+
+@needs_litellm
+def test_a_conversation_with_tools_is_given_to_litellm_as_openai_has_it(provider: Provider, engine: Engine) -> None:
+    provider.json(openai_wire.whole())
+    complete(engine, replace(request(), prompt=PROMPT))
+    # it knows itself where OpenAI's own role is known
+    assert provider.asked[0].body["messages"] == [{**WRITTEN[0], "role": "system"}, *WRITTEN[1:]]
 
 
 def _converse() -> dict[str, Any]:

@@ -84,7 +84,7 @@ def test_its_digest_is_the_files(path: Path) -> None:
         ("a\n{{ schema | nosuch }}", r"mine\.j2, line 2: No filter named 'nosuch'"),
         ("{% block usr %}{% endblock %}", r"line 1: unknown block 'usr': did you mean 'user'\?"),
         ("{% block system %}{% endblock %}", "a block system and no block user; expected both, or no block"),
-        ("{% block user %}?{% endblock %}\n\nBye", r"text outside of the blocks system and user is never asked"),
+        ("{% block user %}?{% endblock %}\n\nBye", r"text outside of the blocks is never asked"),
         ("{% set a = 1 %}{% block user %}?{% endblock %}", "outside of the blocks"),
     ],
 )

@@ -53,13 +53,25 @@ def test_a_function_returns_text_messages_or_a_prompt() -> None:
         ("nothing", "nothing"),
         ("empty", "an empty text"),
         ("no_messages", "a list"),
-        ("no_role", "a list"),
-        ("strange_role", "a list"),
-        ("parts", "a list"),
     ],
 )
 def test_anything_else_is_refused_with_what_was_expected(name: str, found: str) -> None:
     with pytest.raises(PromptError, match=f"asking_mine:{name} gave {found} for orders::o1; expected text, a Prompt"):
+        asked(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("no_role", r"messages\[0\].role is None; expected one of system"),
+        ("strange_role", r"messages\[0\].tool_call_id is a JSON null; expected text"),
+        ("parts", r"messages\[0\].content\[0\].text is a JSON null; expected text"),
+    ],
+)
+def test_messages_that_cannot_be_sent_are_refused_with_their_place(name: str, said: str) -> None:
+    with pytest.raises(
+        PromptError, match=f"asking_mine:{name} gave messages for orders::o1 that cannot be sent: {said}"
+    ):
         asked(name)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_jsbench.adaptation import Adapted
 from pytest_jsbench.adaptation.adapter import adapter
-from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Message
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import PromptError
 from pytest_jsbench.core.generations import (
     CallError,
@@ -25,6 +25,7 @@ from pytest_jsbench.core.generations import (
     ResponseFormat,
     Sent,
 )
+from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt, PromptLength, estimate
 from pytest_jsbench.core.secrets import Secrets
 from pytest_jsbench.engines.base import Remembered

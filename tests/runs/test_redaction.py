@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.adaptation import Change
-from pytest_jsbench.core.cases import Message
 from pytest_jsbench.core.generations import Completion
 from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.metrics.summary import by_keyword
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Record
 from pytest_jsbench.runs.redaction import Redaction, asked_the_same
 from tests import examples
+from tests.conversation import PROMPT as CONVERSATION
 
 SCHEMA: dict[str, Any] = {"properties": {"secret": {"minimum": 3, "x-secret": 1}}, "examples": ["secret"]}
 PROMPT = Prompt(messages=(Message(role="system", content="secret"), Message(role="user", content="yes")))
@@ -80,3 +81,12 @@ def test_what_is_redacted_is_not_redacted_again() -> None:
     record = Redaction.new().record(answered())
 
     assert Redaction.new().record(record) is record
+
+
+def test_nothing_is_left_of_the_calls_of_tools_and_yet_the_prompt_is_known_again() -> None:
+    record = Redaction.new().record(replace(answered(), prompt=CONVERSATION))
+
+    said = json.dumps(record.to_dict()["prompt"])
+    assert not [word for word in ("find_order", "Oslo", "lost", "7}") if word in said]
+    assert asked_the_same(Record.from_dict(json.loads(json.dumps(record.to_dict()))), CONVERSATION)
+    assert not asked_the_same(record, Prompt(messages=CONVERSATION.messages[:5]))

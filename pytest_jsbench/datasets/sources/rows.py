@@ -11,10 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Expected, Message
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Expected
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
 from pytest_jsbench.core.json_values import json_type
+from pytest_jsbench.core.messages import Message, check_encodable, read_messages
 from pytest_jsbench.datasets.base import Found
 from pytest_jsbench.datasets.documents.json_text import LARGEST_SCHEMA, as_schema, broken, with_comparers
 
@@ -83,34 +84,16 @@ def _messages(row: Mapping[str, Any]) -> tuple[Message, ...]:
     prompt, messages = row.get("prompt"), row.get("messages")
     if prompt is not None and messages is not None:
         raise Unreadable("both prompt and messages; expected one of them", reason="bad_row")
-    if prompt is not None:
-        if not isinstance(prompt, str):
-            message = f"prompt is a JSON {json_type(prompt)}; expected text"
-            raise Unreadable(message, reason="bad_row")
-        return (Message(role="user", content=_encodable(prompt, "prompt")),)
-    if messages is None:
-        return ()
-    if not isinstance(messages, list) or not messages:
-        raise Unreadable("messages are no list of role and content", reason="bad_row")
-    return tuple(_message(turn, number) for number, turn in enumerate(messages))
-
-
-def _message(turn: object, number: int) -> Message:
+    if prompt is not None and not isinstance(prompt, str):
+        message = f"prompt is a JSON {json_type(prompt)}; expected text"
+        raise Unreadable(message, reason="bad_row")
     try:
-        message = Message.of(turn, exact=False)
+        if prompt is None:
+            return () if messages is None else read_messages(messages, exact=False)
+        check_encodable(prompt, "prompt")
     except ValueError as error:
-        raise Unreadable(f"messages[{number}].{error}", reason="bad_row") from None
-    _encodable(message.content, f"messages[{number}].content")
-    return message
-
-
-def _encodable(text: str, name: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        message = f"{name} holds a lone surrogate, which no call can carry"
-        raise Unreadable(message, reason="bad_row") from None
-    return text
+        raise Unreadable(str(error), reason="bad_row") from None
+    return (Message(role="user", content=prompt),)
 
 
 def _tags(tags: object) -> tuple[str, ...]:

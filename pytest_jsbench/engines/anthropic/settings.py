@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.core.generations import ResponseFormat
+from pytest_jsbench.core.messages import INSTRUCTING
 from pytest_jsbench.engines.addresses import Address, client_options
 from pytest_jsbench.engines.http.calls import timed
 from pytest_jsbench.engines.options import (
@@ -19,13 +21,14 @@ from pytest_jsbench.engines.reasoning import REASONING_OPTIONS, AskedReasoning
 from pytest_jsbench.engines.requirements import Key, find_address, find_key, find_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import anthropic
     import httpx2
 
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Request
+    from pytest_jsbench.core.messages import Message
     from pytest_jsbench.engines.base import EngineConfig
 
     #: of an HTTP client, called with each request before it is sent, or with each response before its body is read
@@ -84,11 +87,12 @@ class MessagesSettings(ProviderSettings):
     def to_body(self, request: Request) -> dict[str, Any]:
         """The body of one call; the API has no seed, and few models take a temperature."""
         messages = request.prompt.messages
-        system = "\n\n".join(message.content for message in messages if message.role == "system")
+        system = "\n\n".join(message.content for message in messages if message.role in INSTRUCTING)
         body: dict[str, Any] = {
             "model": self.model,
             "max_tokens": request.params.max_tokens,
-            "messages": [{"role": m.role, "content": m.content} for m in messages if m.role != "system"],
+            "messages": _turns(messages),
+            **_called_tools(messages),
             **self._format(request.schema),
         }
         if system:
@@ -111,6 +115,38 @@ class MessagesSettings(ProviderSettings):
                 return {"tools": [tool], "tool_choice": choice}
             case never:
                 assert_never(never)
+
+
+def _turns(messages: Iterable[Message]) -> list[dict[str, Any]]:
+    """The conversation without its instructions; what the tools gave back is one turn of the user's."""
+    turns: list[dict[str, Any]] = []
+    for is_result, group in groupby((m for m in messages if m.role not in INSTRUCTING), lambda m: m.role == "tool"):
+        if is_result:
+            results = [{"type": "tool_result", "tool_use_id": m.tool_call_id, "content": m.content} for m in group]
+            turns.append({"role": "user", "content": results})
+        else:
+            turns += ({"role": m.role, "content": _blocks(m) if m.tool_calls else m.content} for m in group)
+    return turns
+
+
+def _blocks(message: Message) -> list[dict[str, Any]]:
+    """What the assistant said, if anything, and the tools that it called; an empty text is refused."""
+    said = [{"type": "text", "text": message.content}] if message.content else []
+    calls = message.tool_calls
+    return [*said, *({"type": "tool_use", "id": call.id, "name": call.name, "input": call.values} for call in calls)]
+
+
+def _called_tools(messages: Iterable[Message]) -> dict[str, Any]:
+    """
+    The tools that were called, which may not be called now: a conversation with calls is refused without any tool.
+
+    Tools of the user's extra body, or the one that the schema is, take their place.
+    """
+    names = dict.fromkeys(call.name for message in messages for call in message.tool_calls)
+    if not names:
+        return {}
+    tools = [{"name": name, "input_schema": {"type": "object"}} for name in names]
+    return {"tools": tools, "tool_choice": {"type": "none"}}
 
 
 def read_thinking(options: Options) -> AskedReasoning:

@@ -76,6 +76,8 @@ class MaskedEngine:
         """Compile the schema, then take token after token; waiting for a slot is in no time."""
         with self._grammars.loaded() as process, self._slots.lent() as slot:
             deadline, watch = Deadline(request.params.timeout), Stopwatch()
+            if (declined := self._server.refused(request.prompt, deadline)) is not None:
+                return declined
             grammar = self._grammars.compile(process, request.schema, deadline)
             if isinstance(grammar, Declined):
                 return replace(grammar, timing=watch.stop())

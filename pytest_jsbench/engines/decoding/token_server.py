@@ -14,10 +14,12 @@ from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.addresses import connection_limits
 from pytest_jsbench.engines.http.calls import Deadline, bound, reading, timed
 from pytest_jsbench.engines.http.faults import ProviderError, classify_error, connection_fault
+from pytest_jsbench.engines.openai.engine import without_calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from pytest_jsbench.core.generations import Declined
     from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.engines.decoding.draws import Offered
     from pytest_jsbench.engines.requirements import Key
@@ -58,12 +60,19 @@ class TokenServer:
 
     def read_prompt(self, prompt: Prompt, deadline: Deadline) -> list[int]:
         """The tokens by which the model is asked."""
-        said = self._post("/apply-template", {"messages": prompt.to_messages()}, deadline)
-        return self.read(said["prompt"], deadline, add_special=True, parse_special=True)
+        return self.read(self._rendered(prompt, deadline), deadline, add_special=True, parse_special=True)
 
     def read(self, text: str, deadline: Deadline, **special: bool) -> list[int]:
         """The tokens of a text; special ones only where that is said."""
         return [int(token) for token in self._post("/tokenize", {"content": text, **special}, deadline)["tokens"]]
+
+    def refused(self, prompt: Prompt, deadline: Deadline) -> Declined | None:
+        """Why the model cannot be asked this; None where it can."""
+        return without_calls(prompt, self._rendered(prompt, deadline)) if prompt.calls_tools else None
+
+    def _rendered(self, prompt: Prompt, deadline: Deadline) -> str:
+        said: str = self._post("/apply-template", {"messages": prompt.to_messages()}, deadline)["prompt"]
+        return said
 
     def rank(
         self, tokens: Sequence[int], *, count: int, breadth: int, slot: int, fresh: bool, deadline: Deadline

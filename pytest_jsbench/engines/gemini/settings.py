@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.files import Unreadable, parse_json
 from pytest_jsbench.core.generations import ResponseFormat
+from pytest_jsbench.core.messages import INSTRUCTING
 from pytest_jsbench.engines.addresses import Address
 from pytest_jsbench.engines.options import (
     PROVIDER_OPTIONS,
@@ -19,10 +22,11 @@ from pytest_jsbench.engines.reasoning import REASONING_OPTIONS
 from pytest_jsbench.engines.requirements import find_address, find_model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Request
+    from pytest_jsbench.core.messages import Message, ToolCall
     from pytest_jsbench.engines.base import EngineConfig
 
 #: the one in the examples of google-genai 3.4
@@ -42,7 +46,8 @@ KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 _GENERATION = "generationConfig"
 #: of thinking, in there: newer models take a level, older ones a budget
 _LEVEL, _BUDGET = "thinkingConfig.thinkingLevel", "thinkingConfig.thinkingBudget"
-_ROLES = {"assistant": "model"}
+#: newer models want the signature of their thoughts back with each call; this one says that there is none
+_UNSIGNED = "skip_thought_signature_validator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,15 +83,11 @@ class GeminiSettings(ProviderSettings):
         form, beside = self._format(request.schema)
         generation = {**{name: value for name, value in given.items() if value is not None}, **form}
         body: dict[str, Any] = {
-            "contents": [
-                {"role": _ROLES.get(m.role, m.role), "parts": [{"text": m.content}]}
-                for m in messages
-                if m.role != "system"
-            ],
+            "contents": _contents(messages),
             _GENERATION: self.with_extra(generation, repeat=request.repeat),
             **beside,
         }
-        if system := [{"text": message.content} for message in messages if message.role == "system"]:
+        if system := [{"text": message.content} for message in messages if message.role in INSTRUCTING]:
             body["systemInstruction"] = {"parts": system}
         return {**body, **self.extra_fields}
 
@@ -109,6 +110,37 @@ class GeminiSettings(ProviderSettings):
                 }
             case never:
                 assert_never(never)
+
+
+def _contents(messages: Iterable[Message]) -> list[dict[str, Any]]:
+    """The conversation without its instructions; what functions gave back is one turn of the user's, in their order."""
+    contents: list[dict[str, Any]] = []
+    calls: dict[str | None, ToolCall] = {}
+    for is_result, group in groupby((m for m in messages if m.role not in INSTRUCTING), lambda m: m.role == "tool"):
+        if is_result:
+            results = {m.tool_call_id: m.content for m in group}
+            parts = [_response(call, results[name]) for name, call in calls.items() if name in results]
+            contents.append({"role": "user", "parts": parts})
+            continue
+        for message in group:
+            role, calls = "model" if message.role == "assistant" else "user", {c.id: c for c in message.tool_calls}
+            said = [{"text": message.content}] if message.content or not calls else []
+            contents.append({"role": role, "parts": [*said, *map(_call, calls.values())]})
+    return contents
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return {"functionCall": {"name": call.name, "args": call.values}, "thoughtSignature": _UNSIGNED}
+
+
+def _response(call: ToolCall, content: str) -> dict[str, Any]:
+    """What a function gave back: the JSON object that it is, or else its text."""
+    try:
+        said = parse_json(content)
+    except Unreadable:
+        said = content
+    response = said if isinstance(said, dict) else {"output": said}
+    return {"functionResponse": {"name": call.name, "response": response}}
 
 
 def is_gemini(url: str) -> bool:

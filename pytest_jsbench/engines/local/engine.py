@@ -284,6 +284,7 @@ def chat_engine(config: EngineConfig, info: EngineInfo, *, top_p: float | None) 
         max_tokens_field="max_tokens",
         # with it an answer would depend on the requests before it
         extra_body={"cache_prompt": False, **limits},
+        has_template=True,
         # a proxy would look for the server on its own machine
         proxies=False,
     )

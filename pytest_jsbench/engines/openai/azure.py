@@ -34,6 +34,11 @@ class AzureSettings(OpenAISettings):
 
     api_version: str
 
+    @property
+    def takes_developer(self) -> bool:
+        """As OpenAI's own do."""
+        return True
+
     @classmethod
     def from_config(cls, config: EngineConfig) -> AzureSettings:
         """Read what a user said; EngineError for what cannot be done."""

@@ -27,7 +27,7 @@ def to_body(settings: OpenAISettings, request: Request) -> dict[str, Any]:
     params = request.params
     body: dict[str, Any] = {
         "model": settings.model,
-        "messages": request.prompt.to_messages(),
+        "messages": [turn.to_dict() for turn in settings.turns(request)],
         **format_fields(settings, request.schema),
     }
     if params.temperature is not None:

@@ -6,7 +6,8 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.generations import Declined, EngineInfo, ResponseFormat, Sent
+from pytest_jsbench.core.generations import Declined, DeclineReason, EngineInfo, ResponseFormat, Sent
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import UnsharedFactory
 from pytest_jsbench.engines.http.answer_builder import read_answer
@@ -58,6 +59,10 @@ class OpenAIEngine:
 
         deadline = deadline or Deadline(request.params.timeout)
         settings = self._settings
+        if settings.has_template and request.prompt.calls_tools:
+            rendered = self._ask_server(self._beside("/apply-template"), {"messages": request.prompt.to_messages()})
+            if (declined := without_calls(request.prompt, rendered.get("prompt"))) is not None:
+                return declined
         if extra_body is not None:
             body = {**settings.extra_body, **extra_body}
             settings = replace(settings, response_format=ResponseFormat.TEXT, extra_body=body)
@@ -78,11 +83,14 @@ class OpenAIEngine:
 
     def tokens_of(self, text: str, *, timeout: float) -> list[int] | None:
         """The tokens of a text, as a server of llama.cpp has them; None where it does not say."""
-        path = f"{self._settings.base_url.rstrip('/').removesuffix('/v1')}/tokenize"
-        tokens = self._ask_server(path, {"content": text}, timeout=timeout).get("tokens")
+        tokens = self._ask_server(self._beside("/tokenize"), {"content": text}, timeout=timeout).get("tokens")
         return tokens if isinstance(tokens, list) else None
 
-    def _ask_server(self, path: str, body: dict[str, Any], *, timeout: float) -> dict[str, Any]:
+    def _beside(self, path: str) -> str:
+        """An address of the server's own, beside those of the API."""
+        return self._settings.base_url.rstrip("/").removesuffix("/v1") + path
+
+    def _ask_server(self, path: str, body: dict[str, Any], *, timeout: float = 10.0) -> dict[str, Any]:
         """What the server says to a question beside the API; nothing where it does not know it."""
         import openai
 
@@ -106,6 +114,20 @@ class OpenAIEngine:
         with closing(response), reading():
             answer = read_answer(api, response, watch, deadline=deadline, streaming=settings.streaming)
             return answer.to_generation(sent)
+
+
+def without_calls(prompt: Prompt, rendered: object) -> Declined | None:
+    """Why a model cannot be asked: its chat template leaves a call out, as what it made of the prompt shows."""
+    if not isinstance(rendered, str):
+        return None
+    hidden = next((call.name for one in prompt.messages for call in one.tool_calls if call.name not in rendered), None)
+    if hidden is None:
+        return None
+    message = (
+        f"the model's chat template does not show that the assistant called '{printable(hidden, 60)}'; nothing was "
+        "sent; expected a model with tools, or messages without tool_calls"
+    )
+    return Declined(reason=DeclineReason.UNSUPPORTED_MESSAGES, message=message)
 
 
 class OpenAIFactory(UnsharedFactory):

@@ -11,8 +11,9 @@ from pytest_jsbench.engines.http.faults import EnclosedError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pytest_jsbench.core.cases import Message, Schema
+    from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Request
+    from pytest_jsbench.core.messages import Message
     from pytest_jsbench.core.timing import Stopwatch
     from pytest_jsbench.engines.http.event_stream import EventStream
     from pytest_jsbench.engines.openai.settings import OpenAISettings
@@ -24,7 +25,7 @@ def to_body(settings: OpenAISettings, request: Request) -> dict[str, Any]:
     """The body of one call; the API has no seed, and nothing is left with the provider."""
     body: dict[str, Any] = {
         "model": settings.model,
-        "input": [_item(message) for message in request.prompt.messages],
+        "input": [item for turn in settings.turns(request) for item in _items(turn)],
         # as chat does it: otherwise OpenAI keeps every answer for a month
         "store": False,
         **_format(settings, request.schema),
@@ -36,12 +37,18 @@ def to_body(settings: OpenAISettings, request: Request) -> dict[str, Any]:
     return settings.completed(body, request)
 
 
-def _item(message: Message) -> dict[str, Any]:
-    if message.role != "assistant":
-        return {"role": message.role, "content": message.content}
-    # the long form: llama.cpp takes no other for what the model said
-    content = [{"type": "output_text", "text": message.content}]
-    return {"type": "message", "role": message.role, "content": content}
+def _items(turn: Message) -> Iterator[dict[str, Any]]:
+    """The items of one turn: calls and results are items of their own."""
+    if turn.role == "tool":
+        yield {"type": "function_call_output", "call_id": turn.tool_call_id, "output": turn.content}
+    elif turn.role != "assistant":
+        yield {"role": turn.role, "content": turn.content}
+    elif turn.content or not turn.tool_calls:
+        # the long form: llama.cpp takes no other for what the model said
+        content = [{"type": "output_text", "text": turn.content}]
+        yield {"type": "message", "role": turn.role, "content": content}
+    for call in turn.tool_calls:
+        yield {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
 
 
 def _format(settings: OpenAISettings, schema: Schema) -> dict[str, Any]:

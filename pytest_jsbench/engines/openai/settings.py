@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import openai
 
     from pytest_jsbench.core.generations import Request
+    from pytest_jsbench.core.messages import Message
     from pytest_jsbench.engines.base import EngineConfig
 
 #: small, with structured outputs, and without a shutdown date in the list of models of openai 3.52
@@ -68,10 +69,17 @@ class OpenAISettings(ProviderSettings):
     #: whether usage is asked for in a stream; some servers refuse the question and say it all the same
     stream_options: bool = True
     api: Api = Api.CHAT
+    #: whether it is a server of llama.cpp, which can say what a prompt becomes in its model's chat template
+    has_template: bool = False
     #: what is known of the provider; None for one that was not named
     preset: ProviderPreset | None = None
     #: whether the environment's proxies are used
     proxies: bool = True
+
+    @property
+    def takes_developer(self) -> bool:
+        """Whether the server knows OpenAI's own role for instructions; nearly all others refuse it."""
+        return is_openai(self.base_url)
 
     @classmethod
     def from_config(cls, config: EngineConfig) -> OpenAISettings:
@@ -103,6 +111,13 @@ class OpenAISettings(ProviderSettings):
             http_client=http_client(self, response=list(response)),
             **options,
         )
+
+    def turns(self, request: Request) -> list[Message]:
+        """The conversation with the roles that the server knows."""
+        return [
+            replace(turn, role="system") if turn.role == "developer" and not self.takes_developer else turn
+            for turn in request.prompt.messages
+        ]
 
     def completed(self, body: dict[str, Any], request: Request) -> dict[str, Any]:
         """The body with the limit, and with the extra body, which stands for fields of the same names."""
@@ -158,6 +173,7 @@ def read_openai_settings(
         "seed_field": options.field("seed_field", default=preset.seed_field if preset else "seed"),
         "stream_options": options.flag("stream_options", default=preset is None or preset.stream_options),
         "api": api,
+        "has_template": preset is not None and preset.name == "llamacpp",
         "preset": preset,
     }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.cases import CaseKey, Message, Schema
+from pytest_jsbench.core.cases import CaseKey, Schema
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.files import FileReader, inside, write_atomically
 from pytest_jsbench.core.generations import (
@@ -22,6 +22,7 @@ from pytest_jsbench.core.generations import (
     generation_to_dict,
 )
 from pytest_jsbench.core.json_values import expect
+from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.formats import GENERATION
@@ -41,8 +42,8 @@ def prompt_change(before: Prompt, after: Prompt) -> str:
         place = "" if len(after.messages) == 1 else f" of message {number}"
         if was.role != now.role:
             return f"role{place} was {was.role}, is {now.role}"
-        if was.content != now.content:
-            return _text_change(was.content, now.content, place)
+        if was != now:
+            return _text_change(*_differing(was, now), place)
     return f"{len(before.messages)} messages were recorded, {len(after.messages)} are asked"
 
 
@@ -87,6 +88,14 @@ def of_repeat(said: Mapping[str, Any], repeat: int) -> Mapping[str, Any]:
 
 def _said(settings: Mapping[str, Any], name: str) -> str:
     return _short(settings[name]) if settings.get(name) is not None else "not said"
+
+
+def _differing(was: Message, now: Message) -> tuple[str, str]:
+    """The texts of two turns, or else the ids too."""
+    if was.shown != now.shown:
+        return was.shown, now.shown
+    before, after = (json.dumps(turn.to_dict(), ensure_ascii=False) for turn in (was, now))
+    return before, after
 
 
 def _text_change(before: str, after: str, place: str) -> str:
@@ -186,7 +195,7 @@ class Recording:
             answer |= {part: known} if part in answer else {}
         if isinstance(self.answer, Completion):
             answer |= {name: answer[name].split("\n") for name in _TEXTS if name in answer}
-        messages = [{"role": one.role, "content": one.content.split("\n")} for one in self.prompt.messages]
+        messages = [{**one.to_dict(), "content": one.content.split("\n")} for one in self.prompt.messages]
         return {
             "recording": RECORDING_VERSION,
             "task": self.key.task,
@@ -331,7 +340,7 @@ class Recordings:
 
 def _message(data: object) -> Message:
     said = expect(data, "a message", Mapping)
-    return Message(role=expect(said["role"], "role", str), content=_joined(said["content"], "content"))
+    return Message.of({**said, "content": _joined(said["content"], "content")}, exact=False)
 
 
 def _joined(lines: object, name: str) -> str:

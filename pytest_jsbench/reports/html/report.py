@@ -416,7 +416,7 @@ def _verdict(record: Record) -> list[str]:
 def _prompt(record: Record) -> str:
     if record.prompt is None:
         return ""
-    return "\n\n".join(f"[{message.role}]\n{message.content}" for message in record.prompt.messages)
+    return "\n\n".join(f"[{message.role}]\n{message.shown}" for message in record.prompt.messages)
 
 
 def _measured(record: Record) -> list[str]:

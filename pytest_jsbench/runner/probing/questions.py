@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from pytest_jsbench.core.cases import Case, CaseKey, Message, Schema
+from pytest_jsbench.core.cases import Case, CaseKey, Schema
+from pytest_jsbench.core.messages import Message
 
 #: letters of the words: no word of any language has eight consonants in a row
 _LETTERS = "bcdfghjkmnpqrstvwxz"

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.cases import BrokenCase, Case, Message
+from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import FileReader
+from pytest_jsbench.core.messages import Message
 from pytest_jsbench.datasets.base import Row, RowDataset, Selection
 from pytest_jsbench.datasets.registry import open_dataset, revision_of
 from pytest_jsbench.datasets.sources import hub_folder, parquet

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.cases import Case, Message
+from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.errors import DatasetError, exhausted
+from pytest_jsbench.core.messages import Message
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
 from tests.datasets.reading import keys, problem, read, schema

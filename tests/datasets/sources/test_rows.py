@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.cases import Case, Expected, Message
+from pytest_jsbench.core.cases import Case, Expected
+from pytest_jsbench.core.messages import Message
 from pytest_jsbench.datasets.documents.json_text import LARGEST_SCHEMA
 from tests.datasets.reading import keys, problem, read, schema
 
@@ -75,15 +76,15 @@ def test_a_row_may_bring_its_prompt_or_messages_its_reference_and_tags(tmp_path:
         ),
         ({"schema": True, "prompt": "x", "messages": []}, "both prompt and messages; expected one of them"),
         ({"schema": True, "prompt": 3}, "prompt is a JSON number; expected text"),
-        ({"schema": True, "messages": []}, "messages are no list of role and content"),
+        ({"schema": True, "messages": []}, "messages is an empty list; expected a list of role and content"),
         (
-            {"schema": True, "messages": [{"role": "tool"}]},
-            "messages[0].role is 'tool'; expected one of system, user, assistant",
+            {"schema": True, "messages": [{"role": "tool", "tool_call_id": "a", "content": "lost"}]},
+            "messages[0].tool_call_id is 'a'; expected a call (none is open)",
         ),
         ({"schema": True, "messages": ["hi"]}, "messages[0].role is None"),
         (
             {"schema": True, "messages": [{"role": "user", "content": [1]}]},
-            "messages[0].content is a JSON array; expected text",
+            "messages[0].content[0].type is None; expected 'text'",
         ),
         (b'{"schema": true, "prompt": "\\ud800"}', "prompt holds a lone surrogate"),
         ({"schema": True, "tags": "eu"}, "tags are no list of texts"),

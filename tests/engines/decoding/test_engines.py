@@ -23,6 +23,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.engines.base import Acceptance, AcceptorFactory, EngineConfig, TextTokenizer, TokenCounter
 from pytest_jsbench.engines.decoding import llguidance
 from pytest_jsbench.engines.registry import find, sampled
+from tests.conversation import PROMPT
 from tests.engines.asking import CITY, complete, decline, fault, request
 from tests.engines.contract import ServedContract
 
@@ -51,6 +52,10 @@ class Contract(ServedContract):
     def engine(self, decoding: Decoding) -> Engine:
         """One for all tests: its library takes longer to load than it takes to answer."""
         return decoding(self.name)[1]
+
+    def test_calls_that_the_template_does_not_show_are_no_silent_loss(self, engine: Engine) -> None:
+        declined = decline(engine, replace(request(), prompt=PROMPT))
+        assert declined.reason is DeclineReason.UNSUPPORTED_MESSAGES
 
 
 class TestLLGuidance(Contract):

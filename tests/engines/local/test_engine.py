@@ -12,8 +12,11 @@ import pytest
 import pytest_jsbench
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import CallError, Completion, DeclineReason, FaultKind, ResponseFormat, Sent
+from pytest_jsbench.core.messages import read_messages
+from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines.base import EngineConfig, TextTokenizer, TokenCounter
 from pytest_jsbench.engines.registry import find
+from tests.conversation import PROMPT, TURNS
 from tests.engines.asking import CITY, complete, decline, fault, fetch, request
 from tests.engines.contract import ServedContract
 from tests.engines.provider import unreachable_url
@@ -318,3 +321,19 @@ def test_the_server_takes_a_text_apart_into_tokens(engine: Engine) -> None:
     assert tokens is not None
     assert len(tokens) == 3
     assert all(isinstance(token, int) for token in tokens)
+
+
+def test_the_model_is_asked_a_conversation_of_several_turns(engine: Engine) -> None:
+    turns = [{"role": "developer", "content": "Answer with JSON."}, *TURNS[5:]]
+    asked = replace(request(CITY, max_tokens=60), prompt=Prompt(messages=read_messages(turns)))
+    alone = replace(asked, prompt=Prompt(messages=read_messages(TURNS[6:])))
+
+    conversed, asked_alone = complete(engine, asked), complete(engine, alone)
+    assert json.loads(conversed.text)["city"] == "Oslo"
+    assert json.loads(asked_alone.text)["city"] != "Oslo"
+
+
+def test_calls_that_its_template_does_not_show_are_no_silent_loss(engine: Engine) -> None:
+    declined = decline(engine, replace(request(), prompt=PROMPT))
+    assert declined.reason is DeclineReason.UNSUPPORTED_MESSAGES
+    assert "does not show that the assistant called 'find_order'; nothing was sent" in declined.message

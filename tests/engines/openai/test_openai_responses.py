@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_jsbench.core.cases import Message
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import FaultKind, FinishReason, ResponseFormat, Sent
+from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines.registry import find
 from tests.engines.asking import CITY, complete, fault, request

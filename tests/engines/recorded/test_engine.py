@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.cases import Message
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import (
     CallError,
@@ -20,6 +19,7 @@ from pytest_jsbench.core.generations import (
     ResponseFormat,
     Sent,
 )
+from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.recorded.engine import FACTORY, RecordingEngine, RememberingEngine

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.cases import Message, Role
 from pytest_jsbench.core.generations import EngineInfo, ResponseFormat
+from pytest_jsbench.core.messages import Message, Role, read_messages
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines.recorded.recordings import Recording, json_change, prompt_change
 from tests import examples
+from tests.conversation import PROMPT, TURNS
 from tests.engines.asking import request
+
+CALLED = '…lls": [{"id": "call_%s", "type": "functi'
 
 
 def prompt(*contents: str, role: Role = "user") -> Prompt:
@@ -27,6 +31,16 @@ def prompt(*contents: str, role: Role = "user") -> Prompt:
         (prompt("a", "b"), prompt("a", "c"), 'line 1 of message 2 was "b", is "c"'),
         (prompt("a"), prompt("a", "c"), "1 messages were recorded, 2 are asked"),
         (prompt("a"), prompt("a", role="system"), "role was user, is system"),
+        (
+            Prompt(messages=PROMPT.messages[:5]),
+            Prompt(messages=tuple(read_messages(json.loads(json.dumps(TURNS[:5]).replace("7}", "9}"))))),
+            'line 1 of message 3 was "find_order({"id": 7})", is "find_order({"id": 9})"',
+        ),
+        (
+            Prompt(messages=PROMPT.messages[:5]),
+            Prompt(messages=tuple(read_messages(json.loads(json.dumps(TURNS[:5]).replace("call_7", "call_9"))))),
+            f'line 1 of message 3 was "{CALLED % "7"}…", is "{CALLED % "9"}…"',
+        ),
         (prompt("\x1b[31m"), prompt("\x1b[32m"), 'line 1 was "\\x1b[31m", is "\\x1b[32m"'),
     ],
 )
@@ -67,3 +81,13 @@ def test_an_answers_reasoning_is_recorded_line_by_line() -> None:
     written = Recording.of(request(), True, answer, info).to_dict()
     assert written["answer"]["reasoning"] == ["Hm.", "", "Oslo."]
     assert Recording.from_dict(written).answer == answer
+
+
+def test_a_conversation_with_tools_is_recorded_as_an_application_has_it() -> None:
+    info = EngineInfo(engine="e", model="m", response_format=ResponseFormat.TEXT, streaming=True)
+    asked = replace(request(), prompt=PROMPT)
+    written = json.loads(json.dumps(Recording.of(asked, True, examples.completion(), info).to_dict()))
+
+    assert written["messages"][2] == {**TURNS[2], "content": [""]}
+    assert written["messages"][6] == {"role": "user", "content": ["In which city? As JSON."]}
+    assert Recording.from_dict(written).changed(replace(asked, schema=True)) == ""

@@ -1,0 +1,233 @@
+"""Messages: the turns of a conversation, with the tools that the assistant called and what those gave back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
+
+from pytest_jsbench.core.files import Unreadable, parse_json
+from pytest_jsbench.core.json_values import json_type
+from pytest_jsbench.core.text import printable
+
+Role = Literal["system", "developer", "user", "assistant", "tool"]
+_ROLES = get_args(Role)
+
+#: who says how to answer; `developer` is OpenAI's newer word for `system`
+INSTRUCTING = ("system", "developer")
+_FIELDS = ("role", "content", "tool_calls", "tool_call_id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A call that the assistant made of one of the application's functions."""
+
+    id: str
+    name: str
+    #: the text of a JSON object, as the model wrote it
+    arguments: str
+
+    @classmethod
+    def of(cls, value: object) -> ToolCall:
+        """The call that is given as OpenAI's chat has it, or already is one; ValueError says what is wrong with it."""
+        if isinstance(value, ToolCall):
+            return value
+        call = _fields_of(value)
+        kind, function = call.get("type", "function"), _fields_of(call.get("function"))
+        if kind != "function":
+            message = f"type is {_shown(kind)}; expected 'function'"
+            raise ValueError(message)
+        made = cls(
+            id=_text(call.get("id"), "id"),
+            name=_text(function.get("name"), "function.name"),
+            arguments=_text(function.get("arguments"), "function.arguments"),
+        )
+        try:
+            if made.arguments and not isinstance(parse_json(made.arguments), dict):
+                raise Unreadable("not a JSON object")
+        except Unreadable as error:
+            message = f"function.arguments is {error.problem}; expected the text of a JSON object"
+            raise ValueError(message) from None
+        return made
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """The arguments as JSON values; some models write nothing where there are none."""
+        return cast("Mapping[str, Any]", parse_json(self.arguments)) if self.arguments else {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The call as OpenAI's chat takes it."""
+        return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: Role
+    #: empty where the assistant only called tools
+    content: str
+    #: of the assistant's
+    tool_calls: tuple[ToolCall, ...] = ()
+    #: of a tool's: the call that it answers
+    tool_call_id: str | None = None
+
+    @classmethod
+    def of(cls, value: object, *, exact: bool = True) -> Message:
+        """
+        The turn that is given as OpenAI's chat takes it, or already is one; ValueError says what is wrong with it.
+
+        Where it is not to be exact it may hold more fields, which say nothing here.
+        """
+        if isinstance(value, Message):
+            return value
+        turn = _fields_of(value)
+        role = turn.get("role")
+        if role not in _ROLES:
+            message = f"role is {_shown(role)}; expected one of {', '.join(_ROLES)}"
+            raise ValueError(message)
+        if turn.get("function_call"):
+            raise ValueError("function_call is an older form; expected tool_calls")
+        calls = tuple(_calls(turn.get("tool_calls")))
+        made = cls(
+            role=cast("Role", role),
+            content=_content(turn.get("content"), may_be_none=bool(calls)),
+            tool_calls=calls,
+            tool_call_id=_text(turn.get("tool_call_id"), "tool_call_id") if role == "tool" else None,
+        )
+        # the name of a tool is that of its call, and an SDK's own objects hold what they do not say, too
+        said = [name for name in turn if turn[name] not in (None, "", [], ())]
+        others = [name for name in said if name not in _FIELDS and (role, name) != ("tool", "name")]
+        if (calls and role != "assistant") or ("tool_call_id" in said and role != "tool") or (exact and others):
+            found = ", ".join(printable(str(name), 60) for name in said)
+            allowed = {"assistant": "role, content and tool_calls", "tool": "role, content and tool_call_id"}
+            message = f"found {found}; expected {allowed.get(str(role), 'role and content')}"
+            raise ValueError(message)
+        return made
+
+    @property
+    def texts(self) -> Iterator[str]:
+        """All that the model is to read."""
+        yield self.content
+        for call in self.tool_calls:
+            yield from (call.name, call.arguments)
+
+    @property
+    def shown(self) -> str:
+        """The turn as people read it: the calls below its text."""
+        calls = (f"{call.name}({call.arguments})" for call in self.tool_calls)
+        return "\n".join([self.content] * bool(self.content or not self.tool_calls) + [*calls])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The turn as OpenAI's chat takes it."""
+        said: dict[str, Any] = {"role": self.role, "content": self.content}
+        if self.tool_calls:
+            said |= {"content": self.content or None, "tool_calls": [call.to_dict() for call in self.tool_calls]}
+        return said if self.tool_call_id is None else {**said, "tool_call_id": self.tool_call_id}
+
+
+def read_messages(value: object, *, exact: bool = True) -> tuple[Message, ...]:
+    """The conversation that a list of turns is; ValueError names the turn and the field that is wrong."""
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes) or not value:
+        message = f"messages is {'an empty list' if value == [] else _kind(value)}; expected a list of role and content"
+        raise ValueError(message)
+    turns = []
+    for number, turn in enumerate(value):
+        try:
+            turns.append(Message.of(turn, exact=exact))
+            check_encodable(turns[-1].content, "content")
+            check_encodable("".join(turns[-1].texts), "tool_calls")
+        except ValueError as error:
+            message = f"messages[{number}].{error}"
+            raise ValueError(message) from None
+    check_calls(turns)
+    return tuple(turns)
+
+
+def check_calls(turns: Sequence[Message]) -> None:
+    """See that the results of all calls follow them, as every provider wants it; ValueError names the turn."""
+    open_calls: dict[str, str] = {}
+    for number, turn in enumerate(turns):
+        if turn.role == "tool":
+            if turn.tool_call_id not in open_calls:
+                known = ", ".join(open_calls) or "none is open"
+                message = f"messages[{number}].tool_call_id is {_shown(turn.tool_call_id)}; expected a call ({known})"
+                raise ValueError(message)
+            del open_calls[str(turn.tool_call_id)]
+            continue
+        if open_calls:
+            break
+        open_calls = {call.id: f"messages[{number}].tool_calls[{at}]" for at, call in enumerate(turn.tool_calls)}
+        if len(open_calls) < len(turn.tool_calls):
+            message = f"messages[{number}].tool_calls have one id twice; expected an id for each"
+            raise ValueError(message)
+    for name, place in open_calls.items():
+        message = f"{place} has no result; expected a message of role tool after it, with tool_call_id {_shown(name)}"
+        raise ValueError(message)
+
+
+def check_encodable(text: str, name: str) -> None:
+    """See that a call can carry the text; ValueError, by its name, where none can."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        message = f"{name} holds a lone surrogate, which no call can carry"
+        raise ValueError(message) from None
+
+
+def _fields_of(value: object) -> Mapping[str, Any]:
+    """The fields of an object, also of one that is a model of an SDK; none of anything else."""
+    if isinstance(value, Mapping):
+        return value
+    dumped = value.model_dump() if hasattr(value, "model_dump") else None
+    return dumped if isinstance(dumped, Mapping) else {}
+
+
+def _calls(value: object) -> Iterator[ToolCall]:
+    if value is None:
+        return
+    if not isinstance(value, list | tuple):
+        message = f"tool_calls is {_kind(value)}; expected a list"
+        raise ValueError(message)
+    for number, call in enumerate(value):
+        try:
+            yield ToolCall.of(call)
+        except ValueError as error:
+            message = f"tool_calls[{number}].{error}"
+            raise ValueError(message) from None
+
+
+def _content(value: object, *, may_be_none: bool) -> str:
+    """The text of a turn; of several parts that are text, with a line for each, as servers of open models put it."""
+    if value is None and may_be_none:
+        return ""
+    if not isinstance(value, list):
+        return _text(value, "content", may_be_empty=True)
+    parts = []
+    for number, part in enumerate(value):
+        said = _fields_of(part)
+        if said.get("type") != "text":
+            message = f"content[{number}].type is {_shown(said.get('type'))}; expected 'text'"
+            raise ValueError(message)
+        parts.append(_text(said.get("text"), f"content[{number}].text", may_be_empty=True))
+    return "\n".join(parts)
+
+
+def _text(value: object, name: str, *, may_be_empty: bool | None = None) -> str:
+    """The text; ValueError, by its name, for anything else."""
+    may_be_empty = name.endswith("arguments") if may_be_empty is None else may_be_empty
+    if not isinstance(value, str):
+        message = f"{name} is {_kind(value)}; expected text"
+        raise ValueError(message)
+    if not value and not may_be_empty:
+        message = f"{name} is empty; expected text"
+        raise ValueError(message)
+    return value
+
+
+def _kind(value: object) -> str:
+    return f"a JSON {json_type(value)}"
+
+
+def _shown(value: object) -> str:
+    return printable(repr(value), 60)

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.core.messages import Message, ToolCall, read_messages
+from pytest_jsbench.core.prompts import Prompt
+from tests.conversation import PROMPT, TURNS, WRITTEN, call
+
+RESULT = {"role": "tool", "tool_call_id": "1", "content": ""}
+
+
+def calling(*calls: object, **more: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": None, "tool_calls": list(calls), **more}
+
+
+def test_a_conversation_of_an_application_is_read_and_written_as_openai_has_it() -> None:
+    assert PROMPT.to_messages() == WRITTEN
+    assert Prompt(messages=read_messages(WRITTEN)) == PROMPT
+    assert PROMPT.messages[2].tool_calls[0].values == {"id": 7}
+
+
+def test_a_prompt_of_texts_has_the_digest_that_it_always_had() -> None:
+    prompt = Prompt(messages=(Message(role="system", content="é"), Message(role="user", content="Why?")))
+    canonical = rb'[{"content":"\u00e9","role":"system"},{"content":"Why?","role":"user"}]'
+
+    assert prompt.digest == "sha256:" + hashlib.sha256(canonical).hexdigest()
+
+
+@dataclass
+class Model:
+    """As an SDK's model of what its server said."""
+
+    fields: dict[str, Any]
+
+    def model_dump(self) -> dict[str, Any]:
+        return self.fields
+
+
+def test_the_objects_of_an_sdk_are_messages_too() -> None:
+    said = Model(
+        {"role": "assistant", "content": None, "annotations": [], "audio": None, "tool_calls": [call("1", "")]}
+    )
+    turns = read_messages([said, RESULT, calling(Model(call("2", "{}"))), {**RESULT, "tool_call_id": "2"}])
+
+    assert turns[0].tool_calls == (ToolCall(id="1", name="find_order", arguments=""),)
+    assert turns[0].tool_calls[0].values == {}
+    assert turns[2].tool_calls[0].id == "2"
+
+
+@pytest.mark.parametrize(
+    ("turns", "said"),
+    [
+        ([], "messages is an empty list; expected a list of role and content"),
+        ("Hi", "messages is a JSON string; expected a list"),
+        (["Hi"], "messages[0].role is None; expected one of system, developer, user, assistant, tool"),
+        ([{"role": "function"}], "messages[0].role is 'function'; expected one of system"),
+        ([{"role": "user"}], "messages[0].content is a JSON null; expected text"),
+        ([{"role": "user", "content": 3}], "messages[0].content is a JSON number; expected text"),
+        (
+            [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}],
+            "messages[0].content[0].type is 'image_url'; expected 'text'",
+        ),
+        ([{"role": "user", "content": [{"type": "text"}]}], "messages[0].content[0].text is a JSON null"),
+        ([{"role": "user", "content": "\ud800"}], "messages[0].content holds a lone surrogate"),
+        ([calling(call("1", '"\ud800"'))], "messages[0].tool_calls[0].function.arguments is not a JSON object"),
+        ([calling(call("1", '{"a": "\ud800"}'))], "messages[0].tool_calls holds a lone surrogate"),
+        (
+            [{"role": "assistant", "content": "", "tool_calls": {}}],
+            "messages[0].tool_calls is a JSON object; expected a",
+        ),
+        ([calling(call("", "{}"))], "messages[0].tool_calls[0].id is empty; expected text"),
+        ([calling(call("1", "{}", function=""))], "messages[0].tool_calls[0].function.name is empty; expected text"),
+        ([calling({**call("1", "{}"), "type": "custom"})], "tool_calls[0].type is 'custom'; expected 'function'"),
+        ([calling("find_order")], "messages[0].tool_calls[0].id is a JSON null; expected text"),
+        (
+            [calling({"id": "1", "function": {"name": "f", "arguments": {"id": 7}}})],
+            "messages[0].tool_calls[0].function.arguments is a JSON object; expected text",
+        ),
+        (
+            [calling(call("1", "{oops"))],
+            "messages[0].tool_calls[0].function.arguments is not JSON: Expecting property name",
+        ),
+        ([calling(call("1", "[" * 100_000))], "function.arguments is nested too deeply to be read as JSON; expected"),
+        (
+            [{"role": "assistant", "content": None, "function_call": {"name": "f"}}],
+            "messages[0].function_call is an older form; expected tool_calls",
+        ),
+        (
+            [{"role": "user", "content": "Hi", "tool_calls": [call("1", "{}")]}],
+            "messages[0].found role, content, tool_calls; expected role and content",
+        ),
+        ([{"role": "tool", "content": "Hi"}], "messages[0].tool_call_id is a JSON null; expected text"),
+        ([RESULT], "messages[0].tool_call_id is '1'; expected a call (none is open)"),
+        ([calling(call("2", "{}")), RESULT], "messages[1].tool_call_id is '1'; expected a call (2)"),
+        ([calling(call("1", "{}")), RESULT, RESULT], "messages[2].tool_call_id is '1'; expected a call (none is open)"),
+        ([calling(call("1", "{}"), call("1", "{}"))], "messages[0].tool_calls have one id twice"),
+        (
+            [calling(call("1", "{}"), call("2", "{}")), RESULT, {"role": "user", "content": "Hi"}],
+            "messages[0].tool_calls[1] has no result; expected a message of role tool after it, with tool_call_id '2'",
+        ),
+        ([calling(call("1", "{}"))], "messages[0].tool_calls[0] has no result"),
+    ],
+)
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_conversation_that_no_call_can_carry_is_one_line_with_its_place(
+    turns: object, said: str, *, exact: bool
+) -> None:
+    with pytest.raises(ValueError, match=r"^messages") as refused:
+        read_messages(turns, exact=exact)
+
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_more_fields_are_refused_or_left_alone() -> None:
+    named = [{"role": "user", "content": "Hi", "name": "Ann"}]
+
+    assert read_messages(named, exact=False) == (Message(role="user", content="Hi"),)
+    with pytest.raises(ValueError, match=r"messages\[0\].found role, content, name; expected role and content"):
+        read_messages(named)
+
+
+def test_a_prompt_of_a_program_has_a_result_for_each_call_too() -> None:
+    with pytest.raises(ValueError, match=r"messages\[0\].tool_calls\[0\] has no result"):
+        Prompt(messages=PROMPT.messages[2:3])
+
+
+def test_people_read_the_calls_below_the_text() -> None:
+    shown = [message.shown for message in PROMPT.messages]
+
+    assert shown[2:6] == [
+        'find_order({"id": 7})\nfind_order({"id": 8})',
+        "lost",
+        '{"city": "Oslo"}',
+        TURNS[5]["content"],
+    ]
+    assert Message(role="user", content="").shown == ""
