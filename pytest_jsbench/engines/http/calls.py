@@ -19,6 +19,7 @@ from pytest_jsbench.core.generations import CallError, Completion, FaultKind
 from pytest_jsbench.core.json_values import too_deep
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.timing import Timing
+from pytest_jsbench.engines.http.connections import Connections
 from pytest_jsbench.engines.http.faults import EnclosedError
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ _RUNNING: ContextVar[Deadline | None] = ContextVar("running", default=None)
 
 def timed(client: httpx2.Client) -> httpx2.Client:
     """
-    The client, each step of whose connections ends at the deadline of the call that it serves.
+    The client, each of whose connections serves one call at a time, and ends each step at the deadline of that call.
 
     Its public hooks come too late: a connection is known to them when the headers are there. With an httpx2 whose pool
     is none that we know, each step alone is bounded, by the client's own timeout.
@@ -119,6 +120,7 @@ def timed(client: httpx2.Client) -> httpx2.Client:
         pool: Any = getattr(transport, "_pool", None)
         if hasattr(pool, "_network_backend"):
             pool._network_backend = _TimedNetwork(pool._network_backend)  # noqa: SLF001  see above
+            transport._pool = Connections(pool)  # noqa: SLF001
     return client
 
 

@@ -1,0 +1,88 @@
+"""The connections of a client, each of which serves one call at a time."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from httpcore2 import ConnectionInterface, ConnectionPool, Origin, Request, Response
+
+
+class Connections:
+    """
+    Stands in the place of a client's pool, which looks at each of its connections at the start and end of every call.
+
+    `calls.timed` makes it around that pool, which opens connections as before, through a proxy too, and keeps none. The
+    threads of calls enter it: each takes the connection that was given back last, or a new one, and gives it back with
+    the response's end. The client's end closes them all. There is no lock, since each step is one of a list or a set.
+    """
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+        self._idle: list[ConnectionInterface] = []
+        self._lent: set[ConnectionInterface] = set()
+
+    def handle_request(self, request: Request) -> Response:
+        """Send a request, and give the response, its body unread."""
+        connection = self._take(request.url.origin)
+        self._lent.add(connection)
+        try:
+            response = connection.handle_request(request)
+        except BaseException:
+            self._give_back(connection)
+            raise
+        response.stream = _Body(response.stream, partial(self._give_back, connection))
+        return response
+
+    def _take(self, origin: Origin) -> ConnectionInterface:
+        while self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:  # another thread took it
+                break
+            if connection.can_handle_request(origin) and connection.is_available() and not connection.has_expired():
+                return connection
+            connection.close()
+        return self._pool.create_connection(origin)
+
+    def _give_back(self, connection: ConnectionInterface) -> None:
+        self._lent.discard(connection)
+        if connection.is_available():
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def close(self) -> None:
+        """Close all, those that serve a call too."""
+        for connection in (*self._idle, *self._lent):
+            connection.close()
+        self._idle.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+
+class _Body:
+    """The body of one response: whoever reads it, or lets it be, closes it once."""
+
+    def __init__(self, stream: Any, end: Callable[[], None]) -> None:
+        #: the connection's own
+        self._stream = stream
+        self._end: Callable[[], None] | None = end
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._stream)
+
+    def close(self) -> None:
+        end, self._end = self._end, None
+        if end is not None:
+            try:
+                self._stream.close()
+            finally:
+                end()
