@@ -1,6 +1,16 @@
 """Right values: how an answer's values stand beside the ones that its case expects. No part of the verdict."""
 
-from pytest_jsbench.values.comparers import Comparer, expecting, without_comparers
+from pytest_jsbench.values.comparers import Comparer, expecting, may_name_comparers, without_comparers
 from pytest_jsbench.values.matches import Difference, Fault, Match, described, match
 
-__all__ = ["Comparer", "Difference", "Fault", "Match", "described", "expecting", "match", "without_comparers"]
+__all__ = [
+    "Comparer",
+    "Difference",
+    "Fault",
+    "Match",
+    "described",
+    "expecting",
+    "match",
+    "may_name_comparers",
+    "without_comparers",
+]

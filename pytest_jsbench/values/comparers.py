@@ -191,6 +191,11 @@ def expecting(schema: Schema, value: Any) -> tuple[Schema, Expected]:
     return schema, Expected(value=value, comparers=comparers)
 
 
+def may_name_comparers(text: str) -> bool:
+    """Whether the keyword may stand in a schema's text, with escapes too; to walk through it takes far longer."""
+    return KEYWORD in text or "\\u00" in text
+
+
 def without_comparers(schema: Schema, found: dict[str, Any] | None = None) -> Schema:
     """The schema as a model and the judge see it; each comparer goes to `found` by the pointer of its schema."""
     if not _names_comparers(schema):

@@ -18,6 +18,7 @@ from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.messages import Message, check_encodable, read_messages
 from pytest_jsbench.datasets.base import Found
 from pytest_jsbench.datasets.documents.json_text import LARGEST_SCHEMA, as_schema, broken, with_comparers
+from pytest_jsbench.values import may_name_comparers
 
 #: what the column, or field, of each part may be called; the first that is there counts
 SCHEMA_NAMES = ("json_schema", "schema")
@@ -49,7 +50,8 @@ def case_of(key: CaseKey, row: object, *, where: str) -> Case | BrokenCase:
                 expected=_expected(row, as_text=isinstance(value, str)),
                 tags=_tags(row.get("tags")),
             )
-            return with_comparers(case)
+            as_is = case.expected is None and isinstance(value, str) and not may_name_comparers(value)
+            return case if as_is else with_comparers(case)
         return with_comparers(Case(key=key, schema=as_schema(row)))
     except Unreadable as error:
         return broken(key, where, error)

@@ -9,6 +9,7 @@ import pytest
 from pytest_jsbench.core.cases import Case, Expected
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.datasets.documents.json_text import LARGEST_SCHEMA
+from pytest_jsbench.datasets.sources import rows as of_rows
 from tests.datasets.reading import keys, problem, read, schema
 
 STRING = {"type": "string"}
@@ -187,6 +188,18 @@ def test_a_row_whose_schema_is_text_expects_the_instance_that_its_text_writes(tm
 
 def test_a_schema_is_shown_without_comparers_also_where_nothing_is_expected(tmp_path: Path) -> None:
     named = {"type": "string", "x-jsbench-compare": {"casefold": True}}
-    path = lines(tmp_path, named, {"id": "a", "schema": named}, {"id": "b", "schema": named, "expected": "B"})
+    text = json.dumps(named)
+    escaped = text.replace("-compare", "\\u002dcompare")
+    rows = [{"id": "b", "schema": named, "expected": "B"}, {"id": "c", "schema": text}, {"id": "d", "schema": escaped}]
+    path = lines(tmp_path, named, {"id": "a", "schema": named}, *rows)
 
-    assert [schema(path, name) for name in ("line-1", "a", "b")] == [STRING, STRING, STRING]
+    assert [schema(path, name) for name in ("line-1", "a", "b", "c", "d")] == [STRING] * 5
+
+
+def test_a_schemas_text_that_names_no_comparer_is_not_searched_again_as_a_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = lines(tmp_path, {"id": "a", "schema": json.dumps(STRING)})
+    monkeypatch.setattr(of_rows, "with_comparers", None)
+
+    assert schema(path, "a") == STRING
