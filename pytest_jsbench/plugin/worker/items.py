@@ -7,7 +7,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -132,21 +132,25 @@ class JSBenchCase(pytest.Item):
             self.has_passed = True
             return
         add_markers(self, attempt)
+        if self.outcome.record is None:  # a large one, which those who take the report then need not read again
+            self.outcome = replace(self.outcome, record=attempt.read())
+        assert self.outcome.record is not None
         if attempt.excluded:
-            message = f"{self.nodeid}: {failure_text(self.outcome.record or attempt.read(), rerun=None)}"
+            message = f"{self.nodeid}: {failure_text(self.outcome.record, rerun=None)}"
             raise pytest.skip.Exception(message, _use_item_location=True)
         rerun = f"{self.config.stash[RUN_CONTEXT].settings.rerun} {shlex.quote(self.nodeid)}"
-        raise CaseFailed(self.outcome.record or attempt.read(), rerun=rerun, attempt=attempt)
+        raise CaseFailed(self.outcome.record, rerun=rerun, attempt=attempt)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """A few lines for a case that failed, or that pytest-timeout ended; a traceback for any other error."""
-        # pytest looks into the frames that it shows, and keeps in each what it saw
-        excinfo.traceback = excinfo.traceback.cut(path=__file__)
-        if not isinstance(excinfo.value, CaseFailed | pytest.fail.Exception):
-            return super().repr_failure(excinfo, style)
         failed = excinfo.value
         if isinstance(failed, CaseFailed):
             excinfo = _last_entry(excinfo)
+        else:
+            # pytest looks into the frames that it shows, and keeps in each what it saw
+            excinfo.traceback = excinfo.traceback.cut(path=__file__)
+            if not isinstance(failed, pytest.fail.Exception):
+                return super().repr_failure(excinfo, style)
         shown = excinfo.getrepr(style="value", chain=False, tbfilter=False)  # none of its entries is shown
         if (crash := shown.reprcrash) is not None:
             # what the short summary and JUnit's message say; in place, for it stands in the chain too

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import gc
+import json
 
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.files import LinesByPlace
 from pytest_jsbench.plugin.worker.items import attempt_of
-from pytest_jsbench.runs.records import Attempt
+from pytest_jsbench.runs.outcomes import AttemptOutcome
+from pytest_jsbench.runs.records import Attempt, Record
 from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
 
 CALLS = """
@@ -255,6 +258,22 @@ def test_a_failed_case_leaves_no_exception_to_the_collection_of_cycles(bench: Be
     lines = [tuple(map(int, line.split())) for line in (bench.path / "garbage.log").read_text().splitlines()]
     assert max(failed for failed, _ in lines) >= 2
     assert {found for _, found in lines} <= {0, 1}  # the last one is sys.last_value's
+
+
+def test_a_large_record_of_a_failed_case_is_read_from_disk_once(plain: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[str] = []
+    read = AttemptOutcome.read
+
+    def noted(self: AttemptOutcome, *args: LinesByPlace) -> Record:
+        reads.append(self.key.id)
+        return read(self, *args)
+
+    monkeypatch.setattr(AttemptOutcome, "read", noted)
+    plain.case("large", json.dumps({"n": "x" * 40_000}))
+    plain.write({"conftest.py": "def pytest_jsbench_record(record): assert record.verdict.valid is False"})
+
+    plain.run().assert_outcomes(failed=1)
+    assert reads == ["large"]
 
 
 @pytest.mark.parametrize(("own_test", "frozen"), [("", True), ("def test_own(): pass\n", False)])
