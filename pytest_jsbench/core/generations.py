@@ -354,13 +354,13 @@ def _decision_to_dict(decision: GrammarDecision) -> dict[str, Any]:
 
 
 def _timing_to_dict(timing: Timing) -> dict[str, Any]:
-    reasoning = {} if timing.reasoning_time is None else {"reasoning_time": timing.reasoning_time}
+    known = {name: value for name in ("reasoning_time", "compile_time") if (value := getattr(timing, name)) is not None}
     return {
         "tgt": timing.tgt,
         "ttft": timing.ttft,
         "gct": timing.gct,
         "grammar_compilation": timing.grammar_compilation,
-        **reasoning,
+        **known,
         **({"masks": list(timing.masks)} if timing.masks else {}),
     }
 

@@ -16,8 +16,10 @@ class Timing:
     ttft: float | None = None
     #: generation completion time: first content token to last; None where they did not come one after the other
     gct: float | None = None
-    #: time to compile the schema's grammar, where the engine does that locally
+    #: from the schema to the first mask of its grammar, where the engine does that locally
     grammar_compilation: float | None = None
+    #: of that, the time before the first mask is asked for; None where the library does not tell the two apart
+    compile_time: float | None = None
     #: first sign of reasoning to first token of the answer; None where the model did not reason, or nobody saw when
     reasoning_time: float | None = None
     #: of a grammar that is walked through texts: a token taken to the mask for the next, of each token
@@ -65,7 +67,7 @@ class Stopwatch:
         if self._reasoning is None and self._first is None:
             self._reasoning = time.perf_counter(), piece
 
-    def stop(self, *, grammar_compilation: float | None = None, answer: float | None = None) -> Timing:
+    def stop(self, *, answer: float | None = None) -> Timing:
         """The times up to now; `answer` is when the answer began, of content that begins with reasoning."""
         tgt = time.perf_counter() - self._start
         first, last = self._first, self._last
@@ -76,6 +78,5 @@ class Stopwatch:
             ttft=None if first is None else first - self._start,
             # of a stream that came all at once nothing was measured
             gct=None if first is None or last is None or last == first else last - first,
-            grammar_compilation=grammar_compilation,
             reasoning_time=None if begun is None or ended is None else ended - begun,
         )

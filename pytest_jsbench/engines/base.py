@@ -71,6 +71,8 @@ class Acceptance:
     accepted: tuple[bool | None, ...]
     #: seconds to compile the grammar, up to the first mask
     grammar_compilation: float
+    #: seconds of these before the first mask is asked for; None where nobody measured
+    compile_time: float | None = None
     #: seconds from one mask to the next, of each token of the texts; empty where nobody measured
     masks: tuple[float, ...] = ()
 

@@ -47,7 +47,18 @@ COUNTS = (
     "passed",
     "valid",
 )
-TIMES = ("ttft", "tpot", "tgt", "gct", "reasoning_time", "grammar_compilation", "mask_time", "queue")
+#: what people call each, and its unit
+TIMES = {
+    "ttft": ("Time to first token", "s"),
+    "tpot": ("Time per output token", "ms"),
+    "tgt": ("Total time", "s"),
+    "gct": ("First to last token", "s"),
+    "reasoning_time": ("Time of reasoning", "s"),
+    "grammar_compilation": ("Grammar compilation", "s"),
+    "compile_time": ("Grammar compilation without its first mask", "s"),
+    "mask_time": ("Time per mask", "s"),
+    "queue": ("Time in the queue", "s"),
+}
 SPREAD = ("count", "mean", "p50", "p90", "p95", "p99", "max")
 TOKENS = ("input_tokens", "output_tokens", "total_tokens", "cached_tokens", "reasoning_tokens")
 
@@ -126,6 +137,8 @@ class Metrics:
     gct: Distribution
     reasoning_time: Distribution
     grammar_compilation: Distribution
+    #: of it, before the first mask is asked for
+    compile_time: Distribution
     #: seconds from one mask of a grammar to the next, of each token of labelled answers
     mask_time: Distribution
     #: seconds from when an attempt is queued to when it is sent

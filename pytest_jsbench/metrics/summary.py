@@ -225,6 +225,7 @@ def metrics(
         gct=_spread(completions, "gct"),
         reasoning_time=_spread(completions, "reasoning_time"),
         grammar_compilation=_spread(answered, "grammar_compilation"),
+        compile_time=_spread(answered, "compile_time"),
         mask_time=Distribution.of(
             seconds for attempt in answered if attempt.timing is not None for seconds in attempt.timing.masks
         ),

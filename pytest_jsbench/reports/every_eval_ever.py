@@ -35,7 +35,7 @@ VERSIONS = ("0.3.0", "0.2.0")
 Version = Literal["0.3.0", "0.2.0"]
 COLLECTION = "pytest-jsbench"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
-_TIMES = dict.fromkeys(TIMES, "s") | {"tpot": "ms"}
+_TIMES = {name: unit for name, (_, unit) in TIMES.items()}
 _FAILURES = "failure_rates."
 _LOWER = frozenset({"error_rate", "over_constraint", "under_constraint"})
 

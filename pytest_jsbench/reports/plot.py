@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.errors import ExportError, MissingRequirement, nearest
 from pytest_jsbench.core.files import unwritable
 from pytest_jsbench.core.text import distinct, printable
-from pytest_jsbench.metrics.metrics import RATES, SPREAD
+from pytest_jsbench.metrics.metrics import RATES, SPREAD, TIMES
 from pytest_jsbench.runs.settings import differences
 
 if TYPE_CHECKING:
@@ -39,24 +39,13 @@ _OURS = (
     "output_tokens",
     "cost",
 )
-_UNITS = {
-    "ttft": "s",
-    "tpot": "ms",
-    "tgt": "s",
-    "gct": "s",
-    "reasoning_time": "s",
-    "grammar_compilation": "s",
-    "mask_time": "s",
-    "queue": "s",
-    "cost": "US dollars",
-}
 _COUNT = re.compile(
     r"^(num|n)_|_count$|_counts\.|_?tokens$|^(in)?valid_(instances|rejected|accepted)$"
     r"|^(cases|planned|completions|judged|priced|passed|valid)$|^fields\..*\.(right|expected)$"
 )
 _LOWER = re.compile(
     r"(^|[_.])(errors?|err|loss|latency|cost|ttft|tpot|tgt|gct|failures?|failed|missing|unjudged|rmse|mae)([_.]|$)"
-    r"|^failure_(rates|counts)\.|^grammar_compilation|^mask_time|^reasoning_time|^queue_|^(over|under)_constraint|^(wrong_decisions|retries|invented|uncompared)"
+    r"|^failure_(rates|counts)\.|^grammar_compilation|^compile_time|^mask_time|^reasoning_time|^queue_|^(over|under)_constraint|^(wrong_decisions|retries|invented|uncompared)"
 )
 _HIGHER = re.compile(
     r"(rate|constraint|accuracy|exact_match|score|progress|coverage|success|pass_at_k|pass_hat_k|precision|recall|f1)"
@@ -71,16 +60,6 @@ _COLUMNS = (4, 3, 5)
 _LONGEST_LABEL = 40
 #: bars of a panel whose figures have room side by side
 _MOST_UPRIGHT = 8
-_TIMES = {
-    "ttft": "Time to first token",
-    "tpot": "Time per output token",
-    "tgt": "Total time",
-    "gct": "First to last token",
-    "reasoning_time": "Time of reasoning",
-    "grammar_compilation": "Grammar compilation",
-    "mask_time": "Time per mask",
-    "queue": "Time in the queue",
-}
 _NAMES = {
     "over_constraint": "Valid answers rejected",
     "under_constraint": "Invalid answers accepted",
@@ -202,13 +181,14 @@ def _title(metric: str) -> str:
     if kind:
         return f"{group.replace('_', ' ').capitalize()}: {kind.replace('_', ' ')}"
     name, _, part = metric.rpartition("_")
-    if name in _TIMES and part in SPREAD:
-        return f"{_TIMES[name]}, {_PARTS.get(part, part)}"
+    if name in TIMES and part in SPREAD:
+        return f"{TIMES[name][0]}, {_PARTS.get(part, part)}"
     return _NAMES.get(metric) or metric.replace("_", " ").capitalize()
 
 
 def _unit(metric: str) -> str:
-    return _UNITS.get(metric.rpartition("_")[0] or metric, _UNITS.get(metric, ""))
+    _, unit = TIMES.get(metric.rpartition("_")[0], ("", ""))
+    return "US dollars" if metric == "cost" else unit
 
 
 def _panels(evaluations: Sequence[Evaluation], asked: Sequence[str]) -> list[str]:

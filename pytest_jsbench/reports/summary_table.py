@@ -11,7 +11,7 @@ from tabulate import tabulate
 
 from pytest_jsbench.core.text import counted, distinct, printable
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, Metrics
-from pytest_jsbench.metrics.statistics import Proportion, Rate
+from pytest_jsbench.metrics.statistics import Distribution, Proportion, Rate
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.runs.outcomes import Run
 from pytest_jsbench.runs.records import MissingReason
@@ -206,9 +206,11 @@ def _measured(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
         yield "reasoning", said
     yield from _remembered(run)
     yield from _asked_otherwise(run)
+    if total.compile_time.count:
+        alone, first = (_spread(times, milliseconds) for times in (total.compile_time, total.grammar_compilation))
+        yield "grammars", f"compiled (ms): {alone}; up to the first mask: {first}"
     if masks := total.mask_time.count:
-        parts = ((part, getattr(total.mask_time, part)) for part in ("mean", "p50", "p99", "max"))
-        spread = ", ".join(f"{part} {microseconds(value)}" for part, value in parts)
+        spread = _spread(total.mask_time, microseconds)
         yield "masks", f"{counted(masks, 'mask')} after the first of each answer (µs): {spread}"
     failures = [(kind, total.failure_counts[kind]) for kind in COUNTED_FAILURES]
     ranked = sorted((pair for pair in failures if pair[1]), key=lambda pair: -pair[1])
@@ -382,6 +384,10 @@ def milliseconds(seconds: float | None) -> str:
 def microseconds(seconds: float | None) -> str:
     """A very short time for people."""
     return NOT_APPLICABLE if seconds is None else f"{seconds * 1e6:,.1f}"
+
+
+def _spread(times: Distribution, show: Callable[[float | None], str]) -> str:
+    return ", ".join(f"{part} {show(getattr(times, part))}" for part in ("mean", "p50", "p99", "max"))
 
 
 def _pass_rate(total: Metrics) -> str:

@@ -43,7 +43,8 @@ COLUMNS: Mapping[str, type] = {
     # why the attempt has no record
     "missing": str,
     **dict.fromkeys(("text", "reasoning", "finish_reason", "fault", "said"), str),
-    **dict.fromkeys(("ttft", "tgt", "gct", "tpot_ms", "reasoning_time", "grammar_compilation", "queue_s"), float),
+    **dict.fromkeys(("ttft", "tgt", "gct", "tpot_ms", "reasoning_time"), float),
+    **dict.fromkeys(("grammar_compilation", "compile_time", "queue_s"), float),
     **dict.fromkeys(("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"), int),
     "cost": float,
     "retries": int,
@@ -97,7 +98,7 @@ def _row(outcome: AttemptOutcome, record: Record, who: AnsweredBy, cost: float |
         said=told,
         **{
             name: getattr(timing, name, None)
-            for name in ("ttft", "tgt", "gct", "reasoning_time", "grammar_compilation")
+            for name in ("ttft", "tgt", "gct", "reasoning_time", "grammar_compilation", "compile_time")
         },
         tpot_ms=tpot_ms(timing, usage),
         queue_s=outcome.queue_s,

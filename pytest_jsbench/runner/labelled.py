@@ -66,7 +66,12 @@ class AcceptanceRunner:
             self._decision(case, instance, accepted)
             for instance, accepted in zip(instances, acceptance.accepted, strict=True)
         )
-        timing = Timing(tgt=tgt, grammar_compilation=acceptance.grammar_compilation, masks=acceptance.masks)
+        timing = Timing(
+            tgt=tgt,
+            grammar_compilation=acceptance.grammar_compilation,
+            compile_time=acceptance.compile_time,
+            masks=acceptance.masks,
+        )
         return Decided(decisions=decisions, timing=timing)
 
     def _decision(self, case: Case, instance: Instance, accepted: bool | None) -> GrammarDecision:

@@ -227,7 +227,7 @@ def test_labelled_answers_are_compared_kept_and_gated_by_what_grammars_are_judge
     outputs(labelled(), summary, tmp_path)
     found = evaluations.read(tmp_path / "run.json")
     compared = "\n".join(comparison_table.side_by_side([found, found], ["x", "y"], verbose=False))
-    assert re.search(r"x +1\.00 ±0\.33 +0\.25 ±0\.33 +0\.50 ±0\.35 +10\.00 +2", compared)
+    assert re.search(r"x +1\.00 ±0\.33 +0\.25 ±0\.33 +0\.50 ±0\.35 +10\.00 +n/a +2", compared)
     kept = evaluations.baseline_to_dict(found, found.outcomes or {})["metrics"]
     assert {*RATES, "over_constraint_ci_low", "grammar_compilation_p50", "valid_instances"} <= kept.keys()
     assert summary.keywords["required"].to_dict() | {"failures": None, "decisions": 8, "wrong_decisions": 3} == (
@@ -250,8 +250,8 @@ def test_what_an_engine_was_really_told_is_in_all_data(bounded: bool, tmp_path: 
         assert told in found[output].replace("\\", ""), output
 
 
-def test_the_time_of_masks_is_in_every_output_and_can_be_a_gate(tmp_path: Path) -> None:
-    timing = Timing(tgt=0.5, grammar_compilation=0.01, masks=(1e-5, 2e-5, 6e-5))
+def test_the_times_of_grammars_and_masks_are_in_every_output_and_can_be_gates(tmp_path: Path) -> None:
+    timing = Timing(tgt=0.5, grammar_compilation=0.01, compile_time=0.008, masks=(1e-5, 2e-5, 6e-5))
     decided = replace(examples.decided(), timing=timing)
     made = examples.run(examples.record("a", verdict=examples.DECIDED_RIGHTLY, generation=decided))
     run = replace(made, metadata=labelled().metadata)
@@ -259,10 +259,15 @@ def test_the_time_of_masks_is_in_every_output_and_can_be_a_gate(tmp_path: Path) 
 
     found = outputs(run, summary, tmp_path)
 
-    said = "3 masks after the first of each answer (µs): mean 30.0, p50 20.0, p99 59.2, max 60.0"
-    assert [one for one in ("terminal", "summary.md", "report.html") if said not in " ".join(found[one].split())] == []
-    data = ("every_eval_ever", "run.json", "junit")
-    assert [one for one in data if "mask_time_p50" not in found[one]] == []
+    masks = "3 masks after the first of each answer (µs): mean 30.0, p50 20.0, p99 59.2, max 60.0"
+    grammars = "compiled (ms): mean 8.00, p50 8.00, p99 8.00, max 8.00; up to the first mask: mean 10.00"
+    for name in ("terminal", "summary.md", "report.html"):
+        assert [said for said in (masks, grammars) if said not in " ".join(found[name].split())] == [], name
+    assert "grammar compiled in 10.00 ms, 8.00 without its first mask" in found["report.html"]
+    for name in ("every_eval_ever", "run.json", "junit"):
+        assert [one for one in ("mask_time_p50", "compile_time_p50") if one not in found[name]] == [], name
     assert check(Gate.parse("mask_time_p99<=0.0001"), summary).met
+    assert check(Gate.parse("compile_time_p99<=0.008"), summary).met
+    assert not check(Gate.parse("compile_time_max<=0.007"), summary).met
     again = evaluations.read(tmp_path / "run.json")
-    assert re.search(r"x .* 10\.00 +1 +20\.0$", comparison_table.side_by_side([again], ["x"], verbose=False)[-1])
+    assert re.search(r"x .* 10\.00 +8\.00 +1 +20\.0$", comparison_table.side_by_side([again], ["x"], verbose=False)[-1])

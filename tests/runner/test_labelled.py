@@ -83,14 +83,18 @@ def test_an_invalid_answer_that_is_accepted_is_put_down_to_the_keywords_that_it_
 def test_the_time_of_each_mask_is_in_the_record_and_the_metrics(judge: Judge) -> None:
     masks = (1e-5, 2e-5, 6e-5)
     grammar = Grammar(
-        answer=lambda _schema, _texts: Acceptance(accepted=(True, False), grammar_compilation=0.25, masks=masks)
+        answer=lambda _schema, _texts: Acceptance(
+            accepted=(True, False), grammar_compilation=0.25, compile_time=0.2, masks=masks
+        )
     )
     record = AcceptanceRunner(acceptor=grammar, judge=judge).attempt(CASE, INSTANCES)
 
     again = Record.from_dict(json.loads(json.dumps(record.to_dict())))
     assert isinstance(again.generation, Decided)
     assert again.generation.timing.masks == masks
-    spread = summarize(examples.run(again)).total.mask_time
+    total = summarize(examples.run(again)).total
+    assert (total.grammar_compilation.p50, total.compile_time.p50) == (0.25, 0.2)
+    spread = total.mask_time
     assert (spread.count, spread.p50, spread.max) == (3, 2e-5, 6e-5)
     assert spread.mean == pytest.approx(3e-5)
 

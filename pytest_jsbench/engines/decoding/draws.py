@@ -20,7 +20,7 @@ _ROUNDING = 1e-6
 _LARGEST = 700.0
 
 
-class Choice(Protocol):
+class TokenChoice(Protocol):
     """Takes one token after another, for one text."""
 
     def choose(self, offered: Offered, mask: bytes) -> int | None:
@@ -97,6 +97,6 @@ class Draw:
         return fewest if fewest == most else None
 
 
-def choice(sampling: Mapping[str, Any] | None) -> Choice:
+def choice(sampling: Mapping[str, Any] | None) -> TokenChoice:
     """The draw that was asked for, or the likeliest."""
     return Likeliest() if sampling is None else Draw(**sampling)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.adaptation.bounding import CannotBound, bounded_within
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pytest_jsbench.core.cases import Schema
+    from pytest_jsbench.core.timing import Timing
     from pytest_jsbench.engines.decoding.child import LibrarySettings
     from pytest_jsbench.engines.decoding.draws import Offered
     from pytest_jsbench.engines.decoding.settings import DecodingSettings
@@ -25,11 +27,15 @@ if TYPE_CHECKING:
 class Grammar:
     """The grammar that a process holds, until it compiles the next."""
 
-    def __init__(self, process: LibraryProcess, *, seconds: float, timeout: float) -> None:
+    def __init__(self, process: LibraryProcess, *, seconds: float, compiled: float, timeout: float) -> None:
         self._process = process
-        #: what it took to compile it, up to the first mask
-        self.seconds = seconds
+        #: what it took to compile it, up to the first mask and before that
+        self.seconds, self.compiled = seconds, compiled
         self._timeout = timeout
+
+    def timed(self, timing: Timing) -> Timing:
+        """The times of a call, with those of its grammar."""
+        return replace(timing, grammar_compilation=self.seconds, compile_time=self.compiled)
 
     def begin(self, sampling: Mapping[str, Any] | None, deadline: Deadline) -> Step:
         """Begin a text, of which tokens are drawn so, or the likeliest taken; what can only begin in one way has."""
@@ -79,7 +85,7 @@ class Grammars:
             return unsupported("the schema is nested too deeply to be compiled")
         if (reason := reply.get("unsupported")) is not None:
             return unsupported(one_line(reason))
-        return Grammar(process, seconds=reply["seconds"], timeout=settings.mask_timeout)
+        return Grammar(process, seconds=reply["seconds"], compiled=reply["compiled"], timeout=settings.mask_timeout)
 
     def to_sent(self, schema: Schema) -> Sent:
         """What the library was given of the schema."""
@@ -128,6 +134,7 @@ class LibraryAcceptor:
             return Acceptance(
                 accepted=tuple(one.accepted for one in walked),
                 grammar_compilation=grammar.seconds,
+                compile_time=grammar.compiled,
                 masks=tuple(seconds for one in walked for seconds in one.masks),
             )
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo, Request
     from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.engines.decoding.grammars import Grammar
     from pytest_jsbench.engines.decoding.settings import DecodingSettings
     from pytest_jsbench.engines.openai.engine import OpenAIEngine
 
@@ -62,7 +63,7 @@ class LLGuidanceEngine:
             deadline=deadline,
             extra_body={"grammar": to_grammar(schema)},
         )
-        return outcome if isinstance(outcome, Declined) else _without_canary(outcome, seconds=grammar.seconds)
+        return outcome if isinstance(outcome, Declined) else _without_canary(outcome, grammar)
 
     def count_tokens(self, prompt: Prompt) -> int | None:
         """The prompt's tokens in the model's own chat template, as the server counts them."""
@@ -89,7 +90,7 @@ def _with_room_for_the_canary(request: Request) -> Request:
     return replace(request, params=replace(request.params, max_tokens=request.params.max_tokens + 1))
 
 
-def _without_canary(answer: Completion, *, seconds: float) -> Completion | Declined:
+def _without_canary(answer: Completion, grammar: Grammar) -> Completion | Declined:
     """The answer as it is without its first token; declined where that is missing."""
     if not answer.text.startswith(CANARY):
         declined = unsupported("the server's own llguidance, of another version, took no such grammar")
@@ -98,7 +99,7 @@ def _without_canary(answer: Completion, *, seconds: float) -> Completion | Decli
     return replace(
         answer,
         text=answer.text.removeprefix(CANARY),
-        timing=answer.timing and replace(answer.timing, grammar_compilation=seconds),
+        timing=answer.timing and grammar.timed(answer.timing),
         usage=replace(answer.usage, output_tokens=None if tokens is None else tokens - 1),
     )
 

@@ -82,7 +82,7 @@ class MaskedEngine:
             if isinstance(grammar, Declined):
                 return replace(grammar, timing=watch.stop())
             answer = self._walk(grammar, request, slot, deadline)
-            timing = watch.stop(grammar_compilation=grammar.seconds)
+            timing = grammar.timed(watch.stop())
         spelled = b"".join(self._vocabulary.tokens[token] for token in answer.tokens)
         return Completion(
             text=spelled.decode("utf-8", "replace"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pytest_jsbench.engines.decoding.draws import Choice, Offered
+    from pytest_jsbench.engines.decoding.draws import TokenChoice, Offered
     from pytest_jsbench.engines.decoding.libraries import Matcher
     from pytest_jsbench.engines.decoding.vocabulary import Tokenizer
 
@@ -42,7 +42,7 @@ class Step:
 class Walk:
     """One text in the making; of the tokens offered that the grammar lets come next, the choice takes one."""
 
-    def __init__(self, matcher: Matcher, choice: Choice, *, end: int) -> None:
+    def __init__(self, matcher: Matcher, choice: TokenChoice, *, end: int) -> None:
         self._matcher = matcher
         self._choice = choice
         self._end = end

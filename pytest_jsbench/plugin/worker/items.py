@@ -326,6 +326,7 @@ def properties(attempt: AttemptOutcome) -> list[tuple[str, object]]:
         "decisions": decisions and decisions.asked,
         "wrong_decisions": decisions and decisions.wrong,
         "grammar_compilation_s": timing and timing.grammar_compilation,
+        "compile_time_s": timing and timing.compile_time,
         "ttft_s": timing and timing.ttft,
         "tgt_s": timing and timing.tgt,
         "reasoning_time_s": timing and timing.reasoning_time,

@@ -21,7 +21,7 @@ from pytest_jsbench.core.errors import MissingRequirement
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.generations import Completion, Decided, Declined, GrammarDecision
 from pytest_jsbench.core.text import json_text, printable, shortened
-from pytest_jsbench.metrics.metrics import COUNTED_FAILURES
+from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, TIMES
 from pytest_jsbench.reports.comparison_table import apart, of_values
 from pytest_jsbench.reports.summary_table import facts
 from pytest_jsbench.reports.variant_table import asked, cost_of_many, heading, standing, tokens_of_one
@@ -422,8 +422,11 @@ def _prompt(record: Record) -> str:
 def _measured(record: Record) -> list[str]:
     generation = record.generation
     if isinstance(generation, Decided):
-        compiled = generation.timing.grammar_compilation
-        return [] if compiled is None else [f"grammar compiled in {compiled * 1000:.2f} ms"]
+        compiled, without_mask = generation.timing.grammar_compilation, generation.timing.compile_time
+        if compiled is None:
+            return []
+        said = f"grammar compiled in {compiled * 1000:.2f} ms"
+        return [said if without_mask is None else f"{said}, {without_mask * 1000:.2f} without its first mask"]
     if not isinstance(generation, Completion | Declined):
         return []
     timing, usage = generation.timing, generation.usage
@@ -461,14 +464,8 @@ _PITCH = 10
 _HEIGHT = 55
 #: multiples of the 95th percentile that the bars of equal width reach
 _REACH = 2
-_TITLES = (
-    ("ttft", "Time to first token", "s"),
-    ("tpot", "Time per output token", "ms"),
-    ("tgt", "Total time", "s"),
-    ("reasoning_time", "Time of reasoning", "s"),
-    ("grammar_compilation", "Grammar compilation", "s"),
-    ("mask_time", "Time per mask", "s"),
-)
+#: times that have a chart
+_DRAWN = tuple(name for name in TIMES if name not in ("gct", "queue"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -500,7 +497,7 @@ class Chart:
 
 def charts(metrics: Metrics) -> list[Chart]:
     """A chart for each time that has measurements."""
-    spreads = [(getattr(metrics, name), title, unit) for name, title, unit in _TITLES]
+    spreads = [(getattr(metrics, name), *TIMES[name]) for name in _DRAWN]
     return [_chart(spread, title, unit) for spread, title, unit in spreads if spread.count]
 
 
