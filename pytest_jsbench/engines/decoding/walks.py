@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pytest_jsbench.engines.decoding.draws import TokenChoice, Offered
+    from pytest_jsbench.engines.decoding.draws import Offered, TokenChoice
     from pytest_jsbench.engines.decoding.libraries import Matcher
     from pytest_jsbench.engines.decoding.vocabulary import Tokenizer
 
