@@ -88,10 +88,10 @@ def _hub_name(source: str) -> re.Match[str] | None:
 
 def _open_folder(selection: Selection, folder: Path) -> CaseSource:
     if next(folder.rglob("*.parquet"), None) is not None:
-        from pytest_jsbench.datasets.sources.hub_folder import ParquetFolder, check_folder, find_layout
+        from pytest_jsbench.datasets.sources.hub_folder import check_folder, open_folder
 
-        if (layout := find_layout(folder)) is not None:
-            return ParquetFolder.open(selection, layout)
+        if (published := open_folder(selection, folder)) is not None:
+            return published
         from pytest_jsbench.datasets.sources.hub import HubDataset
 
         check_folder(folder)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import tempfile
 import threading
 import weakref
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from pytest_jsbench.core.files import private
 from pytest_jsbench.datasets.base import Row
@@ -23,28 +25,35 @@ class RowFile:
     Rows that are written one after another, and read one at a time.
 
     A dataset makes one and keeps it as long as itself; its threads call `append` and `read`. Nothing of the file is
-    held or mapped. It is closed with the object, and one without a name is gone then.
+    held or mapped. It is closed with the object, and a shared one is gone then.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, path: Path, *, passing: bool = False) -> None:
         self._file = file
         self._lock = threading.Lock()
-        self.close = weakref.finalize(self, file.close)
+        self.path = path
+        self.close = weakref.finalize(self, _close, file, path if passing else None)
 
     @classmethod
-    def unnamed(cls) -> RowFile:
-        """A new file that nobody else can find."""
-        return cls(tempfile.TemporaryFile(prefix="jsbench-"))
+    def shared(cls) -> RowFile:
+        """A new file that another process writes; it is gone when it is closed."""
+        descriptor, name = tempfile.mkstemp(prefix="jsbench-")
+        return cls(os.fdopen(descriptor, "rb"), Path(name), passing=True)
+
+    def unname(self) -> None:
+        """Let nobody find it any more; where an open file must have a name, it keeps that until it is closed."""
+        with contextlib.suppress(OSError):
+            self.path.unlink(missing_ok=True)
 
     @classmethod
     def create(cls, path: Path) -> RowFile:
         """A new file for other processes of this user."""
-        return cls(private(path).open("w+b"))
+        return cls(private(path).open("w+b"), path)
 
     @classmethod
-    def open(cls, path: Path) -> RowFile:
-        """A file that another process has written."""
-        return cls(path.open("rb"))
+    def open(cls, path: Path, mode: Literal["rb", "r+b"] = "rb") -> RowFile:
+        """A file that another process has made."""
+        return cls(path.open(mode), path)
 
     def append(self, row: Row) -> RowPlace:
         """Write a row, and say where it is."""
@@ -63,3 +72,9 @@ class RowFile:
             data = self._file.read(end - begin)
         where, _, text = data.partition(_BREAK)
         return Row(text=text.decode("utf-8", "surrogatepass"), where=where.decode("utf-8", "surrogatepass"))
+
+
+def _close(file: BinaryIO, passing: Path | None) -> None:
+    file.close()
+    if passing is not None:
+        passing.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -48,3 +49,18 @@ def write(root: Path, files: dict[str, Any]) -> Path:
             content = json.dumps(content)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
     return root
+
+
+class CallsHere:
+    """Calls in this process what `GuardedCalls` calls in a child, which takes a third of a second to start."""
+
+    def __init__(self, **_bounds: int) -> None:
+        pass
+
+    def call(self, function: str, *arguments: Any, seconds: float) -> Any:
+        assert seconds > 0
+        module, _, name = function.partition(":")
+        return json.loads(json.dumps(getattr(importlib.import_module(module), name)(*arguments)))
+
+    def close(self) -> None:
+        pass

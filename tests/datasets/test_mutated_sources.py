@@ -15,12 +15,13 @@ from pytest_jsbench.core.cases import BrokenCase
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.conditions import parse
 from pytest_jsbench.datasets.registry import open_labelled
+from pytest_jsbench.datasets.sources import hub_folder
 from pytest_jsbench.engines.scripted import ScriptFile
 from pytest_jsbench.prompts.presets import PRESETS
 from pytest_jsbench.prompts.shots import with_shots
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12
 from pytest_jsbench.schemas.features import SchemaFeatures
-from tests.datasets.reading import opened
+from tests.datasets.reading import CallsHere, opened
 from tests.mutations import mutated_bytes, mutated_json, mutated_lines, survive
 
 SCHEMA = {
@@ -138,11 +139,10 @@ def hub(chance: random.Random, root: Path) -> None:
     card = CARD if chance.random() < 0.5 else mutated_bytes(CARD, chance)
     (root / "t" / "test-0.parquet").write_bytes(data if card is not CARD else mutated_bytes(data, chance))
     (root / "README.md").write_bytes(card)
-    from pytest_jsbench.datasets.sources.hub_folder import ParquetFolder, check_folder, find_layout
+    from pytest_jsbench.datasets.sources.hub_folder import check_folder, open_folder
 
     check_folder(root)
-    if (layout := find_layout(root)) is not None:
-        dataset = ParquetFolder.open(Selection(source=str(root)), layout)
+    if (dataset := open_folder(Selection(source=str(root)), root)) is not None:
         for key in dataset.keys():
             dataset.case(key)
         list(dataset.all_rows())
@@ -192,7 +192,11 @@ KEPT: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_no_mutation_of_a_source_is_more_than_one_line(reader: str, tmp_path: Path) -> None:
+def test_no_mutation_of_a_source_is_more_than_one_line(
+    reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub_folder, "GuardedCalls", CallsHere)
+
     def attempt(chance: random.Random) -> None:
         for path in sorted(tmp_path.rglob("*"), reverse=True):
             path.rmdir() if path.is_dir() else path.unlink()

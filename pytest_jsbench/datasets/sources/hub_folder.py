@@ -1,31 +1,43 @@
 """
 JSONSchemaBench on disk, as it is published: a folder per task, a Parquet file per split.
 
-It is read by pyarrow alone: the `datasets` library takes a second and 100 MB to import, and copies what it reads. A
-folder that is laid out in any other way is left to that library (`hub`), once it is seen to name no file outside of it.
+It is read by pyarrow alone, in a process that ends when all is read: pyarrow keeps 60 MB and more for itself. The
+`datasets` library takes a second and 100 MB to import, and copies what it reads. A folder that is laid out in any other
+way is left to that library (`hub`), once it is seen to name no file outside of it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any
+from typing import Any, Literal
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, safe_name
+from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import FileReader, Unreadable, inside
+from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, GuardedCalls
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import Row, Selection, free_key
 from pytest_jsbench.datasets.documents.json_text import broken
-from pytest_jsbench.datasets.row_file import RowFile, RowPlace
+from pytest_jsbench.datasets.row_file import RowFile
+from pytest_jsbench.datasets.sources import parquet
 from pytest_jsbench.datasets.sources.hub import WHOLE, choose_parts, choose_splits
-from pytest_jsbench.datasets.sources.parquet import open_table, reading
+from pytest_jsbench.datasets.sources.parquet import Unpacked
 from pytest_jsbench.datasets.sources.rows import case_of
 
 #: bytes of a dataset card
 LARGEST_CARD = 1_000_000
+#: bytes of address space for reading Parquet, of which its allocator takes a gigabyte in advance
+_MEMORY = 4 << 30
+#: bytes of the names of a file's rows, or of their places
+_LONGEST = 256 << 20
+#: seconds to read one file
+_SECONDS = 300.0
 #: where the library looks for a description of the files
 _CARDS = ("README.md", ".huggingface.yaml")
 _NAMING = frozenset({"data_files", "data_dir", "path"})
@@ -90,13 +102,24 @@ Layout = Mapping[str, Mapping[str, Sequence[Path]]]
 _Rows = dict[CaseKey, tuple[Path, int]]
 
 
+def open_folder(selection: Selection, folder: Path) -> ParquetFolder | None:
+    """The selection's part of a folder as it is published; None where it is laid out otherwise."""
+    layout = find_layout(folder)
+    if layout is None:
+        return None
+    tables = Tables(folder)
+    files = [path for by_split in layout.values() for paths in by_split.values() for path in paths]
+    as_published = all(set(columns) == {_SCHEMA, _ID} for columns in tables.columns(files))
+    return ParquetFolder.open(selection, layout, tables) if as_published else None
+
+
 def find_layout(folder: Path) -> Layout | None:
-    """Which files are which, by the folder's card; None where it is laid out otherwise or has other columns."""
-    reader = FileReader(root=folder)
+    """Which files are which, by the folder's card; None where it is laid out otherwise."""
     try:
         card = read_card(folder)
-        import pyarrow  # noqa: F401  what to do without it is the library's to say
-    except (Unreadable, ImportError):
+    except Unreadable:
+        return None
+    if importlib.util.find_spec("pyarrow") is None:  # what to do without it is the library's to say
         return None
     layout: dict[str, dict[str, list[Path]]] = {}
     task = split = ""
@@ -115,7 +138,46 @@ def find_layout(folder: Path) -> Layout | None:
     splits = [paths for by_split in layout.values() for paths in by_split.values()]
     files = sorted(path for paths in splits for path in paths)
     whole = bool(splits) and all(splits) and files == sorted(folder.rglob("*.parquet"))
-    return layout if whole and all(_columns(reader, path) == {_SCHEMA, _ID} for path in files) else None
+    return layout if whole else None
+
+
+class Tables:
+    """
+    The Parquet files of a folder, read in a child process.
+
+    A dataset makes one; any thread may ask. The child starts with the first question, and again with one after `close`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._calls = GuardedCalls(memory=_MEMORY, longest=_LONGEST)
+        self.close = self._calls.close
+
+    def columns(self, paths: Sequence[Path]) -> list[list[str]]:
+        """What the columns of each of these files are called."""
+        found: list[list[str]] = self._ask("columns_of", list(map(str, paths)))
+        return found
+
+    def names(self, path: Path) -> list[str]:
+        """What the rows of a file are called."""
+        found: list[str] = self._ask("names_of", str(path), _ID)
+        return found
+
+    def unpack(self, path: Path, into: Path) -> list[Unpacked]:
+        """Append each row of a file to a file of rows, and say where it is."""
+        found: list[Unpacked] = self._ask("unpack", str(path), _SCHEMA, str(into))
+        return found
+
+    def _ask(self, function: str, *arguments: object) -> Any:
+        """What the function of `parquet` returns; DatasetError in one line where it cannot."""
+        try:
+            return self._calls.call(f"{parquet.__name__}:{function}", str(self._folder), *arguments, seconds=_SECONDS)
+        except CallBroke as error:
+            kind, _, said = str(error).partition(": ")
+            message = said if kind == DatasetError.__name__ else f"cannot read {self._folder}: {error}"
+        except (BoundExceeded, ChildNotStarted) as error:
+            message = f"cannot read {self._folder}: {error}"
+        raise DatasetError(message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,18 +185,17 @@ class ParquetFolder:
     """Cases that are rows of Parquet files."""
 
     source: str
-    reader: FileReader
     rows: Mapping[CaseKey, tuple[Path, int]]
     unpacked: UnpackedRows
 
     @classmethod
-    def open(cls, selection: Selection, layout: Layout) -> ParquetFolder:
+    def open(cls, selection: Selection, layout: Layout, tables: Tables) -> ParquetFolder:
         """The selection's part of these files."""
-        reader = FileReader(root=Path(selection.source).expanduser())
         rows: _Rows = {}
         for task in choose_parts(selection, [*layout, WHOLE]):
-            rows |= _task_rows(reader, selection, task, layout[task])
-        return cls(source=selection.source, reader=reader, rows=rows, unpacked=UnpackedRows())
+            rows |= _task_rows(tables, selection, task, layout[task])
+        files = dict.fromkeys(path for path, _ in rows.values())
+        return cls(source=selection.source, rows=rows, unpacked=UnpackedRows(tables, tuple(files)))
 
     def keys(self) -> Sequence[CaseKey]:
         """The selected cases."""
@@ -143,27 +204,16 @@ class ParquetFolder:
     def case(self, key: CaseKey) -> Case | BrokenCase:
         """One of them; broken where its row holds no JSON Schema."""
         path, number = self.rows[key]
-        row = self.unpacked.row(key, path, self._rows_of)
-        if row is not None:
-            return case_of(key, {_SCHEMA: row.text}, where=row.where)
-        where = self._where(key, number)
-        try:
-            text = _read(self.reader, path, _SCHEMA)[number].as_py()
-        except UnicodeDecodeError:
+        text, where = self.unpacked.text(path, number), self._where(key, number)
+        if text is False:
             return broken(key, where, Unreadable("cannot be read: not UTF-8"))
         return case_of(key, {_SCHEMA: text}, where=where)
 
     def all_rows(self) -> Iterator[tuple[CaseKey, Row]]:
-        """Each case as text, some at a time, of which none are kept."""
-        for path in dict.fromkeys(path for path, _ in self.rows.values()):
-            yield from self._rows_of(path)
-
-    def _rows_of(self, path: Path) -> Iterator[tuple[CaseKey, Row]]:
-        """The cases of a file that are nothing but text."""
-        keys = {number: key for key, (file, number) in self.rows.items() if file == path}
-        for number, text in enumerate(_texts(self.reader, path)):
-            if number in keys and text is not None:
-                yield keys[number], Row(text=text, where=self._where(keys[number], number))
+        """Each case that is nothing but text, one at a time."""
+        for key, (path, number) in self.rows.items():
+            if isinstance(text := self.unpacked.text(path, number), str):
+                yield key, Row(text=text, where=self._where(key, number))
 
     def _where(self, key: CaseKey, number: int) -> str:
         return f"{self.source} {key.task} row {number}"
@@ -171,68 +221,60 @@ class ParquetFolder:
 
 class UnpackedRows:
     """
-    The rows of Parquet files, in a file of their own from when the first of each is asked for.
+    The rows of Parquet files, in a file of their own.
 
-    A dataset makes one and keeps it. The threads of all calls in flight ask for rows; each file is unpacked once, by
-    the first that comes, and what it unpacks is let go of.
+    A dataset makes one and keeps it. The threads of all calls in flight ask for rows. The first that comes has a thread
+    begin which unpacks one file after the other, and then lets the child go; a file that is asked for sooner is
+    unpacked at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tables: Tables, files: Sequence[Path]) -> None:
+        self._tables = tables
+        self._files = files
         self._lock = threading.Lock()
-        self._unpacked: set[Path] = set()
-        self._places: dict[CaseKey, RowPlace] = {}
-        self._file: RowFile | None = None
+        self._rows: RowFile | None = None
+        #: by file, where its rows are, or why they are not
+        self._places: dict[Path, Sequence[Unpacked] | DatasetError] = {}
 
-    def row(self, key: CaseKey, path: Path, rows_of: Callable[[Path], Iterable[tuple[CaseKey, Row]]]) -> Row | None:
-        """The row of a case in this file; None where it is no text."""
+    def text(self, path: Path, number: int) -> str | Literal[False] | None:
+        """What a row of the file holds: a text, None where there is none, False where it cannot be read."""
         with self._lock:
-            self._file = file = self._file or RowFile.unnamed()
-            if path not in self._unpacked:
-                self._places.update((found, file.append(row)) for found, row in rows_of(path))
-                self._unpacked.add(path)
-        place = self._places.get(key)
-        return None if place is None else file.read(place)
+            if (rows := self._rows) is None:
+                self._rows = rows = RowFile.shared()
+                others = threading.Thread(target=self._unpack_all, args=(rows,), name="jsbench-parquet", daemon=True)
+                with contextlib.suppress(RuntimeError):  # no more threads: each is unpacked when it is asked for
+                    others.start()
+            places = self._unpack(path, rows)
+        if isinstance(places, DatasetError):
+            raise DatasetError(*places.args)
+        place = places[number]
+        return rows.read(place).text if place else place
+
+    def _unpack_all(self, rows: RowFile) -> None:
+        for path in self._files:
+            with self._lock:
+                self._unpack(path, rows)
+        self._tables.close()
+        rows.unname()
+
+    def _unpack(self, path: Path, rows: RowFile) -> Sequence[Unpacked] | DatasetError:
+        if (known := self._places.get(path)) is not None:
+            return known
+        try:
+            self._places[path] = found = self._tables.unpack(path, rows.path)
+        except DatasetError as error:
+            self._places[path] = error
+            return error
+        return found
 
 
-def _task_rows(reader: FileReader, selection: Selection, task: str, files: Mapping[str, Sequence[Path]]) -> _Rows:
+def _task_rows(tables: Tables, selection: Selection, task: str, files: Mapping[str, Sequence[Path]]) -> _Rows:
     rows: _Rows = {}
     tried: dict[CaseKey, int] = {}
     for split in choose_splits(selection, task, list(files)):
         for path in files[split]:
-            for number, name in enumerate(_names(reader, path)):
+            for number, name in enumerate(tables.names(path)):
                 if selection.limit is not None and len(rows) >= selection.limit:
                     return rows
-                rows[free_key(rows, safe_name(task), str(name), tried)] = (path, number)
+                rows[free_key(rows, safe_name(task), name, tried)] = (path, number)
     return rows
-
-
-def _names(reader: FileReader, path: Path) -> Iterator[object]:
-    yield from (name.as_py() for name in _read(reader, path, _ID))
-
-
-def _columns(reader: FileReader, path: Path) -> set[str]:
-    with reading(path), open_table(reader, path) as file:
-        return set(file.schema_arrow.names)
-
-
-def _read(reader: FileReader, path: Path, column: str) -> Any:
-    with reading(path), open_table(reader, path) as file:
-        return file.read(columns=[column], use_threads=False)[column]
-
-
-def _text(value: Any) -> str | None:
-    """What a row holds; None for what is no text."""
-    try:
-        text: str | None = value.as_py()
-    except UnicodeDecodeError:
-        return None
-    return text
-
-
-def _texts(reader: FileReader, path: Path) -> Iterator[str | None]:
-    import pyarrow
-
-    with reading(path), open_table(reader, path) as file:
-        for batch in file.iter_batches(batch_size=64, columns=[_SCHEMA], use_threads=False):
-            yield from map(_text, batch.column(0))
-    pyarrow.default_memory_pool().release_unused()  # it would keep what the largest file took

@@ -8,16 +8,19 @@ import threading
 from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import DatasetError, exhausted
 from pytest_jsbench.core.files import FileReader, Unreadable
 from pytest_jsbench.core.text import described
-from pytest_jsbench.datasets.base import MOST_CASES, Found
+from pytest_jsbench.datasets.base import MOST_CASES, Found, Row
 from pytest_jsbench.datasets.documents.json_text import broken
+from pytest_jsbench.datasets.row_file import RowFile, RowPlace
 from pytest_jsbench.datasets.sources import rows
 
+#: where a row is in a file of rows; None for one that holds nothing, False for one that holds no text of UTF-8
+Unpacked = RowPlace | Literal[False] | None
 #: bytes of the rows that are unpacked together
 LARGEST_GROUP = 400_000_000
 
@@ -82,6 +85,44 @@ def _check_size(path: Path, metadata: Any) -> None:
         if not 0 <= size <= LARGEST_GROUP:
             message = f"holds a row group of {size:,} bytes, unpacked; expected at most {LARGEST_GROUP:,}"
             raise Unreadable(message, reason="too_large", path=path)
+
+
+def columns_of(root: str, paths: Iterable[str]) -> list[list[str]]:
+    """What the columns of each file are called; this and what follows is called in a child process."""
+    found = []
+    for path in map(Path, paths):
+        with reading(path), open_table(FileReader(root=Path(root)), path) as file:
+            found.append(list(file.schema_arrow.names))
+    return found
+
+
+def names_of(root: str, name: str, column: str) -> list[str]:
+    """The values of a file's column that names its rows."""
+    path = Path(name)
+    with reading(path), open_table(FileReader(root=Path(root)), path) as file:
+        return [str(value.as_py()) for value in file.read(columns=[column], use_threads=False)[column]]
+
+
+def unpack(root: str, name: str, column: str, into: str) -> list[Unpacked]:
+    """Append the texts of a column to a file of rows, and say where each is."""
+    path = Path(name)
+    with (
+        reading(path),
+        contextlib.closing(RowFile.open(Path(into), "r+b")) as texts,
+        open_table(FileReader(root=Path(root)), path) as file,
+    ):
+        batches = file.iter_batches(batch_size=64, columns=[column], use_threads=False)
+        return [_unpacked(value, texts) for batch in batches for value in batch.column(0)]
+
+
+def _unpacked(value: Any, texts: RowFile) -> Unpacked:
+    try:
+        text = value.as_py()
+    except UnicodeDecodeError:
+        return False
+    if text is None:
+        return None
+    return texts.append(Row(text=text, where="")) if isinstance(text, str) else False
 
 
 class _Table:

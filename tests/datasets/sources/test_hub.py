@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,12 +16,14 @@ import pytest
 from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import FileReader
+from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.datasets.base import Row, RowDataset, Selection
 from pytest_jsbench.datasets.registry import open_dataset, revision_of
 from pytest_jsbench.datasets.sources import hub_folder, parquet
 from pytest_jsbench.datasets.sources.hub import HubDataset
-from pytest_jsbench.datasets.sources.hub_folder import ParquetFolder, find_layout
+from pytest_jsbench.datasets.sources.hub_folder import ParquetFolder, open_folder
+from tests.datasets.reading import CallsHere
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "JSONSchemaBench"
 
@@ -52,6 +56,7 @@ def row(name: str, schema: object = True) -> dict[str, object]:
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     datasets = pytest.importorskip("datasets", reason="needs the extra datasets")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr(hub_folder, "GuardedCalls", CallsHere)
 
 
 @pytest.fixture(params=["-*", "-*.parquet"], ids=["as published", "another layout"])
@@ -163,13 +168,58 @@ def test_a_parquet_file_is_unpacked_once_however_many_calls_come_for_its_rows(
         opened.append(path)
         return unpack(reader, path)
 
-    monkeypatch.setattr(hub_folder, "open_table", counted)
+    monkeypatch.setattr(parquet, "open_table", counted)
 
     with ThreadPoolExecutor(8) as threads:
         found = list(threads.map(dataset.case, dataset.keys()))
 
     assert [case.key for case in found] == list(dataset.keys())
     assert sorted(path.parent.name for path in opened) == ["a", "b"]
+
+
+@pytest.fixture
+def child(monkeypatch: pytest.MonkeyPatch) -> GuardedCalls:
+    """The child that reads what is opened now."""
+    calls = GuardedCalls()
+    monkeypatch.setattr(hub_folder, "GuardedCalls", lambda **_: calls)
+    return calls
+
+
+def test_files_are_read_by_a_process_that_ends_when_all_of_them_are_unpacked(
+    tmp_path: Path, child: GuardedCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = {name: {"test": [row(f"{name}1"), row(f"{name}2", {"title": "é"})]} for name in ("a", "b")}
+    closed: list[str] = []
+    monkeypatch.setattr(child, "close", lambda: closed.append(threading.current_thread().name))
+    source = write_hub(tmp_path / "hub", tables)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    dataset = open_dataset(Selection(source=str(source)))
+
+    found = [dataset.case(key) for key in dataset.keys()]
+    for unpacking in [thread for thread in threading.enumerate() if thread.name == "jsbench-parquet"]:
+        unpacking.join()
+
+    assert [isinstance(case, Case) and case.schema for case in found] == [True, {"title": "é"}] * 2
+    assert closed == ["jsbench-parquet"]
+    assert not list(tmp_path.glob("jsbench-*"))
+    assert dataset.case(dataset.keys()[1]) == found[1]
+
+
+def test_a_damaged_file_is_one_line_however_often_its_rows_are_asked_for(
+    tmp_path: Path, child: GuardedCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_hub(tmp_path / "hub", {"a": {"test": [row("x"), row("y")]}})
+    dataset = open_dataset(Selection(source=str(source)))
+    (path,) = source.rglob("*.parquet")
+    path.write_bytes(b"PAR1 or not")
+    said = []
+    for key in dataset.keys():
+        with pytest.raises(DatasetError, match=rf"^cannot read {path}: .*; expected a Parquet file$") as error:
+            dataset.case(key)
+        monkeypatch.setattr(child, "call", None)
+        said.append(str(error.value))
+
+    assert len(set(said)) == 1
 
 
 def test_only_another_layout_needs_the_library(hub: Path, files: str) -> None:
@@ -180,7 +230,8 @@ def test_only_another_layout_needs_the_library(hub: Path, files: str) -> None:
 def test_what_is_not_just_as_published_is_left_to_the_library(tmp_path: Path, change: str) -> None:
     more = {"prompt": "p"} if change == "a column more" else {}
     folder = write_hub(tmp_path / "hub", {"a": {"test": [row("x") | more], "train": [row("y")]}})
-    assert (find_layout(folder) is None) is bool(more)
+    selection = Selection(source=str(folder))
+    assert (open_folder(selection, folder) is None) is bool(more)
 
     if change == "a file more":
         shutil.copy(folder / "a" / "test-00000-of-00001.parquet", folder / "b.parquet")
@@ -188,7 +239,7 @@ def test_what_is_not_just_as_published_is_left_to_the_library(tmp_path: Path, ch
         (folder / "a" / "train-00000-of-00001.parquet").unlink()
     elif change == "no card":
         (folder / "README.md").unlink()
-    assert find_layout(folder) is None
+    assert open_folder(selection, folder) is None
 
 
 def test_an_unknown_split_or_task_is_one_line(hub: Path) -> None:

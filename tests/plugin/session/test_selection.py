@@ -83,8 +83,10 @@ def test_what_selects_nothing_sensible_is_one_line(plain: Bench, arg: str, messa
     result.stderr.fnmatch_lines([message])
 
 
-def test_workers_read_what_the_controller_wrote_and_open_nothing(pytester: pytest.Pytester) -> None:
-    pytest.importorskip("xdist", reason="needs pytest-xdist")
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["plain", "xdist"])
+def test_no_process_that_asks_holds_what_reads_parquet(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
+    if workers:
+        pytest.importorskip("xdist", reason="needs pytest-xdist")
     parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra datasets")
     import pyarrow
 
@@ -95,7 +97,7 @@ def test_workers_read_what_the_controller_wrote_and_open_nothing(pytester: pytes
     parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "easy" / "test-00000-of-00001.parquet")
     card = "---\nconfigs:\n- config_name: easy\n  data_files:\n  - split: test\n    path: easy/test-*\n---\n"
     (folder / "README.md").write_text(card)
-    bench = Bench(pytester=pytester, workers=("-n", "2"))
+    bench = Bench(pytester=pytester, workers=workers)
     bench.write(
         {
             "answering.py": "import sys\ndef answer(request):\n"
