@@ -85,7 +85,7 @@ def open_engine(
             base_url=base_url,
             api_key_env=api_key_env,
             response_format=None if response_format is None else _format(response_format),
-            options=options,
+            options={name: fspath(said) if isinstance(said, PathLike) else said for name, said in options.items()},
         )
         asked = GenerationParams(
             max_tokens=factory.max_tokens if max_tokens is None else max_tokens,

@@ -10,16 +10,15 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from itertools import islice
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from pytest_jsbench.core.arguments import Reader, arguments, flag, one_of, path, whole
 from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.errors import DatasetError, JSBenchError
 from pytest_jsbench.core.generations import Origin
@@ -27,8 +26,10 @@ from pytest_jsbench.core.text import described
 from pytest_jsbench.datasets.registry import revision_of
 from pytest_jsbench.library.dataset import Dataset
 from pytest_jsbench.library.engine import EngineLike, OpenEngine, open_engine
-from pytest_jsbench.library.run import EvaluatedRun
+from pytest_jsbench.library.options import EvaluationOptions, checked
+from pytest_jsbench.library.run import EvaluatedRun, read_gates
 from pytest_jsbench.library.words import named, said_to_programs
+from pytest_jsbench.metrics.gates import Ending, GateResult, decide
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.prompts import template_of
 from pytest_jsbench.runner.attempts import Runner
@@ -53,40 +54,12 @@ from pytest_jsbench.verdicts import Judge, JudgePolicy
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.prompts import Template
+    from pytest_jsbench.engines.base import Engine
 
 #: attempts that are queued for each that may be in flight
 _AHEAD = 4
 #: where runs are kept, unless the program says
 RUNS = "jsbench-runs"
-
-
-class EvaluationOptions(TypedDict, total=False):
-    """What may be said of an evaluation; each as the plugin's option of that name."""
-
-    #: a preset, a Jinja2 file, `package.module:function`, or a function that takes a case
-    prompt: str | PathLike[str] | Template | Callable[[Case], object]
-    #: examples before each question
-    shots: int
-    #: calls in flight
-    concurrency: int | None
-    #: attempts of each case
-    repeats: int
-    #: the folder of all runs, in which this one gets a folder of its own; None: the run is only in memory
-    output: str | PathLike[str] | None
-    #: the run to go on with; True: the newest in `output` that asks the same engine in the same way, if any
-    resume: str | PathLike[str] | bool
-    limits: RateLimits | None
-    #: tries after the first
-    retries: int
-    policy: JudgePolicy | None
-    #: classifiers, each a name or a function that takes a record
-    classify: Iterable[str | Callable[[Record], str | None]]
-    #: how a field's values are compared: as `--jsbench-comparer` says it, or a function of the expected and the other
-    comparers: Mapping[str, str | Callable[[Any, Any], object]]
-    #: whether digests stand for prompts, schemas and answers in what is kept
-    redact: bool
-    #: whether a bar shows how far it is, where tqdm is installed
-    progress: bool
 
 
 def evaluate(
@@ -140,68 +113,6 @@ def opened(engine: OpenEngine | EngineLike) -> Iterator[OpenEngine]:
             yield asked
 
 
-def _or_none(read: Reader) -> Reader:
-    return lambda value: None if value is None else read(value)
-
-
-def _run_or_flag(value: object) -> str | bool:
-    if isinstance(value, bool):
-        return value
-    try:
-        return path(value)
-    except ValueError:
-        raise ValueError("True, or the path of a run") from None
-
-
-def _classifiers(value: object) -> tuple[str | Callable[[Record], str | None], ...]:
-    found = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else (None,)
-    if not all(isinstance(one, str) or callable(one) for one in found):
-        raise ValueError("a list of functions of a record, or of names of classifiers")
-    return found
-
-
-def _comparers(value: object) -> Mapping[str, str | Callable[[Any, Any], object]]:
-    if not isinstance(value, Mapping) or not all(isinstance(how, str) or callable(how) for how in value.values()):
-        raise ValueError("a mapping of fields to comparers, such as {'total': 'tolerance:1%'}")
-    return value
-
-
-#: where what the plugin's options say has another place; each begins where `evaluate has no argument 'x': ` ends
-_OTHERWISE = {
-    **dict.fromkeys(
-        (
-            "model",
-            "base_url",
-            "api_key_env",
-            "response_format",
-            "temperature",
-            "max_tokens",
-            "seed",
-            "timeout",
-            "adapt",
-            "context",
-        ),
-        "say it to open_engine(…), whose engine can be evaluated",
-    ),
-    **dict.fromkeys(("tasks", "split", "limit"), "say it to Dataset.load(…)"),
-    "where": "say it to Dataset.filter(…)",
-    "sample": "take it by Dataset.sample(size, seed)",
-    **dict.fromkeys(("rpm", "requests_per_minute"), "give limits=RateLimits(requests_per_minute=…)"),
-    **dict.fromkeys(("tpm", "tokens_per_minute"), "give limits=RateLimits(tokens_per_minute=…)"),
-    **{name: f"give limits=RateLimits({name}=…)" for name in ("max_cost", "patience")},
-    **{name: f"give policy=JudgePolicy({name}=…)" for name in (field.name for field in fields(JudgePolicy))},
-    "judge_timeout": "give policy=JudgePolicy(timeout=…)",
-    "replay": 'open the answers as an engine: open_engine("recorded", folder=…)',
-    "variants": "evaluate once for each way to ask, and set the runs side by side with plot_runs; "
-    "pytest --jsbench-variants asks all ways in one run",
-    "instances": "labelled answers are put to a grammar by pytest --jsbench-instances; load_run reads that run",
-    "batch": "a provider's batches are handed in by pytest --jsbench-batch; load_run reads that run",
-    "shard": "parts of a run are made by pytest --jsbench-shard and put together by jsbench merge",
-    "preset": "pytest --jsbench-preset asks as a publication did; load_run reads that run",
-    "export": "the run has to_csv, to_parquet and more; jsbench export writes the other formats",
-}
-
-
 @dataclass(slots=True, kw_only=True)
 class _Findings:
     """What has come of the attempts so far."""
@@ -234,22 +145,7 @@ class CaseEvaluation:
     attempts begin, and the run ends with what there is.
     """
 
-    @arguments(
-        of="evaluate",
-        otherwise=_OTHERWISE,
-        shots=whole(0),
-        concurrency=whole(1),
-        repeats=whole(1),
-        output=_or_none(path),
-        resume=_run_or_flag,
-        limits=one_of("a RateLimits, such as RateLimits(requests_per_minute=60)", RateLimits),
-        retries=whole(0),
-        policy=one_of("a JudgePolicy, such as JudgePolicy(extra_fields='allow')", JudgePolicy),
-        classify=_classifiers,
-        comparers=_comparers,
-        redact=flag,
-        progress=flag,
-    )
+    @checked
     def __init__(
         self,
         dataset: Dataset | str | Iterable[object],
@@ -265,9 +161,15 @@ class CaseEvaluation:
         policy: JudgePolicy | None = None,
         classify: Iterable[str | Callable[[Record], str | None]] = (),
         comparers: Mapping[str, str | Callable[[Any, Any], object]] = MappingProxyType({}),
+        gates: Iterable[str] = (),
+        record: str | PathLike[str] | None = None,
+        record_mode: Literal["all", "new"] = "all",
         redact: bool = False,
         progress: bool = False,
     ) -> None:
+        if record is not None and redact:
+            message = "redact writes no answer, and a recording is one: leave out record, or redact"
+            raise JSBenchError(message, found=record, where="record")
         #: it is there as soon as `run` has begun
         self._engine: OpenEngine
         self._dataset = dataset if isinstance(dataset, Dataset) else Dataset.load(dataset)
@@ -282,6 +184,9 @@ class CaseEvaluation:
         self._policy = policy or JudgePolicy()
         self._classifiers = tuple(map(_classifier, classify))
         self._comparers = {name: _comparer(name, said) for name, said in comparers.items()}
+        self._gates = tuple(gates)
+        self._record = None if record is None else Path(record)
+        self._record_mode = record_mode
         self._redaction = Redaction.new() if redact else None
         self._progress = progress
         self._findings = _Findings()
@@ -305,6 +210,8 @@ class CaseEvaluation:
         if not keys:
             message = f"{self._dataset!r} holds no cases, so that there is nothing to evaluate"
             raise DatasetError(message, found=0)
+        if self._gates:
+            read_gates(self._gates, (key.task for key in keys))
         metadata = self._describe(keys)
         attempts = [Attempt(key, repeat) for key in keys for repeat in range(self._repeats)]
         with tempfile.TemporaryDirectory(prefix="jsbench-", ignore_cleanup_errors=True) as temporary:
@@ -376,7 +283,7 @@ class CaseEvaluation:
     def _runner(self, judge: Judge, admission: Admission) -> Runner:
         engine = self._engine
         return Runner(
-            engine=engine.engine,
+            engine=self._recorded(engine.engine),
             judge=judge,
             template=self._template.render,
             params=engine.params,
@@ -387,6 +294,16 @@ class CaseEvaluation:
             comparers=self._comparers,
             admission=admission,
         )
+
+    def _recorded(self, engine: Engine) -> Engine:
+        """The engine; its answers are written down, where the program says so."""
+        if self._record is None:
+            return engine
+        from pytest_jsbench.engines.recorded.engine import RecordingEngine, RememberingEngine
+
+        if self._record_mode == "new":
+            return RememberingEngine(engine, self._record, strict=False)
+        return RecordingEngine(engine, self._record)
 
     def _ask(self, attempts: Sequence[Attempt], kept: Journal, recorded: Recorded, admission: Admission) -> None:
         """Make all attempts, or find them among those of an earlier run."""
@@ -456,18 +373,27 @@ class CaseEvaluation:
         if self._output is None:
             records = zip(run.outcomes, run.records, strict=True)
             in_memory = tuple(replace(outcome, source=record) for outcome, record in records)
-            return EvaluatedRun.of_run(replace(run, outcomes=in_memory), None)
+            return self._decided(EvaluatedRun.of_run(replace(run, outcomes=in_memory), None))[0]
         run = journal.gather(folder / "records.jsonl", run)
         answers = () if resumption is None else resumption.answers
         if all(answer.attempt in found.outcomes for answer in answers):
             (folder / journal.RESUMED).unlink(missing_ok=True)
-        evaluated = EvaluatedRun.of_run(run, folder)
+        evaluated, gates = self._decided(EvaluatedRun.of_run(run, folder))
         from pytest_jsbench.reports.run_files import write_files
 
         # nobody asked for the page by name, so that what it needs is no problem of the run
         page = find_spec("jinja2") is not None
-        problems = write_files(folder, evaluated, evaluated.summary, config_path=Entry.LIBRARY.value, page=page)
+        problems = write_files(
+            folder, evaluated, evaluated.summary, config_path=Entry.LIBRARY.value, gates=gates, page=page
+        )
         return replace(evaluated, warnings=(*evaluated.warnings, *problems))
+
+    def _decided(self, run: EvaluatedRun) -> tuple[EvaluatedRun, tuple[GateResult, ...]]:
+        """The run with the verdict of its gates, where it has some."""
+        if not self._gates:
+            return run, ()
+        gates = run.check(*self._gates)
+        return replace(run, verdict=decide(Ending(), run.summary.total, gates)), gates
 
     def _gathered(self, metadata: RunMetadata, attempts: Sequence[Attempt]) -> Run:
         """What has come of the attempts, in their order, and what has not."""

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import html
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.arguments import arguments, names, path
-from pytest_jsbench.core.errors import MissingRequirement
+from pytest_jsbench.core.errors import GateError, MissingRequirement
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.library.words import said_to_programs
 from pytest_jsbench.metrics.statistics import Proportion
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.reports import summary_table, tables
 from pytest_jsbench.runs.outcomes import Run
+
+if TYPE_CHECKING:
+    from pytest_jsbench.metrics.gates import Gate, GateResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +84,25 @@ class EvaluatedRun(Run):
         """Write the same rows as a CSV file."""
         return tables.write_csv(Path(path), self)
 
+    def check(self, *gates: str, baseline: Run | str | PathLike[str] | None = None) -> tuple[GateResult, ...]:
+        """
+        Whether the run meets each condition, as `--jsbench-gate` takes it; what was not measured meets none.
+
+        Those on `baseline.difference` and the like compare with another run, or what `jsbench baseline` wrote.
+        """
+        from pytest_jsbench.metrics.gates import check_all
+        from pytest_jsbench.reports.evaluations import against, evaluation_of, with_cases
+
+        wanted = read_gates(gates, [key.task for key in self.planned], self.variants, compared=baseline is not None)
+        if baseline is None:
+            return check_all(wanted, self.summary)
+        with said_to_programs():
+            if isinstance(baseline, Run):
+                before = evaluation_of(baseline, summarize(baseline), source="the baseline")
+            else:
+                before = with_cases(Path(path(baseline)))[0]
+            return check_all(wanted, self.summary, against(before, self.metadata, self.summary))
+
     @arguments(metrics=names)
     def plot(self, metrics: Sequence[str] = ()) -> Any:
         """A matplotlib Figure of these metrics, or of those that matter most; a bar for each variant."""
@@ -104,13 +126,32 @@ class EvaluatedRun(Run):
         without = [
             f"{many} without a record; {one.key}: {one.reason} {one.message}".rstrip() for one in self.missing[:1]
         ]
-        return [repr(self), *(printable(line, 600) for line in (*without, *self.warnings))]
+        decided = [] if self.verdict is None else [self.verdict.text]
+        return [repr(self), *decided, *(printable(line, 600) for line in (*without, *self.warnings))]
 
     def __str__(self) -> str:
         return "\n".join([*self._lines, "", str(self.summary)])
 
     def _repr_html_(self) -> str:
         return f"<p>{'<br>'.join(map(html.escape, self._lines))}</p>{self.summary._repr_html_()}"
+
+
+def read_gates(
+    texts: Iterable[object], tasks: Iterable[str], variants: Collection[str] = (), *, compared: bool = False
+) -> tuple[Gate, ...]:
+    """The conditions on a run of these tasks; GateError where there is none, or one that it cannot meet or fail."""
+    from pytest_jsbench.metrics.gates import Gate
+
+    if unread := [text for text in texts if not isinstance(text, str)]:
+        raise GateError(f"a gate is a {type(unread[0]).__name__}; expected a text such as 'pass_rate>=0.9'")
+    known = set(tasks)
+    gates = tuple(Gate.parse(str(text)).resolve(known, variants) for text in texts)
+    if not gates:
+        raise GateError("no gate: expected conditions such as 'pass_rate>=0.9'", expected="a gate")
+    if not compared and (alone := [gate.text for gate in gates if gate.name.baseline]):
+        message = f"{alone[0]}: there is nothing to compare with; expected run.check(…, baseline=RUN)"
+        raise GateError(message, found=alone[0], where="baseline")
+    return gates
 
 
 def _runs_by_name(value: object) -> object:

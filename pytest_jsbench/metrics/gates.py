@@ -111,6 +111,9 @@ class GateResult:
     #: whether it is not met only because attempts are missing
     undecided: bool = False
 
+    def __str__(self) -> str:
+        return self.message
+
 
 def check_all(
     gates: Iterable[Gate], summary: Summary, comparisons: Mapping[str, Comparison] | None = None

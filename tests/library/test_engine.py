@@ -131,7 +131,7 @@ def test_tokens_are_counted_where_the_engine_can_and_estimated_else() -> None:
 def test_an_engine_has_its_options_by_name(tmp_path: Path) -> None:
     (tmp_path / "answers.json").write_text(json.dumps({"one": "{}"}))
 
-    with opened("scripted", answers=str(tmp_path / "answers.json"), response_format="text", max_tokens=7) as engine:
+    with opened("scripted", answers=tmp_path / "answers.json", response_format="text", max_tokens=7) as engine:
         answer = engine.generate(ORDER)
 
     assert isinstance(answer, Completion)

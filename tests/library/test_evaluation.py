@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import json
 import sys
 import threading
@@ -350,3 +351,49 @@ def test_values_are_compared_as_the_program_says() -> None:
 def test_a_dataset_without_cases_is_not_evaluated() -> None:
     with pytest.raises(JSBenchError, match="holds no cases"):
         evaluate(answer, CASES.filter("id:none"), output=None)
+
+
+def test_gates_decide_the_verdict_of_a_run_and_are_checked_before_anything_is_asked(tmp_path: Path) -> None:
+    run = evaluate(answer, CASES, output=tmp_path, gates=["pass_rate>=0.3", "orders.failure_rates.syntax_error<=0.1"])
+
+    assert run.verdict is not None
+    assert run.verdict.text == "FAILED: 1 of 2 gates are not met: orders.failure_rates.syntax_error<=0.1"
+    assert run.verdict.text in str(run)
+    assert html.escape(run.verdict.text) in run._repr_html_()
+    assert load_run(tmp_path).verdict == run.verdict
+    assert run.folder is not None
+    said = json.loads((run.folder / "run.json").read_text())
+    assert [gate["met"] for gate in said["gates"]] == [True, False]
+    assert evaluate(answer, CASES, output=None).verdict is None
+    for gates, problem in (("pas_rate>=1", "did you mean 'pass_rate'"), (["order.pass_rate>=1"], "no task or metric")):
+        with pytest.raises(JSBenchError, match=problem):
+            evaluate(never, CASES, output=None, gates=gates)
+
+
+def never(_: Request) -> str:
+    raise AssertionError
+
+
+def test_answers_are_recorded_and_said_again_and_only_new_ones_are_asked(tmp_path: Path) -> None:
+    kept = tmp_path / "answers"
+    first = evaluate(answer, CASES.filter("id:good"), output=None, record=kept)
+
+    with open_engine("recorded", folder=kept, strict=True) as engine:
+        again = evaluate(engine, CASES.filter("id:good"), output=None)
+    assert ends(again) == ends(first) == {"good": None}
+    (record,) = again.records
+    assert isinstance(record.generation, Completion)
+    assert record.generation.sent is not None
+    assert record.generation.sent.asked_otherwise is None
+
+    asked: list[str] = []
+
+    def noted(request: Request) -> str:
+        asked.append(request.key.id)
+        return answer(request)
+
+    assert ends(evaluate(noted, CASES, output=None, record=kept, record_mode="new")) == ENDS
+    assert sorted(asked) == ["bad", "prose"]
+    assert {path.stem for path in kept.rglob("*.json")} == set(ANSWERS)
+    with pytest.raises(JSBenchError, match="leave out record, or redact"):
+        evaluate(never, CASES, output=None, record=kept, redact=True)

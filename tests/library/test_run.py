@@ -65,6 +65,26 @@ def test_what_holds_no_run_is_said_in_one_line(tmp_path: Path) -> None:
         load_run(tmp_path / "nowhere")
 
 
+def test_a_run_is_held_against_conditions_and_another_run(tmp_path: Path) -> None:
+    run = a_run()
+
+    met, unmeasured = run.check("pass_rate>=0.5", "grammar_compilation_p50<=1")
+    assert met.met
+    assert str(met) == "pass_rate 1/2 = 0.5, gate >= 0.5: met"
+    assert not unmeasured.met
+    (same,) = run.check("baseline.newly_failing<=0", baseline=a_run())
+    assert same.met
+    for gates, said in (
+        ((), "no gate: expected conditions such as"),
+        ((0.9,), "a gate is a float; expected a text such as"),
+        (("baseline.difference>=0",), r"nothing to compare with; expected run.check\(…, baseline=RUN\)"),
+    ):
+        with pytest.raises(JSBenchError, match=said):
+            run.check(*gates)
+    with pytest.raises(JSBenchError, match="cannot be read: No such file"):
+        run.check("pass_rate>=0", baseline=tmp_path / "none")
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [

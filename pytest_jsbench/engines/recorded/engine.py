@@ -117,7 +117,8 @@ class RecordedFactory(UnsharedFactory):
 def _recordings(config: EngineConfig) -> Recordings:
     options = Options(config, OPTIONS)
     if "folder" not in config.options:
-        message = f"engine '{config.name}' needs a folder: --jsbench-replay DIR, as --jsbench-record DIR filled it"
+        how = "--jsbench-replay DIR (--jsbench-engine-option folder=DIR), as --jsbench-record fills it"
+        message = f"engine '{config.name}' needs a folder: {how}"
         raise EngineError(message)
     folder = Path(options.text("folder", default=""))
     if not folder.is_dir():

@@ -26,6 +26,7 @@ from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.formats import GENERATION
+from pytest_jsbench.runs.settings import RECORDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +72,9 @@ def settings_change(
     by_test, by_run = ({}, {}) if then is None else (then["test"], then["run"])
     before = {**used, **of_repeat({**by_run, **by_test}, repeat)}
     asked = of_repeat({**now["run"], **now["test"]}, repeat)
-    unknown = ("engine", "option ") if then is None else ()
+    # who says recorded answers again is another engine than was asked, with options of its own
+    again = now["run"].get("engine") in RECORDED
+    unknown = ("engine", "option ") if then is None or again else ()
     changed = [
         f"{name} was {_said(before, name)}, is {_said(asked, name)}"
         for name in [*asked, *(name for name in by_test if name not in asked)]
