@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import GateError
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, COUNTS, RATES, SPREAD, TIMES, TOKENS, Metrics
-from pytest_jsbench.metrics.statistics import Distribution, Proportion, proportion
+from pytest_jsbench.metrics.statistics import Distribution, MeanRate, Proportion, proportion
 from pytest_jsbench.metrics.summary import KeywordMetrics, Summary
 from pytest_jsbench.schemas.keywords import KEYWORDS
 from pytest_jsbench.verdicts import FailureType
@@ -30,7 +30,7 @@ _OF_BASELINE = frozenset(
     }
 )
 _OF_FIELD = frozenset({"accuracy", "right", "expected"})
-_VALUES = frozenset({"value_accuracy", "value_accuracy_conforming", "exact_match"})
+_VALUES = frozenset({"value_accuracy", "value_accuracy_conforming", "value_accuracy_mean", "exact_match"})
 _BOUND = re.compile(r"[._](ci_low|ci_high)$")
 #: before a name of a run with variants
 _VARIANTS, _TASKS = "variants.", "tasks."
@@ -201,6 +201,8 @@ def _of_metrics(name: MetricName, metrics: Metrics) -> Figure:
         return _failure_rate(name, FailureType(kind), metrics)
     if group == "failure_counts":
         return _count(metrics.failure_counts[FailureType(kind)], more=_undecided(FailureType(kind), metrics))
+    if metric in _VALUES:
+        return _range_of_values(name, getattr(metrics, metric), metrics)
     if metric in RATES:
         return _rate(name, metric, metrics)
     if metric in _TIMINGS:
@@ -222,8 +224,6 @@ def _rate(name: MetricName, metric: str, metrics: Metrics) -> Figure:
     """A rate with its range: from all failed and unjudged attempts counted as failures to all as successes."""
     rate: Proportion = getattr(metrics, metric)
     errors, unknown = metrics.errors, metrics.errors + metrics.unjudged
-    if metric in _VALUES:
-        return _range_of_values(name, rate, metrics)
     if metric == "error_rate":
         return _range(name, rate)
     if metric == "declared_coverage":
@@ -260,11 +260,15 @@ def _range(name: MetricName, rate: Proportion, *, more: int = 0, unseen: int = 0
     return Figure(value=getattr(rate, part), low=getattr(least, part), high=getattr(most, part), shown=shown)
 
 
-def _range_of_values(name: MetricName, rate: Proportion, metrics: Metrics) -> Figure:
+def _range_of_values(name: MetricName, rate: Proportion | MeanRate, metrics: Metrics) -> Figure:
     """The range of a rate over values: one that never came may be right or wrong in everything."""
-    found = _range(name, rate)
+    value: float | None = getattr(rate, name.bound or "value")
+    if value is None:
+        return _nothing("nothing judged")
     unknown = metrics.errors + metrics.unjudged + metrics.uncompared
-    return found if rate.value is None or not unknown else replace(found, low=0.0, high=1.0)
+    low, high = (0.0, 1.0) if unknown else (value, value)
+    shown = f"{rate.successes}/{rate.n} = {rate.value:.4g}" if isinstance(rate, Proportion) else f"{rate.value:.4g}"
+    return Figure(value=value, low=low, high=high, shown=f"{value:.4g} ({shown})" if name.bound else shown)
 
 
 def _of_field(name: MetricName, metrics: Metrics) -> Figure:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_jsbench.core.generations import FaultKind
-from pytest_jsbench.metrics.statistics import Distribution, Proportion, proportion
+from pytest_jsbench.metrics.statistics import Distribution, MeanRate, Proportion, Rate, proportion
 from pytest_jsbench.runs.records import MissingReason
 from pytest_jsbench.verdicts import FailureType, Note
 
@@ -28,6 +28,7 @@ RATES = (
     "under_constraint",
     "value_accuracy",
     "value_accuracy_conforming",
+    "value_accuracy_mean",
     "exact_match",
 )
 COUNTS = (
@@ -123,6 +124,8 @@ class Metrics:
     #: right values / values that are expected, of all answers and of those that conform
     value_accuracy: Proportion
     value_accuracy_conforming: Proportion
+    #: the mean of what part of each answer's values is right
+    value_accuracy_mean: MeanRate
     #: answers with every value right and none invented / those of which a value is expected
     exact_match: Proportion
     #: right values / expected ones, by the name of the field
@@ -193,7 +196,7 @@ class Metrics:
         figures["invalid_accepted"] = self.under_constraint.successes
         figures["fault_counts"] = {kind.value: count for kind, count in self.fault_counts.items() if count}
         for name in RATES:
-            rate: Proportion = getattr(self, name)
+            rate: Rate = getattr(self, name)
             figures |= {name: rate.value, f"{name}_ci_low": rate.ci_low, f"{name}_ci_high": rate.ci_high}
         figures["failure_counts"] = {kind.value: self.failure_counts[kind] for kind in COUNTED_FAILURES}
         figures["failure_rates"] = {

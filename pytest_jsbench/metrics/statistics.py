@@ -73,6 +73,24 @@ def clustered(clusters: Iterable[tuple[int, int]]) -> Proportion:
     return proportion(successes, n, design_effect=max(1.0, variance * n / (p * (1 - p))))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeanRate(Rate):
+    """The mean of `n` rates; every figure is None when n is 0."""
+
+    n: int
+
+
+#: into how many parts a rate is cut, so that the mean is exact to a double's last digit
+_PARTS = 1 << 52
+
+
+def mean_rate(clusters: Iterable[Sequence[float]]) -> MeanRate:
+    """The mean of rates, each of which counts as much as any other, over clusters that are independent."""
+    known = [rates for rates in clusters if rates]
+    found = clustered((sum(round(rate * _PARTS) for rate in rates), len(rates) * _PARTS) for rates in known)
+    return MeanRate(value=found.value, ci_low=found.ci_low, ci_high=found.ci_high, n=sum(map(len, known)))
+
+
 def quantile(ordered: Sequence[float], q: float) -> float | None:
     """
     The q-quantile of values in ascending order by linear interpolation; None when there are none.

@@ -14,7 +14,7 @@ from pytest_jsbench.metrics import prices
 from pytest_jsbench.metrics.comparison import CaseOutcome, Pair, differing, outcomes, pairs
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, Metrics, Tokens
 from pytest_jsbench.metrics.prices import Costs
-from pytest_jsbench.metrics.statistics import Distribution, Proportion, clustered, proportion
+from pytest_jsbench.metrics.statistics import Distribution, MeanRate, Proportion, clustered, mean_rate, proportion
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
 from pytest_jsbench.runs.records import MissingReason
 from pytest_jsbench.runs.settings import settings_of
@@ -213,6 +213,7 @@ def metrics(
         ),
         value_accuracy=_accuracy(compared),
         value_accuracy_conforming=_accuracy((attempt, match) for attempt, match in compared if attempt.valid),
+        value_accuracy_mean=_mean(compared),
         exact_match=_sum((attempt.key, int(match.exact), 1) for attempt, match in compared),
         fields=_fields(compared),
         invented=sum(match.invented for _, match in compared),
@@ -238,6 +239,14 @@ def metrics(
 
 def _accuracy(compared: Iterable[tuple[AttemptOutcome, Match]]) -> Proportion:
     return _sum((attempt.key, match.right, match.expected) for attempt, match in compared)
+
+
+def _mean(compared: Iterable[tuple[AttemptOutcome, Match]]) -> MeanRate:
+    of_case: dict[CaseKey, list[float]] = {}
+    for attempt, match in compared:
+        if match.expected:
+            of_case.setdefault(attempt.key, []).append(match.right / match.expected)
+    return mean_rate(of_case.values())
 
 
 def _fields(compared: Iterable[tuple[AttemptOutcome, Match]]) -> dict[str, Proportion]:

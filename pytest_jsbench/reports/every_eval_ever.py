@@ -20,6 +20,7 @@ from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.files import FileInMaking, make_private_folder, write_atomically
 from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, tpot_ms
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, RATES, TIMES, Metrics
+from pytest_jsbench.metrics.statistics import Proportion
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.runs.identity import engine_settings
 from pytest_jsbench.runs.outcomes import Records
@@ -27,7 +28,7 @@ from pytest_jsbench.verdicts import FailureType
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Usage
-    from pytest_jsbench.metrics.statistics import Proportion
+    from pytest_jsbench.metrics.statistics import MeanRate
     from pytest_jsbench.runs.outcomes import Run
     from pytest_jsbench.runs.records import Record, RunMetadata
 
@@ -307,13 +308,13 @@ def _failures(metrics: Metrics, kind: FailureType) -> dict[str, Any] | None:
     return {"score": count / metrics.planned, "details": details, "uncertainty": {"num_samples": metrics.planned}}
 
 
-def _rate(rate: Proportion) -> dict[str, Any] | None:
+def _rate(rate: Proportion | MeanRate) -> dict[str, Any] | None:
     if rate.value is None:
         return None
     interval = {"lower": rate.ci_low, "upper": rate.ci_high, "confidence_level": 0.95, "method": "Wilson score"}
     return {
         "score": rate.value,
-        "details": {"successes": str(rate.successes)},
+        "details": {"successes": str(rate.successes)} if isinstance(rate, Proportion) else {},
         "uncertainty": {"confidence_interval": interval, "num_samples": rate.n},
     }
 

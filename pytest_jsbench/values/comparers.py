@@ -20,7 +20,7 @@ from pytest_jsbench.schemas.walking import DATA, NAMED
 
 #: the keyword of a schema that names a comparer; it is no part of what a model or the judge is shown
 KEYWORD = "x-jsbench-compare"
-_SWITCHES = ("casefold", "unordered", "date", "ignore")
+_SWITCHES = ("casefold", "unordered", "date", "ignore", "sob")
 _PERCENT = re.compile(r"(\d{1,20}(?:\.\d{1,20})?) ?%")
 #: 0.1 + 0.2 is a hair more than 0.3, and nobody means that hair
 _HAIR = 1 + Fraction(1, 10**9)
@@ -46,6 +46,8 @@ class Comparer:
     date: bool = False
     #: the place is no field
     ignore: bool = False
+    #: all in the place is scored as the Structured Output Benchmark scores texts
+    sob: bool = False
     #: of the expected value and the answer's; the place is one field then, whatever is in it
     function: Callable[[Any, Any], object] | None = None
     #: as the user said it, such as `tolerance:0.01`; empty where a schema did

@@ -26,6 +26,8 @@ _LONGEST_VALUE = 200
 _DIGITS = 12
 #: values of one answer that are compared in order to pair the items of lists without order
 _MOST_TRIED = 40_000
+#: F1 of an answer's places and the expected ones, below which the Structured Output Benchmark takes nothing for right
+_COVERED = 0.95
 _ABSENT: Final = object()
 _PLAIN = Comparer()
 _BRANCHES = ("allOf", "anyOf", "oneOf")
@@ -242,7 +244,9 @@ class _Walk:
             self.named[field_name(path)] = comparer.how
         if comparer.ignore:
             return
-        if comparer.function is not None:
+        if comparer.sob:
+            yield from _as_sob(path, expected, found)
+        elif comparer.function is not None:
             right = found is not _ABSENT and comparer.agrees(expected, found)
             yield _Leaf(path=path, fault=None if right else _fault(found), expected=expected, found=found)
         elif isinstance(expected, dict) and expected:
@@ -401,6 +405,32 @@ class _Walk:
             else:
                 found.append((*place, "items" if isinstance(schema.get("items"), Mapping) else "additionalItems"))
         return found
+
+
+def _as_sob(path: tuple[str | int, ...], expected: object, found: object) -> Iterator[_Leaf]:
+    """
+    The fields as the Structured Output Benchmark has them in texts, which is not how they are counted elsewhere.
+
+    An empty list or object has none, values are equal as in Python, and of an answer whose places coincide too little
+    with the expected ones nothing is right.
+    """
+    wanted, there = dict(_scalars(path, expected)), dict(_scalars(path, found))
+    covered = 2 * len(wanted.keys() & there.keys()) >= _COVERED * (len(wanted) + len(there))
+    for place, value in wanted.items():
+        item = there.get(place, _ABSENT)
+        right = covered and item is not _ABSENT and value == item
+        yield _Leaf(path=place, fault=None if right else _fault(item), expected=value, found=item)
+    for place, item in there.items():
+        if place not in wanted:
+            yield _Leaf(path=place, fault=Fault.INVENTED, found=item)
+
+
+def _scalars(path: tuple[str | int, ...], value: object) -> Iterator[tuple[tuple[str | int, ...], object]]:
+    if isinstance(value, dict | list):
+        for step, member in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _scalars((*path, step), member)
+    elif value is not _ABSENT:
+        yield path, value
 
 
 def _fault(found: object) -> Fault:

@@ -12,6 +12,7 @@ from pytest_jsbench.metrics.statistics import (
     clustered,
     holm,
     mcnemar,
+    mean_rate,
     paired_difference,
     pass_at_k,
     pass_hat_k,
@@ -194,3 +195,13 @@ def test_of_all_attempts_pass_at_k_is_any_and_pass_hat_k_is_all() -> None:
     assert [pass_hat_k(3, passed, 3) for passed in range(4)] == [0, 0, 0, 1]
     assert pass_at_k(4, 2, 1) == pass_hat_k(4, 2, 1) == 0.5
     assert pass_hat_k(4, 2, 2) == pytest.approx(1 / 6)
+
+
+def test_a_mean_of_rates_is_exact_over_nothing_is_nothing_and_its_interval_is_that_of_its_clusters() -> None:
+    found = mean_rate([[1 / 3], [0.7, 0.1], []])
+
+    assert found.value == pytest.approx((1 / 3 + 0.7 + 0.1) / 3, abs=1e-15)
+    assert found.n == 3
+    of_cases, of_attempts = mean_rate([[1.0, 1.0]] * 4), proportion(4, 4)
+    assert of_cases.ci_low == pytest.approx(of_attempts.ci_low)
+    assert (mean_rate([]).value, mean_rate([[]]).ci_low) == (None, None)

@@ -6,6 +6,7 @@ Each is a schema, or an object that holds one beside its id, task, messages, exp
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -22,8 +23,10 @@ from pytest_jsbench.values import may_name_comparers
 
 #: what the column, or field, of each part may be called; the first that is there counts
 SCHEMA_NAMES = ("json_schema", "schema")
-ID_NAMES = ("unique_id", "id")
-OTHER_NAMES = ("task", "prompt", "messages", "expected", "reference", "tags")
+ID_NAMES = ("unique_id", "id", "record_id")
+#: of a row of the Structured Output Benchmark, beside its schema
+_ASKED = ("context", "question", "ground_truth")
+OTHER_NAMES = ("task", "prompt", "messages", "expected", "reference", "tags", *_ASKED)
 
 
 def name_of(row: object) -> str | None:
@@ -39,6 +42,8 @@ def task_of(row: object) -> str | None:
 def case_of(key: CaseKey, row: object, *, where: str) -> Case | BrokenCase:
     """The row's case; broken, with its place, where a part of it is not what it must be."""
     try:
+        if isinstance(row, Mapping) and row.keys() >= {"record_id", "json_schema", *_ASKED}:
+            row = _of_benchmark(row)
         if isinstance(row, Mapping) and (held := _schema_name(row)) is not None:
             value = row[held]
             schema = parse_json(value, largest=LARGEST_SCHEMA) if isinstance(value, str) else value
@@ -55,6 +60,20 @@ def case_of(key: CaseKey, row: object, *, where: str) -> Case | BrokenCase:
         return with_comparers(Case(key=key, schema=as_schema(row)))
     except Unreadable as error:
         return broken(key, where, error)
+
+
+def _of_benchmark(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A row of the Structured Output Benchmark in our names: it asks a question about a context."""
+    schema, expected = row["json_schema"], row["ground_truth"]
+    shown = schema if isinstance(schema, str) else json.dumps(schema)
+    if not isinstance(row["question"], str) or not isinstance(row["context"], str):
+        raise Unreadable("question and context are not both text", reason="bad_row")
+    asked = f"{row['question']}\n\n{row['context']}\n\nAnswer with JSON that conforms to this schema:\n{shown}"
+    return {
+        "json_schema": schema,
+        "prompt": asked,
+        "expected": parse_json(expected) if isinstance(expected, str) else expected,
+    }
 
 
 def _text(row: object, name: str) -> str | None:

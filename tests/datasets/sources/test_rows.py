@@ -75,6 +75,10 @@ def test_a_row_may_bring_its_prompt_or_messages_its_reference_and_tags(tmp_path:
             {"prompt": "x", "unique_id": None},
             "prompt and unique_id without a schema; expected a field json_schema or schema",
         ),
+        (
+            {"record_id": None, "json_schema": True, "question": 1, "context": "", "ground_truth": {}},
+            "question and context are not both text",
+        ),
         ({"schema": True, "prompt": "x", "messages": []}, "both prompt and messages; expected one of them"),
         ({"schema": True, "prompt": 3}, "prompt is a JSON number; expected text"),
         ({"schema": True, "messages": []}, "messages is an empty list; expected a list of role and content"),
