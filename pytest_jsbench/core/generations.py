@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from types import NoneType
-from typing import Any, assert_never
+from typing import Any, Protocol, assert_never
 
 from pytest_jsbench.core.cases import CaseKey, Schema
 from pytest_jsbench.core.errors import JSBenchError
@@ -91,6 +91,10 @@ class Origin:
     test: Mapping[str, Any] = field(default_factory=dict)
     #: the same by the command line and the ini file
     run: Mapping[str, Any] = field(default_factory=dict)
+    #: the call of an application that is to be passed on, word for word; None: the engine puts the question itself
+    exchange: Exchange | None = None
+    #: the model that the application names, where that is not the engine's
+    model: str | None = None
 
     @property
     def said(self) -> dict[str, Mapping[str, Any]]:
@@ -159,6 +163,42 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServerAnswer:
+    """What a server answered to an application's own call, for the application to get it again."""
+
+    #: below the server's address, as in Exchange
+    path: str
+    #: of HTTP
+    status: int
+    content_type: str
+    body: str = field(repr=False)
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the body is a stream of events."""
+        return self.content_type.startswith("text/event-stream")
+
+
+class Exchange(Protocol):
+    """A call that an application makes for itself: it goes to an engine's server, and the answer back, unchanged."""
+
+    @property
+    def path(self) -> str:
+        """Which of a server's APIs is called: `/chat/completions`, `/responses` or `/messages`."""
+
+    @property
+    def sent(self) -> Sent:
+        """How the schema is in it."""
+
+    @property
+    def answer(self) -> ServerAnswer | None:
+        """What the server has answered; None until it has."""
+
+    def pass_on(self, post: Callable[..., Any], deadline: Any) -> Completion | Declined:
+        """Make the call through `post(body, headers_of_call=…, deadline=…)`, which is of an engine's client."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
     """The engine answered with this text."""
 
@@ -172,6 +212,8 @@ class Completion:
     secret_replaced: bool = False
     #: what the provider gave as the model's reasoning, apart from the text; the judge never sees it
     reasoning: str = ""
+    #: where an application asked; no part of a record
+    server: ServerAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +225,8 @@ class Declined:
     timing: Timing | None = None
     usage: Usage = field(default_factory=Usage)
     sent: Sent | None = None
+    #: where an application asked; no part of a record
+    server: ServerAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

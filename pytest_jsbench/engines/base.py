@@ -137,6 +137,10 @@ def _kept(value: object) -> object:
     return sorted(map(str, value)) if isinstance(value, dict) else "…"
 
 
+#: the APIs in which an application's own calls can be passed on
+PASSED_ON = ("/chat/completions", "/responses", "/messages")
+
+
 class EngineFactory(Protocol):
     """Builds an engine; each step raises EngineError with the next step in its message."""
 
@@ -179,6 +183,15 @@ class UnsharedFactory:
     def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
         """Nothing is started: the configuration as it is."""
         return nullcontext(config)
+
+
+@runtime_checkable
+class PassingFactory(Protocol):
+    """A factory of an engine that passes on the calls that an application makes for itself."""
+
+    @property
+    def passes_on(self) -> Sequence[str]:
+        """In which of the APIs."""
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from pytest_jsbench.core.errors import EngineError, JSBenchError, UnknownEngine, nearest
 from pytest_jsbench.core.extensions import import_object, installed, load
 from pytest_jsbench.core.secrets import one_line
-from pytest_jsbench.engines.base import AcceptorFactory, Sampler, UnsharedFactory
+from pytest_jsbench.engines.base import AcceptorFactory, PassingFactory, Sampler, UnsharedFactory
 from pytest_jsbench.engines.presets import PRESET_ENGINE, PRESET_NAMES
 
 if TYPE_CHECKING:
@@ -81,6 +81,16 @@ def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
     able = [known for known in _BUILT_IN if isinstance(find(known), BatchFactory)]
     message = f"--jsbench-batch: engine '{name}' has no batch API: expected {', '.join(able)}"
     raise EngineError(message, found=name, expected=tuple(able), where="--jsbench-batch")
+
+
+def require_passing(factory: EngineFactory, name: str, path: str) -> None:
+    """See that the engine passes on an application's calls of that API; EngineError where it cannot."""
+    spoken = factory.passes_on if isinstance(factory, PassingFactory) else ()
+    if path in spoken:
+        return
+    able = [known for known in _BUILT_IN if path in getattr(find(known), "passes_on", ())]
+    message = f"engine '{name}' passes on {' and '.join(spoken) or 'no calls of an application'}, and not {path}: "
+    raise EngineError(f"{message}expected {', '.join(able)}", found=name, expected=tuple(able))
 
 
 def sampled(factory: EngineFactory, config: EngineConfig, params: GenerationParams) -> GenerationParams:

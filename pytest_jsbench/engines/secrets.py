@@ -350,16 +350,19 @@ def check(factory: EngineFactory, config: EngineConfig) -> None:
 
 def out_of_answer(answer: Completion | Declined, secrets: Secrets) -> Completion | Declined:
     """The same with no secret in it; a text that held one is marked."""
-    sent = answer.sent
+    sent, server = answer.sent, answer.server
     if sent is not None and sent.batch is not None:
         sent = replace(sent, batch=secrets.out_of_message(sent.batch))
+    if server is not None:
+        server = replace(server, body=secrets.out_of_answer(server.body))
     match answer:
         case Completion():
             text, reasoning = secrets.out_of_answer(answer.text), secrets.out_of_answer(answer.reasoning)
             replaced = answer.secret_replaced or text != answer.text
-            return replace(answer, text=text, reasoning=reasoning, sent=sent, secret_replaced=replaced)
+            cleaned = replace(answer, text=text, reasoning=reasoning, secret_replaced=replaced)
+            return replace(cleaned, sent=sent, server=server)
         case Declined():
-            return replace(answer, message=secrets.out_of_message(answer.message), sent=sent)
+            return replace(answer, message=secrets.out_of_message(answer.message), sent=sent, server=server)
         case never:
             assert_never(never)
 

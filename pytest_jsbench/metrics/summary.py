@@ -231,9 +231,10 @@ def metrics(
             seconds for attempt in answered if attempt.timing is not None for seconds in attempt.timing.masks
         ),
         queue=Distribution.of(attempt.queue_s for attempt in counted if attempt.queue_s is not None),
-        tokens=_tokens(counted),
-        cost=_cost(counted, costs),
-        priced=sum(attempt.attempt in costs.attempts for attempt in counted),
+        # an answer to an application that no schema describes costs what it costs
+        tokens=_tokens(attempts),
+        cost=_cost(attempts, costs),
+        priced=sum(attempt.attempt in costs.attempts for attempt in attempts),
     )
 
 

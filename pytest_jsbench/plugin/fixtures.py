@@ -31,7 +31,10 @@ def open_fixture(request: pytest.FixtureRequest) -> JSBench:
     """Make the object through which a test asks the run's engine; skip where no model is called."""
     if request.config.stash[RUN_CONTEXT].plan.selected.labelled is not None:
         pytest.skip("--jsbench-instances calls no model; leave it out to run a project's own tests")
-    return request.config.stash[PROJECT_TESTS].fixture(request.node)
+    tests = request.config.stash[PROJECT_TESTS]
+    made = tests.fixture(request.node)
+    request.addfinalizer(lambda: tests.close(request.node))
+    return made
 
 
 def load_case(request: pytest.FixtureRequest) -> Case:

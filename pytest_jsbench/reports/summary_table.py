@@ -16,6 +16,7 @@ from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.runs.outcomes import Run
 from pytest_jsbench.runs.records import MissingReason
 from pytest_jsbench.runs.settings import settings_of
+from pytest_jsbench.verdicts import UNDESCRIBED
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
@@ -247,8 +248,11 @@ def _left_out(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
     """What the metrics leave out."""
     total = summary.total
     if total.excluded:  # which counts attempts: all repeats, in all variants
-        excluded = {outcome.key for outcome in run.outcomes if outcome.excluded}
-        yield "excluded", f"{counted(len(excluded), 'case')} whose own schema is broken (skipped)"
+        excluded = {outcome.key: outcome.reason == UNDESCRIBED for outcome in run.outcomes if outcome.excluded}
+        if broken := len(excluded) - sum(excluded.values()):
+            yield "excluded", f"{counted(broken, 'case')} whose own schema is broken (skipped)"
+        if free := sum(excluded.values()):
+            yield "excluded", f"{counted(free, 'answer')} to an application that no schema describes"
     if total.unjudged:
         yield "unjudged", f"{counted(total.unjudged, 'answer')} that could not be judged: the figures are incomplete"
     if run.metadata.redacted:

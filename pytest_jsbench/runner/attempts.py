@@ -204,7 +204,10 @@ class Runner:
                 waits.hopeless or state.attempt_number - waits.free > self.retries or waits.asked > patience
             ),
             wait=lambda state: _back_off(state, waits),
-            retry=tenacity.retry_if_exception(lambda error: _is_retried(error, patience)),
+            retry=tenacity.retry_if_exception(
+                # only an application itself makes its call again
+                lambda error: request.origin.exchange is None and _is_retried(error, patience)
+            ),
             sleep=time.sleep if self.admission is None else self.admission.sleep,
             reraise=True,
         )

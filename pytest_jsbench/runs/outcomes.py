@@ -148,7 +148,7 @@ class AttemptOutcome:
 
     @property
     def excluded(self) -> bool:
-        """Whether the case's own schema is broken, so that no engine is to blame."""
+        """Whether the case's own schema is broken, or it has none, so that no engine is to blame."""
         return self.failure_type is FailureType.INVALID_SCHEMA
 
     @property

@@ -219,7 +219,7 @@ class Record:
 
     @property
     def excluded(self) -> bool:
-        """Whether the case's own schema is broken, so that no engine is to blame."""
+        """Whether the case's own schema is broken, or it has none, so that no engine is to blame."""
         return self.verdict.failure_type is FailureType.INVALID_SCHEMA
 
     def to_dict(self, digests: Digests | None = None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from pytest_jsbench.verdicts.judge import JUDGE_VERSION, Judge, decide
 from pytest_jsbench.verdicts.verdicts import (
+    UNDESCRIBED,
     FailureType,
     JudgePolicy,
     Note,
@@ -24,6 +25,7 @@ from pytest_jsbench.verdicts.verdicts import (
 
 __all__ = [
     "JUDGE_VERSION",
+    "UNDESCRIBED",
     "FailureType",
     "Judge",
     "JudgePolicy",

@@ -151,6 +151,10 @@ class JudgePolicy:
         return {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
 
 
+#: the reason where there is no schema at all: the answer to an application's free question
+UNDESCRIBED = "no_schema"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaProblem:
     """Why nothing can be judged by a schema (`invalid_schema`), or it could not be read in time (`unjudged`)."""

@@ -41,15 +41,18 @@ def read_stream(stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
                 if get(block, "type") in _THINKING:
                     answer.begin_reasoning()
                 answer.add(get(block, "text"))
-                whole_input = get(block, "input") if get(block, "type") == "tool_use" else None
+                whole_input = None
+                if get(block, "type") == "tool_use":
+                    whole_input = get(block, "input")
+                    answer.call(get(event, "index"), name=get(block, "name"))
             case "content_block_delta":
                 answer.reason(get(event, "delta", "thinking"))
                 answer.add(get(event, "delta", "text"))
                 if piece := get(event, "delta", "partial_json"):
-                    answer.add(piece)
+                    answer.call(get(event, "index"), arguments=piece)
                     whole_input = None
             case "content_block_stop" if whole_input is not None:
-                answer.add(json.dumps(whole_input, ensure_ascii=False))
+                answer.call(get(event, "index"), arguments=json.dumps(whole_input, ensure_ascii=False))
             case "message_delta":
                 _note(counts, get(event, "usage"))
                 _end(answer, get(event, "delta"))
@@ -62,9 +65,10 @@ def read_stream(stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
 def read_whole(body: Mapping[str, Any], watch: Stopwatch) -> AnswerBuilder:
     """Read an answer that came in one piece."""
     answer = AnswerBuilder(watch)
-    for block in items(body, "content"):
+    for number, block in enumerate(items(body, "content")):
         if get(block, "type") == "tool_use":
-            answer.add(json.dumps(get(block, "input"), ensure_ascii=False))
+            arguments = json.dumps(get(block, "input"), ensure_ascii=False)
+            answer.call(number, name=get(block, "name"), arguments=arguments)
         else:
             answer.reason(get(block, "thinking"))
             answer.add(get(block, "text"))

@@ -12,7 +12,7 @@ from pytest_jsbench.engines.anthropic import answers
 from pytest_jsbench.engines.anthropic.settings import OPTIONS, PATH, MessagesSettings
 from pytest_jsbench.engines.base import UnsharedFactory
 from pytest_jsbench.engines.http.answer_builder import read_answer
-from pytest_jsbench.engines.http.calls import Deadline, bound, post, reading, settle
+from pytest_jsbench.engines.http.calls import Deadline, answered, bound, post, reading, settle, through
 from pytest_jsbench.engines.http.faults import explain_error
 from pytest_jsbench.engines.requirements import package_version, require_package
 
@@ -45,16 +45,23 @@ class MessagesEngine:
         import anthropic
 
         settings = self._settings
-        sent = Sent(response_format=settings.response_format)
+        exchange = request.origin.exchange
+        sent = Sent(response_format=settings.response_format) if exchange is None else exchange.sent
         deadline = Deadline(request.params.timeout)
-        return settle(
+        outcome = settle(
             lambda: self._call(request, sent, deadline),
             lambda error: explain_error(
-                error, sent, sdk=anthropic, address=settings.base_url, model=settings.model, secret=self._key.value
+                error,
+                sent,
+                sdk=anthropic,
+                address=settings.base_url,
+                model=request.origin.model or settings.model,
+                secret=self._key.value,
             ),
             sdk_error=anthropic.AnthropicError,
             deadline=deadline,
         )
+        return answered(outcome, exchange)
 
     def close(self) -> None:
         """Close the client's connections."""
@@ -62,6 +69,8 @@ class MessagesEngine:
 
     def _call(self, request: Request, sent: Sent, deadline: Deadline) -> Completion | Declined:
         settings = self._settings
+        if (exchange := request.origin.exchange) is not None:
+            return exchange.pass_on(through(self._client, PATH, settings.extra_headers), deadline)
         body = settings.to_body(request)
         watch = Stopwatch()
         response = post(self._client, PATH, body, headers=settings.extra_headers, deadline=deadline)
@@ -72,6 +81,8 @@ class MessagesEngine:
 
 class MessagesFactory(UnsharedFactory):
     """Builds an engine that speaks the Messages API, whose servers are called as the settings say."""
+
+    passes_on = ("/messages",)
 
     def __init__(
         self,

@@ -38,13 +38,15 @@ if TYPE_CHECKING:
 class AnswerBuilder:
     """Collects the pieces of one answer."""
 
-    __slots__ = ("_arrived", "_finish", "_pieces", "_reasoning", "_refusal", "_stream", "_watch", "usage")
+    __slots__ = ("_arrived", "_calls", "_finish", "_pieces", "_reasoning", "_refusal", "_stream", "_watch", "usage")
 
     def __init__(self, watch: Stopwatch, *, stream: EventStream | None = None) -> None:
         self._watch = watch
         #: what it is read out of; None where it comes in one piece
         self._stream = stream
         self._pieces: list[str] = []
+        #: of each tool that is called, by the call's place: its name, and the pieces of its arguments
+        self._calls: dict[object, tuple[list[str], list[str]]] = {}
         #: when each of them came
         self._arrived: list[float] = []
         self._reasoning: list[str] = []
@@ -58,6 +60,18 @@ class AnswerBuilder:
             if self._stream is not None:
                 self._arrived.append(self._watch.token(piece=self._stream.pieces))
             self._pieces.append(piece)
+
+    def call(self, place: object, *, name: object = None, arguments: object = None) -> None:
+        """A tool's name, or a piece of its arguments; both are of the call at that place."""
+        names, pieces = self._calls.setdefault(place if isinstance(place, int | str) else 0, ([], []))
+        names += [name] if isinstance(name, str) else []
+        pieces += [arguments] if isinstance(arguments, str) else []
+        self.add(arguments)
+
+    @property
+    def calls(self) -> list[tuple[str, str]]:
+        """The tools that are called so far: name and arguments."""
+        return [("".join(names[:1]), "".join(pieces)) for names, pieces in self._calls.values()]
 
     def begin_reasoning(self) -> None:
         """The model has begun to reason, though its provider may never show what it says."""

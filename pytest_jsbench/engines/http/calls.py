@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import httpcore2
     import httpx2
 
-    from pytest_jsbench.core.generations import Declined
+    from pytest_jsbench.core.generations import Declined, Exchange
 
 #: the longest wait for a connection
 CONNECT_SECONDS = 10.0
@@ -191,6 +191,20 @@ def post(client: Any, path: str, body: object, *, headers: Mapping[str, str], de
     options = {"headers": dict(headers), "timeout": deadline.to_timeout()}
     response: httpx2.Response = client.post(path, body=body, cast_to=httpx2.Response, options=options, stream=True)
     return response
+
+
+def through(client: Any, path: str, headers: Mapping[str, str]) -> Callable[..., httpx2.Response]:
+    """What makes an application's own call by an SDK's client, with the headers that the engine's options name."""
+
+    def posted(body: object, *, headers_of_call: Mapping[str, str], deadline: Deadline) -> httpx2.Response:
+        return post(client, path, body, headers={**headers_of_call, **headers}, deadline=deadline)
+
+    return posted
+
+
+def answered(outcome: Completion | Declined, exchange: Exchange | None) -> Completion | Declined:
+    """The outcome, with what the server has answered where an application asked."""
+    return outcome if exchange is None else replace(outcome, server=exchange.answer)
 
 
 def parse_json(text: str) -> Any:

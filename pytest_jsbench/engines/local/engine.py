@@ -21,6 +21,7 @@ from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import Declined, DeclineReason, EngineInfo, ResponseFormat, Sent
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.addresses import Address
+from pytest_jsbench.engines.base import PASSED_ON
 from pytest_jsbench.engines.local.server import ServerSettings
 from pytest_jsbench.engines.openai.engine import OpenAIEngine
 from pytest_jsbench.engines.openai.settings import OpenAISettings
@@ -162,6 +163,8 @@ class LocalEngine:
 
     def generate(self, request: Request) -> Completion | Declined:
         """One call; what was sent is in the result where it is not the schema itself."""
+        if request.origin.exchange is not None:
+            return self._chat.generate(request)
         if self._chat.info.response_format is not ResponseFormat.JSON_SCHEMA:
             return self._chat.generate(at_temperature_zero(request))
         if request.schema is False:
@@ -216,6 +219,8 @@ class LocalFactory:
     shared = True
     #: a small model that has not ended by then has lost its way
     max_tokens = 192
+    #: llama.cpp speaks all three
+    passes_on = PASSED_ON
 
     def check(self, config: EngineConfig) -> None:
         """See that the packages and the model's file are there, and that every option is known."""

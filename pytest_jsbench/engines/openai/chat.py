@@ -132,8 +132,10 @@ def _take(answer: AnswerBuilder, choice: Mapping[str, Any], message: object) -> 
     # the second is vLLM's, Groq's, OpenRouter's; a server that sends both says the same twice
     if reasoning := part.get("reasoning_content") or part.get("reasoning"):
         answer.reason(reasoning)
-    for call in items(part, "tool_calls"):
-        answer.add(get(call, "function", "arguments"))
+    for number, call in enumerate(items(part, "tool_calls")):
+        function = as_object(get(call, "function"))
+        place = get(call, "index")
+        answer.call(number if place is None else place, name=function.get("name"), arguments=function.get("arguments"))
     if refusal := part.get("refusal"):
         answer.refuse(refusal)
     if reason := choice.get("finish_reason"):

@@ -11,7 +11,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import UnsharedFactory
 from pytest_jsbench.engines.http.answer_builder import read_answer
-from pytest_jsbench.engines.http.calls import Deadline, bound, post, reading, settle
+from pytest_jsbench.engines.http.calls import Deadline, answered, bound, post, reading, settle, through
 from pytest_jsbench.engines.http.faults import explain_error
 from pytest_jsbench.engines.openai import chat, responses
 from pytest_jsbench.engines.openai.settings import OPTIONS, Api, OpenAISettings, is_openai
@@ -44,6 +44,8 @@ class OpenAIEngine:
 
     def generate(self, request: Request) -> Completion | Declined:
         """One call; what the SDK raises becomes a CallError or a Declined."""
+        if (exchange := request.origin.exchange) is not None:
+            return answered(self.ask(request, sent=exchange.sent), exchange)
         return self.ask(request, sent=Sent(response_format=self._settings.response_format))
 
     def ask(
@@ -69,7 +71,12 @@ class OpenAIEngine:
         return settle(
             lambda: self._call(settings, request, sent, deadline),
             lambda error: explain_error(
-                error, sent, sdk=openai, address=settings.base_url, model=settings.model, secret=self._key.value
+                error,
+                sent,
+                sdk=openai,
+                address=settings.base_url,
+                model=request.origin.model or settings.model,
+                secret=self._key.value,
             ),
             sdk_error=openai.OpenAIError,
             deadline=deadline,
@@ -107,6 +114,8 @@ class OpenAIEngine:
     def _call(
         self, settings: OpenAISettings, request: Request, sent: Sent, deadline: Deadline
     ) -> Completion | Declined:
+        if (exchange := request.origin.exchange) is not None:
+            return exchange.pass_on(through(self._client, exchange.path, settings.extra_headers), deadline)
         api: OpenAIAPI = chat if settings.api is Api.CHAT else responses
         body = api.to_body(settings, request)
         watch = Stopwatch()
@@ -132,6 +141,8 @@ def without_calls(prompt: Prompt, rendered: object) -> Declined | None:
 
 class OpenAIFactory(UnsharedFactory):
     """Builds an engine that speaks OpenAI's API, whose servers are called as the settings say."""
+
+    passes_on = (chat.PATH, responses.PATH)
 
     def __init__(self, settings: type[OpenAISettings], options: frozenset[str]) -> None:
         self._settings = settings

@@ -81,14 +81,18 @@ def read_stream(stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
     answer = AnswerBuilder(watch, stream=stream)
     for event in stream:
         match get(event, "type"):
-            case "response.output_text.delta" | "response.function_call_arguments.delta":
+            case "response.output_text.delta":
                 answer.add(get(event, "delta"))
+            case "response.function_call_arguments.delta":
+                answer.call(get(event, "item_id"), arguments=get(event, "delta"))
             case "response.reasoning_text.delta" | "response.reasoning_summary_text.delta":
                 answer.reason(get(event, "delta"))
             case "response.reasoning_summary_part.added" if answer.reasoned:
                 answer.reason(_APART)
             case "response.output_item.added" if get(event, "item", "type") == "reasoning":
                 answer.begin_reasoning()
+            case "response.output_item.added" if get(event, "item", "type") == "function_call":
+                answer.call(get(event, "item", "id"), name=get(event, "item", "name"))
             case "response.refusal.delta":
                 answer.refuse(get(event, "delta"))
             case "response.completed" | "response.incomplete" | "response.failed":
@@ -139,7 +143,7 @@ def _take(answer: AnswerBuilder, item: object) -> None:
                 answer.add(get(part, "text"))
                 answer.refuse(get(part, "refusal"))
         case "function_call":
-            answer.add(get(item, "arguments"))
+            answer.call(get(item, "id"), name=get(item, "name"), arguments=get(item, "arguments"))
 
 
 def _reasoning(response: object) -> Iterator[str]:

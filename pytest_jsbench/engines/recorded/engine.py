@@ -24,7 +24,7 @@ from pytest_jsbench.core.generations import (
     ResponseFormat,
     Sent,
 )
-from pytest_jsbench.engines.base import Remembered, TokenCounter, UnsharedFactory
+from pytest_jsbench.engines.base import PASSED_ON, Remembered, TokenCounter, UnsharedFactory
 from pytest_jsbench.engines.options import Options
 from pytest_jsbench.engines.recorded.recordings import (
     Recording,
@@ -99,6 +99,7 @@ class RecordedFactory(UnsharedFactory):
     """Builds the `recorded` engine."""
 
     options = OPTIONS
+    passes_on = PASSED_ON
 
     def check(self, config: EngineConfig) -> None:
         """See that the folder is there."""

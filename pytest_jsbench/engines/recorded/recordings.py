@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
@@ -18,10 +18,11 @@ from pytest_jsbench.core.generations import (
     EngineInfo,
     Request,
     ResponseFormat,
+    ServerAnswer,
     generation_from_dict,
     generation_to_dict,
 )
-from pytest_jsbench.core.json_values import expect
+from pytest_jsbench.core.json_values import expect, known
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.core.text import json_text, printable
@@ -178,7 +179,7 @@ class Recording:
             repeat=request.repeat,
             engine={
                 "engine": info.engine,
-                "model": info.model,
+                "model": request.origin.model or info.model,
                 "response_format": info.response_format.value,
                 "streaming": info.streaming,
             },
@@ -198,6 +199,7 @@ class Recording:
             answer |= {part: known} if part in answer else {}
         if isinstance(self.answer, Completion):
             answer |= {name: answer[name].split("\n") for name in _TEXTS if name in answer}
+        server = self.answer.server
         messages = [{**one.to_dict(), "content": one.content.split("\n")} for one in self.prompt.messages]
         return {
             "recording": RECORDING_VERSION,
@@ -209,6 +211,7 @@ class Recording:
             **({} if self.said is None else {"said": {name: dict(part) for name, part in self.said.items()}}),
             "messages": messages,
             "answer": answer,
+            **({} if server is None else {"server": {**asdict(server), "body": server.body.split("\n")}}),
             "schema": self.schema,
         }
 
@@ -224,6 +227,9 @@ class Recording:
             generation = generation_from_dict(answer)
             if not isinstance(generation, Completion | Declined):
                 raise TypeError("a broken call is no answer")
+            if (server := expect(data.get("server"), "server", Mapping, NoneType)) is not None:
+                body = _joined(server["body"], "server.body")
+                generation = replace(generation, server=known(ServerAnswer, {**server, "body": body}, str, int))
             said = {name: expect(data[name], name, str) for name in ("engine", "model", "response_format")}
             response_format = ResponseFormat(said["response_format"]).value
             streaming = expect(data["streaming"], "streaming", bool)

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 import json
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.adaptation.adapter import adapter
-from pytest_jsbench.core.generations import Failed
+from pytest_jsbench.core.generations import Completion, Failed
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.engines.presets import subset_of
-from pytest_jsbench.engines.registry import find, sampled
+from pytest_jsbench.engines.registry import find, require_passing, sampled
 from pytest_jsbench.engines.secrets import build, check, public
 from pytest_jsbench.runner.rate_limits import Refused
 from pytest_jsbench.runner.record_keeper import AttemptResult, missed
 from pytest_jsbench.runs.records import AnsweredBy, AskedBy, Attempt, Record
+from pytest_jsbench.runs.rejudging import judge_again
 from pytest_jsbench.runs.settings import REMEMBERED
+from pytest_jsbench.verdicts import UNDESCRIBED, FailureType, SchemaProblem
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.core.generations import GenerationParams
     from pytest_jsbench.engines.base import Engine, EngineConfig
+    from pytest_jsbench.fixture.application_call import ApplicationCall
     from pytest_jsbench.fixture.jsbench import Question
     from pytest_jsbench.plugin.session.context import RunContext
     from pytest_jsbench.plugin.session.secrecy import Secrecy
@@ -36,6 +38,13 @@ if TYPE_CHECKING:
     from pytest_jsbench.plugin.worker.worker import Worker
     from pytest_jsbench.runner.attempts import Runner
     from pytest_jsbench.runs.records import Missing
+
+
+NO_SCHEMA = SchemaProblem(
+    failure_type=FailureType.INVALID_SCHEMA,
+    reason=UNDESCRIBED,
+    message="no schema describes the answer: the application's call carries none, and the test's marker names none",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +105,13 @@ class StandingAnswers:
         """The question with a key that no other attempt of the test has, so that no record replaces another."""
         key = question.case.key
         with self._lock:
-            numbers = (dataclasses.replace(self._key, id=f"{self._key.id}@{number}") for number in itertools.count(2))
+            numbers = (replace(self._key, id=f"{self._key.id}@{number}") for number in itertools.count(2))
             for name in itertools.chain([key], numbers):
                 attempt = Attempt(name, question.repeat, self._variant)
                 if attempt not in self._heard and attempt not in self._taken:
                     self._taken.add(attempt)
                     break
-        return dataclasses.replace(question, case=dataclasses.replace(question.case, key=name))
+        return replace(question, case=replace(question.case, key=name))
 
     def keep(self, heard: Heard) -> None:
         """Keep an answer for the next run of the test; a broken call is no answer."""
@@ -135,6 +144,8 @@ class ProjectRunners:
     def ask(self, question: Question, *, asked_from: AskedFrom, standing: StandingAnswers) -> Heard:
         """Make one attempt, or find the answer that an earlier run of the test got to the same question."""
         runner = self._runner(question)
+        if question.exchange is not None:
+            return self._pass_on(standing.number(question), runner, asked_from)
         asked_by = AskedBy(test=asked_from.test, line=asked_from.line, terms=self._terms(question))
         same = partial(
             _asked_the_same, question=question, runner=runner, asked_by=asked_by, answered_by=self._other(runner)
@@ -159,20 +170,49 @@ class ProjectRunners:
         left = None if redacted else self._worker.left_behind.outcome(attempt)
         if left is not None and not left.failed and same(record := left.read()):
             return Heard(outcome=AttemptResult(result=left), result=record)
+        made = self._made(question, runner)
+        return made if isinstance(made, Heard) else self._kept(made, runner, asked_by)
+
+    def _pass_on(self, question: Question, runner: Runner, asked_from: AskedFrom) -> Heard:
+        """
+        Make the attempt of an application's own call, which is always made: its answer goes to the application.
+
+        It is judged by the schema of the tool that the model called, or of the answer; of several calls the first that
+        does not pass stands for all. An answer that no schema describes is excluded.
+        """
+        made = self._made(question, runner)
+        if isinstance(made, Heard):
+            return made
+        if isinstance(made.generation, Completion) and (call := question.exchange) is not None:
+            parts = [
+                judge_again(replace(made, schema=schema, generation=replace(made.generation, text=text)), runner.judge)
+                for schema, text in call.described(made.generation)
+            ]
+            described = next((part for part in parts if not part.verdict.passed), next(iter(parts), None))
+            made = described or replace(made, schema=None, verdict=NO_SCHEMA.verdict)
+        asked_by = AskedBy(test=asked_from.test, line=asked_from.line, terms=self._terms(question))
+        return self._kept(made, runner, asked_by)
+
+    def _made(self, question: Question, runner: Runner) -> Record | Heard:
+        """The record of the attempt; the result itself where a limit forbids it."""
         try:
             with self._window:
-                record = runner.attempt(question.case, repeat=question.repeat)
+                return runner.attempt(question.case, repeat=question.repeat)
         except Refused as refused:
-            missing = missed(attempt, refused)
+            missing = missed(Attempt(question.case.key, question.repeat, self._plan.name), refused)
             return Heard(outcome=AttemptResult(result=missing), result=missing)
-        record = dataclasses.replace(
-            record,
-            asked_by=asked_by,
-            answered_by=record.answered_by or self._other(runner),
-            variant=self._plan.name,
-        )
+
+    def _kept(self, record: Record, runner: Runner, asked_by: AskedBy) -> Heard:
+        """Write the record."""
+        answered_by = record.answered_by or self._other(runner)
+        record = replace(record, asked_by=asked_by, answered_by=answered_by, variant=self._plan.name)
         outcome, record = self._worker.keeper.write(record)
         return Heard(outcome=outcome, result=record)
+
+    @property
+    def model(self) -> str:
+        """The model of the variant's engine."""
+        return self._variant.runner().engine.info.model
 
     def close(self) -> None:
         """Close the engines that only tests named."""
@@ -180,16 +220,17 @@ class ProjectRunners:
 
     def _other(self, runner: Runner) -> AnsweredBy | None:
         """Engine and model of the answer, where it is not the run's engine."""
-        if runner.engine is self._variant.runner().engine:
+        model = runner.origin.model
+        if model is None and runner.engine is self._variant.runner().engine:
             return None
         who = runner.engine.info
-        return AnsweredBy(engine=who.engine, model=who.model, provider=who.provider)
+        return AnsweredBy(engine=who.engine, model=model or who.model, provider=who.provider)
 
     def _params(self, question: Question, config: EngineConfig) -> GenerationParams:
         """The sampling of the test."""
         params, run = self._plan.params, self._plan.settings
         if config.name != run.engine.name and self._context.settings.replay is None and run.max_tokens is None:
-            params = dataclasses.replace(params, max_tokens=find(config.name).max_tokens)
+            params = replace(params, max_tokens=find(config.name).max_tokens)
         return question.terms.params(params)
 
     def _terms(self, question: Question) -> str:
@@ -197,36 +238,52 @@ class ProjectRunners:
         config = question.terms.engine_config(self._plan.engine)
         params = self._params(question, config).of_repeat(question.repeat)
         sampling = {name: getattr(params, name) for name in ("max_tokens", "temperature", "seed")}
-        return digest({"engine": _json(public(config)), **sampling})
+        exchange = {} if question.exchange is None else {"exchange": question.exchange.said}
+        return digest({"engine": _json(public(config)), **sampling, **exchange})
 
     def _runner(self, question: Question) -> Runner:
         runner = self._variant.runner()
         prompt, terms, run = question.prompt, question.terms, self._plan.settings
         replays = self._context.settings.replay is not None
         if prompt is not None:
-            runner = dataclasses.replace(runner, template=lambda _: prompt)
+            runner = replace(runner, template=lambda _: prompt)
         config = terms.engine_config(run.engine)
         # a replay asks the recorded answers, of whichever engine
         if config != run.engine and not replays:
             runner = self._at(config, runner)
             mode, _, _ = run.adapt.partition(":")
             if mode != "verbatim" and (subset := subset_of(config.name)) is not None:
-                runner = dataclasses.replace(runner, adapter=adapter(f"{mode}:{subset}"))
-        origin = dataclasses.replace(
-            runner.origin, first=question.first, equal_before=question.equal_before, test=terms.said()
-        )
+                runner = replace(runner, adapter=adapter(f"{mode}:{subset}"))
+        origin = replace(runner.origin, first=question.first, equal_before=question.equal_before, test=terms.said())
         asked = run.engine if replays else config
+        if question.exchange is not None:
+            return self._passing(replace(runner, origin=origin), asked, question.exchange)
         params = sampled(find(asked.name), asked, self._params(question, config))
-        return dataclasses.replace(runner, params=params, origin=origin)
+        return replace(runner, params=params, origin=origin)
+
+    def _passing(self, runner: Runner, asked: EngineConfig, call: ApplicationCall) -> Runner:
+        """The runner for an application's own call: nothing of it is changed, and only the application tries again."""
+        factory, who = find(asked.name), runner.engine.info
+        require_passing(factory, asked.name, call.path)
+        # a server of ours has one model, whatever name it is asked by
+        model = None if factory.shared or call.model in ("", who.model) else call.model
+        said = {**runner.origin.test, **call.said}
+        by = AnsweredBy(engine=who.engine, model=model or who.model, provider=who.provider)
+        return replace(
+            runner,
+            params=call.params(runner.params),
+            adapter=None,
+            context=None,
+            origin=replace(runner.origin, exchange=call, model=model, test=said),
+            admission=runner.admission if model is None else self._variant.admission(by, asked),
+        )
 
     def _at(self, config: EngineConfig, runner: Runner) -> Runner:
         """The runner with another engine: that engine's context and prices, within the run's limits."""
         engine = self._engine(config)
         who = AnsweredBy(engine=engine.info.engine, model=engine.info.model, provider=engine.info.provider)
         context = self._plan.settings.context or engine.info.context
-        return dataclasses.replace(
-            runner, engine=engine, context=context, admission=self._variant.admission(who, config)
-        )
+        return replace(runner, engine=engine, context=context, admission=self._variant.admission(who, config))
 
     def _engine(self, config: EngineConfig) -> Engine:
         name = digest(_json(config.to_dict()))  # it may be of a key, and so it is written nowhere

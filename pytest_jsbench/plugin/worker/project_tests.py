@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Generator, Iterable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from pytest_jsbench.core.cases import CaseKey, safe_name
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.text import described
-from pytest_jsbench.fixture.jsbench import Attempts, CaseFailed, JSBench, Question
+from pytest_jsbench.fixture.jsbench import Answer, Attempts, CaseFailed, JSBench, Question
 from pytest_jsbench.fixture.marker import MarkerArguments
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.cases import add_markers
@@ -24,6 +26,7 @@ from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Missing, MissingReason, Record
 
 if TYPE_CHECKING:
+    from pytest_jsbench.fixture.endpoint import Endpoint, EndpointServer
     from pytest_jsbench.plugin.session.secrecy import Secrecy
     from pytest_jsbench.plugin.worker.worker import Worker
 
@@ -38,10 +41,13 @@ class ProjectTest:
         variant: str,
         runners: ProjectRunners,
         standing: StandingAnswers,
+        serve: Callable[[Endpoint[Answer]], str],
     ) -> None:
         self.terms = terms
         self.variant = variant
-        self.attempts = Attempts(key_of(asked_from.test, variant), self._ask)
+        self.attempts = Attempts(
+            key_of(asked_from.test, variant), self._ask, serve=lambda endpoint: (serve(endpoint), runners.model)
+        )
         #: whether the runs of a repeated test are under way
         self.repeating = False
         self._asked_from = asked_from
@@ -89,7 +95,10 @@ class ProjectTests:
     """
 
     def __init__(self, config: pytest.Config, context: RunContext, worker: Worker, secrecy: Secrecy) -> None:
+        self._config = config
         self._context = context
+        self._server: EndpointServer | None = None
+        self._lock = threading.Lock()
         #: by the variant's name
         self._runners = {
             name: ProjectRunners(context, worker, variant, secrecy) for name, variant in worker.variants.items()
@@ -106,9 +115,24 @@ class ProjectTests:
         asked_from = AskedFrom(test=item.nodeid, line=None if line is None else line + 1)
         variant = self._variant(item)
         standing = item.stash.setdefault(_STANDING, StandingAnswers(key_of(item.nodeid, variant), variant))
-        test = ProjectTest(read_terms(item), asked_from, variant, self._runners[variant], standing)
+        test = ProjectTest(read_terms(item), asked_from, variant, self._runners[variant], standing, self._serve)
         item.stash[_TEST] = test
         return JSBench(test.terms, test.attempts, folder=item.path.parent, rerun=self._rerun(item))
+
+    def close(self, item: pytest.Item) -> None:
+        """The test is over: its addresses answer no more."""
+        for endpoint in item.stash[_TEST].attempts.endpoints:
+            endpoint.close()
+
+    def _serve(self, endpoint: Endpoint[Answer]) -> str:
+        """An address of this process for an application that the test calls; the server starts with the first."""
+        from pytest_jsbench.fixture.endpoint import EndpointServer
+
+        with self._lock:
+            if self._server is None:
+                self._server = EndpointServer()
+                self._config.add_cleanup(self._server.close)
+            return self._server.open(endpoint)
 
     def _variant(self, item: pytest.Item) -> str:
         """The variant that the test asks."""
@@ -141,17 +165,18 @@ class ProjectTests:
         """Run a repeated test as often as its marker says, and fail it if too few of its runs passed."""
         test = pyfuncitem.stash.get(_TEST, None)
         if test is None or test.repeating or test.terms.repeats == 1:
-            return (yield)
+            with _refusals(test):
+                return (yield)
         tally = Tally(test.terms)
         test.repeating = True
         try:
             for repeat in range(test.terms.repeats - 1):
                 test.attempts.begin(repeat)
-                with tally:
+                with tally, _refusals(test):
                     # through the hook again, for whoever runs coroutines
                     pyfuncitem.ihook.pytest_pyfunc_call(pyfuncitem=pyfuncitem)
             test.attempts.begin(test.terms.repeats - 1)
-            with tally:
+            with tally, _refusals(test):
                 yield
         finally:
             test.repeating = False
@@ -167,6 +192,7 @@ class ProjectTests:
         test = item.stash.get(_TEST, None)
         if test is None:
             return (yield)
+        test.attempts.settle()
         outcomes = test.taken()
         say(item, _properties(test.outcomes))
         failed = call.excinfo.value if call.excinfo is not None else None
@@ -187,6 +213,18 @@ class ProjectTests:
 
 #: where the fixture finds them
 PROJECT_TESTS = pytest.StashKey[ProjectTests]()
+
+
+@contextmanager
+def _refusals(test: ProjectTest | None) -> Iterator[None]:
+    """Inside, a test that fails because a limit forbids its application a call is skipped, as one that asks itself."""
+    try:
+        yield
+    except Exception:
+        endpoints = () if test is None else test.attempts.endpoints
+        if (refusal := next((one.refusal for one in endpoints if one.refusal is not None), None)) is not None:
+            raise refusal from None
+        raise
 
 
 class Tally:

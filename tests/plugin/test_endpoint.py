@@ -1,0 +1,194 @@
+"""Applications that call for themselves, through `jsbench.endpoint`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.engines.openai_wire import SECRET, chunk, error_body, usage_chunk, whole
+from tests.engines.provider import DONE, Asked, Provider, Reply, json_reply, stream_reply
+from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
+
+pytest.importorskip("openai", reason="needs the package openai")
+
+#: an application: it asks, and asks again where the answer does not please it
+APPLICATION = """
+import json, urllib.error, urllib.request
+
+def call(url, body, **headers):
+    said = {"content-type": "application/json", "authorization": "Bearer the-caller-s-own-key", **headers}
+    request = urllib.request.Request(url + "/chat/completions", json.dumps(body).encode(), said)
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refusal:
+        return refusal.code, refusal.read().decode()
+
+def ask(url, text, schema, **more):
+    shape = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
+    return call(url, {"model": "m", "messages": [{"role": "user", "content": text}], "response_format": shape, **more})
+
+def said(answer):
+    return json.loads(answer[1])["choices"][0]["message"]["content"]
+"""
+TESTS = f"""
+import asyncio
+import pytest
+from application import ask, call, said
+
+NUMBER = {NUMBER!r}
+
+def test_it_asks(jsbench):
+    assert said(ask(jsbench.endpoint.openai_url, 'say {{"n": 1}}', NUMBER)) == '{{"n": 1}}'
+    (answer,) = jsbench.endpoint.answers
+    assert answer.instance == {{"n": 1}}
+    assert (answer.usage.input_tokens, answer.timing.tgt > 0) == (20, True)
+
+def test_it_asks_again(jsbench):
+    url = jsbench.endpoint.openai_url
+    ask(url, 'say {{"n": -1}}', NUMBER)
+    ask(url, 'say {{"n": 2}}', NUMBER)
+    assert [answer.verdict.passed for answer in jsbench.endpoint.answers] == [False, True]
+
+def test_it_streams(jsbench):
+    status, body = ask(jsbench.endpoint.openai_url, 'say {{"n": 3}}', NUMBER, stream=True)
+    assert body.endswith("data: [DONE]\\n\\n")
+    (answer,) = jsbench.endpoint.answers
+    assert (answer.text, answer.timing.ttft > 0) == ('{{"n": 3}}', True)
+
+def test_it_asks_freely(jsbench):
+    body = {{"model": "other", "messages": [{{"role": "user", "content": "say hello"}}]}}
+    assert said(call(jsbench.endpoint.openai_url, body)) == "hello"
+    assert jsbench.endpoint.answers == ()
+
+@pytest.mark.jsbench(schema={{**NUMBER, "required": ["n", "m"]}})
+def test_its_contract_is_stricter_than_what_it_sends(jsbench):
+    ask(jsbench.endpoint.openai_url, 'say {{"n": 4}}', NUMBER)
+    (answer,) = jsbench.endpoint.answers
+    assert answer.verdict.keyword == "required"
+
+def test_it_asks_several_things_at_once(jsbench):
+    async def asked():
+        url = jsbench.endpoint.openai_url
+        each = (asyncio.to_thread(ask, url, f'say {{{{"n": {{n}}}}}}', NUMBER) for n in (5, 6, 7))
+        return await asyncio.gather(*each)
+    assert [said(one) for one in asyncio.run(asked())] == ['{{"n": 5}}', '{{"n": 6}}', '{{"n": 7}}']
+    assert len(jsbench.endpoint.answers) == 3
+"""
+TOO_MANY = """
+from application import ask
+
+def test_it_is_refused(jsbench):
+    status, body = ask(jsbench.endpoint.openai_url, "refuse", True and {"type": "object"})
+    assert (status, "slow down" in body) == (429, True)
+    assert jsbench.endpoint.answers[0].verdict.reason == "rate_limited"
+"""
+
+
+def echo(asked: Asked) -> Reply:
+    """What the last message says after `say `."""
+    text = asked.body["messages"][-1]["content"]
+    if text == "refuse":
+        return json_reply(error_body("slow down"), status=429, headers={"retry-after": "1"})
+    text = text.removeprefix("say ")
+    if asked.body.get("stream"):
+        return stream_reply(*(chunk(letter) for letter in text), chunk(finish="stop"), usage_chunk(), DONE)
+    return json_reply(whole(text))
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with Provider() as provider:
+        provider.choose = echo
+        yield provider
+
+
+def run(bench: Bench, *args: str) -> pytest.RunResult:
+    bench.write({"application.py": APPLICATION})
+    return bench.pytester.runpytest_inprocess("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers, *args)
+
+
+def asking(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    return ["--jsbench-engine=openai", "--jsbench-model=m", f"--jsbench-base-url={provider.url}/v1"]
+
+
+def outcomes(records: list[dict[str, Any]]) -> dict[str, str | None]:
+    return {one["id"]: one["verdict"]["failure_type"] for one in records}
+
+
+def test_an_application_s_own_calls_are_judged_and_recorded_and_said_again_without_a_server(
+    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.write({"test_one.py": TESTS})
+
+    result = run(bench, *asking(provider, monkeypatch), "--jsbench-record=kept", "--jsbench-output=out")
+
+    result.assert_outcomes(passed=6)
+    made = {
+        "test_it_asks": None,
+        "test_it_asks_again": "schema_violation",
+        "test_it_asks_again@2": None,
+        "test_it_streams": None,
+        "test_it_asks_freely": "invalid_schema",
+        "test_its_contract_is_stricter_than_what_it_sends": "schema_violation",
+        "test_it_asks_several_things_at_once": None,
+        "test_it_asks_several_things_at_once@2": None,
+        "test_it_asks_several_things_at_once@3": None,
+    }
+    records = bench.records()
+    assert outcomes(records) == made
+    (free,) = (one for one in records if one["id"] == "test_it_asks_freely")
+    assert (free["verdict"]["reason"], free["answered_by"]["model"]) == ("no_schema", "other")
+    result.stdout.fnmatch_lines(
+        ["pass rate  6/8*", "tokens     180 in*", "excluded   1 answer to an application that no schema describes"]
+    )
+    assert len(provider.asked) == len(made)
+    assert {asked.headers["authorization"] for asked in provider.asked} == {f"Bearer {SECRET}"}
+    written = [path for path in bench.path.rglob("*") if path.is_file() and path.suffix in (".json", ".jsonl")]
+    assert len(written) > len(made)
+    assert not any(secret in path.read_text() for path in written for secret in (SECRET, "the-caller-s-own-key"))
+
+    provider.asked.clear()
+    again = run(bench, "--jsbench-replay=kept", "--jsbench-output=again")
+
+    again.assert_outcomes(passed=6)
+    assert outcomes(bench.records("again")) == made
+    assert provider.asked == []
+    assert "unasked" not in again.stdout.str()
+
+
+def test_what_is_not_recorded_is_refused_in_words_and_mode_new_asks_for_that_alone(
+    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain.write({"test_one.py": TESTS})
+    run(plain, *asking(provider, monkeypatch), "--jsbench-record=kept", "-k", "test_it_asks").assert_outcomes(passed=4)
+    plain.write({"test_one.py": TESTS.replace('say {"n": 1}', 'say {"n": 9}').replace('{"n": 1}', '{"n": 9}')})
+
+    changed = run(plain, "--jsbench-replay=kept", "-k", "test_it_asks")
+
+    changed.assert_outcomes(passed=3, failed=1)
+    assert "jsbench: the prompt is not the recorded one" in changed.stdout.str()
+    provider.asked.clear()
+    new = run(plain, *asking(provider, monkeypatch), "--jsbench-record=kept", "--jsbench-record-mode=new")
+    new.assert_outcomes(passed=6)
+    assert sorted(asked.body["messages"][0]["content"] for asked in provider.asked) == [
+        'say {"n": 3}',
+        'say {"n": 4}',
+        'say {"n": 9}',
+    ]
+
+
+def test_a_server_s_refusal_reaches_the_application_as_it_came_and_is_no_failure_of_the_model(
+    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain.write({"test_one.py": TOO_MANY})
+
+    result = run(plain, *asking(provider, monkeypatch), "--jsbench-record=kept", "--jsbench-output=out")
+
+    result.assert_outcomes(passed=1)
+    assert outcomes(plain.records()) == {"test_it_is_refused": "api_error"}
+    assert len(provider.asked) == 1
+    assert not (plain.path / "kept").exists()
