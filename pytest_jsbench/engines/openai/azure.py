@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.engines.openai.engine import OpenAIFactory
+from pytest_jsbench.engines.openai.late_types import late_types
 from pytest_jsbench.engines.openai.settings import OPTIONS, OpenAISettings, http_client, read_openai_settings
 from pytest_jsbench.engines.options import Options
 from pytest_jsbench.engines.requirements import Key, find_address, find_key, find_model
@@ -63,7 +64,8 @@ class AzureSettings(OpenAISettings):
         self, key: Key, *, response: Sequence[Callable[..., Any]] = (), **options: Any
     ) -> openai.AzureOpenAI:
         """The SDK's client of that resource, which puts the deployment into the path and the version into the query."""
-        import openai
+        with late_types():
+            import openai
 
         token = key.variable == _TOKEN
         return openai.AzureOpenAI(

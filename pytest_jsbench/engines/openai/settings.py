@@ -12,6 +12,7 @@ from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.engines.addresses import Address, client_options
 from pytest_jsbench.engines.http.answer_builder import API
 from pytest_jsbench.engines.http.calls import timed
+from pytest_jsbench.engines.openai.late_types import late_types
 from pytest_jsbench.engines.options import (
     PROVIDER_OPTIONS,
     Options,
@@ -102,7 +103,8 @@ class OpenAISettings(ProviderSettings):
 
     def new_client(self, key: Key, *, response: Sequence[Callable[..., Any]] = (), **options: Any) -> openai.OpenAI:
         """The SDK's client of that server alone, with hooks for its responses."""
-        import openai
+        with late_types():
+            import openai
 
         return openai.OpenAI(
             api_key=key.value,
