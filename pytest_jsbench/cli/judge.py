@@ -9,11 +9,12 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TextIO
 from uuid import NAMESPACE_OID, uuid5
 
 from pytest_jsbench.core.cases import Schema
-from pytest_jsbench.core.errors import RecordError
+from pytest_jsbench.core.errors import JSBenchError, RecordError
 from pytest_jsbench.core.files import FileReader, make_private_folder
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.metrics.summary import summarize
@@ -25,6 +26,7 @@ from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import LONGEST_LINE
 from pytest_jsbench.runs.rejudging import judge_again
 from pytest_jsbench.schemas.dialects import NAMES
+from pytest_jsbench.values.comparers import comparers_again, read_comparer
 from pytest_jsbench.verdicts import JUDGE_VERSION, Judge, JudgePolicy, Verdict
 from pytest_jsbench.verdicts.explanations import headline
 from pytest_jsbench.verdicts.verdict_json import verdict_to_dict
@@ -32,6 +34,7 @@ from pytest_jsbench.verdicts.verdict_json import verdict_to_dict
 if TYPE_CHECKING:
     from pytest_jsbench.runs.outcomes import Place, Run
     from pytest_jsbench.runs.records import Record, RunMetadata
+    from pytest_jsbench.values import Comparer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,20 +61,22 @@ def judge_records(
     as_json: bool,
     verbose: bool,
     output: Path | None = None,
+    comparers: Mapping[str, Comparer] = MappingProxyType({}),
 ) -> bool:
-    """Judge a run's answers again, by the run's policy with these changes; True where all passed."""
+    """Judge a run's answers again, by the run's policy and comparers with these changes; True where all passed."""
     run = run_of(path, journal.read_run(path))
     if run.metadata.redacted:
         message = f"{path} was written with --jsbench-redact: it holds digests of the answers, which cannot be judged"
         raise RecordError(message + " again; its verdicts stand, and jsbench report shows them", where=path)
     policy = policy_of(run.metadata.policy, changes)
+    rematch = Rematch.of(run.metadata.comparers, comparers)
     again: list[AttemptOutcome] = []
     with Judge(policy) as judge:
-        records = _judged(run, judge, again, out if as_json else None)
+        records = _judged(run, judge, rematch, again, out if as_json else None)
         if output is None:
             collections.deque(records, maxlen=0)
         else:
-            run = dataclasses.replace(run, metadata=_metadata(run.metadata, policy))
+            run = dataclasses.replace(run, metadata=_metadata(run.metadata, policy, comparers))
             places = _write(output, path, run.metadata, records)
             again = [dataclasses.replace(one, source=place) for one, place in zip(again, places, strict=True)]
     before, run = run, dataclasses.replace(run, outcomes=tuple(again))
@@ -80,6 +85,7 @@ def judge_records(
         write_run(output / "run.json", run_to_dict(run, summary, config_path=UNKNOWN))
     if not as_json:
         lines = [f"warning: {printable(warning)}" for warning in run.warnings]
+        lines += rematch.warnings if any(one.match is not None for one in run.outcomes) else []
         lines += _changed(before.outcomes, run.outcomes)
         if verbose and summary.keywords:
             lines += [*keyword_table(summary), ""]
@@ -90,10 +96,41 @@ def judge_records(
     return summary.total.pass_rate.successes == summary.total.planned
 
 
-def _judged(run: Run, judge: Judge, again: list[AttemptOutcome], out: TextIO | None) -> Iterator[Record]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rematch:
+    """How the values of a run are compared again."""
+
+    comparers: Mapping[str, Comparer]
+    #: what the user gives, who may have changed how the run compared them
+    given: bool
+    #: functions that the run compared with, by the name of the field, and that are not given
+    missing: Mapping[str, str]
+
+    @classmethod
+    def of(cls, named: Mapping[str, str], given: Mapping[str, Comparer]) -> Rematch:
+        """Of the comparers that a run names, and those that are given; RecordError where one of the run's is none."""
+        comparers, missing = comparers_again(named, given)
+        return cls(comparers=comparers, given=bool(given), missing=missing)
+
+    def again(self, record: Record) -> bool:
+        """Whether a record's values are compared again; else they stay, as far as the answer's verdict stays."""
+        known = record.match is not None and record.match.compared_with
+        return bool(self.given or known) and not self.missing
+
+    @property
+    def warnings(self) -> list[str]:
+        """A line that names what is missing, and how to give it."""
+        options = " ".join(f"--comparer '{name}={how}'" for name, how in self.missing.items())
+        said = f"values stay as the run compared them, which loads no function by itself: add {printable(options)}"
+        return [f"warning: {said}"] if self.missing else []
+
+
+def _judged(
+    run: Run, judge: Judge, rematch: Rematch, again: list[AttemptOutcome], out: TextIO | None
+) -> Iterator[Record]:
     """Each record with its new verdict, whose outcome is added to `again`, and which is shown as JSON where asked."""
     for outcome, record in zip(run.outcomes, run.records, strict=True):
-        judged = judge_again(record, judge)
+        judged = judge_again(record, judge, rematch.comparers, compare=rematch.again(record))
         again.append(AttemptOutcome.of(judged, outcome.source))
         if out is not None:
             names: dict[str, str | int] = {"task": record.key.task, "id": record.key.id, "repeat": record.repeat}
@@ -101,13 +138,16 @@ def _judged(run: Run, judge: Judge, again: list[AttemptOutcome], out: TextIO | N
         yield judged
 
 
-def _metadata(metadata: RunMetadata, policy: JudgePolicy) -> RunMetadata:
+def _metadata(metadata: RunMetadata, policy: JudgePolicy, given: Mapping[str, Comparer]) -> RunMetadata:
     """What produced a run that was judged again: another run, for its verdicts are others."""
     values = {field.name: getattr(policy, field.name) for field in dataclasses.fields(policy)}
     known = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
     versions = {**metadata.versions, "judge": JUDGE_VERSION}
-    name = json.dumps(["judged again", metadata.uuid or metadata.run_id, known, JUDGE_VERSION], sort_keys=True)
-    return dataclasses.replace(metadata, uuid=str(uuid5(NAMESPACE_OID, name)), policy=known, versions=versions)
+    compared = {**metadata.comparers, **{name: one.how for name, one in given.items()}}
+    rules = [known, JUDGE_VERSION, *([compared] if compared else [])]
+    name = json.dumps(["judged again", metadata.uuid or metadata.run_id, *rules], sort_keys=True)
+    uuid = str(uuid5(NAMESPACE_OID, name))
+    return dataclasses.replace(metadata, uuid=uuid, policy=known, versions=versions, comparers=compared)
 
 
 def _write(output: Path, path: Path, metadata: RunMetadata, records: Iterator[Record]) -> Iterator[Place]:
@@ -217,6 +257,8 @@ def add_judge(commands: Any) -> None:
     for name, values in {**JudgePolicy.choices(), "default_dialect": tuple(NAMES)}.items():
         option = name.replace("_", "-")
         policy.add_argument(f"--{option}", choices=values, help=f"as --jsbench-{option}")
+    said = "as --jsbench-comparer, which a run's functions need; may be repeated"
+    policy.add_argument("--comparer", type=_comparer, action="append", metavar="FIELD=HOW", help=said)
     policy.add_argument("--timeout", type=_seconds, metavar="S", help="seconds for judging one answer")
     judge.set_defaults(command=_judge)
 
@@ -232,6 +274,13 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _comparer(text: str) -> tuple[str, Comparer]:
+    try:
+        return read_comparer(text)
+    except (ValueError, JSBenchError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _judge(options: argparse.Namespace, out: TextIO) -> bool:
     path: Path = options.file
     chosen: dict[str, Any] = {
@@ -241,8 +290,9 @@ def _judge(options: argparse.Namespace, out: TextIO) -> bool:
         chosen["default_dialect"] = NAMES[options.default_dialect]
     form: dict[str, bool] = {"as_json": options.json, "verbose": options.verbose}
     if path.is_dir() or is_records(path):
-        return judge_records(path, chosen, out, output=options.output, **form)
-    if options.output is not None:
-        message = f"--output is for a run, and {path} holds lines of schema and text: leave it out"
+        comparers = dict(options.comparer or ())
+        return judge_records(path, chosen, out, output=options.output, comparers=comparers, **form)
+    if named := [name for name in ("output", "comparer") if getattr(options, name) is not None]:
+        message = f"--{named[0]} is for a run, and {path} holds lines of schema and text: leave it out"
         raise RecordError(message, where=path)
     return judge_plain(path, chosen, out, **form)

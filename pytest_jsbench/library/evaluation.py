@@ -256,6 +256,7 @@ class CaseEvaluation:
             repeats=self._repeats,
             policy=self._policy,
             classifiers=self._classifiers,
+            comparers=self._comparers,
             redacted=self._redaction is not None,
         )
         return describe_variant(

@@ -396,6 +396,7 @@ def with_cases(path: Path) -> tuple[Evaluation, Mapping[CaseKey, CaseOutcome]]:
 _KEPT = (
     *("run_id", "engine", "model", "provider", "response_format", "streaming", "details", "params", "prompt"),
     *("variants", "prompt_digest", "shots", "adapt", "dataset", "repeats", "concurrency", "policy", "versions", "host"),
+    "comparers",
 )
 
 

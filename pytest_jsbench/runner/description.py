@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo, GenerationParams
     from pytest_jsbench.core.prompts import Template
     from pytest_jsbench.runner.classifiers import Classifier
+    from pytest_jsbench.values import Comparer
     from pytest_jsbench.verdicts import JudgePolicy
 
 _PACKAGES = ("jsonschema", "jsonschema-rs", "genai-prices")
@@ -52,6 +53,7 @@ def describe_shared(
     repeats: int,
     policy: JudgePolicy,
     classifiers: Sequence[Classifier],
+    comparers: Mapping[str, Comparer],
     redacted: bool,
 ) -> dict[str, Any]:
     """What all variants of a run have in common."""
@@ -63,6 +65,7 @@ def describe_shared(
         "repeats": repeats,
         "dataset": dataset,
         "classifiers": [classifier.name for classifier in classifiers],
+        "comparers": {name: comparer.how for name, comparer in comparers.items()},
         "policy": _builtins(asdict(policy)),
         "versions": {**_versions(entry), "python": platform.python_version()},
         "host": {"system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count()},

@@ -70,7 +70,7 @@ LONGEST_LINE = 100_000_000
 
 #: what a run's header holds as such
 _TEXTS = ("run_id", "started_at", "engine", "model", "response_format")
-_OBJECTS = frozenset({"details", "params", "dataset", "policy", "versions", "host"})
+_OBJECTS = frozenset({"details", "params", "dataset", "policy", "comparers", "versions", "host"})
 
 #: what may be called a variant: a part of a node id, of a gate and of a file's name
 _VARIANT = re.compile(r"[\w.+-]{1,200}")
@@ -355,6 +355,8 @@ class RunMetadata:
     policy: Mapping[str, Any] = field(default_factory=dict)
     #: what gave failed attempts their codes, by name
     classifiers: Sequence[str] = field(default_factory=list)
+    #: how values are compared as the user said it, by the name of the field: `function:package.module:same`
+    comparers: Mapping[str, str] = field(default_factory=dict)
     #: whether digests stand for prompts, schemas and answers
     redacted: bool = False
     entry: Entry = Entry.PYTEST
@@ -373,7 +375,7 @@ class RunMetadata:
         """The metadata as JSON values; of a variant what is its own stands there, once for all what they share."""
         data = {name: getattr(self, name) for name in self.__dataclass_fields__}
         data["variants"] = [{name: getattr(one, name) for name in _OWN} for one in self.variants]
-        unsaid = {name for name in ("variant", "variants") if not data[name]}
+        unsaid = {name for name in ("variant", "variants", "comparers") if not data[name]}
         if self.entry is Entry.PYTEST:
             unsaid.add("entry")
         return {name: value for name, value in data.items() if name not in unsaid}
@@ -432,6 +434,8 @@ class RunMetadata:
                 expect(data[name], name, str)
             for name in _OBJECTS.intersection(data):
                 expect(data[name], name, Mapping)
+            for how in data.get("comparers", {}).values():
+                expect(how, "a comparer", str)
             for ids in (expect(data.get("plan"), "plan", Mapping, NoneType) or {}).values():
                 expect(ids, "a task of the plan", list)
             datetime.fromisoformat(data["started_at"])

@@ -83,11 +83,17 @@ def matched(record: Record, expected: Expected | None, comparers: Mapping[str, C
     return replace(record, expected=expected, match=found)
 
 
-def judge_again(record: Record, judge: Judge) -> Record:
-    """The record with the verdict of this judge: passed ones have no codes, those never asked are unchanged."""
+def judge_again(
+    record: Record, judge: Judge, comparers: Mapping[str, Comparer] | None = None, *, compare: bool = False
+) -> Record:
+    """
+    The record with the verdict of this judge: passed ones have no codes, those never asked are unchanged.
+
+    Its values are compared again, by these comparers, with `compare` or where the answer conforms now and did not.
+    """
     if record.generation is None or record.schema is None:
         return record
     verdict = verdict_on(record.generation, record.schema, record.changes, judge)
     judged = replace(record, verdict=verdict, codes=() if verdict.passed else record.codes)
-    # what was compared already was compared as the run's user said
-    return judged if verdict.valid == record.verdict.valid else matched(judged, record.expected)
+    compared = verdict.valid == record.verdict.valid and not compare
+    return judged if compared else matched(judged, record.expected, comparers)

@@ -17,6 +17,8 @@ class Bearing(StrEnum):
     ANSWERS = "answers"
     #: how strictly answers are judged
     VERDICTS = "verdicts"
+    #: how values are compared with the expected ones
+    VALUES = "values"
     #: which cases are asked, and how often
     CASES = "cases"
     #: how long answers take, and nothing else
@@ -57,6 +59,7 @@ _PLACES: Mapping[str, tuple[Bearing, tuple[str, ...]]] = {
 _GROUPS: Mapping[str, tuple[Bearing, str]] = {
     "details": (Bearing.ANSWERS, "engine."),
     "policy": (Bearing.VERDICTS, "judge."),
+    "comparers": (Bearing.VALUES, "compare."),
     "host": (Bearing.TIMES, "host."),
 }
 #: members of those that bear on something else
@@ -188,7 +191,13 @@ def differences(runs: Sequence[Mapping[str, Setting]]) -> tuple[SettingDifferenc
 
 
 def _absent(name: str, run: Mapping[str, Setting], runs: Sequence[Mapping[str, Setting]]) -> str:
-    """An engine's own option in a run that does not name it: not set, where another run of the same engine has it."""
+    """
+    What a run does not name: not set where it is a comparer.
+
+    An engine's own option is not set where another run of the same engine has it.
+    """
+    if name.startswith("compare."):
+        return NOT_SET
     same = (one for one in runs if name in one and "engine" in one and one["engine"].value == run["engine"].value)
     return NOT_SET if name.startswith("engine.") and "engine" in run and any(same) else UNKNOWN
 

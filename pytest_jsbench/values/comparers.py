@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any, cast
 
 from pytest_jsbench.core.cases import Expected, Schema
-from pytest_jsbench.core.errors import MissingRequirement
+from pytest_jsbench.core.errors import MissingRequirement, RecordError
 from pytest_jsbench.core.extensions import import_object
 from pytest_jsbench.core.json_values import copy_of, json_type
 from pytest_jsbench.core.text import described, printable
@@ -88,7 +88,7 @@ class Comparer:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # pytest.skip and sys.exit too: the answer is paid for
-            name = getattr(self.function, "__name__", "the function")
+            name = self.how.removeprefix("function:") or getattr(self.function, "__name__", "the function")
             message = f"the comparer {printable(name, 60)} raised {described(error)}"
             raise ComparerFailed(message) from error
 
@@ -139,6 +139,34 @@ def comparer_of(how: str) -> Comparer:
     expected = f"expected tolerance:NUMBER, tolerance:1%, {', '.join(_SWITCHES)} or function:package.module:name"
     message = f"{expected}, found {how!r}"
     raise ValueError(message)
+
+
+def comparers_again(
+    named: Mapping[str, str], given: Mapping[str, Comparer]
+) -> tuple[dict[str, Comparer], dict[str, str]]:
+    """
+    The comparers that a run named, and those that its user gives now; and the functions that are not given.
+
+    A run's folder may come from a stranger: no code that it names is loaded, and what needs it is not compared.
+    """
+    found, missing = dict[str, Comparer](), dict[str, str]()
+    for name, how in named.items():
+        if name in given:
+            continue
+        if how.startswith("function:"):
+            missing[name] = how
+            found[name] = Comparer(function=_not_given, how=how)
+        else:
+            try:
+                found[name] = comparer_of(how)
+            except ValueError as error:
+                message = f"the run's comparer of {printable(name, 60)}: {error}"
+                raise RecordError(message, found=how, where="comparers") from None
+    return {**found, **given}, missing
+
+
+def _not_given(*_: object) -> bool:
+    raise LookupError("it is not given: name it with --comparer")
 
 
 def _function(reference: str) -> Callable[[Any, Any], object]:

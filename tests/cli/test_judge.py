@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.cli.main import main
-from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.cases import CaseKey, Expected
 from pytest_jsbench.plugin.options.declared import OPTIONS
 from pytest_jsbench.reports import evaluations
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.records import Attempt
+from pytest_jsbench.runs.rejudging import matched
 from pytest_jsbench.runs.settings import differences
 from pytest_jsbench.schemas.dialects import NAMES
+from pytest_jsbench.values.comparers import read_comparer
 from pytest_jsbench.verdicts import JUDGE_VERSION, FailureType, JudgePolicy, Verdict
 from tests import examples
 from tests.cli.commands import shown
@@ -291,3 +293,59 @@ def test_a_run_of_variants_is_judged_again_as_each_of_them(tmp_path: Path) -> No
     text = shown("judge", tmp_path)
     assert "simple::case00[a]: was schema_violation, now passed" in text
     assert "b against a: the same verdict on each of 1 case" in text
+
+
+INVOICE = {"total": 99.5, "vendor": "ACME"}
+
+
+def compared(folder: Path, *said: str, **named: str) -> Path:
+    """A run with one answer, whose values were compared so; `named` are the header's own words."""
+    comparers = dict(map(read_comparer, said))
+    answer = examples.completion('{"total": 99.501, "vendor": "acme"}')
+    verdict = replace(examples.PASSED, instance={"total": 99.501, "vendor": "acme"})
+    one = matched(record("a", verdict=verdict, generation=answer), Expected(value=INVOICE), comparers)
+    header = {name: one.how for name, one in comparers.items()} | named
+    folder.mkdir()
+    list(journal.write(folder / "records.jsonl", examples.metadata(comparers=header), [one]))
+    return folder
+
+
+def test_values_are_compared_again_as_the_run_compared_them_or_as_is_said_now(tmp_path: Path) -> None:
+    run = compared(tmp_path / "run", "total=tolerance:0.01", "vendor=casefold")
+
+    assert "values     2/2" in judged(run)[1]
+    again = judged(run, "--comparer=total=tolerance:0.0001", "-o", str(tmp_path / "again"))[1]
+
+    assert "values     1/2" in again
+    assert evaluations.read(tmp_path / "again").run["comparers"] == {"total": "tolerance:0.0001", "vendor": "casefold"}
+
+
+def test_a_function_that_a_run_names_is_not_loaded_but_asked_for_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "strange.py").write_text("raise SystemExit('loaded')")
+    (tmp_path / "own.py").write_text("def same(expected, found):\n    return expected.lower() == found\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    run = compared(tmp_path / "run", "vendor=function:own:same", total="function:strange:same")
+
+    for options in ([], ["--comparer=total=tolerance:0.01"]):
+        lines = judged(run, *options)[1].splitlines()
+        assert lines[0].startswith(
+            "warning: values stay as the run compared them, which loads no function by itself: add --comparer '"
+        )
+        assert any(line.startswith("values     1/2") for line in lines)
+    assert "add --comparer 'vendor=function:own:same'" in lines[0]
+    whole = judged(run, "--comparer=total=tolerance:0.01", "--comparer=vendor=function:own:same")[1]
+    assert "warning" not in whole
+    assert "values     2/2" in whole
+
+
+def test_a_run_whose_comparer_is_none_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], plain: Path
+) -> None:
+    run = compared(tmp_path / "run", total="near")
+
+    assert judged(run)[0] == 2
+    assert "the run's comparer of total: expected tolerance:NUMBER" in capsys.readouterr().err
+    assert judged(plain, "--comparer=total=casefold")[0] == 2
+    assert "--comparer is for a run" in capsys.readouterr().err

@@ -67,6 +67,7 @@ def test_a_run_without_expected_values_says_nothing_of_them(plain: Bench) -> Non
     assert plain.run_json()["metrics"]["value_accuracy"] is None
     assert plain.run_json()["metrics"]["fields"] == {}
     assert "values" not in plain.run_json()["cases"]["orders::a"]
+    assert "comparers" not in plain.run_json()["run"]
 
 
 def test_rows_expect_values_and_an_option_says_how_they_are_compared(plain: Bench) -> None:
@@ -77,8 +78,11 @@ def test_rows_expect_values_and_an_option_says_how_they_are_compared(plain: Benc
     plain.write({"rows.jsonl": "\n".join(map(json.dumps, rows))})
     plain.answers["a"] = '{"n": 6}'
 
-    result = plain.run("--jsbench-dataset=rows.jsonl", "--jsbench-comparer=n=tolerance:1", "-rs")
+    result = plain.run(
+        "--jsbench-dataset=rows.jsonl", "--jsbench-comparer=n=tolerance:1", "-rs", "--jsbench-output=out"
+    )
 
+    assert plain.run_json()["run"]["comparers"] == {"n": "tolerance:1"}
     result.assert_outcomes(passed=1, skipped=1)
     result.stdout.fnmatch_lines(["*(bad_comparer): *x-jsbench-compare at /: near: 1; expected tolerance*"])
     result.stdout.fnmatch_lines(["values     1/1 = 1.000 right*"])

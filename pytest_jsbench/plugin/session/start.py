@@ -122,6 +122,7 @@ def _describe_shared(settings: Settings, plan: Plan, now: datetime) -> dict[str,
         repeats=settings.repeats,
         policy=settings.policy,
         classifiers=plan.classifiers,
+        comparers=settings.comparers,
         redacted=settings.redact,
     )
 
