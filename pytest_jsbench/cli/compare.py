@@ -36,7 +36,7 @@ def add_compare(commands: Any) -> None:
         "--metric", default=DEFAULT_METRIC, metavar="RATE", help="of that table, such as empirical_coverage by task"
     )
     compare.add_argument(
-        "--published", action="store_true", help="also the tables of the JSONSchemaBench paper, task by task"
+        "--published", action="store_true", help="also the tables of the JSONSchemaBench paper, and of MaskBench"
     )
     form = compare.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="the same as JSON, and nothing else")
@@ -73,15 +73,16 @@ def _compare(options: argparse.Namespace, out: TextIO) -> bool:
     elif options.metric != DEFAULT_METRIC:
         message = f"--metric {options.metric} is of the table that --by makes: add --by=task"
         raise ExportError(message, found=options.metric, where="--metric")
-    beside = beside_published(found, names) if options.published else None
+    beside = beside_published(found, names) if options.published else []
     if options.json:
         told = comparison_table.to_dict(found, names, by=by)
-        out.write(json_text(told if beside is None else {**told, "published": beside.to_dict()}, indent=2) + "\n")
+        out.write(json_text({**told, **{one.name: one.to_dict() for one in beside}}, indent=2) + "\n")
     elif options.markdown or options.comment is not None:
         out.write(comparison_markdown(found, names, by=by, beside=beside, comment=options.comment))
     else:
         lines = comparison_table.side_by_side(found, names, verbose=options.verbose, by=by)
-        out.writelines(f"{line}\n" for line in [*lines, *(["", *published_lines(beside)] if beside else [])])
+        lines += [line for one in beside for line in ("", *published_lines(one))]
+        out.writelines(f"{line}\n" for line in lines)
     return True
 
 

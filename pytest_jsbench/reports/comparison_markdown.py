@@ -48,7 +48,7 @@ def comparison_markdown(
     names: Sequence[str],
     *,
     by: Breakdown | None = None,
-    beside: BesidePublished | None = None,
+    beside: Sequence[BesidePublished] = (),
     comment: str | None = None,
 ) -> str:
     """
@@ -68,7 +68,7 @@ def comparison_markdown(
 
 
 def _sections(
-    evaluations: Sequence[Evaluation], names: Sequence[str], by: Breakdown | None, beside: BesidePublished | None
+    evaluations: Sequence[Evaluation], names: Sequence[str], by: Breakdown | None, beside: Sequence[BesidePublished]
 ) -> Iterator[list[str]]:
     newest = evaluations[-1]
     variants = sum(found.variant != "" and found.source == newest.source for found in evaluations)
@@ -87,10 +87,10 @@ def _sections(
     if by is not None:
         headers, rows = breakdown.table(by, names)
         yield [*table(_heads(headers), _cells(rows)), "", code(by.note(names), LONGEST_FACT)]
-    if beside is not None:
-        headers, rows = published_table(beside)
-        rows = [[task, code(name), *rates] for task, name, *rates in rows]
-        yield [f"[{beside.table.title}]({beside.table.source}):", "", *table(headers, _cells(rows))]
+    for one in beside:
+        headers, rows = published_table(one)
+        rows = [[task, code(name), *figures] for task, name, *figures in rows]
+        yield [f"[{one.table.title}]({one.table.source}):", "", *table(headers, _cells(rows))]
     if settings := differences([one.settings for one in evaluations]):
         summary = "1 setting differs" if len(settings) == 1 else f"{len(settings)} settings differ"
         headers, rows = settings_table(settings, names)

@@ -257,7 +257,6 @@ _GRAMMARS = [
     "Valid,\nrejected",
     "Invalid,\naccepted",
     "Compile\n(ms)",
-    "Without\na mask",
     "Cases",
     "Mask\n(µs)",
 ]
@@ -276,7 +275,7 @@ def _grammar(found: Evaluation) -> list[str]:
     """Rates over the answers that each grammar decided on, which may be few where it declined many schemas."""
     return [
         *(rate(found.rate(name)) for name in ("declared_coverage", "over_constraint", "under_constraint")),
-        *(milliseconds(found.figures.get(f"{name}_p50")) for name in ("grammar_compilation", "compile_time")),
+        milliseconds(found.figures.get("grammar_compilation_p50")),
         _figure(found.figures.get("planned"), "{:.0f}"),
         microseconds(found.figures.get("mask_time_p50")),
     ]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.metrics.statistics import Rate, proportion
-from pytest_jsbench.reports.summary_table import aligned, detail, rate
+from pytest_jsbench.reports.summary_table import aligned, detail, microseconds, milliseconds, rate
 from pytest_jsbench.runs.settings import SettingDifference, differences, settings_of
 
 if TYPE_CHECKING:
@@ -21,9 +21,19 @@ if TYPE_CHECKING:
 _LONGEST_LABEL = 26
 
 
+class Figures(Protocol):
+    """A row of a published table, or the same of a run."""
+
+    def cells(self) -> list[str]:
+        """For people, one for each column."""
+
+    def to_dict(self) -> dict[str, dict[str, float | None]]:
+        """As JSON values."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedCoverage:
-    """A table of coverage by task, as it was published."""
+class Publication:
+    """Where a table was published, and how its figures were made."""
 
     title: str
     source: str
@@ -32,10 +42,23 @@ class PublishedCoverage:
     notes: tuple[str, ...]
     #: as a run's metadata has them; what the publication does not say is not among them
     settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedCoverage(Publication):
+    """A table of coverage by task, as it was published."""
+
     #: options of pytest that ask as it asked
     options: Mapping[str, str]
     #: by task and framework
     tasks: Mapping[str, Mapping[str, CoverageRates]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedMasks(Publication):
+    """A table of the times of masks, as it was published."""
+
+    engines: Mapping[str, MaskFigures]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,38 +84,119 @@ class CoverageRates:
             compliance=part.rate("empirical_coverage"),
         )
 
+    def cells(self) -> list[str]:
+        """For people."""
+        return [rate(self.declared), rate(self.empirical), rate(self.compliance)]
+
     def to_dict(self) -> dict[str, dict[str, float | None]]:
         """As JSON values."""
         rates = {"declared": self.declared, "empirical": self.empirical, "compliance": self.compliance}
-        return {name: {"value": one.value, "ci_low": one.ci_low, "ci_high": one.ci_high} for name, one in rates.items()}
+        return {name: _rate_to_dict(one) for name, one in rates.items()}
+
+
+#: parts of a time, in the order of the published rows
+_SPREAD = ("mean", "p50", "p90", "p99")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskFigures:
+    """What a grammar engine takes for its masks, in seconds, and how many of the schemas it is right about."""
+
+    #: from one mask to the next, and from the schema to the first: mean, p50, p90 and p99 of each
+    mask_time: Sequence[float | None]
+    first_mask: Sequence[float | None]
+    #: schemas that are compiled / all, and those of which every answer is decided rightly / all
+    declared: Rate
+    passed: Rate
+
+    @classmethod
+    def of_run(cls, found: Evaluation) -> MaskFigures:
+        """Those of a run."""
+        mask, first = ([found.figures.get(f"{name}_{part}") for part in _SPREAD] for name in _TIMES)
+        declared, passed = found.rate("declared_coverage"), found.rate("pass_rate")
+        return cls(mask_time=mask, first_mask=first, declared=declared, passed=passed)
+
+    @classmethod
+    def of_publication(cls, tbm: Sequence[int], ttfm: Sequence[int], schemas: Sequence[int]) -> MaskFigures:
+        """Those of a row, in µs; of the schemas those that pass, four kinds of failure to decide, two of wrong ones."""
+        passed, *undecided = schemas[:5]
+        every = sum(schemas)
+        return cls(
+            mask_time=[time / 1e6 for time in tbm],
+            first_mask=[time / 1e6 for time in ttfm],
+            declared=_published_rate((every - sum(undecided)) / every),
+            passed=_published_rate(passed / every),
+        )
+
+    def cells(self) -> list[str]:
+        """For people."""
+        times = [*map(microseconds, self.mask_time), *map(milliseconds, self.first_mask)]
+        return [*times, rate(self.declared), rate(self.passed)]
+
+    def to_dict(self) -> dict[str, dict[str, float | None]]:
+        """As JSON values, by the names that a run has for them."""
+        times = zip(_TIMES, (self.mask_time, self.first_mask), strict=True)
+        return {
+            **{name: dict(zip(_SPREAD, values, strict=True)) for name, values in times},
+            "declared_coverage": _rate_to_dict(self.declared),
+            "pass_rate": _rate_to_dict(self.passed),
+        }
+
+
+#: MaskBench's TBM and TTFM, as a run calls them
+_TIMES = ("mask_time", "grammar_compilation")
+
+
+def _rate_to_dict(one: Rate) -> dict[str, float | None]:
+    return {"value": one.value, "ci_low": one.ci_low, "ci_high": one.ci_high}
+
+
+def _published_rate(value: float) -> Rate:
+    return Rate(value=value, ci_low=None, ci_high=None)
+
+
+@functools.cache
+def _published() -> Mapping[str, Any]:
+    data = tomllib.loads(files("pytest_jsbench.reports").joinpath("published.toml").read_text("utf-8"))
+    return {name: {**table, "notes": tuple(table["notes"])} for name, table in data.items()}
 
 
 @functools.cache
 def published_coverage() -> PublishedCoverage:
     """The table of the JSONSchemaBench paper."""
-    text = files("pytest_jsbench.reports").joinpath("published.toml").read_text("utf-8")
-    data = tomllib.loads(text)["coverage"]
-    tasks = {
-        task: {framework: _rates(*values) for framework, values in row.items()} for task, row in data["tasks"].items()
-    }
-    return PublishedCoverage(**{**data, "notes": tuple(data["notes"]), "tasks": tasks})
+    data = _published()["coverage"]
+    tasks = {task: {name: _rates(*values) for name, values in row.items()} for task, row in data["tasks"].items()}
+    return PublishedCoverage(**{**data, "tasks": tasks})
 
 
 def _rates(*values: float) -> CoverageRates:
-    declared, empirical, compliance = (Rate(value=value, ci_low=None, ci_high=None) for value in values)
+    declared, empirical, compliance = map(_published_rate, values)
     return CoverageRates(declared=declared, empirical=empirical, compliance=compliance)
+
+
+@functools.cache
+def published_masks() -> PublishedMasks:
+    """The table of MaskBench."""
+    data = _published()["masks"]
+    engines = {name: MaskFigures.of_publication(**row) for name, row in data["engines"].items()}
+    return PublishedMasks(**{**data, "engines": engines})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BesidePublished:
     """Runs and a published table, side by side."""
 
-    table: PublishedCoverage
+    #: under which it is among the JSON values
+    name: str
+    table: Publication
     #: by task, then by the name of the run or the framework
-    tasks: Mapping[str, Mapping[str, CoverageRates]]
+    tasks: Mapping[str, Mapping[str, Figures]]
+    #: the names of the figures, in groups that fit a terminal; each by what it says of them, if not the task
+    columns: Sequence[tuple[str, Sequence[str]]]
+    #: what the names of figures mean here
+    meaning: str
     #: the first value of each is the publication's
     settings: tuple[SettingDifference, ...]
-    names: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """The same as JSON values."""
@@ -105,41 +209,79 @@ class BesidePublished:
         }
 
 
-def beside_published(evaluations: Sequence[Evaluation], names: Sequence[str]) -> BesidePublished:
-    """The runs beside the table, for each of its tasks that a run has; RecordError where none has any."""
-    table = published_coverage()
-    tasks: dict[str, Mapping[str, CoverageRates]] = {}
-    for task, row in table.tasks.items():
-        ours = {
-            name: CoverageRates.of_run(found, task)
-            for name, found in zip(names, evaluations, strict=True)
-            if task in found.tasks
-        }
-        if ours:
-            tasks[task] = {**ours, **row}
-    if not tasks:
-        found = list(dict.fromkeys(task for one in evaluations for task in one.tasks))
+def beside_published(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[BesidePublished]:
+    """The runs beside each table that has the same of one of them; RecordError where none has."""
+    runs = dict(zip(names, evaluations, strict=True))
+    found = [*_beside_coverage(runs), *_beside_masks(runs)]
+    if not found:
+        theirs = published_coverage().tasks
+        known = list(dict.fromkeys(task for one in evaluations for task in one.tasks))
         message = (
-            f"nothing is published of the tasks of these runs ({printable(', '.join(found), 200) or 'none is known'}): "
-            f"expected one of {', '.join(table.tasks)}"
+            f"nothing is published of the tasks of these runs ({printable(', '.join(known), 200) or 'none is known'}): "
+            f"expected one of {', '.join(theirs)}, or the times of masks of --jsbench-instances"
         )
-        raise RecordError(message, found=found, expected=list(table.tasks), where="--published")
+        raise RecordError(message, found=known, expected=list(theirs), where="--published")
+    return found
+
+
+def _beside_coverage(runs: Mapping[str, Evaluation]) -> Iterator[BesidePublished]:
+    """For each of the paper's tasks that a run has."""
+    table = published_coverage()
+    tasks: dict[str, Mapping[str, Figures]] = {}
+    for task, row in table.tasks.items():
+        ours = {name: CoverageRates.of_run(found, task) for name, found in runs.items() if task in found.tasks}
+        if ours:
+            tasks[task] = _above(row, ours)
+    if tasks:
+        yield BesidePublished(
+            name="published",
+            table=table,
+            tasks=tasks,
+            columns=[("", ("Declared", "Empirical", "Compliance"))],
+            meaning="empirical: valid answers of all schemas; compliance: of those declared, as the paper has it",
+            settings=_differing(table, runs.values()),
+        )
+
+
+def _beside_masks(runs: Mapping[str, Evaluation]) -> Iterator[BesidePublished]:
+    """Over all tasks, for the runs that measured masks."""
+    table, timed = published_masks(), {name: one for name, one in runs.items() if one.figures.get("mask_time_count")}
+    if timed:
+        ours = {name: MaskFigures.of_run(found) for name, found in timed.items()}
+        yield BesidePublished(
+            name="published_masks",
+            table=table,
+            tasks={"all": _above(table.engines, ours)},
+            columns=[("Mask (µs)", _SPREAD), ("First mask (ms)", _SPREAD), ("Schemas", ("Declared", "Passed"))],
+            meaning="a mask is from taking a token to the next mask (TBM), the first from the schema on (TTFM)",
+            settings=_differing(table, timed.values()),
+        )
+
+
+def _above(published: Mapping[str, Figures], ours: Mapping[str, Figures]) -> dict[str, Figures]:
+    """Both, ours first; a run that is called as a published row is told from it."""
+    return {**{f"{name} (here)" if name in published else name: one for name, one in ours.items()}, **published}
+
+
+def _differing(table: Publication, runs: Iterable[Evaluation]) -> tuple[SettingDifference, ...]:
     # it was of whole tasks, which a table of settings cannot say
     said = settings_of({**table.settings, "dataset": {**table.settings["dataset"], "limit": None, "sample": None}})
-    differing = differences([said, *(one.settings for one in evaluations)])
-    return BesidePublished(
-        table=table, tasks=tasks, settings=tuple(one for one in differing if one.name in said), names=tuple(names)
-    )
+    return tuple(one for one in differences([said, *(run.settings for run in runs)]) if one.name in said)
 
 
 def published_lines(found: BesidePublished) -> Iterator[str]:
     """The same for people, within 80 columns."""
-    yield f"{found.table.title} ({found.table.source})"
+    yield found.table.title
+    yield f"({found.table.source})"
     yield ""
     for task, rows in found.tasks.items():
-        yield from aligned([task, "Declared", "Empirical", "Compliance"], [_row(*row) for row in rows.items()])
-        yield ""
-    yield from detail("empirical", "valid answers of all schemas; compliance: of those declared, as the paper has it")
+        at = 0
+        for group, columns in found.columns:
+            shown = [[_label(name), *one.cells()[at : at + len(columns)]] for name, one in rows.items()]
+            yield from aligned([group or task, *columns], shown)
+            yield ""
+            at += len(columns)
+    yield from detail("figures", found.meaning)
     for note in found.table.notes:
         yield from detail("note", note)
     if found.settings:
@@ -151,9 +293,10 @@ def published_lines(found: BesidePublished) -> Iterator[str]:
 
 def published_table(found: BesidePublished) -> tuple[list[str], list[list[str]]]:
     """Head and rows of the same as one table."""
-    rows = [[task, *_row(name, one)] for task, part in found.tasks.items() for name, one in part.items()]
-    return ["Task", "Run or framework", "Declared", "Empirical", "Compliance"], rows
+    heads = [f"{group} {column}".lstrip() for group, columns in found.columns for column in columns]
+    rows = [[task, _label(name), *one.cells()] for task, part in found.tasks.items() for name, one in part.items()]
+    return ["Task", "Run or framework", *heads], rows
 
 
-def _row(name: str, found: CoverageRates) -> list[str]:
-    return [printable(name, _LONGEST_LABEL), rate(found.declared), rate(found.empirical), rate(found.compliance)]
+def _label(name: str) -> str:
+    return printable(name, _LONGEST_LABEL)

@@ -19,7 +19,7 @@ from pytest_jsbench.cli.main import _parser
 from pytest_jsbench.engines.presets import ProviderPreset
 from pytest_jsbench.engines.presets import presets as all_presets
 from pytest_jsbench.plugin.options.declared import OPTIONS
-from pytest_jsbench.reports.published import published_coverage
+from pytest_jsbench.reports.published import MaskFigures, published_coverage, published_masks
 from tests.verdicts.syntax_examples import REASONS, ReasonExamples
 
 ROOT = Path(__file__).parents[2]
@@ -344,6 +344,14 @@ def published() -> str:
     return "\n".join(lines)
 
 
+def published_times() -> str:
+    """The published times of masks, and the shares of schemas."""
+    heads = [f"{time} {part}" for time in ("TBM (µs)", "TTFM (ms)") for part in ("mean", "p50", "p90", "p99")]
+    lines = [f"| engine | {' | '.join(heads)} | compiled | passed |", f"|---|{'--:|' * (len(heads) + 2)}"]
+    rows: Mapping[str, MaskFigures] = published_masks().engines
+    return "\n".join([*lines, *(f"| {name} | {' | '.join(one.cells())} |" for name, one in rows.items())])
+
+
 def published_options() -> str:
     """The options that the preset stands for."""
     return "\n".join(f"- `--jsbench-{name}={text}`" for name, text in published_coverage().options.items())
@@ -368,6 +376,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "preset_fields": preset_fields,
     "published": published,
     "published_options": published_options,
+    "published_times": published_times,
     "subsets": subsets,
     "syntax_reasons": syntax_reasons,
 }

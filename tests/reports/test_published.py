@@ -1,15 +1,23 @@
 from __future__ import annotations
 
+import tomllib
 from dataclasses import replace
-from pathlib import Path
+from importlib.resources import files
 
 import pytest
 
 from pytest_jsbench.core.errors import RecordError
+from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.plugin.options.declared import OPTIONS
 from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
-from pytest_jsbench.reports.published import beside_published, published_coverage, published_lines
+from pytest_jsbench.reports.published import (
+    CoverageRates,
+    beside_published,
+    published_coverage,
+    published_lines,
+    published_masks,
+)
 from tests import examples
 from tests.examples import record
 
@@ -28,6 +36,14 @@ def evaluation(*tasks: str, **changes: object) -> Evaluation:
     )
     found = replace(found, metadata=examples.metadata(**changes))
     return parse(run_to_dict(found, summarize(found), config_path="c"), source="run.json")
+
+
+def grammar(task: str, *, masks: tuple[float, ...] = (), **changes: object) -> Evaluation:
+    """A run of one case on whose labelled answers a grammar decided."""
+    decided = replace(examples.decided(), timing=Timing(tgt=0.5, grammar_compilation=0.01, masks=masks))
+    run = examples.run(record("c", task=task, verdict=examples.DECIDED_RIGHTLY, generation=decided))
+    run = replace(run, metadata=examples.metadata(**changes))
+    return parse(run_to_dict(run, summarize(run), config_path="c"), source="run.json")
 
 
 def test_published_compliance_is_the_quotient_of_the_published_coverages() -> None:
@@ -52,11 +68,12 @@ def test_the_preset_gives_options_that_there_are_and_the_tasks_of_the_table() ->
 
 
 def test_a_run_stands_beside_each_framework_in_the_words_of_the_paper() -> None:
-    found = beside_published([evaluation("Glaiveai2K", "mine")], ["ours"])
+    (found,) = beside_published([evaluation("Glaiveai2K", "mine")], ["ours"])
 
     assert list(found.tasks) == ["Glaiveai2K"]
     assert list(found.tasks["Glaiveai2K"])[:3] == ["ours", "LM only", "Guidance"]
     ours = found.tasks["Glaiveai2K"]["ours"]
+    assert isinstance(ours, CoverageRates)
     assert (ours.declared.value, ours.empirical.value, ours.compliance.value) == (1.0, 0.75, 0.75)
     assert found.tasks["Glaiveai2K"]["Guidance"].to_dict()["empirical"]["value"] == 0.96
 
@@ -66,7 +83,7 @@ def test_settings_are_named_in_which_the_publication_says_otherwise() -> None:
     params = {"temperature": 0, "max_tokens": 9, "seed": 1, "timeout": 1.0}
     asked = {"prompt": "chat", "shots": 2, "params": params, "policy": {"formats": "ignore"}, "dataset": dataset}
 
-    found = beside_published([evaluation("Github_hard", **asked)], ["ours"])
+    (found,) = beside_published([evaluation("Github_hard", **asked)], ["ours"])
 
     assert {one.name: one.values for one in found.settings} == {
         "model": ("Llama-3.2-1B-Instruct", "m"),
@@ -81,15 +98,40 @@ def test_settings_are_named_in_which_the_publication_says_otherwise() -> None:
 
 
 def test_a_grammar_that_decided_on_labelled_answers_has_no_empirical_coverage() -> None:
-    decided = record("c", task="Snowplow", verdict=examples.DECIDED_RIGHTLY, generation=examples.decided())
-    run = examples.run(decided)
-    found = parse(run_to_dict(run, summarize(run), config_path="c"), source="run.json")
+    (beside,) = beside_published([grammar("Snowplow")], ["ours"])
 
-    ours = beside_published([found], ["ours"]).tasks["Snowplow"]["ours"]
-
+    ours = beside.tasks["Snowplow"]["ours"]
+    assert isinstance(ours, CoverageRates)
     assert (ours.declared.value, ours.empirical.value, ours.compliance.value) == (1.0, None, None)
 
 
-def test_a_run_of_other_tasks_cannot_stand_beside_it(tmp_path: Path) -> None:
+def test_published_outcomes_of_masks_are_those_of_all_schemas() -> None:
+    data = tomllib.loads(files("pytest_jsbench.reports").joinpath("published.toml").read_text("utf-8"))["masks"]
+    assert {name: sum(row["schemas"]) for name, row in data["engines"].items()} == dict.fromkeys(data["engines"], 10163)
+    outlines = published_masks().engines["Outlines"].to_dict()
+    assert outlines["grammar_compilation"]["p50"] == pytest.approx(6.987012)
+    assert outlines["declared_coverage"]["value"] == pytest.approx((4259 + 649 + 614) / 10163)
+    assert outlines["pass_rate"]["value"] == pytest.approx(4259 / 10163)
+
+
+def test_a_run_that_measured_masks_stands_beside_maskbench_with_the_settings_that_differ() -> None:
+    details = {"llguidance": "1.9.1", "bounded": False, "compile_timeout": 900}
+    timed = grammar("ours", details=details, masks=(1e-5, 2e-5, 6e-5))
+    (found,) = beside_published([evaluation("other"), timed], ["free", "Outlines"])
+
+    assert list(found.tasks["all"])[:2] == ["Outlines (here)", "LLGuidance"]
+    assert found.tasks["all"]["Outlines (here)"].to_dict()["mask_time"]["p50"] == 2e-5
+    settings = {one.name: one.values for one in found.settings}
+    assert settings["engine.llguidance"] == ("0.6.7", "1.9.1")
+    assert not {"engine.compile_timeout", "engine.xgrammar"} & settings.keys()
+    said = list(published_lines(found))
+    rows = [line.split() for line in said]
+    assert ["LLGuidance", "47.0", "36.0", "60.0", "460.0"] in rows
+    assert ["Outlines", "37948.45", "6987.01", "78684.32", "621693.63"] in rows
+    assert ["Outlines", "0.54", "0.42"] in rows
+    assert max(len(line) for line in said if "https" not in line) <= 80
+
+
+def test_a_run_of_other_tasks_cannot_stand_beside_it() -> None:
     with pytest.raises(RecordError, match=r"nothing is published of the tasks of these runs \(simple\): expected"):
         beside_published([evaluation("simple")], ["ours"])
