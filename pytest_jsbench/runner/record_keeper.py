@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pytest_jsbench.core.allocator import Leftovers
 from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.errors import JournalError, exhausted
 from pytest_jsbench.core.generations import Failed
@@ -55,8 +56,8 @@ class RecordKeeper:
     Keeps the records of the attempts that one process makes.
 
     The plugin's worker makes one, and so does a library's evaluation, when the journal can be written. The threads of
-    the calls in flight enter `make_or_find`, a project's tests `write` and `take_over`. It keeps no state of its own,
-    and ends with its journal.
+    the calls in flight enter `make_or_find`, a project's tests `write` and `take_over`. It keeps no record, and ends
+    with its journal.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class RecordKeeper:
         self._refuse = refuse
         #: whether what cannot be kept is not to be paid for
         self._must_keep = must_keep
+        self._leftovers = Leftovers()
 
     def make_or_find(
         self, attempt: Attempt, make: Callable[[], Record], judge: Callable[[], Judge], *, stopped: Callable[[], bool]
@@ -156,13 +158,13 @@ class RecordKeeper:
                 self._refuse(Refused(MissingReason.DISK, str(error)))
             outcome = AttemptOutcome.of(record, digests=digests)
             return AttemptResult(result=outcome, journal_error=str(error.found or error))
-        return AttemptResult(
-            result=AttemptOutcome.of(record, place, digests), record=record if _is_small(record) else None
-        )
+        size = _size(record)
+        self._leftovers.add(size)
+        outcome = AttemptOutcome.of(record, place, digests)
+        return AttemptResult(result=outcome, record=record if size <= _LARGEST_WAITING else None)
 
 
-def _is_small(record: Record) -> bool:
-    """Whether it can wait in memory for its test, beside hundreds of others; prompts hold the schema too."""
+def _size(record: Record) -> int:
+    """The characters of prompt and answer; prompts hold the schema too."""
     prompt, answer = record.prompt, getattr(record.generation, "text", "")
-    size = 0 if prompt is None else sum(len(text) for one in prompt.messages for text in one.texts)
-    return size + len(answer) <= _LARGEST_WAITING
+    return len(answer) + (0 if prompt is None else sum(len(text) for one in prompt.messages for text in one.texts))

@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pytest_jsbench.core.allocator import Leftovers
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.locations import json_path
 from pytest_jsbench.verdicts.answer_text import AnswerDocument, read_answer
@@ -29,7 +30,7 @@ _LONGEST_PATH = 120
 #: kept ready from when they are inspected until an answer comes, for as many calls as may be in flight
 _COMPILED_SCHEMAS = 128
 #: characters of their texts: compiled, a schema takes many times the size of its text
-_COMPILED_LENGTH = 1_000_000
+_COMPILED_LENGTH = 500_000
 #: characters of an answer of which all violations are asked for: jsonschema-rs makes each before it gives the first,
 #: of more than a kilobyte, and an answer can have one for every second character
 _LONGEST_LISTED = 150_000
@@ -80,6 +81,7 @@ class InProcessJudge:
         #: by their texts, the one that was asked for last at the end
         self._kept: dict[str, Compiled | SchemaProblem] = {}
         self._kept_length = 0
+        self._leftovers = Leftovers()
 
     def _compiled(self, schema_text: str) -> Compiled | SchemaProblem:
         compiled = self._kept.pop(schema_text, None)
@@ -95,6 +97,7 @@ class InProcessJudge:
             oldest = next(iter(self._kept))
             del self._kept[oldest]
             self._kept_length -= len(oldest)
+            self._leftovers.add(len(oldest))
 
     def _compile(self, schema_text: str) -> Compiled | SchemaProblem:
         read = read_schema(schema_text, self._policy.default_dialect)

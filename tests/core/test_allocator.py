@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -36,21 +37,23 @@ with tempfile.NamedTemporaryFile() as file:
 needs_glibc = pytest.mark.skipif(not allocator._is_glibc(), reason="another allocator than glibc's")
 
 
-def heaps(**environment: str) -> int:
+def printed(program: str, **environment: str) -> list[int]:
+    """The numbers that a program prints, in a process of its own."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
-    ran = subprocess.run([sys.executable, "-c", HEAPS], env={**kept, **environment}, capture_output=True, text=True)
+    ran = subprocess.run([sys.executable, "-c", program], env={**kept, **environment}, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    return int(ran.stdout)
+    return list(map(int, ran.stdout.split()))
 
 
 @needs_glibc
 def test_many_threads_share_two_heaps() -> None:
-    assert heaps() <= 2
+    (count,) = printed(HEAPS)
+    assert count <= 2
 
 
 @needs_glibc
 def test_what_the_user_has_set_stands() -> None:
-    assert heaps(MALLOC_ARENA_MAX="5") == 5
+    assert printed(HEAPS, MALLOC_ARENA_MAX="5") == [5]
 
 
 @pytest.mark.parametrize("said", ["", None, ValueError, OSError])
@@ -69,3 +72,38 @@ def test_another_allocator_is_left_alone(monkeypatch: pytest.MonkeyPatch, said: 
 
     assert asked
     assert not allocator._is_glibc()
+
+
+#: the MB of a process that keeps one text of a hundred: before what the others have left is given back, and then
+LEFT = r"""
+import re
+from pathlib import Path
+from pytest_jsbench.core.allocator import Leftovers
+
+def held():
+    return int(re.search(r"RssAnon:\s+(\d+)", Path("/proc/self/status").read_text())[1]) // 1024
+
+leftovers = Leftovers()
+texts = ["x" * 10_000 + str(number) for number in range(5_000)]
+kept = texts[::100]
+texts.clear()
+print(held())
+for text in range(100):
+    leftovers.add(10_000)
+print(held())
+"""
+needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+
+
+@needs_glibc
+@needs_proc
+def test_what_large_texts_leave_between_others_is_given_back() -> None:
+    before, after = printed(LEFT)
+    assert after < before / 2
+
+
+@needs_glibc
+@needs_proc
+def test_what_texts_leave_stays_where_the_user_has_set_the_allocator() -> None:
+    before, after = printed(LEFT, MALLOC_ARENA_MAX="5")
+    assert after > before / 2

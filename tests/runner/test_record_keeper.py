@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_jsbench.core.allocator import Leftovers
 from pytest_jsbench.core.generations import Completion
 from pytest_jsbench.runner.record_keeper import RecordKeeper
 from pytest_jsbench.runs.journal import Journal
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(("characters", "waits"), [(1_000, True), (1_000_000, False)])
-def test_a_large_record_does_not_wait_in_memory_for_its_test(tmp_path: Path, characters: int, waits: bool) -> None:
+def test_a_large_record_does_not_wait_in_memory_for_its_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, characters: int, waits: bool
+) -> None:
+    gone: list[int] = []
+    monkeypatch.setattr(Leftovers, "add", lambda _, size: gone.append(size))
     generation = examples.completion()
     assert isinstance(generation, Completion)
     record = examples.record("a", generation=replace(generation, text="x" * characters))
@@ -38,5 +43,6 @@ def test_a_large_record_does_not_wait_in_memory_for_its_test(tmp_path: Path, cha
 
     assert written == record
     assert (result.record is not None) is waits
+    assert gone[0] >= characters
     assert isinstance(result.result, AttemptOutcome)
     assert result.result.read() == record
