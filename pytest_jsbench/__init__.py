@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.reports.evaluation_models import EvalMetrics, EvalOutput, load_evaluation
     from pytest_jsbench.runner.rate_limits import RateLimits
     from pytest_jsbench.runs.outcomes import Run
-    from pytest_jsbench.runs.records import Record, RunMetadata
+    from pytest_jsbench.runs.records import Record
+    from pytest_jsbench.runs.records import RunMetadata as RunMetadata
     from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Verdict, Violation
 
 
@@ -102,7 +103,6 @@ __all__ = [
     "Record",
     "Request",
     "Run",
-    "RunMetadata",
     "Schema",
     "Summary",
     "Timing",

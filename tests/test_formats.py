@@ -35,7 +35,7 @@ def changed(place: str, value: Any) -> Any:
         ("generation.timing.tgt", -0.1, "which is less than the minimum of 0"),
         ("generation.timing.tgt", 1e308, "which is greater than the maximum of 1000000000"),
         ("generation.sent", [], "generation.sent is an array, which is nothing that may stand there"),
-        ("prompt.messages.0.role", "bot", 'prompt.messages.0.role is "bot", which is not one of "system", "user"'),
+        ("prompt.messages.0.role", "bot", 'prompt.messages.0.role is "bot", which is not one of "system", "developer"'),
         ("verdict.violations", {}, 'verdict.violations is an object, which is not of type "array"'),
         ("task", "\x1b[31m" * 1000, ""),
         ("tags", ["\n::error ::x", 1], 'tags.1 is 1, which is not of type "string"'),
