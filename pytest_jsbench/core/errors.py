@@ -8,6 +8,7 @@ JSBenchError                a message a user can act on: found, expected, next s
 ├── ConditionError          a condition on cases that cannot be read
 ├── PromptError             a prompt preset that does not exist or cannot be rendered
 ├── ContractError           a schema, type or marker of a project's own test that cannot be used
+│   └── TypeRefused         (fixture/contract.py) an answer that its type refuses
 ├── EngineError             an engine that cannot be found, built or started
 │   ├── UnknownEngine       no engine of that name
 │   └── MissingRequirement  a package, key or model file is absent; the message says how to get it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -14,11 +15,13 @@ from pytest_jsbench.runner.classifiers import Classifier, classify
 from pytest_jsbench.runner.rate_limits import Refused
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Attempt, Missing, MissingReason, Record
+from pytest_jsbench.runs.redaction import REDACTED
 from pytest_jsbench.runs.rejudging import judge_again, matched
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.runs.journal import Journal
+    from pytest_jsbench.runs.own_outcomes import OwnOutcome
     from pytest_jsbench.runs.redaction import Redaction
     from pytest_jsbench.runs.resumption import Recorded
     from pytest_jsbench.values import Comparer
@@ -144,6 +147,26 @@ class RecordKeeper:
         else:
             outcome = self._write(record)
         return replace(outcome, resumed=True, classifier_errors=errors), record
+
+    def conclude(self, made: AttemptResult, ended: OwnOutcome) -> AttemptResult:
+        """
+        The result of an attempt with how the test that asked ended, and its record written once more with that.
+
+        A disk that takes no more keeps what it has: the figures of the run know the outcome all the same.
+        """
+        if isinstance(made.result, Missing):
+            return made
+        if self._redaction is not None:
+            ended = ended.without_words(REDACTED)
+        record = made.record or made.result.read()
+        concluded = replace(record, test_outcome=ended)
+        if concluded == record:
+            return made
+        source = made.result.source
+        with contextlib.suppress(JournalError):
+            source = concluded if isinstance(source, Record) else self._journal.append(concluded)
+        outcome = replace(made.result, source=source, test_outcome=ended.without_words())
+        return replace(made, result=outcome, record=made.record and concluded)
 
     def _redacted(self, record: Record) -> Record:
         """The record as it may be written and shown; with --jsbench-redact digests stand for its texts."""

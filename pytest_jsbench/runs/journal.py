@@ -118,11 +118,13 @@ def read(path: Path) -> JournalContent:
     """
     Read a records file; lines that are no JSON are damaged and skipped, with one warning that counts them.
 
+    The record of a project's own test stands there once more when that has ended, and then the later one counts.
+
     RecordError where a line of JSON is not as it was published, which no damage makes of it, or where several lines are
     damaged, and more than are whole: then it is no records file.
     """
     metadata: RunMetadata | None = None
-    outcomes: list[AttemptOutcome] = []
+    outcomes: dict[object, AttemptOutcome] = {}
     damaged: list[RecordError] = []
     for line in _lines(path):
         if line.data is not None and not line.data.strip():
@@ -136,12 +138,20 @@ def read(path: Path) -> JournalContent:
             damaged.append(placed)
             continue
         if isinstance(found, Record):
-            outcomes.append(AttemptOutcome.of(found, Place(path=path, start=line.start)))
+            outcome = AttemptOutcome.of(found, Place(path=path, start=line.start))
+            _keep(outcomes, line.start if outcome.asked_by is None else outcome.identity, outcome)
         else:
             metadata = found
     if len(damaged) > max(1, len(outcomes)):
         raise damaged[0]
-    return JournalContent(metadata=metadata, outcomes=tuple(outcomes), warnings=skipped(damaged))
+    return JournalContent(metadata=metadata, outcomes=tuple(outcomes.values()), warnings=skipped(damaged))
+
+
+def _keep(outcomes: dict[Any, AttemptOutcome], name: object, outcome: AttemptOutcome) -> None:
+    """Let the later of two records of one attempt count; but a broken call never hides an answer."""
+    known = outcomes.get(name)
+    if known is None or known.failed or not outcome.failed:
+        outcomes[name] = outcome
 
 
 def skipped(damaged: Sequence[RecordError]) -> tuple[str, ...]:
@@ -196,9 +206,7 @@ def read_run(path: Path, elsewhere: Iterable[Path] = ()) -> JournalContent:
         metadata = content.metadata or metadata
         warnings += content.warnings
         for outcome in content.outcomes:
-            known = outcomes.get(identity := outcome.identity)
-            if known is None or known.failed or not outcome.failed:
-                outcomes[identity] = outcome
+            _keep(outcomes, outcome.identity, outcome)
     return JournalContent(metadata=metadata, outcomes=tuple(outcomes.values()), warnings=tuple(warnings))
 
 

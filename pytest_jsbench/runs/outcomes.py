@@ -16,6 +16,7 @@ from pytest_jsbench.core.files import FileReader, LinesByPlace
 from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, FaultKind, Usage
 from pytest_jsbench.core.json_values import known
 from pytest_jsbench.core.timing import Timing
+from pytest_jsbench.runs.own_outcomes import OwnOutcome
 from pytest_jsbench.runs.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, Digests, Record
 from pytest_jsbench.runs.settings import REMEMBERED
 from pytest_jsbench.schemas.keywords import used_keywords
@@ -125,6 +126,8 @@ class AttemptOutcome:
     order_kept: bool | None = None
     #: how many values are right, without naming the others; None where none are expected, or the model said nothing
     match: Match | None = None
+    #: how the project's test that asked ended, without its words; None where no test asked, or it has not ended
+    test_outcome: OwnOutcome | None = None
 
     @property
     def attempt(self) -> Attempt:
@@ -223,6 +226,7 @@ class AttemptOutcome:
             variant=sys.intern(record.variant),
             order_kept=verdict.order_kept,
             match=None if record.match is None else record.match.counts(),
+            test_outcome=None if record.test_outcome is None else record.test_outcome.without_words(),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -233,7 +237,8 @@ class AttemptOutcome:
         data = {name: getattr(self, name) for name in self.__dataclass_fields__}
         for name in ("key", "timing", "usage", "decisions", "asked_by", "answered_by"):
             data[name] = None if data[name] is None else asdict(data[name])
-        data["match"] = None if self.match is None else self.match.to_dict()
+        for name in ("match", "test_outcome"):
+            data[name] = None if data[name] is None else data[name].to_dict()
         return {**data, "source": [str(self.source.path), self.source.start]}
 
     @classmethod
@@ -247,6 +252,7 @@ class AttemptOutcome:
             "fault": data["fault"] and FaultKind(data["fault"]),
             "notes": tuple(map(Note, data["notes"])),
             "match": None if data["match"] is None else Match.from_dict(data["match"]),
+            "test_outcome": None if data["test_outcome"] is None else OwnOutcome.from_dict(data["test_outcome"]),
             **{name: _interned(data[name]) for name in ("broken", "codes", "keywords")},
             **{name: data[name] and known(kind, data[name]) for name, kind in _PARTS.items()},
         }

@@ -19,6 +19,7 @@ from pytest_jsbench.core.json_values import digest, expect, known
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt, PromptLength
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.runs.own_outcomes import OwnOutcome
 from pytest_jsbench.values import Comparer, Match
 from pytest_jsbench.verdicts import FailureType, Verdict
 from pytest_jsbench.verdicts.verdict_json import verdict_from_dict, verdict_to_dict
@@ -64,7 +65,7 @@ class Missing:
 
 
 #: the version of a line of `records.jsonl`; raised when a field is added
-RECORDS_VERSION = "1.6"
+RECORDS_VERSION = "1.7"
 #: bytes of a line: a record holds the schema, the prompt and the answer, and that may not be lost by being long
 LONGEST_LINE = 100_000_000
 
@@ -188,6 +189,8 @@ class Record:
     redacted: RedactedSchema | None = None
     #: which of the run's variants asked; empty in a run without variants
     variant: str = ""
+    #: how the project's test that asked ended; None: a case of the dataset, or the test has not ended
+    test_outcome: OwnOutcome | None = None
 
     @property
     def attempt(self) -> Attempt:
@@ -242,6 +245,7 @@ class Record:
             "retries": self.retries,
             "changes": [asdict(change) for change in self.changes],
             "asked_by": None if self.asked_by is None else asdict(self.asked_by),
+            **({} if self.test_outcome is None else {"test_outcome": self.test_outcome.to_dict()}),
             "answered_by": None if self.answered_by is None else asdict(self.answered_by),
             "params": self.params and asdict(self.params),
             "reference": self.reference,
@@ -281,6 +285,7 @@ class Record:
                 codes=tuple(data.get("codes", ())),
                 redacted=_redacted(data),
                 variant=_variant(data.get("variant", "")),
+                test_outcome=None if (ended := data.get("test_outcome")) is None else OwnOutcome.from_dict(ended),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             message = f"not a record of pytest-jsbench: {type(error).__name__}: {error}"

@@ -60,6 +60,7 @@ class Redaction:
             changes=tuple(map(_change, record.changes)),
             expected=None,
             match=None if record.match is None else _match(record.match),
+            test_outcome=record.test_outcome and record.test_outcome.without_words(REDACTED),
             reference=None if record.reference is None else self.digest(json.dumps(record.reference, sort_keys=True)),
         )
 

@@ -17,6 +17,8 @@ import pytest
 from pytest_jsbench.core.errors import JournalError, RecordError
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.journal import Journal, read
+from pytest_jsbench.runs.own_outcomes import End, OwnOutcome
+from pytest_jsbench.runs.records import AskedBy
 from tests import examples
 from tests.examples import record
 
@@ -229,3 +231,12 @@ def test_a_record_that_there_is_no_memory_for_is_one_line_and_tears_nothing(
     book.close()
 
     assert [record.key.id for record in journal.read(book.path).records] == ["a", "c"]
+
+
+def test_the_record_of_a_test_that_has_ended_stands_for_the_one_that_was_written_before(tmp_path: Path) -> None:
+    asked = replace(record("a"), asked_by=AskedBy(test="test_a.py::test_a", terms="t"))
+    ended = replace(asked, test_outcome=OwnOutcome(end=End.PASSED))
+    broken = replace(asked, generation=examples.failed(), verdict=examples.BROKEN)
+    journal.write(tmp_path / "records.jsonl", examples.metadata(), [asked, record("b"), ended, broken])
+
+    assert list(read(tmp_path / "records.jsonl").records) == [ended, record("b")]

@@ -11,6 +11,7 @@ import pytest
 from pytest_jsbench.core.cases import Expected
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.generations import FaultKind, GenerationParams, ResponseFormat, Sent
+from pytest_jsbench.runs.own_outcomes import Cause, End, OwnOutcome
 from pytest_jsbench.runs.records import RECORDS_VERSION, AnsweredBy, AskedBy, Attempt, Record, RunMetadata
 from tests import examples
 
@@ -38,6 +39,8 @@ RECORDS = [
 
 
 RECORDS.append(replace(RECORDS[0], variant="gpt-5+low.v1"))
+REFUSED = OwnOutcome(end=End.FAILED, cause=Cause.TYPE_REFUSED, field="n", message="too large")
+RECORDS += [replace(RECORDS[0], test_outcome=outcome) for outcome in (OwnOutcome(end=End.PASSED), REFUSED)]
 
 
 def line_validator() -> jsonschema.Draft202012Validator:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.plugin.controller.run_state import RunState
     from pytest_jsbench.reports.registry import Exporter
     from pytest_jsbench.runs.outcomes import AttemptOutcome, Place
+    from pytest_jsbench.runs.own_outcomes import OwnOutcome
     from pytest_jsbench.runs.records import Attempt, Record, RunMetadata
 
 
@@ -49,7 +50,8 @@ class LiveOutputs:
 
         self.cases = CaseList(ranked=True)
         self.samples = {one.variant: Samples(folder / SHARED_FORMAT, one) for one in each(metadata)}
-        self._added: set[Attempt] = set()
+        #: each attempt, with how its test ended, which may be told again
+        self._added: dict[Attempt, OwnOutcome | None] = {}
         self._whole = True
         self._resources = ExitStack()
         self._lines = self._resources.enter_context(open_lines())
@@ -62,7 +64,7 @@ class LiveOutputs:
             self._whole = False
         if not self._whole:
             return
-        self._added.add(outcome.attempt)
+        self._added[outcome.attempt] = outcome.test_outcome
         try:
             record = record or outcome.read(self._lines)
             self.cases.add(outcome, record)
@@ -73,7 +75,11 @@ class LiveOutputs:
 
     def holds(self, run: Run) -> bool:
         """Whether it has exactly the run's attempts, and so many that the page ranks them."""
-        return self._whole and self.cases.ranks(run) and self._added == {outcome.attempt for outcome in run.outcomes}
+        return (
+            self._whole
+            and self.cases.ranks(run)
+            and self._added == {outcome.attempt: outcome.test_outcome for outcome in run.outcomes}
+        )
 
     def close(self) -> None:
         """Let go of the files."""

@@ -85,7 +85,10 @@ class RunState:
             return None
         known = self._outcomes.get(attempt)
         if known is not None and (known == result or not known.failed):
-            return None  # a test was run again: the first answer stands, and only a broken call does not
+            # a test was run again: the first answer stands, and only a broken call and the test's own outcome do not
+            if replace(result, test_outcome=known.test_outcome, source=known.source) == known:
+                self.keep(result)
+            return None
         self._outcomes[attempt] = result
         (self._resumed.add if outcome.resumed else self._resumed.discard)(attempt)
         return result

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.plugin.worker.variant_runners import VariantRunner
     from pytest_jsbench.plugin.worker.worker import Worker
     from pytest_jsbench.runner.attempts import Runner
+    from pytest_jsbench.runs.own_outcomes import OwnOutcome
     from pytest_jsbench.runs.records import Missing
 
 
@@ -208,6 +209,14 @@ class ProjectRunners:
         record = replace(record, asked_by=asked_by, answered_by=answered_by, variant=self._plan.name)
         outcome, record = self._worker.keeper.write(record)
         return Heard(outcome=outcome, result=record)
+
+    def conclude(self, made: AttemptResult, ended: OwnOutcome) -> AttemptResult:
+        """The result of an attempt whose test has ended so, which is written down."""
+        return self._worker.keeper.conclude(made, ended)
+
+    def clean(self, text: str) -> str:
+        """The text without the secrets of the engines."""
+        return self._secrecy.out_of(text)
 
     @property
     def model(self) -> str:

@@ -20,6 +20,7 @@ from pytest_jsbench.plugin.session.cases import add_markers
 from pytest_jsbench.plugin.session.context import RunContext, asks, variant_of
 from pytest_jsbench.plugin.session.redaction import withhold
 from pytest_jsbench.plugin.worker.items import properties, say
+from pytest_jsbench.plugin.worker.own_outcomes import of_error, of_report
 from pytest_jsbench.plugin.worker.project_runners import AskedFrom, ProjectRunners, StandingAnswers
 from pytest_jsbench.runner.record_keeper import AttemptResult
 from pytest_jsbench.runs.outcomes import AttemptOutcome
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.fixture.endpoint import Endpoint, EndpointServer
     from pytest_jsbench.plugin.session.secrecy import Secrecy
     from pytest_jsbench.plugin.worker.worker import Worker
+    from pytest_jsbench.runs.own_outcomes import OwnOutcome
 
 
 class ProjectTest:
@@ -50,6 +52,12 @@ class ProjectTest:
         )
         #: whether the runs of a repeated test are under way
         self.repeating = False
+        #: whether the test's function is running, so that a report is of a subtest
+        self.running = False
+        #: by repeat, how those that have ended did
+        self._ended: dict[int, OwnOutcome] = {}
+        #: how the failed subtests of this repeat did
+        self._subtests: list[OwnOutcome] = []
         self._asked_from = asked_from
         self._runners = runners
         self._standing = standing
@@ -58,11 +66,33 @@ class ProjectTest:
         self.outcomes: list[AttemptResult] = []
         self._taken = 0
 
-    def taken(self) -> tuple[AttemptResult, ...]:
-        """The results since the last call of this method."""
-        taken = tuple(self.outcomes[self._taken :])
+    @contextmanager
+    def repeat(self, number: int) -> Iterator[None]:
+        """Inside, the test runs for this time, from 0; how that ends is the outcome of its attempts."""
+        self._subtests.clear()
+        try:
+            yield
+        except (Exception, pytest.fail.Exception, pytest.skip.Exception) as error:
+            self._ended[number] = of_error(error, self._runners.clean)
+            raise
+        self._ended[number] = next(iter(self._subtests), of_error(None, self._runners.clean))
+
+    def conclude(self, report: pytest.TestReport, error: BaseException | None) -> list[AttemptResult]:
+        """The results that are on no report yet, with the outcome of the test, once it has one."""
+        if self.running or (report.when == "setup" and report.passed):
+            if report.failed:
+                self._subtests.append(of_report(report, error, self._runners.clean))
+            return []
+        if report.when != "teardown":
+            ended = of_report(report, error, self._runners.clean)
+            self._ended = {0: next(iter(self._subtests), ended) if report.passed else ended, **self._ended}
+        taken = self.outcomes[self._taken :]
         self._taken += len(taken)
-        return taken
+        return [self._concluded(made) for made in taken]
+
+    def _concluded(self, made: AttemptResult) -> AttemptResult:
+        ended = self._ended.get(made.result.repeat)
+        return made if ended is None else self._runners.conclude(made, ended)
 
     def _ask(self, question: Question) -> Record:
         __tracebackhide__ = True
@@ -165,18 +195,18 @@ class ProjectTests:
         """Run a repeated test as often as its marker says, and fail it if too few of its runs passed."""
         test = pyfuncitem.stash.get(_TEST, None)
         if test is None or test.repeating or test.terms.repeats == 1:
-            with _refusals(test):
+            with _running(test):
                 return (yield)
         tally = Tally(test.terms)
         test.repeating = True
         try:
             for repeat in range(test.terms.repeats - 1):
                 test.attempts.begin(repeat)
-                with tally, _refusals(test):
+                with tally, test.repeat(repeat), _running(test):
                     # through the hook again, for whoever runs coroutines
                     pyfuncitem.ihook.pytest_pyfunc_call(pyfuncitem=pyfuncitem)
             test.attempts.begin(test.terms.repeats - 1)
-            with tally, _refusals(test):
+            with tally, test.repeat(test.terms.repeats - 1), _running(test):
                 yield
         finally:
             test.repeating = False
@@ -193,13 +223,12 @@ class ProjectTests:
         if test is None:
             return (yield)
         test.attempts.settle()
-        outcomes = test.taken()
         say(item, _properties(test.outcomes))
         failed = call.excinfo.value if call.excinfo is not None else None
         if isinstance(failed, CaseFailed) and failed.record.verdict.failure_type is not None:
             add_markers(item, AttemptOutcome.of(failed.record))
         report = yield
-        transport.attach_all(report, outcomes)
+        transport.attach_all(report, test.conclude(report, failed))
         redaction = self._context.handover.redaction
         if redaction is not None:
             withhold(report, item, call, redaction, rerun=self._rerun(item))
@@ -216,8 +245,14 @@ PROJECT_TESTS = pytest.StashKey[ProjectTests]()
 
 
 @contextmanager
-def _refusals(test: ProjectTest | None) -> Iterator[None]:
-    """Inside, a test that fails because a limit forbids its application a call is skipped, as one that asks itself."""
+def _running(test: ProjectTest | None) -> Iterator[None]:
+    """
+    Inside, the test's function runs.
+
+    A test that fails because a limit forbids its application a call is skipped, as one that asks itself.
+    """
+    if test is not None:
+        test.running = True
     try:
         yield
     except Exception:
@@ -225,6 +260,9 @@ def _refusals(test: ProjectTest | None) -> Iterator[None]:
         if (refusal := next((one.refusal for one in endpoints if one.refusal is not None), None)) is not None:
             raise refusal from None
         raise
+    finally:
+        if test is not None:
+            test.running = False
 
 
 class Tally:

@@ -1,0 +1,213 @@
+"""How a project's own test ended stands in the records of what it asked for, beside the verdict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.plugin.conftest import NUMBER, Bench
+from tests.plugin.worker.test_project_tests import ANSWERING, arguments, run_one
+
+SAYING = "pytestmark = pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
+ENDS = (
+    SAYING
+    + """
+def say(jsbench, number=1, **options):
+    return jsbench.generate(text='{"n": %d}' % number, **options).instance["n"]
+
+@pytest.fixture
+def said(jsbench): return say(jsbench)
+
+@pytest.fixture
+def broken(jsbench): raise RuntimeError(say(jsbench))
+
+def test_passes(jsbench): assert say(jsbench) == 1
+def test_asserts(jsbench): assert say(jsbench) == 99, "the total"
+def test_is_failed(jsbench): say(jsbench); pytest.fail("no")
+def test_answers_wrongly(jsbench): say(jsbench, -1)
+def test_raises(jsbench): say(jsbench); say(jsbench, 2); 1 / 0
+def test_times_out(jsbench): say(jsbench); raise TimeoutError("slow")
+def test_is_ended(jsbench): say(jsbench); pytest.fail("Timeout (>1.0s) from pytest-timeout.")
+def test_is_skipped(jsbench): say(jsbench); pytest.skip("later")
+def test_asks_in_a_fixture(said): assert said == 2
+def test_breaks_in_a_fixture(broken): pass
+def test_looks_on(jsbench): assert say(jsbench, -1, check=False) == -1
+def test_asks_in_a_group(jsbench):
+    raise ExceptionGroup("several", [ValueError(say(jsbench))])
+
+@pytest.mark.xfail(reason="known")
+def test_is_to_fail(jsbench): assert say(jsbench) == 2
+
+@pytest.mark.xfail
+def test_is_not_to_pass(jsbench): assert say(jsbench) == 1
+
+@pytest.mark.xfail(strict=True)
+def test_may_not_pass(jsbench): assert say(jsbench) == 1
+"""
+)
+
+
+def outcomes(bench: Bench, folder: str = "out") -> dict[str, Any]:
+    """What each record says of its test: the end, with the cause and the message of a failure."""
+    found = {}
+    for one in bench.records(folder):
+        name = one["id"] + (f"[{one['repeat']}]" if one["repeat"] else "")
+        said = one.get("test_outcome")
+        found[name] = said and tuple(value for value in (said["end"], said["cause"], said["message"]) if value)
+    return found
+
+
+def test_each_end_of_a_test_is_in_the_record_of_what_it_asked_for(bench: Bench) -> None:
+    run_one(bench, ENDS, "--jsbench-output=out").assert_outcomes(
+        passed=2, failed=9, errors=1, skipped=1, xfailed=1, xpassed=1
+    )
+
+    assert outcomes(bench) == {
+        "test_passes": ("passed",),
+        "test_asserts": ("failed", "assertion", "the total assert 1 == 99"),
+        "test_is_failed": ("failed", "assertion", "no"),
+        "test_answers_wrongly": (
+            "failed",
+            "answer",
+            "schema_violation: $.n: -1 is less than the minimum of 0",
+        ),
+        "test_raises": ("failed", "error", "ZeroDivisionError: division by zero"),
+        "test_raises@2": ("failed", "error", "ZeroDivisionError: division by zero"),
+        "test_times_out": ("failed", "timeout", "slow"),
+        "test_is_ended": ("failed", "timeout", "Timeout (>1.0s) from pytest-timeout."),
+        "test_is_skipped": ("skipped", "later"),
+        "test_asks_in_a_fixture": ("failed", "assertion", "assert 1 == 2"),
+        "test_breaks_in_a_fixture": ("failed", "error", "RuntimeError: 1"),
+        "test_looks_on": ("passed",),
+        "test_asks_in_a_group": ("failed", "error", "ValueError: 1"),
+        "test_is_to_fail": ("xfailed", "known"),
+        "test_is_not_to_pass": ("passed",),
+        "test_may_not_pass": ("failed", "assertion", "[XPASS(strict)]"),
+    }
+    verdicts = {one["id"]: one["verdict"]["failure_type"] for one in bench.records()}
+    assert verdicts["test_asserts"] is None
+
+
+def test_what_a_type_refuses_is_told_by_its_field_and_in_pydantic_s_words(bench: Bench) -> None:
+    pytest.importorskip("pydantic")
+    code = """
+from pydantic import BaseModel, field_validator
+
+class Small(BaseModel):
+    n: int
+    @field_validator("n")
+    @classmethod
+    def small(cls, value):
+        if value > 5:
+            raise ValueError("too large")
+        return value
+
+pytestmark = pytest.mark.jsbench(schema=Small, prompt="say {text}")
+def test_parsed(jsbench): jsbench.generate(text='{"n": 9}').parsed
+def test_validated(jsbench): Small.model_validate(jsbench.generate(text='{"n": 9}').instance)
+"""
+    run_one(bench, code, "--jsbench-output=out").assert_outcomes(failed=2)
+
+    said = {"end": "failed", "cause": "type_refused", "field": "n", "message": "n: Value error, too large"}
+    assert [one["test_outcome"] for one in bench.records()] == [said, said]
+    assert all(one["verdict"]["failure_type"] is None for one in bench.records())
+
+
+def test_each_repeat_has_its_own_outcome(bench: Bench) -> None:
+    code = SAYING + (
+        "@pytest.mark.jsbench(repeats=3, min_pass=1, prompt='count')\n"
+        "def test_it(jsbench): assert jsbench.generate(check=False).record.repeat == 1\n"
+    )
+
+    run_one(bench, code, "--jsbench-output=out").assert_outcomes(passed=1)
+
+    assert outcomes(bench) == {
+        "test_it": ("failed", "assertion", "assert 0 == 1"),
+        "test_it[1]": ("passed",),
+        "test_it[2]": ("failed", "assertion", "assert 2 == 1"),
+    }
+
+
+@pytest.mark.skipif(not hasattr(pytest, "Subtests"), reason="needs pytest's own subtests")
+def test_a_failed_subtest_fails_the_test_that_it_is_of(bench: Bench) -> None:
+    code = SAYING + (
+        "def test_it(jsbench, subtests):\n"
+        "    for n in range(3):\n"
+        "        with subtests.test(n=n):\n"
+        "            assert jsbench.generate(text='{\"n\": %d}' % n).instance['n'] == 0\n"
+    )
+
+    run_one(bench, code, "--jsbench-output=out")
+
+    failed = ("failed", "assertion", "assert 1 == 0")
+    assert outcomes(bench) == {"test_it": failed, "test_it@2": failed, "test_it@3": failed}
+
+
+def test_a_hostile_message_is_short_and_harmless_and_holds_no_secret(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-of-somebody-0123456789")
+    code = SAYING + (
+        "import os\n"
+        "def test_it(jsbench):\n"
+        "    jsbench.generate(text='{\"n\": 1}')\n"
+        "    pytest.fail('\\x1b[31m::error::' + os.environ['OPENAI_API_KEY'] + '\\n##[x]' + 'x' * 100_000)\n"
+        "class Unspeakable(Exception):\n"
+        "    def __str__(self): raise ValueError\n"
+        "def test_other(jsbench):\n"
+        "    jsbench.generate(text='{\"n\": 1}')\n"
+        "    raise Unspeakable\n"
+    )
+
+    run_one(bench, code, "--jsbench-output=out", "-p", "no:logging")
+
+    first, other = (one["test_outcome"]["message"] for one in bench.records())
+    assert first.startswith("\\x1b[31m::error::[key] #\\x23[x]xxx")
+    assert len(first) <= 300
+    assert other == "Unspeakable"
+
+
+def test_a_redacted_run_keeps_what_happened_and_not_what_was_said(bench: Bench) -> None:
+    code = SAYING + "def test_it(jsbench): assert jsbench.generate(text='{\"n\": 1}').instance['n'] == 2\n"
+
+    run_one(bench, code, "--jsbench-output=out", "--jsbench-redact")
+
+    assert outcomes(bench) == {"test_it": ("failed", "assertion", "(redacted)")}
+
+
+def test_a_crash_costs_the_outcome_and_no_answer(bench: Bench) -> None:
+    code = SAYING + "import os\ndef test_it(jsbench): jsbench.generate(text='{\"n\": 1}'); os._exit(3)\n"
+    bench.write({"test_one.py": f"import pytest\nNUMBER = {NUMBER!r}\n{code}", "answering.py": ANSWERING})
+    bench.pytester.runpytest_subprocess(*arguments(bench, "test_one.py", "--jsbench-output=out"))
+
+    (run,) = (bench.path / "out").iterdir()
+    lines = [line for path in run.glob("records*.jsonl") for line in path.read_text().splitlines()]
+    assert sum('"id":"test_it"' in line for line in lines) >= 1
+    assert not any("test_outcome" in line for line in lines)
+
+
+def test_one_that_is_run_again_has_its_last_outcome(bench: Bench) -> None:
+    pytest.importorskip("pytest_rerunfailures")
+    code = SAYING + (
+        "tries = []\n"
+        "def test_it(jsbench):\n"
+        "    tries.append(jsbench.generate(text='{\"n\": 1}'))\n"
+        "    assert len(tries) == 2\n"
+    )
+
+    run_one(bench, code, "--jsbench-output=out", "--reruns=1").assert_outcomes(passed=1)
+
+    assert outcomes(bench) == {"test_it": ("passed",)}
+
+
+def test_a_run_that_goes_on_has_the_outcome_of_its_own_tests(bench: Bench) -> None:
+    def code(total: int) -> str:
+        return SAYING + f"def test_it(jsbench): assert jsbench.generate(text='{{\"n\": 1}}').instance['n'] == {total}\n"
+
+    run_one(bench, code(2), "--jsbench-output=out").assert_outcomes(failed=1)
+    run_one(bench, code(1), "--jsbench-output=again", "--jsbench-resume=out").assert_outcomes(passed=1)
+
+    assert outcomes(bench) == {"test_it": ("failed", "assertion", "assert 1 == 2")}
+    assert outcomes(bench, "again") == {"test_it": ("passed",)}
+    assert (bench.path / "calls.log").read_text().count("\n") == 1
