@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> None:
         data = json.loads((path / "run.json" if path.is_dir() else path).read_text(encoding="utf-8"))
         runs[Path(data["run"]["dataset"]["source"]).name][data["backend"]] = data
     found = {draft: runs[draft] for draft in _DRAFTS if draft in runs}
-    sys.stdout.write("\n".join([*_totals(found), "", *_features(found[_DRAFTS[-1]])]) + "\n")
+    sys.stdout.write("\n".join([*_totals(found), "", *_features(list(found.values())[-1])]) + "\n")
 
 
 def _totals(runs: dict[str, dict[str, dict[str, Any]]]) -> list[str]:

@@ -26,10 +26,14 @@ MISSING = "missing"
 UNDECIDED = frozenset({MISSING, FailureType.API_ERROR.value, FailureType.UNJUDGED.value})
 _ENDS = frozenset({PASSED, MISSING, *FailureType})
 _DIGEST = 12
+#: how the test of an attempt may have ended
+_TESTS = (True, False, None)
 
 
 #: of a case's attempts, in order
 Matches = tuple["Match | None", ...]
+#: whether the project's own test passed that asked for each attempt; None where it did not end, or the call broke
+Ends = tuple["bool | None", ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,8 @@ class CaseOutcome:
     attempts: tuple[str, ...]
     #: how many values of each attempt's answer are right; empty where nothing is known of any
     matches: Matches = ()
+    #: whether the test of each attempt passed; empty where none asked
+    tests: Ends = ()
 
     @property
     def passes(self) -> int:
@@ -64,12 +70,18 @@ class CaseOutcome:
 
     def first(self, count: int) -> CaseOutcome:
         """The outcome of the first `count` attempts alone."""
-        return replace(self, attempts=self.attempts[:count], matches=self.matches[:count])
+        attempts, matches, tests = self.attempts[:count], self.matches[:count], self.tests[:count]
+        return replace(self, attempts=attempts, matches=matches, tests=tests)
 
     def to_dict(self) -> dict[str, Any]:
         """The outcome as JSON values."""
         values = [None if one is None else one.counts_to_dict() for one in self.matches]
-        return {"schema": self.schema, "attempts": list(self.attempts), **({"values": values} if values else {})}
+        return {
+            "schema": self.schema,
+            "attempts": list(self.attempts),
+            **({"values": values} if values else {}),
+            **({"tests": list(self.tests)} if self.tests else {}),
+        }
 
     @classmethod
     def from_dict(cls, data: Any) -> CaseOutcome:
@@ -83,7 +95,11 @@ class CaseOutcome:
             end = printable(repr(unknown[0]), 40)
             message = f"an attempt cannot end in {end}; expected passed, missing or a failure type"
             raise RecordError(message, found=unknown[0], expected=sorted(_ENDS))
-        return cls(schema=schema, attempts=tuple(attempts), matches=_matches(data.get("values", []), len(attempts)))
+        tests, count = data.get("tests", []), len(attempts)
+        if not isinstance(tests, list) or len(tests) not in {0, count} or any(one not in _TESTS for one in tests):
+            raise RecordError("tests of a case: expected true, false or null for each of its attempts")
+        matches = _matches(data.get("values", []), count)
+        return cls(schema=schema, attempts=tuple(attempts), matches=matches, tests=tuple(tests))
 
 
 def _matches(values: Any, attempts: int) -> Matches:
@@ -117,7 +133,9 @@ def _outcome(attempts: list[AttemptOutcome], *, planned: int) -> CaseOutcome:
     missing = planned - len(ends)
     matches = [attempt.match for attempt in ordered]
     known = (*matches, *[None] * missing) if any(one is not None for one in matches) else ()
-    return CaseOutcome(schema=schema, attempts=(*ends, *[MISSING] * missing), matches=known)
+    tests = [None if one.test_outcome is None or one.failed else one.test_outcome.passed for one in ordered]
+    ended = (*tests, *[None] * missing) if any(one is not None for one in tests) else ()
+    return CaseOutcome(schema=schema, attempts=(*ends, *[MISSING] * missing), matches=known, tests=ended)
 
 
 def schema_digits(digest: str | None) -> str:
@@ -182,6 +200,26 @@ def _difference_to_dict(found: PairedDifference) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonOfTests:
+    """How the project's own tests of two runs ended, compared by case."""
+
+    #: of the cases of which the test of each attempt passed; the p-value is adjusted for the number of comparisons
+    difference: PairedDifference
+    #: cases whose tests passed in the first run and not in the second
+    worse: tuple[CaseKey, ...]
+
+    @property
+    def sentence(self) -> str:
+        """The result in one sentence for people."""
+        return told(self.difference, does="pass their test", same="the same end of the test")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison as JSON values."""
+        worse = [str(key) for key in self.worse]
+        return {**_difference_to_dict(self.difference), "worse": worse, "sentence": self.sentence}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """The cases of two runs, compared; a case passes when all its attempts do."""
 
@@ -204,6 +242,8 @@ class Comparison:
     settings: tuple[SettingDifference, ...] = ()
     #: None where values of no case are known in both
     values: ValueComparison | None = None
+    #: None where no test of a project's own ended in both
+    tests: ComparisonOfTests | None = None
 
     @property
     def real(self) -> bool:
@@ -227,6 +267,7 @@ class Comparison:
             "settings": [one.to_dict() for one in self.settings],
             "sentence": self.sentence,
             **({} if self.values is None else {"values": self.values.to_dict()}),
+            **({} if self.tests is None else {"tests": self.tests.to_dict()}),
         }
 
     def to_dict_of_several(self, *, source: str) -> dict[str, Any]:
@@ -282,6 +323,7 @@ def compare(
         shortened=sum(len(first[key].attempts) != len(second[key].attempts) for key in pairs),
         settings=tuple(settings),
         values=_compare_values({key: (was.matches, now.matches) for key, (was, now) in pairs.items()}),
+        tests=_compare_tests({key: (_each(was.tests), _each(now.tests)) for key, (was, now) in pairs.items()}),
     )
 
 
@@ -311,6 +353,14 @@ def _compare_values(pairs: Mapping[CaseKey, tuple[Matches, Matches]]) -> ValueCo
         changed=changed,
         undecided=sum(_exact(was) is not None and _exact(now) is None for was, now in pairs.values()),
     )
+
+
+def _compare_tests(pairs: Mapping[CaseKey, tuple[bool | None, bool | None]]) -> ComparisonOfTests | None:
+    known = {key: pair for key, pair in pairs.items() if None not in pair}
+    if not known:
+        return None
+    worse = tuple(key for key, pair in known.items() if pair == (True, False))
+    return ComparisonOfTests(difference=_difference(list(known.values())), worse=worse)
 
 
 def _compared_with(matches: Matches) -> frozenset[str]:
@@ -363,12 +413,14 @@ def several(comparisons: Sequence[Comparison]) -> list[Comparison]:
     found = adjusted([one.difference for one in comparisons])
     valued = [one.values for one in comparisons if one.values is not None]
     tests = iter(adjusted([test for one in valued for test in (one.exact, *one.fields.values())]))
+    ends = iter(adjusted([one.tests.difference for one in comparisons if one.tests is not None]))
     return [
         replace(
             one,
             difference=difference,
             values=one.values
             and replace(one.values, exact=next(tests), fields={name: next(tests) for name in one.values.fields}),
+            tests=one.tests and replace(one.tests, difference=next(ends)),
         )
         for one, difference in zip(comparisons, found, strict=True)
     ]

@@ -12,21 +12,24 @@ from pytest_jsbench.core.errors import GateError
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, COUNTS, RATES, SPREAD, TIMES, TOKENS, Metrics
 from pytest_jsbench.metrics.statistics import Distribution, MeanRate, Proportion, proportion
 from pytest_jsbench.metrics.summary import KeywordMetrics, Summary
+from pytest_jsbench.runs.own_outcomes import Cause
 from pytest_jsbench.schemas.keywords import KEYWORDS
 from pytest_jsbench.verdicts import FailureType
 
 if TYPE_CHECKING:
-    from pytest_jsbench.metrics.comparison import Comparison, ValueComparison
+    from pytest_jsbench.metrics.comparison import Comparison, ComparisonOfTests, ValueComparison
 
 _TIMINGS = tuple(f"{time}_{part}" for time in TIMES for part in SPREAD)
 _FAILURES = tuple(f"{group}.{kind}" for group in ("failure_rates", "failure_counts") for kind in COUNTED_FAILURES)
+_CAUSES = tuple(f"test_failures.{cause}" for cause in Cause)
 #: the metrics of a run and of each task
-METRICS = frozenset({*RATES, *COUNTS, *_TIMINGS, *_FAILURES, *TOKENS, "cost", "n", "invented", "uncompared"})
+METRICS = frozenset({*RATES, *COUNTS, *_TIMINGS, *_FAILURES, *_CAUSES, *TOKENS, "cost", "n", "invented", "uncompared"})
 _OF_KEYWORD = frozenset({"pass_rate", "failures", "attempts", "decisions", "wrong_decisions"})
 _OF_BASELINE = frozenset(
     {
         *("difference", "p_value", "newly_failing", "newly_passing", "n"),
         *("values.difference", "values.p_value", "values.worse", "values.better", "values.n"),
+        *("tests.difference", "tests.p_value", "tests.worse", "tests.n"),
     }
 )
 _OF_FIELD = frozenset({"accuracy", "right", "expected"})
@@ -115,7 +118,7 @@ class MetricName:
     @property
     def is_rate(self) -> bool:
         """Whether it is between 0 and 1 and has an interval."""
-        rates = {*RATES, "difference", "values.difference", "accuracy"}
+        rates = {*RATES, "difference", "values.difference", "tests.difference", "accuracy"}
         return self.metric in rates or self.metric.startswith("failure_rates.")
 
     def resolve(self, tasks: Collection[str] | None, variants: Collection[str]) -> MetricName:
@@ -201,6 +204,8 @@ def _of_metrics(name: MetricName, metrics: Metrics) -> Figure:
         return _failure_rate(name, FailureType(kind), metrics)
     if group == "failure_counts":
         return _count(metrics.failure_counts[FailureType(kind)], more=_undecided(FailureType(kind), metrics))
+    if group == "test_failures":
+        return _count(metrics.test_failures[Cause(kind)], more=metrics.errors)
     if metric in _VALUES:
         return _range_of_values(name, getattr(metrics, metric), metrics)
     if metric in RATES:
@@ -228,7 +233,7 @@ def _rate(name: MetricName, metric: str, metrics: Metrics) -> Figure:
         return _range(name, rate)
     if metric == "declared_coverage":
         return _range(name, rate, more=errors)
-    if metric == "declared_coverage_excluding_errors":
+    if metric in {"declared_coverage_excluding_errors", "tests_passed"}:
         return _range(name, rate, unseen=errors)
     if metric == "empirical_coverage":
         return _range(name, rate, more=metrics.unjudged, unseen=errors)
@@ -328,6 +333,8 @@ def _of_keyword(name: MetricName, metrics: KeywordMetrics | None, total: Metrics
 def _of_baseline(name: MetricName, comparison: Comparison | None) -> Figure:
     if comparison is not None and name.metric.startswith("values."):
         return _of_baseline_values(name, comparison.values)
+    if comparison is not None and name.metric.startswith("tests."):
+        return _of_baseline_tests(name, comparison.tests)
     if comparison is None or comparison.difference.value is None or comparison.worst.value is None:
         return _nothing("nothing to compare")
     found, worst = comparison.difference, comparison.worst
@@ -356,3 +363,13 @@ def _of_baseline_values(name: MetricName, found: ValueComparison | None) -> Figu
     value = found.exact.p_value if metric == "p_value" else getattr(found.exact, name.bound or "value")
     low, high = (0.0 if metric == "p_value" else -1.0, 1.0) if open_ else (value, value)
     return Figure(value=value, low=low, high=high, shown=f"{value:.4g}" if metric == "p_value" else f"{value:+.4g}")
+
+
+def _of_baseline_tests(name: MetricName, found: ComparisonOfTests | None) -> Figure:
+    if found is None or found.difference.value is None:
+        return _nothing("no tests to compare")
+    metric = name.metric.removeprefix("tests.")
+    if metric in {"worse", "n"}:
+        return _count(len(found.worse) if metric == "worse" else found.difference.n)
+    value: float = found.difference.p_value if metric == "p_value" else getattr(found.difference, name.bound or "value")
+    return Figure(value=value, low=value, high=value, shown=f"{value:.4g}" if metric == "p_value" else f"{value:+.4g}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_jsbench.core.generations import FaultKind
 from pytest_jsbench.metrics.statistics import Distribution, MeanRate, Proportion, Rate, proportion
+from pytest_jsbench.runs.own_outcomes import Cause
 from pytest_jsbench.runs.records import MissingReason
 from pytest_jsbench.verdicts import FailureType, Note
 
@@ -30,6 +31,7 @@ RATES = (
     "value_accuracy_conforming",
     "value_accuracy_mean",
     "exact_match",
+    "tests_passed",
 )
 COUNTS = (
     "cases",
@@ -132,6 +134,10 @@ class Metrics:
     fields: Mapping[str, Proportion]
     #: values that were not expected
     invented: int
+    #: answered attempts whose test, of a project's own, passed / those whose test ended
+    tests_passed: Proportion
+    #: the others, by why their test failed
+    test_failures: Mapping[Cause, int]
     #: answers whose values could not be compared: a comparer of the user's raised, or they nest too deeply
     uncompared: int
     ttft: Distribution
@@ -214,6 +220,7 @@ class Metrics:
             }.items()
         }
         figures |= {"invented": self.invented, "uncompared": self.uncompared}
+        figures["test_failures"] = {cause.value: self.test_failures[cause] for cause in Cause}
         figures["note_counts"] = {note.value: self.note_counts[note] for note in Note}
         figures["code_counts"] = dict(self.code_counts)
         for name in TIMES:

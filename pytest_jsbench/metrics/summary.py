@@ -16,6 +16,7 @@ from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, Metrics, Tokens
 from pytest_jsbench.metrics.prices import Costs
 from pytest_jsbench.metrics.statistics import Distribution, MeanRate, Proportion, clustered, mean_rate, proportion
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
+from pytest_jsbench.runs.own_outcomes import Cause
 from pytest_jsbench.runs.records import MissingReason
 from pytest_jsbench.runs.settings import settings_of
 from pytest_jsbench.runs.variants import each
@@ -182,6 +183,10 @@ def metrics(
     kept = _by_case(attempt for attempt in completions if attempt.order_kept)
     matches = [(attempt, attempt.match) for attempt in counted if attempt.match is not None]
     compared = [(attempt, match) for attempt, match in matches if not match.problem]
+    # a broken call says nothing of the model, and so its test does not
+    tested = [(one, one.test_outcome) for one in counted if one.test_outcome is not None and not one.failed]
+    ended = [(one.key, test.passed) for one, test in tested if test.passed is not None]
+    causes = Counter(test.cause for _, test in tested)
     kinds = Counter(attempt.failure_type for attempt in counted)
     faults = Counter(attempt.fault for attempt in counted)
     decisions = [attempt.decisions for attempt in answered if attempt.decisions is not None]
@@ -218,6 +223,8 @@ def metrics(
         fields=_fields(compared),
         invented=sum(match.invented for _, match in compared),
         uncompared=len(matches) - len(compared),
+        tests_passed=_sum((key, int(passed), 1) for key, passed in ended),
+        test_failures={cause: causes[cause] for cause in Cause},
         ttft=_spread(completions, "ttft"),
         tpot=Distribution.of(
             value for attempt in completions if (value := tpot_ms(attempt.timing, attempt.usage)) is not None

@@ -10,9 +10,9 @@ from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.reports import breakdown
 from pytest_jsbench.reports.comparison_table import (
+    beside_verdicts,
     named,
     not_compared,
-    of_values,
     overview,
     pairs,
     settings_table,
@@ -103,7 +103,7 @@ def _pair(pair: Pair) -> Iterator[str]:
     for word, keys in (("broke", found.newly_failing), ("mended", found.newly_passing)):
         if keys:
             yield f"  - {word} {named(keys, show=code)}"
-    for word, text in of_values(found):
+    for word, text in beside_verdicts(found):
         yield f"  - {word}: {code(text, LONGEST_FACT)}"
     for word, text in not_compared(found, first="the first", second="the second"):
         yield f"  - {word}: {text}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tabulate import tabulate
 
 from pytest_jsbench.core.text import counted, distinct, printable
-from pytest_jsbench.metrics.comparison import Comparison, Pair, Standing
+from pytest_jsbench.metrics.comparison import Comparison, Pair, Standing, ValueComparison
 from pytest_jsbench.metrics.comparison import pairs as paired
 from pytest_jsbench.reports import breakdown
 from pytest_jsbench.reports.evaluations import firsts
@@ -47,7 +47,7 @@ def _changes(comparison: Comparison, source: str, variant: str) -> Iterator[tupl
         yield "broke", named(comparison.newly_failing)
     if comparison.newly_passing:
         yield "mended", named(comparison.newly_passing)
-    yield from of_values(comparison)
+    yield from beside_verdicts(comparison)
     yield from not_compared(comparison, first="the baseline", second="this run")
     yield from apart(comparison.settings)
 
@@ -71,11 +71,18 @@ def incomparable(settings: Sequence[SettingDifference]) -> Iterator[tuple[str, s
         yield "warning", "one run asks grammars about labelled answers, another asks a model: they cannot be compared"
 
 
-def of_values(comparison: Comparison, most: int = _MOST_NAMED) -> Iterator[tuple[str, str]]:
-    """What came out of the values, by subject: of whole answers, of fields, and the cases; nothing without values."""
-    found = comparison.values
-    if found is None:
-        return
+def beside_verdicts(comparison: Comparison, most: int = _MOST_NAMED) -> Iterator[tuple[str, str]]:
+    """What came out of the tests and the values, by subject; nothing of what one of the runs lacks."""
+    if comparison.tests is not None:
+        yield "tests", comparison.tests.sentence
+        if comparison.tests.worse:
+            yield "worse", f"no longer passed by their test in {named(comparison.tests.worse, most)}"
+    if comparison.values is not None:
+        yield from _of_values(comparison.values, most)
+
+
+def _of_values(found: ValueComparison, most: int) -> Iterator[tuple[str, str]]:
+    """Of whole answers, of fields, and the cases."""
     (_, whole), *fields = found.told
     yield "values", whole
     for name, text in fields[:_MOST_FIELDS]:
@@ -315,7 +322,7 @@ def _said(pair: Pair, *, verbose: bool) -> list[str]:
     for word, keys in (("broke", found.newly_failing), ("mended", found.newly_passing)):
         if keys:
             lines += detail(f"  {word}", named(keys, most))
-    for word, text in of_values(found, most):
+    for word, text in beside_verdicts(found, most):
         lines += detail(f"  {word}", text)
     for word, text in not_compared(found, first="the first", second="the second"):
         lines += detail(word, text)

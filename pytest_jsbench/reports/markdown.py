@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.text import counted, printable
-from pytest_jsbench.reports.comparison_table import apart, of_values
+from pytest_jsbench.reports.comparison_table import apart, beside_verdicts
 from pytest_jsbench.reports.summary_table import (
     NOT_APPLICABLE,
     add_column,
@@ -155,7 +155,7 @@ def _facts(run: Run, summary: Summary, comparisons: Mapping[str, Comparison]) ->
             if keys:
                 more = f" and {len(keys) - _MOST_ANNOTATIONS} more" if len(keys) > _MOST_ANNOTATIONS else ""
                 yield f"{word}: {', '.join(code(str(key)) for key in keys[:_MOST_ANNOTATIONS])}{more}"
-        for word, text in (*of_values(comparison), *apart(comparison.settings)):
+        for word, text in (*beside_verdicts(comparison), *apart(comparison.settings)):
             yield fact(word, text)
 
 

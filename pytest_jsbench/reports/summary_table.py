@@ -201,6 +201,8 @@ def _measured(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
             yield "flaky", _flaky(flaky)
     if total.exact_match.n or total.uncompared:
         yield "values", _values(total)
+    if total.tests_passed.n:
+        yield "tests", _tests(total)
     if said := _sampled(run):
         yield "sampled", said
     if said := _asked_to_reason(run):
@@ -280,6 +282,13 @@ def _values(total: Metrics) -> str:
         left = counted(total.uncompared, "answer")
         said += f"; {left} that could not be compared: match.problem in records.jsonl says why"
     return said
+
+
+def _tests(total: Metrics) -> str:
+    """How many attempts the project's own tests took, and why they refused the others."""
+    ranked = sorted(total.test_failures.items(), key=lambda pair: -pair[1])
+    why = ", ".join(f"{reason.value} {count}" for reason, count in ranked if count)
+    return f"{of(total.tests_passed)} of answers passed their test{f'; {why}' if why else ''}"
 
 
 def _repeats(total: Metrics) -> str:

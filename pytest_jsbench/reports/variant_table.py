@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.text import counted, distinct, printable
 from pytest_jsbench.metrics.comparison import MISSING, PASSED
-from pytest_jsbench.reports.comparison_table import not_compared, of_values
+from pytest_jsbench.reports.comparison_table import beside_verdicts, not_compared
 from pytest_jsbench.reports.summary_table import (
     NOT_APPLICABLE,
     detail,
@@ -151,7 +151,7 @@ def standing(summary: Summary) -> Iterator[tuple[str, str]]:
     for pair in summary.pairs:
         first, second = names[pair.first], names[pair.second]
         yield "compared", f"{second} against {first}: {pair.comparison.sentence}"
-        yield from of_values(pair.comparison)
+        yield from beside_verdicts(pair.comparison)
         yield from not_compared(pair.comparison, first=first, second=second, each="variant")
     if len(summary.pairs) > 1:
         yield "p-values", f"adjusted for {len(summary.pairs)} comparisons (Holm)"

@@ -22,10 +22,11 @@ from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.generations import Completion, Decided, Declined, GrammarDecision
 from pytest_jsbench.core.text import json_text, printable, shortened
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, TIMES
-from pytest_jsbench.reports.comparison_table import apart, of_values
+from pytest_jsbench.reports.comparison_table import apart, beside_verdicts
 from pytest_jsbench.reports.summary_table import facts
 from pytest_jsbench.reports.variant_table import asked, cost_of_many, heading, standing, tokens_of_one
 from pytest_jsbench.runs.outcomes import Records
+from pytest_jsbench.runs.own_outcomes import Cause
 from pytest_jsbench.schemas.locations import json_path
 from pytest_jsbench.values import Fault, described
 from pytest_jsbench.verdicts.explanations import extra_fields, headline
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.statistics import Distribution
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
+    from pytest_jsbench.runs.own_outcomes import OwnOutcome
     from pytest_jsbench.runs.records import Attempt, Record
 
 
@@ -89,7 +91,7 @@ def render(
         heading=heading(run.metadata) if run.variants else run.metadata.model,
         variants=_variants(run, summary),
         standing=list(standing(summary)),
-        comparisons=[(name, one, [*of_values(one), *apart(one.settings)]) for name, one in known.items()],
+        comparisons=[(name, one, [*beside_verdicts(one), *apart(one.settings)]) for name, one in known.items()],
         failures=sorted(((name, count) for name, count in failures if count), key=lambda pair: -pair[1]),
         labelled=run.metadata.labelled,
         facts=facts(run, summary),
@@ -336,6 +338,7 @@ def _details(record: Record) -> dict[str, Any]:
     sent = getattr(generation, "sent", None)
     return {
         "verdict": _cut("\n".join(_verdict(record))),
+        "test": _test(record.test_outcome),
         "answer": _answer(record),
         "reasoning": _cut(getattr(generation, "reasoning", "")),
         "values": "" if record.match is None else _cut("\n".join(described(record.match))),
@@ -411,6 +414,15 @@ def _verdict(record: Record) -> list[str]:
         lines.append(f"noted: {', '.join(note.value for note in verdict.notes)}")
     lines.append(f"second opinion: {verdict.second_opinion.value}")
     return lines
+
+
+def _test(test: OwnOutcome | None) -> str:
+    """How the test ended that asked; empty where none did, or where it ended as the verdict says."""
+    if test is None or test.cause is Cause.ANSWER:
+        return ""
+    said = test.end.value if test.cause is None else test.cause.value
+    field = "" if test.field is None else f" ({test.field})"
+    return _cut(f"{said}{field}{': ' if test.message else ''}{test.message}")
 
 
 def _prompt(record: Record) -> str:
