@@ -8,6 +8,7 @@ file, and only up to a bound: in bytes (also after unpacking), in values and in 
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import gzip
 import json
@@ -463,7 +464,13 @@ def locked(path: Path) -> Iterator[FileIO]:
             import msvcrt
 
             file.seek(_BEYOND)  # where nobody reads, for there a lock holds readers off too
-            msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+            while True:
+                try:
+                    msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+                    break
+                except OSError as error:  # it gives up after ten seconds
+                    if error.errno != errno.EDEADLK:
+                        raise
         else:
             import fcntl
 

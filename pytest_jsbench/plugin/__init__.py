@@ -15,7 +15,10 @@ from pytest_jsbench.plugin.options.reading import add_options, value_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Case
-    from pytest_jsbench.fixture.jsbench import JSBench
+    from pytest_jsbench.fixture.jsbench import JSBench, SharedJSBench
+
+
+_NO_ENGINE = "no engine named; run with --jsbench-engine=NAME, or set jsbench_engine in the ini file"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -48,8 +51,9 @@ def _is_asked_for(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrize what asks for `jsbench` over the run's variants, and what asks for `jsbench_case` over its cases."""
-    if not {"jsbench", "jsbench_case"}.isdisjoint(metafunc.fixturenames) and _is_asked_for(metafunc.config):
+    """Parametrize what asks an engine over the run's variants, and what asks for `jsbench_case` over its cases."""
+    wanted = {"jsbench", "jsbench_shared", "jsbench_case"}.intersection(metafunc.fixturenames)
+    if wanted and _is_asked_for(metafunc.config):
         from pytest_jsbench.plugin.fixtures import parametrize
 
         parametrize(metafunc)
@@ -59,10 +63,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def jsbench(request: pytest.FixtureRequest) -> JSBench:
     """Asks the run's engine for this test: `jsbench.generate(…)` is judged against the schema of its marker."""
     if not _is_asked_for(request.config):
-        pytest.skip("no engine named; run with --jsbench-engine=NAME, or set jsbench_engine in the ini file")
+        pytest.skip(_NO_ENGINE)
     from pytest_jsbench.plugin.fixtures import open_fixture
 
     return open_fixture(request)
+
+
+@pytest.fixture(scope="session")
+def jsbench_shared(request: pytest.FixtureRequest) -> SharedJSBench:
+    """Asks once for several tests: `jsbench_shared("invoice", schema=…).generate("…")`, in a fixture of any scope."""
+    if not _is_asked_for(request.config):
+        pytest.skip(_NO_ENGINE)
+    from pytest_jsbench.plugin.fixtures import open_shared
+
+    return open_shared(request)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,10 +11,11 @@ import pytest
 
 from pytest_jsbench.core.cases import safe_name
 from pytest_jsbench.plugin.options.variants import holds_run
+from pytest_jsbench.plugin.session.context import SHARED
 from pytest_jsbench.plugin.worker.project_tests import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from pytest_jsbench.plugin.session.context import RunContext
     from pytest_jsbench.plugin.worker.items import Collected
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def find_unasked(
-    config: pytest.Config, context: RunContext, run: Run, collected: Collected, *, finished: Collection[str]
+    config: pytest.Config, context: RunContext, run: Run, collected: Collected, *, finished: Set[str]
 ) -> list[Path] | None:
     """
     The recordings that no test has asked for; None where there are none to look at, or not all tests have run.
@@ -45,7 +47,9 @@ def find_unasked(
         found += unasked.find(folder / safe_name(name) if name else folder, outcomes, unfinished)
     if not settings.targets.suite:  # what is recorded of a dataset is for other runs
         patterns = config.getini("python_files")
-        found = [path for path in found if _is_of_module(path.parent.name, patterns)]
+        found = [path for path in found if path.parent.name == SHARED or _is_of_module(path.parent.name, patterns)]
+    if not finished >= set(collected.sharing):
+        found = [path for path in found if path.parent.name != SHARED]
     return found
 
 

@@ -42,17 +42,23 @@ def prepare(context: RunContext, variant: VariantPlan) -> AbstractContextManager
     return variant.factory.prepare(variant.engine)
 
 
-#: what a test asks through; with variants it is parametrized by their names
-FIXTURE = "jsbench"
+#: what a test asks through, and what its fixtures ask through for several tests; with variants both are parametrized
+FIXTURE, SHARED = "jsbench", "jsbench_shared"
 
 
 def variant_of(item: pytest.Item) -> str:
     """The variant that a project's test asks; empty where the run has one way to ask, or the test is not one."""
     callspec = getattr(item, "callspec", None)
-    variant = None if callspec is None else callspec.params.get(FIXTURE)
+    params = {} if callspec is None else callspec.params
+    variant = params.get(FIXTURE, params.get(SHARED))
     return variant if isinstance(variant, str) else ""
 
 
 def asks(item: pytest.Item) -> bool:
     """Whether the test asks for the fixture, by itself or through another."""
     return isinstance(item, pytest.Function) and FIXTURE in item.fixturenames
+
+
+def shares(item: pytest.Item) -> bool:
+    """Whether a fixture of the test asks for answers that several tests look at."""
+    return isinstance(item, pytest.Function) and SHARED in item.fixturenames

@@ -20,7 +20,7 @@ from pytest_jsbench.fixture.jsbench import CaseFailed, failure_text
 from pytest_jsbench.plugin.options.reading import ROOT
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.cases import MANY, Marks, add_markers, task_mark, variant_mark
-from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext, asks, variant_of
+from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext, asks, shares, variant_of
 from pytest_jsbench.runs.records import Attempt, Missing
 
 if TYPE_CHECKING:
@@ -357,6 +357,8 @@ class Collected:
 
     #: node ids of the project's tests that are to run, each with its variant
     project_tests: tuple[tuple[str, str], ...] = ()
+    #: node ids of those whose fixtures ask for answers that several tests look at
+    sharing: tuple[str, ...] = ()
     #: how many are to run, and how many were deselected
     selected: int = 0
     deselected: int = 0
@@ -365,8 +367,12 @@ class Collected:
     def of(cls, items: Iterable[pytest.Item], *, before: int) -> Collected:
         """The tests that will run, of as many as were collected before any was deselected."""
         chosen = [item for item in items if would_ask(item)]
-        project_tests = tuple((item.nodeid, variant_of(item)) for item in chosen if not isinstance(item, JSBenchCase))
-        return cls(project_tests=project_tests, selected=len(chosen), deselected=max(0, before - len(chosen)))
+        return cls(
+            project_tests=tuple((item.nodeid, variant_of(item)) for item in chosen if asks(item)),
+            sharing=tuple(item.nodeid for item in chosen if shares(item)),
+            selected=len(chosen),
+            deselected=max(0, before - len(chosen)),
+        )
 
     @property
     def any(self) -> bool:
@@ -376,15 +382,19 @@ class Collected:
     def hand_back(self, config: pytest.Config) -> None:
         """Give it to xdist, which carries it to the controller, if this is one of its workers."""
         if (output := getattr(config, "workeroutput", None)) is not None:
-            output[_KEY] = {**asdict(self), "project_tests": [list(each) for each in self.project_tests]}
+            tests = [list(each) for each in self.project_tests]
+            output[_KEY] = {**asdict(self), "project_tests": tests, "sharing": list(self.sharing)}
 
     @classmethod
     def from_worker_output(cls, output: Mapping[str, Any]) -> Collected | None:
         """The counts that a worker has given to xdist; None if it has given none."""
         data = output.get(_KEY)
-        return None if data is None else cls(**{**data, "project_tests": tuple(map(tuple, data["project_tests"]))})
+        if data is None:
+            return None
+        project_tests, sharing = tuple(map(tuple, data["project_tests"])), tuple(data["sharing"])
+        return cls(**{**data, "project_tests": project_tests, "sharing": sharing})
 
 
 def would_ask(item: pytest.Item) -> bool:
     """Whether this test makes attempts when it runs."""
-    return isinstance(item, JSBenchCase) or asks(item)
+    return isinstance(item, JSBenchCase) or asks(item) or shares(item)

@@ -6,12 +6,13 @@ import contextlib
 import itertools
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.adaptation.adapter import adapter
+from pytest_jsbench.core.files import locked
 from pytest_jsbench.core.generations import Completion, Failed
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.engines.presets import subset_of
@@ -19,6 +20,7 @@ from pytest_jsbench.engines.registry import find, require_passing, sampled
 from pytest_jsbench.engines.secrets import build, check, public
 from pytest_jsbench.runner.rate_limits import Refused
 from pytest_jsbench.runner.record_keeper import AttemptResult, missed
+from pytest_jsbench.runs.outcomes import AttemptOutcome, Place
 from pytest_jsbench.runs.records import AnsweredBy, AskedBy, Attempt, Record
 from pytest_jsbench.runs.rejudging import judge_again
 from pytest_jsbench.runs.settings import REMEMBERED
@@ -56,6 +58,8 @@ class AskedFrom:
     test: str
     #: of its file, from 1; None where pytest does not know
     line: int | None
+    #: by which several tests know the answer, in all processes of the run; empty: it is the answer to one test
+    shared: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,19 +74,26 @@ class Heard:
 
 class StandingAnswers:
     """
-    The answers to one test, for when a plugin runs the test again: the same question is not asked twice.
+    The answers to one test, for when a plugin runs the test again, or those that several tests look at.
 
     `ProjectTests` makes it when the test first asks for the fixture, and pytest keeps it on the item, over all runs of
-    the test, until the session ends. Any thread of the test may call it.
+    the test, until the session ends. Any thread of the test may call it. The same question is not asked twice: each run
+    takes each answer once, and of `shared` ones there is one to each question.
     """
 
-    def __init__(self, key: CaseKey, variant: str) -> None:
+    def __init__(self, key: CaseKey, variant: str, *, shared: bool = False) -> None:
         self._key = key
         self._variant = variant
+        self._shared = shared
         self._heard: dict[Attempt, Heard] = {}
         #: the attempts that the present run of the test has taken or is making
         self._taken: set[Attempt] = set()
         self._lock = threading.Lock()
+
+    def __contains__(self, attempt: Attempt) -> bool:
+        """Whether there is an answer of this attempt."""
+        with self._lock:
+            return attempt in self._heard
 
     def begin(self) -> None:
         """The test begins to run, for the first time or again."""
@@ -95,7 +106,7 @@ class StandingAnswers:
         with self._lock:
             for attempt in dict.fromkeys([first, *self._heard]):
                 heard = self._heard.get(attempt)
-                if heard is None or attempt in self._taken or attempt.repeat != question.repeat:
+                if heard is None or attempt.repeat != question.repeat or (attempt in self._taken and not self._shared):
                     continue
                 if isinstance(heard.result, Record) and same(heard.result):
                     self._taken.add(attempt)
@@ -151,11 +162,37 @@ class ProjectRunners:
         same = partial(
             _asked_the_same, question=question, runner=runner, asked_by=asked_by, answered_by=self._other(runner)
         )
-        if (heard := standing.take(question, same)) is not None:
-            return heard
-        heard = self._new(standing.number(question), runner, asked_by, same)
-        standing.keep(heard)
+        with self._of_others(asked_from, standing, runner) as tell:
+            if (heard := standing.take(question, same)) is not None:
+                return heard
+            heard = self._new(standing.number(question), runner, asked_by, same)
+            standing.keep(heard)
+            tell(heard.outcome)
         return heard
+
+    @contextlib.contextmanager
+    def _of_others(
+        self, asked_from: AskedFrom, standing: StandingAnswers, runner: Runner
+    ) -> Iterator[Callable[[AttemptResult], None]]:
+        """Inside, no other process asks for the shared answer, and what they have heard is known; tell them of more."""
+        if not asked_from.shared or self._context.handover.redaction is not None:  # which leaves them no answer
+            yield lambda _: None
+            return
+        name = digest([self._plan.name, asked_from.shared]).rpartition(":")[2]
+        with locked(self._context.handover.shared / f"answers.{name}.jsonl") as file:
+            file.seek(0)
+            for line in file.read().splitlines():
+                outcome = AttemptOutcome.from_dict(json.loads(line))
+                if outcome.attempt not in standing:
+                    record = judge_again(outcome.read(), runner.judge)
+                    standing.keep(Heard(outcome=AttemptResult(result=outcome), result=record))
+
+            def tell(heard: AttemptResult) -> None:
+                made = heard.result
+                if isinstance(made, AttemptOutcome) and isinstance(made.source, Place) and not made.failed:
+                    file.write(f"{json.dumps(made.to_dict())}\n".encode())
+
+            yield tell
 
     def _new(self, question: Question, runner: Runner, asked_by: AskedBy, same: Callable[[Record], bool]) -> Heard:
         """Take the result from an earlier run or a dead worker, or else make the attempt and write its record."""
@@ -170,7 +207,7 @@ class ProjectRunners:
         # a redacted record has no text for the test
         left = None if redacted else self._worker.left_behind.outcome(attempt)
         if left is not None and not left.failed and same(record := left.read()):
-            return Heard(outcome=AttemptResult(result=left), result=record)
+            return Heard(outcome=AttemptResult(result=left), result=judge_again(record, runner.judge))
         made = self._made(question, runner)
         return made if isinstance(made, Heard) else self._kept(made, runner, asked_by)
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey, safe_name
-from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.errors import ContractError, JSBenchError
 from pytest_jsbench.core.text import described
-from pytest_jsbench.fixture.jsbench import Answer, Attempts, CaseFailed, JSBench, Question
+from pytest_jsbench.fixture.jsbench import Answer, Attempts, CaseFailed, JSBench, Question, SharedJSBench
 from pytest_jsbench.fixture.marker import MarkerArguments
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.cases import add_markers
-from pytest_jsbench.plugin.session.context import RunContext, asks, variant_of
+from pytest_jsbench.plugin.session.context import SHARED, RunContext, asks, shares, variant_of
 from pytest_jsbench.plugin.session.redaction import withhold
 from pytest_jsbench.plugin.worker.items import properties, say
 from pytest_jsbench.plugin.worker.own_outcomes import of_error, of_report
@@ -86,9 +86,13 @@ class ProjectTest:
         if report.when != "teardown":
             ended = of_report(report, error, self._runners.clean)
             self._ended = {0: next(iter(self._subtests), ended) if report.passed else ended, **self._ended}
+        return [self._concluded(made) for made in self.taken()]
+
+    def taken(self) -> list[AttemptResult]:
+        """The results since the last call of this method."""
         taken = self.outcomes[self._taken :]
         self._taken += len(taken)
-        return [self._concluded(made) for made in taken]
+        return taken
 
     def _concluded(self, made: AttemptResult) -> AttemptResult:
         ended = self._ended.get(made.result.repeat)
@@ -135,6 +139,9 @@ class ProjectTests:
         }
         #: the tests that have asked for the fixture
         self._asking: set[str] = set()
+        #: the answers for several tests, by variant and name; and who asked for them, as far as they are on no report
+        self._standing: dict[tuple[str, str], StandingAnswers] = {}
+        self._shared: list[ProjectTest] = []
         for runners in self._runners.values():
             config.add_cleanup(runners.close)
 
@@ -148,6 +155,27 @@ class ProjectTests:
         test = ProjectTest(read_terms(item), asked_from, variant, self._runners[variant], standing, self._serve)
         item.stash[_TEST] = test
         return JSBench(test.terms, test.attempts, folder=item.path.parent, rerun=self._rerun(item))
+
+    def shared(self, variant: str) -> SharedJSBench:
+        """Make the object through which fixtures ask for several tests."""
+        if variant not in self._runners:
+            names = ", ".join(self._runners)
+            pytest.fail(
+                f"jsbench_shared is got while a test runs, and cannot be asked of each of {names}: name it as "
+                "an argument",
+                pytrace=False,
+            )
+        return SharedJSBench(lambda name, terms: self._open_shared(name, terms, variant))
+
+    def _open_shared(self, name: str, terms: MarkerArguments, variant: str) -> JSBench:
+        asked_from = AskedFrom(test=f"{SHARED}::{name}", line=None, shared=name)
+        with self._lock:
+            standing = self._standing.setdefault(
+                (variant, name), StandingAnswers(key_of(asked_from.test), variant, shared=True)
+            )
+            test = ProjectTest(terms, asked_from, variant, self._runners[variant], standing, _serve_nobody)
+            self._shared.append(test)
+        return JSBench(terms, test.attempts, folder=self._config.rootpath, rerun="")
 
     def close(self, item: pytest.Item) -> None:
         """The test is over: its addresses answer no more."""
@@ -220,15 +248,17 @@ class ProjectTests:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Put the results on the report of the phase in which the attempts were made."""
         test = item.stash.get(_TEST, None)
-        if test is None:
+        if test is None and not shares(item):
             return (yield)
-        test.attempts.settle()
-        say(item, _properties(test.outcomes))
+        if test is not None:
+            test.attempts.settle()
+            say(item, _properties(test.outcomes))
         failed = call.excinfo.value if call.excinfo is not None else None
         if isinstance(failed, CaseFailed) and failed.record.verdict.failure_type is not None:
             add_markers(item, AttemptOutcome.of(failed.record))
         report = yield
-        transport.attach_all(report, test.conclude(report, failed))
+        shared = [made for one in self._shared for made in one.taken()]
+        transport.attach_all(report, [*shared, *(() if test is None else test.conclude(report, failed))])
         redaction = self._context.handover.redaction
         if redaction is not None:
             withhold(report, item, call, redaction, rerun=self._rerun(item))
@@ -238,6 +268,10 @@ class ProjectTests:
             if not failed.record.excluded:  # an invalid schema of the project is not the engine's failure
                 transport.blame(report, failed.record)
         return report
+
+
+def _serve_nobody(_: object) -> str:
+    raise ContractError("jsbench_shared has no endpoint: an application is called by one test; use the fixture jsbench")
 
 
 #: where the fixture finds them

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_jsbench.core.errors import EngineError, JSBenchError
 from pytest_jsbench.core.files import private
-from pytest_jsbench.plugin.session.context import RunContext, asks, variant_of
+from pytest_jsbench.plugin.session.context import RunContext, variant_of
 from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase, would_ask
 from pytest_jsbench.plugin.worker.lookahead import LookAhead
 from pytest_jsbench.plugin.worker.variant_runners import VariantRunner
@@ -76,7 +76,7 @@ class Worker:
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Open the records' file, and build what this process needs for the tests that it will run."""
         cases = [item for item in session.items if isinstance(item, JSBenchCase)]
-        asking = any(asks(item) for item in session.items)
+        asking = any(map(would_ask, session.items))
         context = self._context
         name = "records.jsonl" if context.worker is None else f"records.{context.worker}.jsonl"
         plan = context.handover.metadata.with_plan(item.attempt for item in cases)
@@ -91,7 +91,7 @@ class Worker:
             refuse=self._refuse,
             must_keep=context.settings.output is not None,
         )
-        if context.settings.only_looks or not (cases or asking):
+        if context.settings.only_looks or not asking:
             return
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
             return
@@ -111,7 +111,7 @@ class Worker:
     def _open(self, session: pytest.Session, cases: list[JSBenchCase]) -> None:
         """Build the engines that the tests ask, and what calls them ahead of the cases."""
         of_cases = {item.variant for item in cases}
-        asked = of_cases | {variant_of(item) for item in session.items if asks(item)}
+        asked = of_cases | {variant_of(item) for item in session.items if would_ask(item)}
         for name, variant in self.variants.items():
             if name in asked:
                 variant.open(cases=name in of_cases)

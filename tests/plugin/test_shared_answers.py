@@ -1,0 +1,146 @@
+"""One answer that several tests look at: the fixture `jsbench_shared`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
+from tests.plugin.worker.test_project_tests import run_one
+
+SHARED = (
+    "@pytest.fixture(scope='module')\n"
+    "def answer(jsbench_shared):\n"
+    "    return jsbench_shared('number', schema=NUMBER, prompt='say {text}').generate(text='{\"n\": 1}')\n"
+)
+MANY = "".join(f"def test_{name}(answer): assert answer.instance['n'] == 1\n" for name in "abcdef")
+
+
+def calls(bench: Bench) -> int:
+    path = bench.path / "calls.log"
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def test_many_tests_look_at_one_answer_that_is_paid_once(bench: Bench) -> None:
+    result = run_one(bench, SHARED + MANY, "--jsbench-output=out")
+
+    result.assert_outcomes(passed=6)
+    assert calls(bench) == 1
+    (record,) = bench.records()
+    assert (record["task"], record["id"], record["asked_by"]["test"]) == (
+        "jsbench_shared",
+        "number",
+        "jsbench_shared::number",
+    )
+    metrics = bench.run_json()["metrics"]
+    assert (metrics["planned"], metrics["passed"], metrics["missing"]) == (1, 1, 0)
+    result.stdout.fnmatch_lines(["pass rate  1/1 *"])
+
+
+def test_every_test_fails_where_the_answer_does_not_pass_and_a_gate_forgives_it(bench: Bench) -> None:
+    code = SHARED.replace('{"n": 1}', '{"n": -1}') + MANY
+
+    result = run_one(bench, code, "--jsbench-min-pass-rate=0", "--jsbench-output=out")
+
+    result.assert_outcomes(failed=6)
+    assert result.ret == 0
+    assert calls(bench) == 1
+    assert [one["verdict"]["failure_type"] for one in bench.records()] == ["schema_violation"]
+    result.stdout.fnmatch_lines(["E   *schema_violation: $.n: -1 is less than the minimum of 0"])
+
+
+def test_other_questions_by_one_name_are_cases_of_their_own_and_equal_ones_are_one(bench: Bench) -> None:
+    code = (
+        "@pytest.fixture(scope='module')\n"
+        "def ask(jsbench_shared): return jsbench_shared('number', schema=NUMBER, prompt='say {text}').generate\n"
+        "@pytest.fixture\n"
+        "def again(jsbench_shared): return jsbench_shared('number', schema=NUMBER, prompt='say {text}').generate\n"
+        "def test_two(ask, again):\n"
+        "    assert ask(text='{\"n\": 1}').instance == again(text='{\"n\": 1}').instance\n"
+        "    assert again(text='{\"n\": 2}').instance == {'n': 2}\n"
+    )
+
+    result = run_one(bench, code, "--jsbench-output=out")
+
+    result.assert_outcomes(passed=1)
+    assert calls(bench) == 2
+    assert {one["id"] for one in bench.records()} == {"number", "number@2"}
+
+
+def test_shared_answers_are_resumed_recorded_and_replayed(bench: Bench) -> None:
+    run_one(bench, SHARED + MANY, "--jsbench-output=out", "--jsbench-record=answers")
+    resumed = run_one(bench, SHARED + MANY, "--jsbench-output=again", "--jsbench-resume=out")
+    replayed = bench.pytester.runpytest_inprocess(
+        "test_one.py", "--jsbench-replay=answers", *WITHOUT_SLOW_PLUGINS, *bench.workers
+    )
+
+    resumed.assert_outcomes(passed=6)
+    replayed.assert_outcomes(passed=6)
+    assert calls(bench) == 1
+    assert [path.name for path in (bench.path / "answers").rglob("*.json")] == ["number.json"]
+
+
+def test_a_whole_run_says_which_shared_answers_nobody_asked_for(plain: Bench) -> None:
+    own = "@pytest.mark.jsbench(schema=NUMBER, prompt='count')\ndef test_own(jsbench): jsbench.generate(check=False)\n"
+    skips = "def test_skips(jsbench_shared): pytest.skip('not now')\n"
+    run_one(plain, SHARED + MANY + own, "--jsbench-record=answers")
+    replay = (".", "--jsbench-replay=answers", *WITHOUT_SLOW_PLUGINS)
+    plain.write({"test_one.py": f"import pytest\nNUMBER = {NUMBER!r}\n{own}"})
+    whole = plain.pytester.runpytest_inprocess(*replay)
+    plain.write({"test_one.py": f"import pytest\nNUMBER = {NUMBER!r}\n{own}{skips}"})
+    part = plain.pytester.runpytest_inprocess(*replay)
+
+    whole.stdout.fnmatch_lines(["unasked    1 recorded answer that no test asked for*"])
+    part.stdout.no_fnmatch_line("unasked *")
+
+
+def test_each_variant_has_its_shared_answer(bench: Bench) -> None:
+    code = SHARED + MANY + "def test_both(answer, jsbench): assert answer.instance\n"
+    bench.write(
+        {
+            "jsbench.toml": "[[variants]]\nname = 'warm'\ntemperature = 0.5\n"
+            "[[variants]]\nname = 'cold'\ntemperature = 0\n"
+        }
+    )
+
+    result = run_one(bench, code, "--jsbench-output=out", "--jsbench-variants=warm,cold")
+
+    result.assert_outcomes(passed=14)
+    assert calls(bench) == 2
+    assert {one["variant"] for one in bench.records()} == {"warm", "cold"}
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        ("jsbench_shared('a', shema=NUMBER)", "* jsbench_shared() has no argument 'shema': did you mean 'schema'? *"),
+        ("jsbench_shared('a', repeats=2)", "* jsbench_shared() has no argument 'repeats': *"),
+        ("jsbench_shared('')", "* jsbench_shared() was given ''; expected a name for the answer*"),
+        ("jsbench_shared('a', schema=NUMBER).endpoint", "* jsbench_shared has no endpoint: *"),
+        ("jsbench_shared('a').generate('?')", "* no schema: say *"),
+    ],
+)
+def test_what_cannot_be_shared_is_one_line_at_the_test_s_own(plain: Bench, call: str, line: str) -> None:
+    result = run_one(plain, f"def test_it(jsbench_shared): {call}\n")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"E  {line.replace('?', '[?]')}"])
+    result.stdout.no_fnmatch_line("*/pytest_jsbench/*.py:*")
+
+
+def test_without_an_engine_their_tests_are_skipped_with_the_next_step(plain: Bench) -> None:
+    plain.write({"test_one.py": SHARED.replace("@pytest", "import pytest\nNUMBER = {}\n@pytest", 1) + MANY})
+
+    result = plain.pytester.runpytest_inprocess("-rs", *WITHOUT_SLOW_PLUGINS)
+
+    result.assert_outcomes(skipped=6)
+    result.stdout.fnmatch_lines(["SKIPPED*no engine named; run with --jsbench-engine=NAME*"])
+
+
+def test_redacted_records_hold_no_answer_to_share(bench: Bench) -> None:
+    result = run_one(bench, SHARED + MANY, "--jsbench-output=out", "--jsbench-redact")
+
+    result.assert_outcomes(passed=6)
+    assert calls(bench) == (2 if bench.workers else 1)
+    assert "say" not in json.dumps(bench.records())
