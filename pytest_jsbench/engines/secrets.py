@@ -348,6 +348,13 @@ def check(factory: EngineFactory, config: EngineConfig) -> None:
         factory.check(config)
 
 
+def out_of_completion(answer: Completion, secrets: Secrets) -> Completion:
+    """The same with no secret in what the model said; a text that held one is marked."""
+    text, reasoning = secrets.out_of_answer(answer.text), secrets.out_of_answer(answer.reasoning)
+    replaced = answer.secret_replaced or text != answer.text
+    return replace(answer, text=text, reasoning=reasoning, secret_replaced=replaced)
+
+
 def out_of_answer(answer: Completion | Declined, secrets: Secrets) -> Completion | Declined:
     """The same with no secret in it; a text that held one is marked."""
     sent, server = answer.sent, answer.server
@@ -357,10 +364,7 @@ def out_of_answer(answer: Completion | Declined, secrets: Secrets) -> Completion
         server = replace(server, body=secrets.out_of_answer(server.body))
     match answer:
         case Completion():
-            text, reasoning = secrets.out_of_answer(answer.text), secrets.out_of_answer(answer.reasoning)
-            replaced = answer.secret_replaced or text != answer.text
-            cleaned = replace(answer, text=text, reasoning=reasoning, secret_replaced=replaced)
-            return replace(cleaned, sent=sent, server=server)
+            return replace(out_of_completion(answer, secrets), sent=sent, server=server)
         case Declined():
             return replace(answer, message=secrets.out_of_message(answer.message), sent=sent, server=server)
         case never:

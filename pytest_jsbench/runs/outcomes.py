@@ -18,7 +18,7 @@ from pytest_jsbench.core.json_values import known
 from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.runs.own_outcomes import OwnOutcome
 from pytest_jsbench.runs.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, Digests, Record
-from pytest_jsbench.runs.settings import REMEMBERED
+from pytest_jsbench.runs.settings import HANDED_IN, REMEMBERED
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Note
@@ -143,6 +143,11 @@ class AttemptOutcome:
     def remembered(self) -> bool:
         """Whether its answer is a recorded one, in a run that asked for others."""
         return self.answered_by is not None and self.answered_by.engine == REMEMBERED
+
+    @property
+    def handed_in(self) -> bool:
+        """Whether an application got its answer by itself."""
+        return self.answered_by is not None and self.answered_by.engine == HANDED_IN
 
     @property
     def passed(self) -> bool:

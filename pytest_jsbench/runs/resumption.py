@@ -130,7 +130,8 @@ def resume(
         message = f"{path}: its run {other}; nothing of it can be taken over"
         raise ResumeError(message, found=other, where=path)
     redacted = content.metadata is not None and _redacted(path, content.metadata, metadata)
-    of_run = [outcome for outcome in content.outcomes if not (outcome.excluded or outcome.failed)]
+    # what a test hands in, it hands in again
+    of_run = [outcome for outcome in content.outcomes if not (outcome.excluded or outcome.failed or outcome.handed_in)]
     answered = [_of(outcome, names[outcome.variant]) for outcome in of_run if outcome.variant in names]
     expected = _Expected(
         planned=frozenset(planned),

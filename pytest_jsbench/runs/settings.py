@@ -70,6 +70,8 @@ _IMPLIED_BY = {"prompt_digest": ("prompt", "shots")}
 RECORDED = ("replay", "recorded")
 #: which of them stands in the record of an answer that a run took from its recordings instead of asking
 REMEMBERED = "recorded"
+#: stands there of an answer that an application got by itself: nobody asked for it, and it is never said again
+HANDED_IN = "application"
 _SAMPLING = frozenset({"temperature", "max_tokens", "seed"})
 #: of values that are shown
 _LONGEST = 40

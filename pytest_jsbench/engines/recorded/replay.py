@@ -140,7 +140,8 @@ class ReplayFactory(UnsharedFactory):
             content = journal.read_run(path)
         except JSBenchError as error:
             raise _unreadable(config, error) from error
-        outcomes = (outcome for outcome in content.outcomes if outcome.variant == metadata.variant)
+        of_variant = (outcome for outcome in content.outcomes if outcome.variant == metadata.variant)
+        outcomes = (outcome for outcome in of_variant if not outcome.handed_in)
         info, asked = _describe(config, metadata), metadata.asked_params or {}
         return ReplayEngine(outcomes, info, path, asked=asked, strict=strict)
 

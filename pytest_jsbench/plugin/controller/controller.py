@@ -25,10 +25,10 @@ from pytest_jsbench.plugin.options.settings import SHARD_KEY
 from pytest_jsbench.plugin.session import remote_journals, transport
 from pytest_jsbench.plugin.session.context import RunContext, prepare
 from pytest_jsbench.plugin.session.handover import is_remote
+from pytest_jsbench.plugin.session.own_tests import key_of
 from pytest_jsbench.plugin.session.plan import errors_of
 from pytest_jsbench.plugin.session.secrecy import usage_errors
 from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase, attempt_of
-from pytest_jsbench.plugin.worker.project_tests import key_of
 from pytest_jsbench.plugin.worker.worker import note_death
 from pytest_jsbench.runs.records import Missing, MissingReason, Record
 

@@ -12,7 +12,7 @@ import pytest
 from pytest_jsbench.core.cases import safe_name
 from pytest_jsbench.plugin.options.variants import holds_run
 from pytest_jsbench.plugin.session.context import SHARED
-from pytest_jsbench.plugin.worker.project_tests import key_of
+from pytest_jsbench.plugin.session.own_tests import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -84,5 +84,7 @@ def placed(value: Any, start: Path, here: Path) -> Any:
         return str(start / value)
 
 
+#: why a test is skipped that would ask
+NO_ENGINE = "no engine named; run with --jsbench-engine=NAME, or set jsbench_engine in the ini file"
 #: the top of every node id of the virtual suite
 ROOT = "jsbench"

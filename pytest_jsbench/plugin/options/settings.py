@@ -274,6 +274,11 @@ def _gates(values: Mapping[str, Any]) -> tuple[Gate, ...]:
     return tuple(gates)
 
 
+def read_policy(config: pytest.Config) -> JudgePolicy:
+    """How strictly answers are judged; pytest.UsageError where an option of that cannot be read."""
+    return _policy({option.name: value_of(config, option.name) for option in OPTIONS})
+
+
 def _policy(values: Mapping[str, Any]) -> JudgePolicy:
     from pytest_jsbench.schemas.dialects import NAMES
     from pytest_jsbench.verdicts import JudgePolicy

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.secrets import find_secrets
+from pytest_jsbench.engines.secrets import find_secrets, out_of_completion
 from pytest_jsbench.plugin.options.reading import value_of
 from pytest_jsbench.plugin.options.variants import Variants
 from pytest_jsbench.plugin.options.variants_table import SETTABLE
@@ -19,6 +19,7 @@ from pytest_jsbench.plugin.options.variants_table import SETTABLE
 if TYPE_CHECKING:
     import warnings
 
+    from pytest_jsbench.core.generations import Completion
     from pytest_jsbench.core.secrets import Secrets
 
 _FORMATTER = logging.Formatter()
@@ -78,6 +79,12 @@ class Secrecy:
         for secrets in self._secrets:
             text = secrets.out_of_message(text)
         return text
+
+    def out_of_answer(self, answer: Completion) -> Completion:
+        """The answer without them; a text that held one is marked."""
+        for secrets in self._secrets:
+            answer = out_of_completion(answer, secrets)
+        return answer
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:

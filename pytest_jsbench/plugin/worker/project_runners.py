@@ -7,7 +7,7 @@ import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find, require_passing, sampled
 from pytest_jsbench.engines.secrets import build, check, public
+from pytest_jsbench.fixture.handed_in import record_of
 from pytest_jsbench.runner.rate_limits import Refused
 from pytest_jsbench.runner.record_keeper import AttemptResult, missed
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Place
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import GenerationParams
     from pytest_jsbench.engines.base import Engine, EngineConfig
     from pytest_jsbench.fixture.application_call import ApplicationCall
+    from pytest_jsbench.fixture.handed_in import HandedIn
     from pytest_jsbench.fixture.jsbench import Question
     from pytest_jsbench.plugin.session.context import RunContext
     from pytest_jsbench.plugin.session.secrecy import Secrecy
@@ -155,6 +157,8 @@ class ProjectRunners:
 
     def ask(self, question: Question, *, asked_from: AskedFrom, standing: StandingAnswers) -> Heard:
         """Make one attempt, or find the answer that an earlier run of the test got to the same question."""
+        if question.given is not None:
+            return self._take(standing.number(question), question.given, asked_from)
         runner = self._runner(question)
         if question.exchange is not None:
             return self._pass_on(standing.number(question), runner, asked_from)
@@ -230,6 +234,21 @@ class ProjectRunners:
             made = described or replace(made, schema=None, verdict=NO_SCHEMA.verdict)
         asked_by = AskedBy(test=asked_from.test, line=asked_from.line, terms=self._terms(question))
         return self._kept(made, runner, asked_by)
+
+    def _take(self, question: Question, given: HandedIn, asked_from: AskedFrom) -> Heard:
+        """Write the record of an answer that the test hands in; no engine, limit or recording has a part in it."""
+        record = record_of(
+            self._secrecy.out_of_answer(given.generation),
+            given.by,
+            question.case,
+            question.prompt,
+            repeat=question.repeat,
+            judge=self._worker.judge(),
+            comparers=self._context.settings.comparers,
+        )
+        asked_by = AskedBy(test=asked_from.test, line=asked_from.line, terms=digest(asdict(given.by)))
+        outcome, record = self._worker.keeper.write(replace(record, asked_by=asked_by, variant=self._plan.name))
+        return Heard(outcome=outcome, result=record)
 
     def _made(self, question: Question, runner: Runner) -> Record | Heard:
         """The record of the attempt; the result itself where a limit forbids it."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_jsbench.core.cases import CaseKey, safe_name
 from pytest_jsbench.core.errors import ContractError, JSBenchError
 from pytest_jsbench.core.text import described
 from pytest_jsbench.fixture.jsbench import Answer, Attempts, CaseFailed, JSBench, Question, SharedJSBench
@@ -18,6 +17,7 @@ from pytest_jsbench.fixture.marker import MarkerArguments
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.cases import add_markers
 from pytest_jsbench.plugin.session.context import SHARED, RunContext, asks, shares, variant_of
+from pytest_jsbench.plugin.session.own_tests import key_of, read_terms
 from pytest_jsbench.plugin.session.redaction import withhold
 from pytest_jsbench.plugin.worker.items import properties, say
 from pytest_jsbench.plugin.worker.own_outcomes import of_error, of_report
@@ -335,11 +335,6 @@ class Tally:
         return failure
 
 
-def read_terms(item: pytest.Item) -> MarkerArguments:
-    """The arguments of the test's markers; ContractError where one cannot be read."""
-    return MarkerArguments.of((mark.args, mark.kwargs) for mark in item.iter_markers("jsbench"))
-
-
 def _problems(collected: Iterable[pytest.Item | pytest.Collector]) -> Iterator[str]:
     for item in collected:
         if isinstance(item, pytest.Item) and asks(item):
@@ -347,17 +342,6 @@ def _problems(collected: Iterable[pytest.Item | pytest.Collector]) -> Iterator[s
                 read_terms(item)
             except JSBenchError as error:
                 yield f"{item.nodeid}: {error}"
-
-
-def key_of(nodeid: str, variant: str = "") -> CaseKey:
-    """The case of a test, the same for all variants: its module, dotted, is the task."""
-    path, _, name = nodeid.partition("::")
-    name, _, parameters = name.partition("[")
-    parameters = parameters.removesuffix("]")
-    if variant:
-        parameters = parameters.removeprefix(variant).removeprefix("-")
-    name = name.replace("::", ".") + (f"-{parameters}" if parameters else "")
-    return CaseKey(task=safe_name(path.removesuffix(".py").replace("/", ".")), id=safe_name(name))
 
 
 def _cut_off(question: Question, variant: str, error: BaseException) -> AttemptResult:

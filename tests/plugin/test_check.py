@@ -1,0 +1,159 @@
+"""Answers that an application got by itself: judged in any session, and attempts of a run where there is one."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
+from tests.plugin.worker.test_project_tests import run_one
+
+CHECKED = """
+pytestmark = pytest.mark.jsbench(schema=NUMBER, prompt="say {text}")
+
+def test_conforms(jsbench):
+    answer = jsbench.check(
+        '{"n": 1}',
+        messages="A number?",
+        usage={"prompt_tokens": 9, "completion_tokens": 5},
+        model="m",
+        expected={"n": 2},
+    )
+    assert (answer.instance, answer.text, answer.match.right) == ({"n": 1}, '{"n": 1}', 0)
+    assert (answer.usage.input_tokens, answer.timing) == (9, None)
+
+def test_does_not(jsbench):
+    jsbench.check({"n": -1})
+
+def test_is_looked_at(jsbench):
+    assert jsbench.check(b"[]", check=False, schema={"type": "array"}).verdict.passed
+    assert jsbench.check("no", check=False).verdict.failure_type == "syntax_error"
+
+def test_is_wrong(jsbench):
+    assert jsbench.check({"n": 1}).instance["n"] == 2
+"""
+
+
+def test_each_is_an_attempt_of_the_run(bench: Bench) -> None:
+    result = run_one(bench, CHECKED, "--jsbench-output=out", "--junitxml=junit.xml", "--jsbench-gate=pass_rate>=0.9")
+
+    result.assert_outcomes(passed=2, failed=2)
+    assert not (bench.path / "calls.log").exists()
+    records = {one["id"]: one for one in bench.records()}
+    assert {name: one["verdict"]["failure_type"] for name, one in records.items()} == {
+        "test_conforms": None,
+        "test_does_not": "schema_violation",
+        "test_is_looked_at": None,
+        "test_is_looked_at@2": "syntax_error",
+        "test_is_wrong": None,
+    }
+    first = records["test_conforms"]
+    assert first["answered_by"] == {"engine": "application", "model": "m", "provider": None}
+    assert first["prompt"]["messages"] == [{"role": "user", "content": "A number?"}]
+    assert first["generation"]["usage"]["output_tokens"] == 5
+    assert (records["test_does_not"]["prompt"], records["test_does_not"]["answered_by"]["model"]) == (None, "unknown")
+    assert records["test_is_wrong"]["test_outcome"]["cause"] == "assertion"
+    metrics = bench.run_json()["metrics"]
+    assert (metrics["passed"], metrics["planned"], metrics["input_tokens"]) == (3, 5, 9)
+    result.stdout.fnmatch_lines(["gate       pass_rate 3/5 = 0.6, gate >= 0.9: NOT MET"])
+    failures = [one.get("type") for one in ElementTree.parse(bench.path / "junit.xml").iter("failure")]
+    assert "schema_violation" in failures
+    (page,) = bench.path.glob("out/*/report.html")
+    assert page.stat().st_size
+
+
+def test_without_a_run_it_is_judged_all_the_same_and_who_asks_is_skipped(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        "import pytest\nNUMBER = {'type': 'object', 'properties': {'n': {'minimum': 0}}}\n"
+        + CHECKED
+        + "def test_asks(jsbench): raise AssertionError\n"
+        "def test_asks_too(jsbench): jsbench.check({'n': 1}), jsbench.generate(), jsbench.check({'n': -1})\n"
+        "def test_has_an_address(jsbench): jsbench.check({'n': 1}), jsbench.endpoint.base_url\n"
+        "def test_has_more(jsbench): jsbench.check({'n': 1, 'm': 1})\n"
+    )
+
+    result = pytester.runpytest_inprocess(*WITHOUT_SLOW_PLUGINS, "-rs")
+
+    result.assert_outcomes(passed=2, failed=3, skipped=3)
+    result.stdout.fnmatch_lines(["*schema_violation: $.n: -1 is less than the minimum of 0", "*no engine named; *"])
+    result.stdout.no_fnmatch_line("*jsbench: *")
+    # as strictly as a run would
+    allowed = pytester.runpytest_inprocess(*WITHOUT_SLOW_PLUGINS, "--jsbench-extra-fields=allow", "-k", "has_more")
+    allowed.assert_outcomes(passed=1, deselected=7)
+
+
+def test_no_recording_and_no_earlier_run_stands_for_one_and_no_limit_forbids_it(bench: Bench) -> None:
+    def code(n: int) -> str:
+        return (
+            "@pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
+            "def test_it(jsbench):\n"
+            f"    assert jsbench.check({{'n': {n}}}, messages='say {{\"n\": 7}}').instance == {{'n': {n}}}\n"
+            "    assert jsbench.generate(text='{\"n\": 7}').instance == {'n': 7}\n"
+        )
+
+    run_one(bench, code(1), "--jsbench-output=out", "--jsbench-record=answers").assert_outcomes(passed=1)
+    assert len(list((bench.path / "answers").rglob("*.json"))) == 1
+
+    replayed = bench.pytester.runpytest_inprocess(
+        *("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers, "--jsbench-replay=answers", "test_one.py")
+    )
+    replayed.assert_outcomes(passed=1)
+    again = run_one(bench, code(2), "--jsbench-output=again", "--jsbench-resume=out", "--jsbench-rpm=1")
+    again.assert_outcomes(passed=1)
+    again.stdout.fnmatch_lines(["resumed    1 answer of *"])
+    assert json.loads(bench.records("again")[0]["generation"]["text"]) == {"n": 2}
+    (run,) = (bench.path / "out").iterdir()
+    of_run = bench.pytester.runpytest_inprocess(
+        *("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers, f"--jsbench-replay={run}", "test_one.py")
+    )
+    of_run.assert_outcomes(passed=1)
+
+
+def test_what_is_said_of_it_has_a_price(bench: Bench) -> None:
+    pytest.importorskip("genai_prices")
+    code = (
+        "@pytest.mark.jsbench(schema=NUMBER)\n"
+        "def test_it(jsbench):\n"
+        "    usage = {'input_tokens': 1_000_000, 'output_tokens': 0}\n"
+        "    jsbench.check('{\"n\": 1}', usage=usage, model='gpt-4o', provider='openai')\n"
+    )
+
+    run_one(bench, code, "--jsbench-output=out").assert_outcomes(passed=1)
+
+    assert bench.run_json()["metrics"]["cost"] > 0
+
+
+def test_no_secret_and_no_private_text_of_it_is_written(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-of-somebody-0123456789")
+    code = (
+        "import os\n"
+        "@pytest.mark.jsbench(schema={'type': 'string'})\n"
+        "def test_it(jsbench): jsbench.check('\"' + os.environ['OPENAI_API_KEY'] + '\"')\n"
+    )
+
+    run_one(bench, code, "--jsbench-output=out").assert_outcomes(passed=1)
+    code = code.replace("os.environ['OPENAI_API_KEY']", "'private'")
+    run_one(bench, code, "--jsbench-output=kept", "--jsbench-redact").assert_outcomes(passed=1)
+
+    (one,) = bench.records()
+    assert (set(one["generation"]["text"]), one["generation"]["secret_replaced"]) == ({'"', "*"}, True)
+    assert "private" not in json.dumps(bench.records("kept"))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("check('{}', schema=3)", "no schema: 3 is a int"),
+        ("check('{}', schema={}, messages=3)", "check() was given a prompt that is no text and no conversation"),
+        ("check(object())", "the answer, a object, is no JSON value"),
+        ("check('{}', usage={'x': 1})", "check(): usage says x; expected input_tokens"),
+        ("check('{}')", "no schema: say @pytest.mark.jsbench(schema=…), or check(schema=…)"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line_at_the_line_of_the_test(plain: Bench, call: str, message: str) -> None:
+    result = run_one(plain, f"def test_it(jsbench):\n    jsbench.using(schema=None).{call}\n")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"E *{message.replace('[', '[[]')}*", "test_one.py:4: *"])
