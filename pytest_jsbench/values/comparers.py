@@ -16,7 +16,9 @@ from pytest_jsbench.core.errors import MissingRequirement, RecordError
 from pytest_jsbench.core.extensions import import_object
 from pytest_jsbench.core.json_values import copy_of, json_type
 from pytest_jsbench.core.text import described, printable
+from pytest_jsbench.schemas.references import tokens_of
 from pytest_jsbench.schemas.walking import DATA, NAMED
+from pytest_jsbench.values.places import SchemaPlaces
 
 #: the keyword of a schema that names a comparer; it is no part of what a model or the judge is shown
 KEYWORD = "x-jsbench-compare"
@@ -218,6 +220,11 @@ def expecting(schema: Schema, value: Any) -> tuple[Schema, Expected]:
         except ValueError as error:
             message = f"{KEYWORD} at {pointer or '/'}: {error}"
             raise ValueError(message) from None
+    unknown = SchemaPlaces(schema).unknown(map(tokens_of, comparers)) if comparers else []
+    if unknown:
+        pointer = next(one for one in comparers if tokens_of(one) == unknown[0])
+        message = f"{KEYWORD} at {pointer}: nobody knows here of which values; say it by --jsbench-comparer FIELD=HOW"
+        raise ValueError(message)
     return schema, Expected(value=value, comparers=comparers)
 
 

@@ -15,14 +15,17 @@ from pytest_jsbench.core.files import MOST_VALUES
 from pytest_jsbench.core.json_values import digest, expect, known
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.schemas.locations import json_path
-from pytest_jsbench.schemas.references import CertainReferences, follow, tokens_of
+from pytest_jsbench.schemas.references import tokens_of
 from pytest_jsbench.values.comparers import Comparer, ComparerFailed
+from pytest_jsbench.values.places import Place, SchemaPlaces
 
 #: differences that a record names; all are counted
 _MOST_NAMED = 50
 #: characters of a value that a difference shows
 _LONGEST_VALUE = 200
-#: hex digits of the digest of what is expected
+#: characters of a field's name
+_LONGEST_NAME = 120
+#: hex digits of the digest of what is expected, or of a name that is cut
 _DIGITS = 12
 #: values of one answer that are compared in order to pair the items of lists without order
 _MOST_TRIED = 40_000
@@ -30,7 +33,6 @@ _MOST_TRIED = 40_000
 _COVERED = 0.95
 _ABSENT: Final = object()
 _PLAIN = Comparer()
-_BRANCHES = ("allOf", "anyOf", "oneOf")
 
 
 class Fault(StrEnum):
@@ -205,8 +207,20 @@ class _Leaf:
 
 
 def field_name(path: Sequence[str | int]) -> str:
-    """The name under which the values of all items of a list are one field: `items.*.amount`; the root is `$`."""
-    return printable(".".join("*" if isinstance(step, int) else step for step in path), 120) or "$"
+    """
+    The name under which the values of all items of a list are one field: `items.*.amount`; the root is `$`.
+
+    A property of whose name this could be read otherwise stands in quotes, as in JSON: `items."a.b"`.
+    """
+    name = ".".join("*" if isinstance(step, int) else _quoted(step) for step in path)
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[:_LONGEST_NAME]}…{digest(name).removeprefix('sha256:')[:_DIGITS]}"
+    return name or "$"
+
+
+def _quoted(step: str) -> str:
+    plain = step.isprintable() and step not in ("", "*", "$") and not any(sign in step for sign in '."\\')
+    return step if plain else json.dumps(step, ensure_ascii=not step.isprintable())
 
 
 def _written(value: object) -> str:
@@ -227,15 +241,14 @@ class _Walk:
     def __init__(self, expected: Expected, schema: Schema | None, named: Mapping[str, Comparer]) -> None:
         self._named = named
         self._said = {tokens_of(pointer): Comparer.of(said) for pointer, said in expected.comparers.items()}
-        self._schema = schema if self._said else None
-        self._references = CertainReferences(schema) if self._schema is not None else None
+        self._places = SchemaPlaces(schema) if self._said and schema is not None else None
         #: values that may still be compared in order to pair items
         self._left = _MOST_TRIED
         #: what the user said of expected values, by the name of the field
         self.named: dict[str, str] = {}
 
     def leaves(
-        self, path: tuple[str | int, ...], places: list[tuple[str, ...]], expected: object, found: object
+        self, path: tuple[str | int, ...], places: list[Place], expected: object, found: object
     ) -> Iterator[_Leaf]:
         """The fields of the expected value, and what the answer has beside them; `places` are its schemas."""
         places = self._applying(places)
@@ -264,7 +277,7 @@ class _Walk:
             yield _Leaf(path=path, fault=None if right else _fault(found), expected=expected, found=found)
 
     def _members(
-        self, path: tuple[str | int, ...], places: list[tuple[str, ...]], expected: dict[str, object], found: object
+        self, path: tuple[str | int, ...], places: list[Place], expected: dict[str, object], found: object
     ) -> Iterator[_Leaf]:
         there = found if isinstance(found, dict) else {}
         for name, value in expected.items():
@@ -278,7 +291,7 @@ class _Walk:
     def _items(
         self,
         path: tuple[str | int, ...],
-        places: list[tuple[str, ...]],
+        places: list[Place],
         expected: list[object],
         found: object,
         *,
@@ -304,7 +317,7 @@ class _Walk:
     def _assigned(
         self,
         path: tuple[str | int, ...],
-        places: list[tuple[str, ...]],
+        places: list[Place],
         expected: list[object],
         found: list[object],
     ) -> dict[int, int]:
@@ -321,7 +334,7 @@ class _Walk:
     def _best(
         self,
         path: tuple[str | int, ...],
-        places: list[tuple[str, ...]],
+        places: list[Place],
         expected: dict[int, object],
         found: dict[int, object],
     ) -> dict[int, int]:
@@ -346,14 +359,14 @@ class _Walk:
         return {numbers[row]: places_found[column] for row, column in zip(rows, columns, strict=True)}
 
     def _score(
-        self, path: tuple[str | int, ...], places: list[tuple[str, ...]], expected: object, found: object
+        self, path: tuple[str | int, ...], places: list[Place], expected: object, found: object
     ) -> tuple[int, bool]:
         """How many fields of a pair are right, and whether all are and nothing is invented."""
         faults = Counter(leaf.fault for leaf in self.leaves(path, places, expected, found))
         self._left -= max(1, faults.total())
         return faults[None], set(faults) <= {None}
 
-    def _invented(self, path: tuple[str | int, ...], places: list[tuple[str, ...]], found: object) -> Iterator[_Leaf]:
+    def _invented(self, path: tuple[str | int, ...], places: list[Place], found: object) -> Iterator[_Leaf]:
         """A leaf for each value that nobody expects, those apart that are to be ignored."""
         members = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
         for step, value in members:
@@ -365,46 +378,22 @@ class _Walk:
             else:
                 yield _Leaf(path=(*path, step), fault=Fault.INVENTED, found=value)
 
-    def _comparer(self, path: tuple[str | int, ...], places: list[tuple[str, ...]]) -> Comparer:
+    def _comparer(self, path: tuple[str | int, ...], places: list[Place]) -> Comparer:
         if self._named and (named := self._named.get(field_name(path))) is not None:
             return named
-        return next((self._said[place] for place in places if place in self._said), _PLAIN)
+        said = dict.fromkeys(self._said[place] for place in places if place in self._said)
+        if len(said) > 1:
+            name = field_name(path)
+            ways = f"the schema says in {len(said)} ways how {name} is compared"
+            message = f"{ways}; take one out, or say it by --jsbench-comparer {name}=HOW"
+            raise ComparerFailed(message)
+        return next(iter(said), _PLAIN)
 
-    def _applying(self, places: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-        """These schemas, and those that they refer to or are made of."""
-        if self._schema is None or self._references is None:
-            return []
-        pending, seen = list(reversed(places)), dict[tuple[str, ...], None]()
-        while pending:
-            place = pending.pop()
-            schema = follow(self._schema, place)
-            if place in seen or not isinstance(schema, Mapping):
-                continue
-            seen[place] = None
-            if (target := self._references.find(place, schema.get("$ref"))) is not None:
-                pending.append(target)
-            for keyword in _BRANCHES:
-                if isinstance(branches := schema.get(keyword), list):
-                    pending += [(*place, keyword, str(number)) for number in reversed(range(len(branches)))]
-        return list(seen)
+    def _applying(self, places: list[Place]) -> list[Place]:
+        return [] if self._places is None else self._places.applying(places)
 
-    def _below(self, places: list[tuple[str, ...]], step: str | int) -> list[tuple[str, ...]]:
-        """The schemas of a member or an item."""
-        found: list[tuple[str, ...]] = []
-        for place in places:
-            schema = follow(self._schema, place)
-            if isinstance(step, str):
-                known = isinstance(schema.get("properties"), Mapping) and step in schema["properties"]
-                found.append((*place, "properties", step) if known else (*place, "additionalProperties"))
-                continue
-            for keyword in ("prefixItems", "items"):
-                first = schema.get(keyword)
-                if isinstance(first, list) and step < len(first):
-                    found.append((*place, keyword, str(step)))
-                    break
-            else:
-                found.append((*place, "items" if isinstance(schema.get("items"), Mapping) else "additionalItems"))
-        return found
+    def _below(self, places: list[Place], step: str | int) -> list[Place]:
+        return [] if self._places is None else self._places.below(places, step)
 
 
 def _as_sob(path: tuple[str | int, ...], expected: object, found: object) -> Iterator[_Leaf]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -16,6 +17,9 @@ JSON = st.recursive(
     max_leaves=8,
 )
 INVOICE = {"total": 99.5, "items": [{"name": "a", "amount": 1}, {"name": "b", "amount": 2}], "tags": []}
+
+
+KEYWORD: dict[str, Any] = {"x-jsbench-compare": {"casefold": True}}
 
 
 def of(expected: object, found: object, schema: Any = True, **comparers: Comparer) -> Match:
@@ -231,3 +235,88 @@ def test_lists_without_order_inside_of_each_other_take_no_more_tries_than_are_al
 def test_a_match_of_a_stranger_is_refused_where_it_is_none(changed: dict[str, object]) -> None:
     with pytest.raises((ValueError, TypeError, AttributeError)):
         Match.from_dict(of(INVOICE, INVOICE).to_dict() | changed)
+
+
+PLACES: list[tuple[dict[str, Any], Any, Any]] = [
+    ({"properties": {"a": KEYWORD}}, {"a": "X"}, {"a": "x"}),
+    ({"additionalProperties": KEYWORD}, {"a": "X"}, {"a": "x"}),
+    ({"unevaluatedProperties": KEYWORD}, {"a": "X"}, {"a": "x"}),
+    ({"items": KEYWORD}, ["X", "Y"], ["x", "y"]),
+    ({"items": [KEYWORD], "additionalItems": KEYWORD}, ["X", "Y"], ["x", "y"]),
+    ({"prefixItems": [KEYWORD], "items": KEYWORD}, ["X", "Y"], ["x", "y"]),
+    ({"prefixItems": [KEYWORD], "unevaluatedItems": KEYWORD}, ["X", "Y"], ["x", "y"]),
+    ({"allOf": [True, KEYWORD]}, "X", "x"),
+    ({"if": {"type": "string"}, "then": KEYWORD}, "X", "x"),
+    ({"if": {"type": "null"}, "else": KEYWORD}, "X", "x"),
+    ({"dependentSchemas": {"b": {"properties": {"a": KEYWORD}}}}, {"a": "X"}, {"a": "x"}),
+    ({"dependencies": {"b": {"properties": {"a": KEYWORD}}, "a": ["b"]}}, {"a": "X"}, {"a": "x"}),
+    ({"$dynamicRef": "#one", "$defs": {"x": {"$dynamicAnchor": "one", **KEYWORD}}}, "X", "x"),
+    ({"$ref": "#/$defs/x", "$defs": {"x": KEYWORD, "unused": {"not": KEYWORD}}}, "X", "x"),
+]
+
+
+@pytest.mark.parametrize(("schema", "expected", "answer"), PLACES)
+def test_a_comparer_holds_wherever_its_schema_describes_the_value(
+    schema: dict[str, Any], expected: Any, answer: Any
+) -> None:
+    assert of(expected, answer, schema).exact
+
+
+@pytest.mark.parametrize(
+    ("schema", "place"),
+    [
+        ({"patternProperties": {"^a": KEYWORD}}, "/patternProperties/^a"),
+        ({"properties": {"a": {"contains": {"properties": {"b": KEYWORD}}}}}, "/properties/a/contains/properties/b"),
+        ({"if": KEYWORD}, "/if"),
+        ({"not": {"not": KEYWORD}}, "/not/not"),
+        ({"propertyNames": KEYWORD}, "/propertyNames"),
+        ({"$ref": "other.json", "$defs": {"x": KEYWORD}}, "/$defs/x"),
+        ({"not": {"$ref": "#/$defs/x"}, "$defs": {"x": KEYWORD}}, "/$defs/x"),
+    ],
+)
+def test_a_comparer_of_which_nobody_knows_the_values_is_refused_with_its_place(
+    schema: dict[str, Any], place: str
+) -> None:
+    with pytest.raises(ValueError, match=rf"^x-jsbench-compare at {re.escape(place)}: nobody knows here of which"):
+        expecting(schema, {"a": "X"})
+
+
+def test_two_schemas_that_compare_one_value_differently_compare_it_not_at_all() -> None:
+    schema = {"properties": {"a": {"anyOf": [KEYWORD, {"x-jsbench-compare": {"date": True}}]}}}
+
+    problem = of({"a": "X"}, {"a": "x"}, schema).problem
+
+    assert problem == (
+        "the schema says in 2 ways how a is compared; take one out, or say it by --jsbench-comparer a=HOW"
+    )
+    assert of({"a": "X"}, {"a": "x"}, schema, a=Comparer(casefold=True)).exact
+    assert of({"a": "X"}, {"a": "x"}, {"properties": {"a": {"allOf": [KEYWORD, KEYWORD]}}}).exact
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        ({"a": {"b": 1}}, "a.b"),
+        ({"a.b": 1}, '"a.b"'),
+        ({"a": [{"*": 1}]}, 'a.*."*"'),
+        ({"$": 1}, '"$"'),
+        ({"": 1}, '""'),
+        ({'say "x"': 1}, r'"say \"x\""'),
+        ({"net amount": 1}, "net amount"),
+        ({"\x1b[31m": 1}, r'"\u001b[31m"'),
+        ({"\u200b": 1}, r'"\u200b"'),
+        (1, "$"),
+    ],
+)
+def test_no_two_fields_have_one_name(value: Any, name: str) -> None:
+    assert list(of(value, value).fields) == [name]
+    assert of(value, value, **{name: Comparer(how="x")}).exact
+
+
+def test_long_names_that_are_cut_stay_apart() -> None:
+    value = {"x" * 500 + "a": 1, "x" * 500 + "b": 2}
+
+    names = list(of(value, value).fields)
+
+    assert len(set(names)) == 2
+    assert all(len(name) < 150 for name in names)
