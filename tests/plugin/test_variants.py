@@ -92,12 +92,18 @@ def test_a_run_that_was_stopped_and_gone_on_with_has_the_records_of_each_variant
 
     stopped = run(asked, "--jsbench-variants=all", "--jsbench-output=out", "-x")
     made = calls(asked)
+    reported = sum(stopped.parseoutcomes()[end] for end in ("passed", "failed"))
     result = run(asked, "--jsbench-variants=all", "--jsbench-output=out", "--jsbench-resume=out", "--junitxml=j.xml")
 
     assert stopped.ret in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
     result.assert_outcomes(passed=6, failed=6)
     assert by_variant(newest(asked, "out")) == alone
-    assert sorted([*made, *calls(asked)]) == sorted(f"{name} {case}" for name in alone for case in "abcd")
+    # the calls that are under way when a worker is stopped may be lost, and nothing else is called again
+    again = calls(asked)
+    taken_over = next(int(line.split()[1]) for line in result.outlines if line.startswith("resumed "))
+    assert taken_over >= reported
+    assert taken_over + len(again) == 12
+    assert {*made, *again} == {f"{name} {case}" for name in alone for case in "abcd"}
     header = json.loads((newest(asked, "out") / "records.jsonl").read_text().splitlines()[0])["run"]
     assert [one["variant"] for one in header["variants"]] == ["good", "bad", "chatty"]
     assert (header["engine"], header["prompt"]) == ("scripted", "2 prompts")
