@@ -13,7 +13,7 @@ from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.metrics.statistics import PairedDifference, adjusted, paired_difference
 from pytest_jsbench.runs.settings import differences
 from pytest_jsbench.values import Match
-from pytest_jsbench.verdicts import FailureType
+from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PASSED = "passed"
 MISSING = "missing"
 #: outcomes that say nothing about the model
-UNDECIDED = frozenset({MISSING, FailureType.API_ERROR.value, FailureType.UNJUDGED.value})
+UNDECIDED = frozenset({MISSING, *NOT_THE_MODELS})
 _ENDS = frozenset({PASSED, MISSING, *FailureType})
 _DIGEST = 12
 #: how the test of an attempt may have ended

@@ -14,7 +14,7 @@ from pytest_jsbench.metrics.statistics import Distribution, MeanRate, Proportion
 from pytest_jsbench.metrics.summary import KeywordMetrics, Summary
 from pytest_jsbench.runs.own_outcomes import Cause
 from pytest_jsbench.schemas.keywords import KEYWORDS
-from pytest_jsbench.verdicts import FailureType
+from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison, ComparisonOfTests, ValueComparison
@@ -247,7 +247,7 @@ def _failure_rate(name: MetricName, kind: FailureType, metrics: Metrics) -> Figu
 
 def _undecided(kind: FailureType, metrics: Metrics) -> int:
     """Attempts that were not decided, and might have ended with this failure type."""
-    exact = kind in {FailureType.API_ERROR, FailureType.UNJUDGED}
+    exact = kind in NOT_THE_MODELS
     return 0 if exact else metrics.errors + metrics.unjudged
 
 

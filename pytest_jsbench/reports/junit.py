@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TextIO
 from xml.etree import ElementTree
 
 from pytest_jsbench.core.text import printable, shortened
-from pytest_jsbench.metrics.comparison import UNDECIDED
 from pytest_jsbench.runs.identity import engine_settings
+from pytest_jsbench.verdicts import NOT_THE_MODELS
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -121,7 +121,7 @@ def _mark(case: Element) -> int:
     if failure is None or kind is None:
         return 0
     failure.set("type", kind)
-    if kind not in UNDECIDED:
+    if kind not in NOT_THE_MODELS:
         return 0
     failure.tag = "error"
     return 1

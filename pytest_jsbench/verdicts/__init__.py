@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from pytest_jsbench.verdicts.judge import JUDGE_VERSION, Judge, decide
 from pytest_jsbench.verdicts.verdicts import (
+    NOT_THE_MODELS,
     UNDESCRIBED,
     FailureType,
     JudgePolicy,
@@ -25,6 +26,7 @@ from pytest_jsbench.verdicts.verdicts import (
 
 __all__ = [
     "JUDGE_VERSION",
+    "NOT_THE_MODELS",
     "UNDESCRIBED",
     "FailureType",
     "Judge",

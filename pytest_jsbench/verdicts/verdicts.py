@@ -36,6 +36,10 @@ class FailureType(StrEnum):
     WRONG_DECISION = "wrong_decision"
 
 
+#: failure types that say nothing about the model
+NOT_THE_MODELS = frozenset({FailureType.API_ERROR, FailureType.UNJUDGED})
+
+
 class SecondOpinion(StrEnum):
     """What the other validator said of the same instance."""
 

@@ -14,6 +14,7 @@ from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.worker.items import attempt_of
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Place, Run
 from pytest_jsbench.runs.records import Attempt, Missing, MissingReason, RunMetadata
+from pytest_jsbench.verdicts import NOT_THE_MODELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -200,14 +201,12 @@ class SessionEnding:
             self.lacks_tests = self.lacks_tests or report.when == "collect"
         if not report.failed:
             return
-        from pytest_jsbench.metrics.comparison import UNDECIDED
-
         self._failed += 1
         kind = transport.failure_type_of(report)
         of_subtests = self._is_of_subtests(report)
         if hasattr(report, "context"):
             self._subtests[report.nodeid] += 1
-        if kind and kind not in UNDECIDED:
+        if kind and kind not in NOT_THE_MODELS:
             self._answers[report.nodeid] = None
         elif not kind and not of_subtests:
             self._failures.append(f"{report.nodeid} {_PHASES.get(str(report.when), 'ended its process')}")
