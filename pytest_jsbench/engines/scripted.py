@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.errors import EngineError, nearest
+from pytest_jsbench.core.errors import EngineError, exhausted, nearest
 from pytest_jsbench.core.extensions import import_object, is_reference
 from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
 from pytest_jsbench.core.generations import (
@@ -277,6 +277,8 @@ class ScriptedEngine:
         except CallError:
             raise
         except Exception as error:
+            if exhausted(error):  # nothing is wrong with the function: the run makes no more calls
+                raise
             message = one_line(f"the answers function raised {type(error).__name__}: {error}")
             raise CallError(FaultKind.ENGINE, message) from error
         if isinstance(answer, Completion | Declined):

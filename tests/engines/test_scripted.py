@@ -209,6 +209,9 @@ def limited(request):
 def broken(request):
     raise KeyError("tpyo")
 
+def hungry(request):
+    raise MemoryError
+
 def nothing(request):
     return None
 
@@ -249,6 +252,11 @@ def test_a_function_answers_with_whatever_an_answer_can_be(function: Any) -> Non
 def test_a_function_that_breaks_is_the_engines_fault(function: Any, name: str, message: str) -> None:
     error = fault(function(name))
     assert (error.kind, error.message) == (FaultKind.ENGINE, message)
+
+
+def test_that_a_function_has_no_more_memory_is_not_its_own_fault(function: Any) -> None:
+    with pytest.raises(MemoryError):
+        function("hungry").generate(request())
 
 
 @pytest.mark.parametrize(("name", "message"), [("eco", "did you mean 'echo'"), ("constant", "is no function")])

@@ -245,28 +245,40 @@ from pytest_jsbench import Completion, EngineInfo
 from pytest_jsbench.core.generations import FinishReason, ResponseFormat
 from pytest_jsbench.core.timing import Timing
 
+def answer(request):
+    if request.key.id > "c05" and os.path.exists("exhausted"):
+        raise MemoryError
+    with open("calls.txt", "a") as calls:
+        calls.write(request.key.id + "\\n")
+    return Completion(text='{"n": 1}', finish_reason=FinishReason.STOP, timing=Timing(tgt=0.1))
+
 class Hungry:
-    concurrency = 1
     info = EngineInfo(engine="hungry", model="m", response_format=ResponseFormat.TEXT, streaming=False)
 
     def __init__(self, config):
         pass
 
     def generate(self, request):
-        if request.key.id > "c05" and os.path.exists("exhausted"):
-            raise MemoryError
-        with open("calls.txt", "a") as calls:
-            calls.write(request.key.id + "\\n")
-        return Completion(text='{"n": 1}', finish_reason=FinishReason.STOP, timing=Timing(tgt=0.1))
+        return answer(request)
 
     def close(self):
         pass
 """
 
 
-def test_a_run_that_has_no_more_memory_keeps_what_it_has_and_goes_on_later(twelve: Bench) -> None:
+@pytest.mark.parametrize(
+    "engine",
+    [
+        ("--jsbench-engine=hungry:Hungry", "--jsbench-engine-option=x=1"),
+        ("--jsbench-engine-option=answers=hungry:answer",),
+    ],
+    ids=["an engine", "a function"],
+)
+def test_a_run_that_has_no_more_memory_keeps_what_it_has_and_goes_on_later(
+    twelve: Bench, engine: tuple[str, ...]
+) -> None:
     twelve.write({"hungry.py": HUNGRY, "exhausted": ""})
-    hungry = ("--jsbench-engine=hungry:Hungry", "--jsbench-engine-option=x=1", "--jsbench-output=out")
+    hungry = (*engine, "--jsbench-concurrency=1", "--jsbench-output=out")
 
     result = twelve.run(*hungry)
 
@@ -295,7 +307,10 @@ def test_a_run_whose_calls_hold_all_files_that_may_be_open_is_summed_up_all_the_
     twelve.write({"hungry.py": MANY_FILES, "exhausted": ""})
 
     result = twelve.run_subprocess(
-        "--jsbench-engine=hungry:Hungry", "--jsbench-engine-option=x=1", "--jsbench-output=out"
+        "--jsbench-engine=hungry:Hungry",
+        "--jsbench-engine-option=x=1",
+        "--jsbench-concurrency=1",
+        "--jsbench-output=out",
     )
 
     figures = metrics(twelve)
