@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.adaptation.bounding import CannotBound, bounded_within
 from pytest_jsbench.core.child_process import ChildNotStarted, ChildProcess, Program
@@ -22,6 +22,7 @@ from pytest_jsbench.core.generations import Declined, DeclineReason, EngineInfo,
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.addresses import Address
 from pytest_jsbench.engines.base import PASSED_ON
+from pytest_jsbench.engines.http.answer_builder import get
 from pytest_jsbench.engines.local.server import ServerSettings
 from pytest_jsbench.engines.openai.engine import OpenAIEngine
 from pytest_jsbench.engines.openai.settings import OpenAISettings
@@ -29,10 +30,10 @@ from pytest_jsbench.engines.options import Options, choose_format
 from pytest_jsbench.engines.requirements import Key, package_version, require_package
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pytest_jsbench.core.cases import Schema
-    from pytest_jsbench.core.generations import Completion, GenerationParams, Request
+    from pytest_jsbench.core.generations import Completion, Exchange, GenerationParams, Request, ServerAnswer
     from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.engines.base import EngineConfig
 
@@ -163,8 +164,9 @@ class LocalEngine:
 
     def generate(self, request: Request) -> Completion | Declined:
         """One call; what was sent is in the result where it is not the schema itself."""
-        if request.origin.exchange is not None:
-            return self._chat.generate(request)
+        if (exchange := request.origin.exchange) is not None:
+            held = HeldExchange(exchange)
+            return self._chat.generate(replace(request, origin=replace(request.origin, exchange=held)))
         if self._chat.info.response_format is not ResponseFormat.JSON_SCHEMA:
             return self._chat.generate(at_temperature_zero(request))
         if request.schema is False:
@@ -189,6 +191,36 @@ class LocalEngine:
     def close(self) -> None:
         """Close the client's connections; the server is `prepare`'s."""
         self._chat.close()
+
+
+class HeldExchange:
+    """
+    An application's own call, whose answer the server holds to the schema in Responses too.
+
+    llama.cpp takes a schema there, and ignores it, but knows the field of chat. The engine makes one for each call.
+    """
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self.path = exchange.path
+        self.sent = exchange.sent
+
+    @property
+    def answer(self) -> ServerAnswer | None:
+        """What the server has answered; None until it has."""
+        return self._exchange.answer
+
+    def pass_on(self, post: Callable[..., Any], deadline: Any) -> Completion | Declined:
+        """Make the call through `post`."""
+        return self._exchange.pass_on(lambda body, **how: post(_with_chat_s_field(body), **how), deadline)
+
+
+def _with_chat_s_field(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    shape = get(body, "text", "format")
+    kind = get(shape, "type")
+    if kind not in (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT):
+        return body
+    return {**body, "response_format": {"type": kind, "json_schema": shape}}
 
 
 def at_temperature_zero(request: Request) -> Request:

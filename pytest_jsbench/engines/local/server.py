@@ -61,6 +61,8 @@ def _start(settings: ServerSettings) -> Any:
     # it splits a sum by the longest sequence of the batch: an answer would depend on its neighbours
     params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     params.cache_ram_mib = 0  # the default keeps up to 8 GiB of old prompts
+    # an application says nothing of it, and its answer would depend on the calls before
+    params.cache_prompt = False
     params.verbosity = 0
     params.warmup = params.ui = params.fit_params = False
     return xllamacpp.Server(params)

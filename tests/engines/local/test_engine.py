@@ -11,18 +11,27 @@ import pytest
 
 import pytest_jsbench
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
-from pytest_jsbench.core.generations import CallError, Completion, DeclineReason, FaultKind, ResponseFormat, Sent
+from pytest_jsbench.core.generations import (
+    CallError,
+    Completion,
+    DeclineReason,
+    FaultKind,
+    Origin,
+    ResponseFormat,
+    Sent,
+)
 from pytest_jsbench.core.messages import read_messages
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines.base import EngineConfig, TextTokenizer, TokenCounter
 from pytest_jsbench.engines.registry import find
+from pytest_jsbench.fixture.application_call import ApplicationCall
 from tests.conversation import PROMPT, TURNS
 from tests.engines.asking import CITY, complete, decline, fault, fetch, request
 from tests.engines.contract import ServedContract
 from tests.engines.provider import unreachable_url
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pytest_jsbench.engines.base import Engine, EngineFactory
 
@@ -131,6 +140,46 @@ def test_answers_depend_on_neither_what_came_before_nor_what_runs_beside(engine:
     with ThreadPoolExecutor(2) as pool:
         together = list(pool.map(lambda one: complete(engine, one).text, reversed(asked)))
     assert list(reversed(together)) == alone
+
+
+IN_OSLO = "Extract the city as JSON: I live in Oslo. " * 8
+SHAPE = {"name": "x", "schema": CITY, "strict": True}
+TURN = {"role": "user", "content": IN_OSLO}
+CHAT = {"messages": [TURN], "response_format": {"type": "json_schema", "json_schema": SHAPE}, "max_tokens": 32}
+RESPONSES = {
+    "input": IN_OSLO,
+    "text": {"format": {"type": "json_schema", **SHAPE}},
+    "max_output_tokens": 32,
+}
+
+
+class Application:
+    """An application, as far as it takes an answer."""
+
+    begun = False
+
+    def begin(self, status: int, headers: Mapping[str, str]) -> None: ...
+
+    def write(self, piece: bytes) -> None: ...
+
+    def breaks(self) -> None: ...
+
+
+def passed_on(engine: Engine, path: str, body: dict[str, Any]) -> Completion:
+    call = ApplicationCall(path, {"temperature": 0, **body}, {}, Application(), contract=None)
+    return complete(engine, replace(request(prompt=IN_OSLO), origin=Origin(exchange=call)))
+
+
+@pytest.mark.parametrize(("path", "body"), [("/chat/completions", CHAT), ("/responses", RESPONSES)])
+@pytest.mark.parametrize("stream", [True, False])
+def test_an_application_s_call_is_held_to_its_schema(
+    engine: Engine, path: str, body: dict[str, Any], stream: bool
+) -> None:
+    assert json.loads(passed_on(engine, path, {**body, "stream": stream}).text).keys() == {"city", "old"}
+
+
+def test_an_application_s_answer_depends_on_nothing_but_its_call(engine: Engine) -> None:
+    assert [passed_on(engine, "/chat/completions", CHAT).usage.cached_tokens for _ in range(2)] == [0, 0]
 
 
 def test_temperature_and_seed_are_taken_where_given(engine: Engine) -> None:
