@@ -6,12 +6,14 @@ import csv
 import importlib.util
 import io
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.errors import ExportError, MissingRequirement
-from pytest_jsbench.core.files import unwritable, write_atomically
+from pytest_jsbench.core.errors import ExportError, JSBenchError, MissingRequirement
+from pytest_jsbench.core.files import private, unwritable
 from pytest_jsbench.core.generations import Completion, Declined, Failed, tpot_ms
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.runs.variants import each
@@ -38,9 +40,11 @@ COLUMNS: Mapping[str, type] = {
     "disputed": bool,
     # null where no values are expected, or the model said nothing
     **dict.fromkeys(("values_right", "values_expected", "values_invented"), int),
+    # null where no grammar decided on labelled answers
+    **dict.fromkeys(("valid_instances", "valid_rejected", "invalid_instances", "invalid_accepted"), int),
     # completion, declined, failed or decided; null where nothing was asked
     "generation": str,
-    # why the attempt has no record
+    # why the attempt has no record: `unknown` where its run was only loaded, or has died
     "missing": str,
     **dict.fromkeys(("text", "reasoning", "finish_reason", "fault", "said"), str),
     **dict.fromkeys(("ttft", "tgt", "gct", "tpot_ms", "reasoning_time"), float),
@@ -64,15 +68,15 @@ def rows_of(run: Run) -> Iterator[dict[str, Any]]:
     for outcome, record in zip(run.outcomes, run.records, strict=True):
         who = outcome.answered_by or askers.get(outcome.variant, run.metadata.engine_asked)
         yield _row(outcome, record, who, costs.get(outcome.attempt))
-    for missing in run.missing:
-        yield _missing_row(missing, askers.get(missing.variant, run.metadata.engine_asked))
+    for attempt, missing in run.unrecorded().items():
+        yield _missing_row(attempt, missing, askers.get(attempt.variant, run.metadata.engine_asked))
 
 
 def _row(outcome: AttemptOutcome, record: Record, who: AnsweredBy, cost: float | None) -> dict[str, Any]:
     generation, timing, usage = record.generation, outcome.timing, outcome.usage
     answered = generation if isinstance(generation, Completion) else None
     told = generation.message if isinstance(generation, Declined | Failed) else None
-    params = record.params
+    params, decisions = record.params, outcome.decisions
     tokens = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
     return _known(
         task=record.key.task,
@@ -90,6 +94,10 @@ def _row(outcome: AttemptOutcome, record: Record, who: AnsweredBy, cost: float |
         values_right=outcome.match and outcome.match.right,
         values_expected=outcome.match and outcome.match.expected,
         values_invented=outcome.match and outcome.match.invented,
+        valid_instances=decisions and decisions.valid,
+        valid_rejected=decisions and decisions.valid_rejected,
+        invalid_instances=decisions and decisions.invalid,
+        invalid_accepted=decisions and decisions.invalid_accepted,
         generation=outcome.generation,
         text=answered and answered.text,
         reasoning=(answered and answered.reasoning) or None,
@@ -120,17 +128,17 @@ def _row(outcome: AttemptOutcome, record: Record, who: AnsweredBy, cost: float |
     )
 
 
-def _missing_row(missing: Missing, who: AnsweredBy) -> dict[str, Any]:
+def _missing_row(attempt: Attempt, missing: Missing | None, who: AnsweredBy) -> dict[str, Any]:
     return _known(
-        task=missing.key.task,
-        id=missing.key.id,
-        repeat=missing.repeat,
-        variant=missing.variant,
+        task=attempt.key.task,
+        id=attempt.key.id,
+        repeat=attempt.repeat,
+        variant=attempt.variant,
         engine=who.engine,
         model=who.model,
         passed=False,
-        missing=missing.reason.value,
-        said=missing.message or None,
+        missing="unknown" if missing is None else missing.reason.value,
+        said=(missing and missing.message) or None,
     )
 
 
@@ -197,26 +205,37 @@ def to_dataset(run: Run) -> Any:
 def write_parquet(path: Path, run: Run, summary: Summary | None = None) -> Path:  # noqa: ARG001  as every exporter
     """Write the run's rows as a Parquet file, some thousand at a time."""
     schema = _arrow_schema()
-    import pyarrow
     from pyarrow import parquet
 
-    temporary = path.parent / f".{path.name}.part"
-    try:
-        with parquet.ParquetWriter(temporary, schema, compression="zstd") as writer:
-            for batch in _batches(rows_of(run)):
-                writer.write_table(_arrow_table(batch, schema))
-        temporary.replace(path)
-    except (OSError, pyarrow.ArrowException) as error:
-        temporary.unlink(missing_ok=True)
-        message = f"cannot write {path}: {unwritable(path, error)}"
-        raise ExportError(message, where=path) from error
+    with _in_making(path) as part, parquet.ParquetWriter(part, schema, compression="zstd") as writer:
+        for batch in _batches(rows_of(run)):
+            writer.write_table(_arrow_table(batch, schema))
     return path
 
 
 def write_csv(path: Path, run: Run, summary: Summary | None = None) -> Path:  # noqa: ARG001  as every exporter
     """Write the run's rows as a CSV file; what is null is an empty cell."""
-    write_atomically(path, _csv_lines(rows_of(run)), shared=True)
+    with _in_making(path) as part, part.open("w", encoding="utf-8", newline="") as file:
+        file.writelines(_csv_lines(rows_of(run)))
     return path
+
+
+@contextmanager
+def _in_making(path: Path) -> Iterator[Path]:
+    """A file for its user alone, which takes its place when the block has written it; ExportError where that fails."""
+    part = path.parent / f".{path.name}.{os.getpid()}.part"
+    try:
+        part.unlink(missing_ok=True)
+        yield private(part)
+        part.replace(path)
+    except JSBenchError:
+        raise
+    except Exception as error:  # Arrow's have many types
+        message = f"cannot write {path}: {unwritable(path, error)}"
+        raise ExportError(message, where=path) from error
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 def _csv_lines(rows: Iterable[Row]) -> Iterator[str]:

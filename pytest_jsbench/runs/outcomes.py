@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -377,6 +379,18 @@ class Run:
     def variants(self) -> tuple[str, ...]:
         """The names of its variants, in order; none where each case was asked in one way."""
         return tuple(one.variant for one in self.metadata.variants)
+
+    def unrecorded(self) -> dict[Attempt, Missing | None]:
+        """The planned attempts without a record, in order, each with why, as far as that is known."""
+        known = {one.attempt: one for one in self.missing}
+        made = {outcome.attempt for outcome in self.outcomes}
+        found: dict[Attempt, Missing | None] = {}
+        for variant, run in (self.each() or {self.metadata.variant: self}).items():
+            answered = Counter(outcome.key for outcome in run.outcomes)
+            for key, planned in Counter(run.planned).items():
+                left = (one for one in (Attempt(key, at, variant) for at in itertools.count()) if one not in made)
+                found.update((one, known.get(one)) for one in itertools.islice(left, max(0, planned - answered[key])))
+        return found
 
     def of_variant(self, name: str) -> Run:
         """The run that one variant alone would have been, without a verdict; KeyError where there is none."""

@@ -10,14 +10,14 @@ import pytest
 
 from pytest_jsbench.cli.main import main
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.errors import ExportError, JSBenchError
 from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports import tables
 from pytest_jsbench.reports.registry import find
 from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.outcomes import Run
-from pytest_jsbench.runs.records import Missing, MissingReason
+from pytest_jsbench.runs.outcomes import Place, Run
+from pytest_jsbench.runs.records import Attempt, Missing, MissingReason
 from pytest_jsbench.values import Match
 from tests import examples
 from tests.examples import record
@@ -78,6 +78,26 @@ def test_each_planned_attempt_is_a_row_of_the_same_columns() -> None:
     assert (rows["late"]["missing"], rows["late"]["said"]) == ("limit", "too dear")
 
 
+def test_a_planned_attempt_of_which_nothing_is_known_is_a_row_too() -> None:
+    made = examples.variants(a={}, b={})
+    plan = [Attempt(CaseKey(task="simple", id="x"), at, name) for name in "ab" for at in range(3)]
+    run = Run.of(
+        made.with_plan(plan), [one.key for one in plan], [replace(record("x"), variant="a", repeat=at) for at in (0, 2)]
+    )
+
+    rows = [(row["variant"], row["repeat"], row["missing"], row["passed"]) for row in tables.rows_of(run)]
+
+    assert rows[:2] == [("a", 0, None, True), ("a", 2, None, True)]
+    assert rows[2:] == [("a", 1, "unknown", False), *(("b", at, "unknown", False) for at in range(3))]
+
+
+def test_decisions_about_labelled_answers_are_counted_in_each_row() -> None:
+    run = examples.run(record("a", generation=examples.decided("v0", "i0", "i1")), record("b"))
+    names = ("valid_instances", "valid_rejected", "invalid_instances", "invalid_accepted")
+
+    assert [[row[name] for name in names] for row in tables.rows_of(run)] == [[2, 1, 2, 2], [None] * 4]
+
+
 def test_reasoning_has_columns_of_its_own() -> None:
     timing = Timing(tgt=3.0, ttft=2.0, reasoning_time=1.5)
     thought = replace(examples.completion("{}"), timing=timing, reasoning="Hm.")
@@ -133,6 +153,22 @@ def test_pandas_arrow_and_parquet_hold_the_rows_with_their_types(tmp_path: Path)
     summary = tables.summary_to_pandas(summarize(run))
     assert summary.loc["total", "pass_rate"] == 0.25
     assert isinstance(summary, pandas.DataFrame)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_table_that_cannot_be_written_leaves_nothing_and_one_is_for_its_user_alone(form: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="needs the extra frames")
+    write = tables.write_csv if form == "csv" else tables.write_parquet
+    gone = record(generation=examples.completion("x" * 10))
+    torn = replace(a_run(), outcomes=(replace(a_run().outcomes[0], source=Place(path=tmp_path / "gone", start=0)),))
+
+    with pytest.raises(ExportError, match="there is no folder"):
+        write(tmp_path / "none" / "run", examples.run(gone))
+    with pytest.raises(JSBenchError, match="No such file"):
+        write(tmp_path / "run", torn)
+    assert list(tmp_path.iterdir()) == []
+    write(tmp_path / "run", a_run())
+    assert (tmp_path / "run").stat().st_mode & 0o777 == 0o600
 
 
 def test_the_command_exports_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
