@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html
 import importlib.util
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from os import PathLike
@@ -13,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.arguments import arguments, names, path
 from pytest_jsbench.core.errors import GateError, MissingRequirement
+from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.library.words import said_to_programs
 from pytest_jsbench.metrics.statistics import Proportion
 from pytest_jsbench.metrics.summary import Summary, summarize
-from pytest_jsbench.reports import summary_table, tables
+from pytest_jsbench.reports import summary_table, tables, variant_table
 from pytest_jsbench.runs.outcomes import Run
 
 if TYPE_CHECKING:
@@ -34,10 +36,10 @@ class RunSummary(Summary):
         return str(self)
 
     def __str__(self) -> str:
-        return "\n".join(summary_table.table_of_tasks(self.run, self))
+        return "\n".join(variant_table.tables(self.run, self))
 
     def _repr_html_(self) -> str:
-        return summary_table.html_table(self.run, self)
+        return variant_table.html_table(self.run, self)
 
     def to_pandas(self) -> Any:
         """A DataFrame with a row for each task, and one for all: `total`."""
@@ -121,19 +123,30 @@ class EvaluatedRun(Run):
 
     @property
     def _lines(self) -> list[str]:
-        """What is said of it beside its figures, and why there are attempts without an answer."""
-        many = counted(len(self.missing), "attempt")
-        without = [
-            f"{many} without a record; {one.key}: {one.reason} {one.message}".rstrip() for one in self.missing[:1]
-        ]
+        """What is said of it above its figures, and why there are attempts without an answer."""
         decided = [] if self.verdict is None else [self.verdict.text]
-        return [repr(self), *decided, *(printable(line, 600) for line in (*without, *self.warnings))]
+        return [repr(self), *decided, *(printable(line, 600) for line in (*self._without_answer, *self.warnings))]
+
+    @property
+    def _without_answer(self) -> Iterator[str]:
+        """How many calls broke and how many attempts have no record, and of the first of each why."""
+        if broken := [outcome for outcome in self.outcomes if outcome.failed]:
+            record = broken[0].read()
+            assert isinstance(record.generation, Failed)
+            why = f"{record.generation.kind}: {record.generation.message}"
+            yield f"{counted(len(broken), 'attempt')} of which the call broke; {record.key}: {why}"
+        unrecorded = self.unrecorded()
+        for attempt, one in itertools.islice(unrecorded.items(), 1):
+            why = "not known why" if one is None else f"{one.reason} {one.message}".rstrip()
+            yield f"{counted(len(unrecorded), 'attempt')} without a record; {attempt.key}: {why}"
 
     def __str__(self) -> str:
-        return "\n".join([*self._lines, "", str(self.summary)])
+        return "\n".join([*self._lines, "", str(self.summary), "", *summary_table.details(self, self.summary)])
 
     def _repr_html_(self) -> str:
-        return f"<p>{'<br>'.join(map(html.escape, self._lines))}</p>{self.summary._repr_html_()}"
+        facts = [f"{name}: {printable(text, None)}" for name, text in summary_table.facts(self, self.summary)]
+        above, below = ("<br>".join(map(html.escape, part)) for part in (self._lines, facts))
+        return f"<p>{above}</p>{self.summary._repr_html_()}<p>{below}</p>"
 
 
 def read_gates(

@@ -66,9 +66,13 @@ def _of_coverage(summary: Summary) -> tuple[list[str], list[list[str]]]:
     return _with_errors(summary, headers, rows)
 
 
-def html_table(run: Run, summary: Summary) -> str:
-    """The same figures as HTML, in which every name is escaped."""
-    headers, rows = (_of_decisions if run.metadata.labelled else _of_coverage)(summary)
+def rows_of_tasks(run: Run, summary: Summary) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of that table."""
+    return (_of_decisions if run.metadata.labelled else _of_coverage)(summary)
+
+
+def as_html(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table as HTML, in which every name is escaped."""
     plain = [[printable(name, None), *figures] for name, *figures in rows]
     return tabulate(
         plain, headers=[name.replace("\n", " ") for name in headers], tablefmt="html", disable_numparse=True

@@ -10,12 +10,14 @@ from pytest_jsbench.metrics.comparison import MISSING, PASSED
 from pytest_jsbench.reports.comparison_table import beside_verdicts, not_compared
 from pytest_jsbench.reports.summary_table import (
     NOT_APPLICABLE,
+    as_html,
     detail,
     figure,
     fitted,
     milliseconds,
     of,
     rate,
+    rows_of_tasks,
     table_of_tasks,
 )
 from pytest_jsbench.runs.settings import distinguishing, settings_of
@@ -54,6 +56,12 @@ def tables(run: Run, summary: Summary) -> list[str]:
         return table_of_tasks(run, summary)
     headers, rows = variant_rows(summary, labelled=run.metadata.labelled)
     return [*fitted(headers, rows), *_by_task(summary), *_standing(summary)]
+
+
+def html_table(run: Run, summary: Summary) -> str:
+    """The rows of the first of them as HTML."""
+    rows = variant_rows(summary, labelled=run.metadata.labelled) if summary.variants else rows_of_tasks(run, summary)
+    return as_html(*rows)
 
 
 def asked(run: Run, summary: Summary) -> dict[str, str]:

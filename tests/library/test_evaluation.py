@@ -100,6 +100,7 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
         evaluate(engine, CASES, output=tmp_path, concurrency=1)
     left = load_run(tmp_path)
     assert ends(left) == {"good": None}
+    assert "2 attempts without a record; orders::bad: not known why" in str(left)
     assert f"resume='{left.folder}'" in ended.value.__notes__[0]
     assert json.loads((tmp_path / left.metadata.run_id / "run.json").read_text())["run"]["complete"] is False
 

@@ -37,6 +37,25 @@ def test_a_notebook_shows_the_table_that_a_terminal_does() -> None:
     assert "2 attempts, pass rate 0.50" in a_run()._repr_html_()
 
 
+def test_who_looks_at_a_run_sees_its_facts_and_why_calls_broke() -> None:
+    run = examples.run(record("good"), record("down", verdict=examples.BROKEN, generation=examples.failed()))
+    shown = EvaluatedRun.of_run(run)
+
+    for text in (str(shown), shown._repr_html_()):
+        words = " ".join(text.replace(":", "").split())
+        assert "1 attempt of which the call broke; simple" in words
+        assert "down timeout no answer in 1 s" in words
+        assert "pass rate 1/2 = 0.500 (95 % interval 0.095 to 0.905)" in words
+        assert "errors 1 of 2 attempts (timeout 1) the figures are incomplete" in words
+
+
+def test_a_run_of_variants_has_a_row_for_each_of_them() -> None:
+    shown = EvaluatedRun.of_run(examples.compared(better="pp", worse="pv"))
+
+    assert "worse against better" in str(shown)
+    assert [row.split("<")[0].strip() for row in shown._repr_html_().split("<tr><td>")[1:]] == ["better", "worse"]
+
+
 @pytest.mark.parametrize("said", KINDS.values(), ids=KINDS)
 def test_what_strangers_have_named_is_no_markup(said: str) -> None:
     run = replace(a_run(model=said), warnings=(said,))
