@@ -145,6 +145,8 @@ class ExportError(JSBenchError):
 def nearest(name: str, known: Iterable[str]) -> str:
     """The half sentence that offers the known names: `expected one of x, y`, or `did you mean 'x'? (one of x, y)`."""
     names = sorted(known)
+    if not names:
+        return "there is none"
     close = difflib.get_close_matches(name, names, n=1)
     everything = f"one of {', '.join(names)}"
     return f"did you mean '{close[0]}'? ({everything})" if close else f"expected {everything}"

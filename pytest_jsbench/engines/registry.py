@@ -30,6 +30,7 @@ _BUILT_IN = {
     "anthropic": "pytest_jsbench.engines.anthropic.engine:FACTORY",
     "anthropic-bedrock": "pytest_jsbench.engines.anthropic.clouds:BEDROCK",
     "anthropic-vertex": "pytest_jsbench.engines.anthropic.clouds:VERTEX",
+    "application": "pytest_jsbench.engines.application:FACTORY",
     "azure": "pytest_jsbench.engines.openai.azure:FACTORY",
     "gemini": "pytest_jsbench.engines.gemini.engine:FACTORY",
     "litellm": "pytest_jsbench.engines.litellm:FACTORY",

@@ -7,7 +7,6 @@ and runs tests; `controller` takes the reports, decides the exit status, writes 
 
 from __future__ import annotations
 
-from types import CodeType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -57,19 +56,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         parametrize(metafunc)
 
 
-def _names_check(code: object) -> bool:
-    """Whether a test hands answers in by itself (`jsbench.check`), so that it need not ask; all others ask nobody."""
-    if not isinstance(code, CodeType):
-        return False
-    return "check" in code.co_names or any(map(_names_check, code.co_consts))
-
-
 @pytest.fixture
 def jsbench(request: pytest.FixtureRequest) -> JSBench:
     """Asks the run's engine for this test: `jsbench.generate(…)` is judged against the schema of its marker."""
     if not _is_asked_for(request.config):
-        if not _names_check(getattr(getattr(request.node, "obj", None), "__code__", None)):
-            pytest.skip(NO_ENGINE)
         from pytest_jsbench.plugin.without_run import open_without_run
 
         return open_without_run(request)

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
+from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
 from tests.plugin.worker.test_project_tests import run_one
 
 CHECKED = """
@@ -68,7 +68,7 @@ def test_without_a_run_it_is_judged_all_the_same_and_who_asks_is_skipped(pyteste
     pytester.makepyfile(
         "import pytest\nNUMBER = {'type': 'object', 'properties': {'n': {'minimum': 0}}}\n"
         + CHECKED
-        + "def test_asks(jsbench): raise AssertionError\n"
+        + "def test_asks(jsbench): jsbench.generate(), jsbench.check({'n': -1})\n"
         "def test_asks_too(jsbench): jsbench.check({'n': 1}), jsbench.generate(), jsbench.check({'n': -1})\n"
         "def test_has_an_address(jsbench): jsbench.check({'n': 1}), jsbench.endpoint.base_url\n"
         "def test_has_more(jsbench): jsbench.check({'n': 1, 'm': 1})\n"
@@ -82,6 +82,32 @@ def test_without_a_run_it_is_judged_all_the_same_and_who_asks_is_skipped(pyteste
     # as strictly as a run would
     allowed = pytester.runpytest_inprocess(*WITHOUT_SLOW_PLUGINS, "--jsbench-extra-fields=allow", "-k", "has_more")
     allowed.assert_outcomes(passed=1, deselected=7)
+
+
+def test_a_run_of_nothing_else_has_the_engine_application(bench: Bench) -> None:
+    asks = CHECKED + "def test_asks(jsbench): jsbench.generate(text='1')\n"
+    bench.write({"test_one.py": f"import pytest\nNUMBER = {NUMBER!r}\n{asks}"})
+
+    arguments = (
+        "--jsbench-engine=application",
+        "--jsbench-model=m",
+        "--jsbench-output=out",
+        "--jsbench-gate=passed>=4",
+    )
+    result = bench.pytester.runpytest_inprocess(
+        "-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers, *arguments, "test_one.py"
+    )
+
+    result.assert_outcomes(passed=2, failed=3)
+    run = bench.run_json()
+    assert (run["run"]["engine"], run["metrics"]["passed"]) == ("application", 3)
+    result.stdout.fnmatch_lines(
+        [
+            "*api_error (engine): engine 'application' asks nobody: jsbench.check(answer) takes *",
+            "*jsbench: application m *",
+            "gate       passed 3, gate >= 4: NOT MET",
+        ]
+    )
 
 
 def test_no_recording_and_no_earlier_run_stands_for_one_and_no_limit_forbids_it(bench: Bench) -> None:

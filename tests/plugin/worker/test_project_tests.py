@@ -286,7 +286,7 @@ def test_a_marker_that_cannot_be_read_is_refused_before_anything_is_paid_for(ben
 
 
 def test_without_an_engine_they_are_skipped_with_the_next_step(plain: Bench) -> None:
-    plain.write({"test_one.py": "def test_it(jsbench): raise AssertionError"})
+    plain.write({"test_one.py": "def test_it(jsbench): jsbench.generate('a number'), jsbench.no_such_thing\n"})
 
     result = plain.pytester.runpytest_inprocess("-rs", *WITHOUT_SLOW_PLUGINS)
 
