@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import PathFinder
 from threading import get_ident
@@ -28,38 +29,58 @@ def late_types(package: str = "openai.types") -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
-        for late in [module for module in sys.modules.values() if type(module) is LatePackage]:
-            # whoever imports a module below it from now on looks at it first, and so its own code runs before
-            late.__dict__.pop("__path__", None)
 
 
 class LatePackage(ModuleType):
-    """A package whose own code runs when somebody asks for a name that is not there; then it is like any other."""
+    """
+    A package whose own code runs when somebody asks for a name that is not there; then it is like any other.
+
+    It runs too before somebody sees or changes its names; but not for whoever imports a module below it: that thread
+    holds the lock of the import, and a half imported module may be what the code asks for. Any thread may ask first.
+    """
 
     def __getattr__(self, name: str) -> Any:
-        self._run()
-        if name in self.__dict__:
-            return self.__dict__[name]
+        below = f"{self.__name__}.{name}"
+        if not name.startswith("__") and PathFinder.find_spec(below, self.__path__) is not None:
+            return import_module(below)
+        names = self.__dict__
+        if name in names:
+            return names[name]
         message = f"module {self.__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
 
-    def __dir__(self) -> list[str]:
-        self._run()
-        return list(self.__dict__)
+    def __getattribute__(self, name: str) -> Any:
+        get = super().__getattribute__  # its class is another when it has run
+        if name == "__dict__":
+            get("_run")()
+        return get(name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        put = super().__setattr__
+        if not (isinstance(value, ModuleType) or name.startswith("__")):  # as importing sets them
+            self._run()
+        put(name, value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return import_module, (self.__name__,)
 
     def _run(self) -> None:
+        put, names, spec = super().__setattr__, super().__getattribute__("__dict__"), self.__spec__
         # another thread runs it too, rather than wait: it might hold a lock of the import for which this one waits
-        running: set[int] = self.__dict__.setdefault("_running", set())
-        spec = self.__spec__
-        if get_ident() in running or spec is None or spec.loader is None:
+        running: set[int] | None = names.get(_RUNNING)
+        if running is None or get_ident() in running or spec is None or spec.loader is None:
             return
         running.add(get_ident())
         try:
-            self.__path__ = spec.submodule_search_locations or []
             spec.loader.exec_module(self)
         finally:
             running.discard(get_ident())
-        self.__class__ = ModuleType  # type: ignore[assignment]
+        put("__class__", ModuleType)
+        names.pop(_RUNNING, None)
+
+
+#: the threads that run a package's code, among its names until it has run
+_RUNNING = "__running__"
 
 
 class _TypesFinder(MetaPathFinder):
@@ -83,4 +104,5 @@ class _LateLoader(Loader):
         module.__loader__ = self._loader
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
+        module.__dict__[_RUNNING] = set()
         module.__class__ = LatePackage
