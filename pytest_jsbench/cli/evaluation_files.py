@@ -12,9 +12,10 @@ from pytest_jsbench.core.errors import ExportError, nearest
 from pytest_jsbench.core.text import counted, distinct, json_text
 from pytest_jsbench.metrics.aggregation import Aggregate, aggregate
 from pytest_jsbench.reports import evaluations
-from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, aligned, detail
+from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, add_column, aligned, detail
 
-_LONGEST_METRIC = 28
+#: where no metric is absent from a file
+_LONGEST_METRIC = 38
 
 
 def add_validate(commands: Any) -> None:
@@ -25,7 +26,9 @@ def add_validate(commands: Any) -> None:
         description="Check evaluation files of any tool, and runs: what must be there, types, and ranges; a rate is "
         "from 0 to 1 or null. One line for each file, or for each thing that is wrong.",
     )
-    validate.add_argument("files", type=Path, nargs="+", metavar="FILE", help="evaluation files, or folders of runs")
+    validate.add_argument(
+        "files", type=Path, nargs="+", metavar="FILE", help="evaluation files, runs, or folders of runs"
+    )
     validate.add_argument("--json", action="store_true", help="the same as JSON, and nothing else")
     validate.set_defaults(command=_validate)
 
@@ -38,7 +41,9 @@ def add_aggregate(commands: Any) -> None:
         description="The mean of each metric over files, and its mean weighted by what it is a share of, which is that "
         "of all files taken together. Nulls are left out and counted.",
     )
-    averaging.add_argument("files", type=Path, nargs="+", metavar="FILE", help="evaluation files, or folders of runs")
+    averaging.add_argument(
+        "files", type=Path, nargs="+", metavar="FILE", help="evaluation files, runs, or folders of runs"
+    )
     averaging.add_argument(
         "--weight", metavar="COUNT", help="weight all metrics by this one (default: each by what it is a share of)"
     )
@@ -47,7 +52,7 @@ def add_aggregate(commands: Any) -> None:
 
 
 def _validate(options: argparse.Namespace, out: TextIO) -> bool:
-    found = {str(path): evaluations.problems(path) for path in options.files}
+    found = {str(path): evaluations.problems(path) for path in _each(options)}
     if options.json:
         out.write(json_text({"files": [{"file": name, "problems": said} for name, said in found.items()]}, indent=2))
         out.write("\n")
@@ -60,7 +65,7 @@ def _validate(options: argparse.Namespace, out: TextIO) -> bool:
 
 
 def _aggregate(options: argparse.Namespace, out: TextIO) -> bool:
-    read = [evaluations.read(path) for path in options.files]
+    read = [evaluations.read(path) for path in _each(options)]
     for whole in read:
         warn(whole)
     found = [one.figures for whole in read for one in whole.each]
@@ -77,16 +82,23 @@ def _aggregate(options: argparse.Namespace, out: TextIO) -> bool:
     return True
 
 
+def _each(options: argparse.Namespace) -> list[Path]:
+    return [one for path in options.files for one in evaluations.each_run(path)]
+
+
 def _lines(means: list[Aggregate], evaluations: int) -> Iterator[str]:
     """A table of the metrics that an evaluation names, and what their weights are."""
     shown = [one for one in means if one.mean or (one.values + one.nulls and "." not in one.metric)]
-    yield from aligned(
-        ["Metric", "Values", "Null", "Absent", "Mean", "Weighted\nmean"],
-        [
-            [name, *map(str, (one.values, one.nulls, one.absent)), _figure(one.mean), _figure(one.weighted_mean)]
-            for name, one in zip(distinct([one.metric for one in shown], _LONGEST_METRIC), shown, strict=True)
-        ],
-    )
+    headers = ["Metric", "Values", "Null", "Mean", "Weighted\nmean"]
+    absent = [one.absent for one in shown]
+    names = distinct([one.metric for one in shown], _LONGEST_METRIC - (len("Absent") + 4 if any(absent) else 0))
+    rows = [
+        [name, str(one.values), str(one.nulls), _figure(one.mean), _figure(one.weighted_mean)]
+        for name, one in zip(names, shown, strict=True)
+    ]
+    if any(absent):
+        add_column(headers, rows, "Absent", [str(count) for count in absent], at=3)
+    yield from aligned(headers, rows)
     yield ""
     yield from detail(
         "over", f"{counted(evaluations, 'evaluation')}; null is not applicable, absent is not in the file"

@@ -103,11 +103,11 @@ class EvalOutput(BaseModel):
 @arguments(path=a_path)
 def load_evaluation(path: str | Path) -> EvalOutput:
     """
-    The evaluation in a file, or in a run's folder; JSBenchError names the place that is wrong.
+    The evaluation in a file, a run's folder, or the newest in a folder of runs; JSBenchError names what is wrong.
 
     A file of bare metrics is read as `jsbench migrate` would write it.
     """
-    path = Path(path)
+    path = evaluations.each_run(Path(path))[-1]
     data = evaluations.load(path / "run.json" if path.is_dir() else path)
     try:
         return EvalOutput.model_validate(evaluations.migrate(data))

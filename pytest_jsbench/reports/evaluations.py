@@ -204,6 +204,12 @@ def read(path: Path) -> Evaluation:
     return parse(load(path), source=str(path))
 
 
+def each_run(path: Path) -> list[Path]:
+    """Each run of a folder of runs, the newest last; of any other path that path."""
+    is_one = not path.is_dir() or (path / "run.json").is_file()
+    return [path] if is_one else journal.find_runs(path) or [path]
+
+
 def load(path: Path) -> dict[str, Any]:
     """The JSON object in a file; RecordError when there is none."""
     data = FileReader(error=RecordError).read_json(path)
@@ -278,7 +284,7 @@ def problems(path: Path) -> list[str]:
         if not found:
             parse(data, source=str(path))
     except RecordError as error:
-        return [str(error).removeprefix(f"{path}: ")]
+        return [str(error).removeprefix(str(path)).lstrip(": ")]
     return list(dict.fromkeys(found))
 
 

@@ -55,6 +55,26 @@ def test_a_run_is_valid_until_a_rate_of_one_of_its_tasks_is_seven(tmp_path: Path
     assert (said["file"], len(said["problems"])) == (str(path), 1)
 
 
+def test_what_is_no_evaluation_is_named_once(tmp_path: Path) -> None:
+    path = tmp_path / "list.json"
+    path.write_text("[]")
+
+    assert invalid(path).startswith(f"{path}: holds no JSON object; expected an evaluation")
+
+
+def test_each_run_of_a_folder_is_checked_and_averaged(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        run(tmp_path / name / "run.json", "m", 18)
+        (tmp_path / name / "records.jsonl").touch()
+
+    assert shown("validate", tmp_path).splitlines() == [
+        *(f"{tmp_path / name}: valid" for name in ("a", "b")),
+        "2 files, 0 not valid",
+    ]
+    assert json.loads(shown("aggregate", tmp_path, "--json"))["evaluations"] == 2
+
+
 def test_a_baseline_and_a_migrated_file_are_valid(tmp_path: Path) -> None:
     shown("baseline", run(tmp_path / "run.json", "m", 18), "-o", tmp_path / "base.json")
     old = tmp_path / "old.json"
@@ -75,6 +95,7 @@ def test_files_are_averaged_with_nulls_counted_and_weights_named(tmp_path: Path)
     rows = {line.split()[0]: line.split()[1:] for line in said.splitlines() if line}
     assert rows["action_type_accuracy"] == ["2", "0", "0", "0.75", "0.625"]
     assert rows["click_hit_rate"] == ["0", "1", "1", "n/a", "n/a"]
+    assert "Absent" in rows["Metric"]
     assert "weighted   by num_steps: action_type_accuracy\n" in said
     assert max(map(len, said.splitlines())) <= 80
 
@@ -86,6 +107,8 @@ def test_runs_are_averaged_by_their_attempts_within_80_columns(tmp_path: Path) -
     told = json.loads(shown("aggregate", *files, "--json"))
 
     assert max(map(len, said.splitlines())) <= 80
+    assert "Absent" not in said
+    assert "declared_coverage_excluding_errors " in said
     rate = next(one for one in told["metrics"] if one["metric"] == "pass_rate")
     assert (rate["mean"], rate["weighted_mean"], rate["weight"]) == (0.75, 0.875, "planned")
 

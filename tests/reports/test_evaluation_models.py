@@ -93,6 +93,15 @@ def test_a_run_of_ours_is_loaded_with_its_metrics_as_attributes(tmp_path: Path) 
     assert EvalOutput.model_validate_json(found.model_dump_json()).metrics == found.metrics
 
 
+def test_of_a_folder_of_runs_the_newest_is_loaded(tmp_path: Path) -> None:
+    for name, passed in (("a", 5), ("b", 15)):
+        (tmp_path / name).mkdir()
+        run(tmp_path / name / "run.json", "m", passed)
+        (tmp_path / name / "records.jsonl").write_text("x")
+
+    assert load_evaluation(tmp_path) == load_evaluation(tmp_path / "b") != load_evaluation(tmp_path / "a")
+
+
 def test_a_file_of_bare_metrics_is_loaded_and_a_wrong_one_names_its_place(tmp_path: Path) -> None:
     old, wrong = tmp_path / "old.json", tmp_path / "wrong.json"
     old.write_text('{"action_type_accuracy": 0.469, "click_hit_rate": 0.85}')
