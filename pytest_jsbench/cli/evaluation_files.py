@@ -14,6 +14,7 @@ from pytest_jsbench.metrics.aggregation import Aggregate, aggregate
 from pytest_jsbench.reports import evaluations
 from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, add_column, aligned, detail
 
+_FILES = "evaluation files, runs, or folders of runs"
 #: where no metric is absent from a file
 _LONGEST_METRIC = 38
 
@@ -26,9 +27,7 @@ def add_validate(commands: Any) -> None:
         description="Check evaluation files of any tool, and runs: what must be there, types, and ranges; a rate is "
         "from 0 to 1 or null. One line for each file, or for each thing that is wrong.",
     )
-    validate.add_argument(
-        "files", type=Path, nargs="+", metavar="FILE", help="evaluation files, runs, or folders of runs"
-    )
+    validate.add_argument("files", type=Path, nargs="+", metavar="FILE", help=_FILES)
     validate.add_argument("--json", action="store_true", help="the same as JSON, and nothing else")
     validate.set_defaults(command=_validate)
 
@@ -41,9 +40,7 @@ def add_aggregate(commands: Any) -> None:
         description="The mean of each metric over files, and its mean weighted by what it is a share of, which is that "
         "of all files taken together. Nulls are left out and counted.",
     )
-    averaging.add_argument(
-        "files", type=Path, nargs="+", metavar="FILE", help="evaluation files, runs, or folders of runs"
-    )
+    averaging.add_argument("files", type=Path, nargs="+", metavar="FILE", help=_FILES)
     averaging.add_argument(
         "--weight", metavar="COUNT", help="weight all metrics by this one (default: each by what it is a share of)"
     )

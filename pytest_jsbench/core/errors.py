@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 #: characters of a message
 _LONGEST = 2000
+#: names that are all told where one of them is near enough to be meant
+_MOST_OFFERED = 40
 #: errors of the operating system that mean that a process, or the machine, has all it can get of something
 _EXHAUSTED = {
     errno.EMFILE: "open files (ulimit -n)",
@@ -147,8 +149,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     if not names:
         return "there is none"
-    close = difflib.get_close_matches(name, names, n=1)
+    longer = [one for one in names if name and one.startswith(name)]
+    close = longer if len(longer) == 1 else difflib.get_close_matches(name, names, n=1)
     everything = f"one of {', '.join(names)}"
+    if close and len(names) > _MOST_OFFERED:
+        return f"did you mean '{close[0]}'?"
     return f"did you mean '{close[0]}'? ({everything})" if close else f"expected {everything}"
 
 

@@ -66,7 +66,7 @@ class Breakdown:
     def note(self, names: Sequence[str]) -> str:
         """What the intervals and the marks mean, for people."""
         said = "rates with 95 % intervals"
-        if self.metric != DEFAULT_METRIC or len(names) < 2:
+        if self.metric != DEFAULT_METRIC or not self.tests:
             return said
         first = names[0] if not any(self.firsts) else "the same variant in the first run"
         tests = counted(self.tests, "test")

@@ -144,7 +144,7 @@ def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None
     elif chosen := distinguishing(settings := [found.settings for found in evaluations]):
         names = [_label(one, chosen) or found.label for one, found in zip(settings, evaluations, strict=True)]
     else:
-        names = [found.label for found in evaluations]
+        names = [(_text(found.run.get("engine")) if _labelled(found) else "") or found.label for found in evaluations]
     for ends in ([_text(found.run.get("run_id")) for found in evaluations], [found.source for found in evaluations]):
         count = Counter(names)
         longer = [f"{name} ({end})" if count[name] > 1 else name for name, end in zip(names, ends, strict=True)]
@@ -154,6 +154,12 @@ def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None
 
 def _label(settings: Mapping[str, Setting], chosen: Sequence[str]) -> str:
     return ", ".join(settings[name].label for name in chosen if name in settings)
+
+
+def _labelled(found: Evaluation) -> bool:
+    """Whether a grammar decided on labelled answers, in which a model has no part but its tokens."""
+    dataset = found.run.get("dataset")
+    return isinstance(dataset, Mapping) and dataset.get("labelled") is True
 
 
 def _text(value: object) -> str:

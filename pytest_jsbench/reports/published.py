@@ -260,7 +260,8 @@ def _beside_masks(runs: Mapping[str, Evaluation]) -> Iterator[BesidePublished]:
 
 def _above(published: Mapping[str, Figures], ours: Mapping[str, Figures]) -> dict[str, Figures]:
     """Both, ours first; a run that is called as a published row is told from it."""
-    return {**{f"{name} (here)" if name in published else name: one for name, one in ours.items()}, **published}
+    theirs = {name.casefold() for name in published}
+    return {**{f"{name} (here)" if name.casefold() in theirs else name: one for name, one in ours.items()}, **published}
 
 
 def _differing(table: Publication, runs: Iterable[Evaluation]) -> tuple[SettingDifference, ...]:

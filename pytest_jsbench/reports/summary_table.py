@@ -93,7 +93,7 @@ def decision_table(summary: Summary) -> list[str]:
 
 
 def _of_decisions(summary: Summary) -> tuple[list[str], list[list[str]]]:
-    headers = ["Task", "Declared\ncoverage", "Passed", "Valid,\nrejected", "Invalid,\naccepted", "Compilation\n(ms)"]
+    headers = ["Task", "Declared\ncoverage", "Passed", "Valid,\nrejected", "Invalid,\naccepted", "Compile\n(ms)"]
     # a long name has room beside counts, which imply the rates
     show = of if max(map(len, summary.tasks), default=0) <= _SHORT_NAME else _counts
     rows = [_decision_row(task, metrics, show) for task, metrics in (*summary.tasks.items(), ("total", summary.total))]
@@ -395,7 +395,7 @@ def figure(value: float | None) -> str:
 
 def milliseconds(seconds: float | None) -> str:
     """A short time for people."""
-    return figure(None if seconds is None else seconds * 1000)
+    return NOT_APPLICABLE if seconds is None else f"{seconds * 1000:,.2f}"
 
 
 def microseconds(seconds: float | None) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.core.errors import DatasetError, JSBenchError, UnknownEngine, exhausted
+from pytest_jsbench.core.errors import DatasetError, JSBenchError, UnknownEngine, exhausted, nearest
 from pytest_jsbench.core.files import FileReader
 
 
@@ -31,6 +31,16 @@ def test_an_error_is_the_same_in_another_process(error: DatasetError) -> None:
     assert type(arrived) is DatasetError
     assert str(arrived) == "empty"
     assert vars(arrived) == vars(error)
+
+
+def test_a_name_that_is_near_is_offered_before_the_others_and_alone_where_they_are_many() -> None:
+    known = ["stream", "temperature", "timeout"]
+
+    assert nearest("temp", known) == "did you mean 'temperature'? (one of stream, temperature, timeout)"
+    assert nearest("nothing", known) == "expected one of stream, temperature, timeout"
+    many = [f"tgt_p{part}" for part in range(99)]
+    assert nearest("tgt_p500", many) == "did you mean 'tgt_p50'?"
+    assert nearest("nothing", many) == f"expected one of {', '.join(sorted(many))}"
 
 
 def test_an_error_about_a_file_names_the_file_the_size_and_the_bound(tmp_path: Path) -> None:

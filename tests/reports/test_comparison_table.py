@@ -108,6 +108,7 @@ def test_a_grammar_asked_about_labels_and_a_model_are_said_not_to_be_comparable(
         ([{"run_id": "one"}, {"run_id": "two"}], ["m (one)", "m (two)"]),
         ([{}, {}], ["m (runs/0)", "m (runs/1)"]),
         ([{}], ["m"]),
+        ([{"engine": "outlines", "dataset": {"labelled": True}}], ["outlines"]),
     ],
 )
 def test_runs_are_named_by_what_tells_them_apart(runs: list[dict[str, Any]], expected: list[str]) -> None:

@@ -117,17 +117,17 @@ def test_published_outcomes_of_masks_are_those_of_all_schemas() -> None:
 def test_a_run_that_measured_masks_stands_beside_maskbench_with_the_settings_that_differ() -> None:
     details = {"llguidance": "1.9.1", "bounded": False, "compile_timeout": 900}
     timed = grammar("ours", details=details, masks=(1e-5, 2e-5, 6e-5))
-    (found,) = beside_published([evaluation("other"), timed], ["free", "Outlines"])
+    (found,) = beside_published([evaluation("other"), timed], ["free", "outlines"])
 
-    assert list(found.tasks["all"])[:2] == ["Outlines (here)", "LLGuidance"]
-    assert found.tasks["all"]["Outlines (here)"].to_dict()["mask_time"]["p50"] == 2e-5
+    assert list(found.tasks["all"])[:2] == ["outlines (here)", "LLGuidance"]
+    assert found.tasks["all"]["outlines (here)"].to_dict()["mask_time"]["p50"] == 2e-5
     settings = {one.name: one.values for one in found.settings}
     assert settings["engine.llguidance"] == ("0.6.7", "1.9.1")
     assert not {"engine.compile_timeout", "engine.xgrammar"} & settings.keys()
     said = list(published_lines(found))
     rows = [line.split() for line in said]
     assert ["LLGuidance", "47.0", "36.0", "60.0", "460.0"] in rows
-    assert ["Outlines", "37948.45", "6987.01", "78684.32", "621693.63"] in rows
+    assert ["Outlines", "37,948.45", "6,987.01", "78,684.32", "621,693.63"] in rows
     assert ["Outlines", "0.54", "0.42"] in rows
     assert max(len(line) for line in said if "https" not in line) <= 80
 
