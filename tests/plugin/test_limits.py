@@ -151,11 +151,14 @@ def test_a_wrong_key_is_not_tried_for_every_case(bench: Bench) -> None:
     )
 
 
-def test_that_a_provider_is_down_is_said_while_tests_wait_and_is_no_test_s_own_output(bench: Bench) -> None:
+@pytest.mark.parametrize("verbosity", ["-v", "-q"])
+def test_that_a_provider_is_down_is_said_while_tests_wait_and_is_no_test_s_own_output(
+    bench: Bench, verbosity: str
+) -> None:
     for number in range(12):
         bench.case(f"c{number}", {"fault": "connection", "message": "nobody is there"})
 
-    lines = bench.run_subprocess("--jsbench-patience=10", "--jsbench-concurrency=12").outlines
+    lines = bench.run_subprocess("--jsbench-patience=10", "--jsbench-concurrency=12", verbosity).outlines
 
     said = [line for line in lines if line.startswith("jsbench: scripted scripted: ")]
     assert [line.partition(": ")[2][19:40] for line in said] == ["no answer, so one cal", "given up, what is lef"]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: seconds between two looks
 _INTERVAL = 1.0
+#: with -q too it is said why nothing happens; with -qq nothing is said
+_QUIETEST = -1
 
 
 class ProviderWatch:
@@ -49,7 +51,7 @@ class ProviderWatch:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> None:
         """Begin to look; nothing is captured yet."""
-        if not self._context.settings.only_looks and self._config.option.verbose >= 0:
+        if not self._context.settings.only_looks and self._config.option.verbose >= _QUIETEST:
             if not self._config.pluginmanager.has_plugin("dsession"):
                 self._terminal = _past_capturing()
             with suppress(RuntimeError):  # no more threads: the calls themselves will say so
