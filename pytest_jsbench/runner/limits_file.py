@@ -60,6 +60,8 @@ class LimitsFile:
         self._connection: sqlite3.Connection | None = None
         self._closed = False
         self._lock = threading.Lock()
+        #: providers that have answered, of which nothing is written while all is well
+        self._answered: set[str] = set()
 
     @property
     def idle(self) -> bool:
@@ -113,10 +115,12 @@ class LimitsFile:
         self, permit: Permit, end: CallEnd, *, tokens: int, cost: float, output: int | None = None
     ) -> ProviderState:
         """Replace what was reserved by what was used; how the provider is doing, now that a call has ended so."""
-        well = end.sign in (Sign.ANSWERED, Sign.NOTHING)
-        if not (well and self.idle):
-            with suppress(Refused):  # nobody asks any more: the session has ended
-                return self._account(permit, end, tokens=tokens, cost=cost, output=output)
+        if end.sign in (Sign.ANSWERED, Sign.NOTHING) and self.idle:
+            if end.sign is Sign.ANSWERED:
+                self._answered.add(permit.provider)
+            return ProviderState()
+        with suppress(Refused):  # nobody asks any more: the session has ended
+            return self._account(permit, end, tokens=tokens, cost=cost, output=output)
         return ProviderState()
 
     def _account(self, permit: Permit, end: CallEnd, *, tokens: int, cost: float, output: int | None) -> ProviderState:
@@ -135,7 +139,8 @@ class LimitsFile:
                     [output, permit.server],
                 )
             before = _provider(state, permit.provider)
-            after = before.after(end, began=permit.began, now=now, patience=limits.patience)
+            known = replace(before, known=before.known or permit.provider in self._answered)
+            after = known.after(end, began=permit.began, now=now, patience=limits.patience)
             if after != before:
                 _keep(state, permit.provider, after)
         return after

@@ -81,6 +81,18 @@ def test_without_limits_nothing_is_estimated_and_nothing_is_written(path: Path) 
     assert not path.exists()
 
 
+def test_a_provider_that_has_answered_is_known_though_nothing_was_written_then(path: Path) -> None:
+    limits = LimitsFile(path, RateLimits())
+    permit = Permit(provider="engine m")
+
+    limits.account(permit, CallEnd(), tokens=1, cost=0.0)
+    unknown = limits.account(Permit(provider="engine o"), CallEnd(sign=Sign.DOWN), tokens=0, cost=0.0)
+    known = limits.account(permit, CallEnd(sign=Sign.DOWN), tokens=0, cost=0.0)
+    limits.close()
+
+    assert (unknown.known, known.known) == (False, True)
+
+
 def test_requests_are_spaced_over_all_processes(two_with: Callable[..., Two]) -> None:
     two = two_with(requests_per_minute=600)
     start = time.monotonic()
