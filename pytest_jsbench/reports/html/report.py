@@ -175,15 +175,15 @@ class CaseList:
     """
     All attempts: their details in compressed chunks, and what the list shows of each.
 
-    Where the list cannot show all at once, those that did not pass come first. So it is passed attempts that have no
-    details, and in the end no line, in a page that has no room for more.
+    Where the list cannot show all at once, those that did not pass come first, then those that passed and are not right
+    in all. So it is attempts that are right that have no details, and in the end no line, in a page without more room.
 
     `of` makes one of a run's records, each of which is read at most once; the controller of a run that is kept makes
     one, adds each record in the main thread when it is reported, and gives it to `write`. It holds no record.
     """
 
     def __init__(self, *, ranked: bool) -> None:
-        self._groups = tuple(_Group() for _ in range(3 if ranked else 1))
+        self._groups = tuple(_Group() for _ in range(4 if ranked else 1))
 
     @classmethod
     def of(cls, run: Run) -> CaseList:
@@ -280,7 +280,7 @@ class _Group:
 
     def add(self, outcome: AttemptOutcome, record: Record | None) -> None:
         self._attempts.append(outcome.attempt)
-        self._messages.append("" if record is None else printable(record.verdict.message, _LONGEST_MESSAGE))
+        self._messages.append("" if record is None else printable(_message(record), _LONGEST_MESSAGE))
         if record is not None and not self.full:
             self._details.append(_details(record))
             if len(self._details) == CHUNK:
@@ -316,8 +316,21 @@ def _entry(
 
 
 def _rank(outcome: AttemptOutcome) -> int:
-    """What did not pass, then what says nothing about the model, then what passed."""
-    return 0 if outcome.failing else 1 + outcome.passed
+    """What did not pass, then what says nothing about the model, then what passed and is not right, then the rest."""
+    if not outcome.passed:
+        return 0 if outcome.failing else 1
+    test, match = outcome.test_outcome, outcome.match
+    return 2 if (match is not None and not match.exact) or (test is not None and test.passed is False) else 3
+
+
+def _message(record: Record) -> str:
+    """Why an attempt did not pass; else what of it is not right all the same."""
+    if not record.verdict.passed:
+        return record.verdict.message
+    lines = [] if record.match is None or record.match.exact else described(record.match)
+    values, test = "; ".join(lines[1:] or lines), record.test_outcome
+    failed = _test(test) if test is not None and test.passed is False else ""
+    return "; ".join(filter(None, (values or record.verdict.message, failed)))
 
 
 def _json_bytes(data: object) -> bytes:

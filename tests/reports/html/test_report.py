@@ -26,6 +26,7 @@ from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.html.report import render
 from pytest_jsbench.runs.outcomes import Run
+from pytest_jsbench.runs.own_outcomes import Cause, End, OwnOutcome
 from pytest_jsbench.runs.records import Record
 from pytest_jsbench.values import match
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
@@ -247,6 +248,28 @@ def test_what_did_not_pass_comes_first_where_the_list_cannot_show_all_at_once() 
     # each chunk holds attempts of one kind, so that it can be packed while the others are not known yet
     assert unpacked(text, "index")["starts"] == [0, 2, 3, 103]
     assert unpacked(text, "chunk0")[1]["verdict"].startswith("schema_violation: ")
+
+
+@needs_jinja2
+def test_what_passed_and_is_not_right_says_so_and_comes_before_what_is() -> None:
+    expected = Expected(value={"total": 99.5})
+    wrong, right = (match(expected, {"total": total}) for total in (95.9, 99.5))
+    failed = OwnOutcome(end=End.FAILED, cause=Cause.ASSERTION, message="assert 3 == 4")
+    special = {
+        5: replace(record("c5"), expected=expected, match=right),
+        60: replace(record("c60"), expected=expected, match=wrong),
+        99: replace(record("c99"), test_outcome=failed),
+        100: record("c100", verdict=examples.VIOLATED),
+    }
+    text = page(*(special.get(at) or record(f"c{at}") for at in range(101)))
+
+    first = [(one["name"].removeprefix("simple::"), one["message"]) for one in unpacked(text, "index")["cases"][:4]]
+    assert first[1:] == [
+        ("c60", "$.total: 95.9; expected 99.5"),
+        ("c99", "assertion: assert 3 == 4"),
+        ("c0", ""),
+    ]
+    assert first[0][0] == "c100"
 
 
 @needs_jinja2
