@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 _LONGEST = 2000
 #: names that are all told where one of them is near enough to be meant
 _MOST_OFFERED = 40
+#: characters of a name that may be the beginning of the one that is meant
+_LEAST_BEGUN = 3
 #: errors of the operating system that mean that a process, or the machine, has all it can get of something
 _EXHAUSTED = {
     errno.EMFILE: "open files (ulimit -n)",
@@ -149,11 +151,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     if not names:
         return "there is none"
-    longer = [one for one in names if name and one.startswith(name)]
+    longer = [one for one in names if len(name) >= _LEAST_BEGUN and one.startswith(name)]
     close = longer if len(longer) == 1 else difflib.get_close_matches(name, names, n=1)
-    everything = f"one of {', '.join(names)}"
-    if close and len(names) > _MOST_OFFERED:
-        return f"did you mean '{close[0]}'?"
+    everything = f"one of {len(names) if close and len(names) > _MOST_OFFERED else ', '.join(names)}"
     return f"did you mean '{close[0]}'? ({everything})" if close else f"expected {everything}"
 
 

@@ -39,7 +39,7 @@ def test_a_name_that_is_near_is_offered_before_the_others_and_alone_where_they_a
     assert nearest("temp", known) == "did you mean 'temperature'? (one of stream, temperature, timeout)"
     assert nearest("nothing", known) == "expected one of stream, temperature, timeout"
     many = [f"tgt_p{part}" for part in range(99)]
-    assert nearest("tgt_p500", many) == "did you mean 'tgt_p50'?"
+    assert nearest("tgt_p500", many) == "did you mean 'tgt_p50'? (one of 99)"
     assert nearest("nothing", many) == f"expected one of {', '.join(sorted(many))}"
 
 
