@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -14,8 +15,11 @@ import pytest
 from tests.cli.commands import run, shown
 from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, not_a_worker  # noqa: F401  for an in-process run of its own
 
-INVOICES = Path(__file__).parents[1] / "examples" / "invoices"
+ROOT = Path(__file__).parents[1]
+INVOICES = ROOT / "examples" / "invoices"
 REGRESSION = INVOICES.with_name("regression")
+APPLICATIONS = INVOICES.with_name("applications")
+SLOW = "JSBENCH_SLOW_EXAMPLES" in os.environ
 ON_POSIX = pytest.mark.skipif(sys.platform == "win32", reason="the workflow's steps run in bash")
 QUICK = ("-p", "no:randomly", "-p", "no:cacheprovider", *WITHOUT_SLOW_PLUGINS)
 
@@ -158,3 +162,57 @@ def test_each_run_of_the_main_branch_adds_a_line_to_the_history_in_its_branch(tm
     assert len((tmp_path / "kept" / "history.jsonl").read_text().splitlines()) == 2
     assert '"passed": 2' in (tmp_path / "kept" / "baseline.json").read_text()
     assert "### `main`" in (folder / "page.md").read_text()
+
+
+#: by the package of each client, the tests that need it
+CLIENTS = {"openai": 3, "instructor": 3, "pydantic_ai": 2, "langchain_openai": 1}
+
+
+def in_applications(pytester: pytest.Pytester, *args: str) -> pytest.RunResult:
+    """A run of the example's tests; the client packages are too much for a process that goes on."""
+    pytest.importorskip("pydantic", reason="needs the package pydantic")
+    shutil.copytree(APPLICATIONS, pytester.path, dirs_exist_ok=True)
+    return pytester.runpytest_subprocess(*QUICK, *args)
+
+
+def installed() -> list[str]:
+    return [name for name in CLIENTS if importlib.util.find_spec(name) is not None]
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["plain", "xdist"])
+def test_each_application_s_client_is_answered_from_recordings(
+    pytester: pytest.Pytester, workers: tuple[str, ...]
+) -> None:
+    result = in_applications(pytester, *workers)
+
+    result.assert_outcomes(passed=sum(CLIENTS[name] for name in installed()), skipped=len(CLIENTS) - len(installed()))
+    result.stdout.fnmatch_lines(["verdict    PASSED: *"])
+
+
+@pytest.mark.skipif(not SLOW, reason="asks the small model: tox -e applications runs it")
+def test_each_application_s_client_is_answered_by_the_small_model(pytester: pytest.Pytester) -> None:
+    in_applications(pytester, "tests", "--jsbench-engine=local").assert_outcomes(passed=sum(CLIENTS.values()))
+
+
+def test_no_recording_of_an_application_holds_a_key_or_much() -> None:
+    texts = [path.read_text("utf-8") for path in (APPLICATIONS / "tests" / "answers").rglob("*.json")]
+
+    assert len(texts) == 14
+    assert not any(re.search(r"(?i)api.?key|authorization|bearer|\bsk-", text) for text in texts)
+    assert max(map(len, texts)) < 16_000
+
+
+@pytest.mark.skipif(not SLOW or importlib.util.find_spec("mypy") is None, reason="takes a minute: tox -e lint runs it")
+def test_the_applications_are_typed() -> None:
+    options = ("--strict", "--config-file", str(ROOT / "pyproject.toml"))
+
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, *map(str, sorted(APPLICATIONS.rglob("*.py")))],
+        cwd=APPLICATIONS,
+        env={**os.environ, "MYPYPATH": os.pathsep.join([str(APPLICATIONS), str(APPLICATIONS / "tests")])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert checked.returncode == 0, checked.stdout
