@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from pytest_jsbench.core.arguments import arguments, function, names, text, whole
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
@@ -60,8 +60,8 @@ class Dataset:
         """
         The cases of a source: of whatever `--jsbench-dataset` takes, or of what the program holds.
 
-        That is a `datasets.Dataset`, a Pydantic model, a mapping of names to schemas, or any iterable of cases, rows
-        and schemas. `limit` takes the first so many of each task.
+        That is a `datasets.Dataset`, streamed too, a DataFrame of pandas, a Pydantic model, a mapping of names to
+        schemas, or any iterable of cases, rows and schemas. `limit` takes the first so many of each task.
         """
         selection = Selection(
             source=fspath(source) if isinstance(source, str | PathLike) else _IN_MEMORY,
@@ -127,17 +127,27 @@ class Dataset:
         """The names of the cases, in order."""
         return self.source.keys()
 
+    @overload
+    def __getitem__(self, key: slice) -> Dataset: ...
+
+    @overload
+    def __getitem__(self, key: CaseKey | str | int) -> Case | BrokenCase: ...
+
     @said_to_programs()
-    def __getitem__(self, key: CaseKey | int) -> Case | BrokenCase:
-        """The case of that name, or of that place."""
+    def __getitem__(self, key: CaseKey | str | int | slice) -> Case | BrokenCase | Dataset:
+        """The case of that name, as in `dataset["simple::order"]`, or of that place; of a slice its cases."""
+        if isinstance(key, slice):
+            parts = (key.start, key.stop, *([] if key.step is None else [key.step]))
+            said = ":".join("" if part is None else str(part) for part in parts)
+            return self._after(f"slice {said}", _Part(self.source, lambda whole: whole.keys()[key]))
         keys = self.keys()
         if isinstance(key, int) and -len(keys) <= key < len(keys):
             return self.source.case(keys[key])
-        if isinstance(key, CaseKey) and key in keys:
-            return self.source.case(key)
-        known = [str(one) for one in keys] if isinstance(key, CaseKey) else ()
+        known = {} if isinstance(key, int) else {str(one): one for one in keys}
+        if (found := known.get(str(key))) is not None:
+            return self.source.case(found)
         close = difflib.get_close_matches(str(key), known, n=1)
-        offer = f"did you mean {close[0]}?" if close else f"expected the key of a case, or a number below {len(keys)}"
+        offer = f"did you mean {close[0]}?" if close else f"expected task::id of a case, or a number below {len(keys)}"
         raise DatasetError(f"no case {key!s:.80} in {self!r}: {offer}", found=key, where="Dataset")
 
     def __len__(self) -> int:

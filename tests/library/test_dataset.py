@@ -104,6 +104,42 @@ def test_a_table_of_the_datasets_library_is_a_source() -> None:
         Dataset.load(datasets.Dataset.from_list([{"text": "x"}]))
 
 
+def test_a_table_that_is_streamed_is_gone_through_by_its_rows() -> None:
+    datasets = pytest.importorskip("datasets", reason="needs the extra datasets")
+    table = datasets.Dataset.from_list([{"json_schema": json.dumps(SMALL), "unique_id": "a"}]).to_iterable_dataset()
+
+    for held in (table, datasets.IterableDatasetDict({"test": table}), iter(table)):
+        (case,) = Dataset.load(held)
+        assert isinstance(case, Case)
+        assert (str(case.key), case.schema) == ("cases::a", SMALL)
+    with pytest.raises(JSBenchError, match="no column json_schema or schema; its columns are text"):
+        Dataset.load(datasets.Dataset.from_list([{"text": "x"}]).to_iterable_dataset())
+
+
+def test_a_data_frame_is_gone_through_by_its_rows() -> None:
+    pandas = pytest.importorskip("pandas", reason="needs the extra frames")
+    frame = pandas.DataFrame({"schema": [SMALL, LARGE], "id": ["a", None], "prompt": [None, "Say it."], "n": [1, 2]})
+
+    first, second = Dataset.load(frame)
+
+    assert isinstance(first, Case)
+    assert isinstance(second, Case)
+    assert (str(first.key), first.schema, first.messages) == ("cases::a", SMALL, ())
+    assert (str(second.key), second.schema, len(second.messages)) == ("cases::row-1", LARGE, 1)
+    with pytest.raises(JSBenchError, match="no column json_schema or schema; its columns are n"):
+        Dataset.load(frame[["n"]])
+
+
+def test_cases_are_had_by_name_by_place_and_by_slice() -> None:
+    dataset = two()
+
+    assert dataset["cases::large"] == dataset[1] == dataset[CaseKey(task="cases", id="large")]
+    assert names(dataset[1:]) == names(dataset[::-1])[:1] == ["cases::large"]
+    assert dataset[:1].to_dict()["steps"] == ["slice :1"]
+    with pytest.raises(JSBenchError, match=r"no case cases::smal .*: did you mean cases::small"):
+        dataset["cases::smal"]
+
+
 def test_what_holds_no_cases_is_refused_in_one_line() -> None:
     with pytest.raises(JSBenchError, match="a int holds no cases; expected the name of a source"):
         Dataset.load(7)  # type: ignore[arg-type]
@@ -198,7 +234,7 @@ def test_what_cannot_be_asked_of_a_dataset_is_said_with_the_names_of_arguments(a
         (lambda _, two: two.prompts(shots="x"), "shots is 'x'"),
         (
             lambda _, two: two[2],
-            "no case 2 in <Dataset of 'in memory'>: expected the key of a case, or a number below 2",
+            "no case 2 in <Dataset of 'in memory'>: expected task::id of a case, or a number below 2",
         ),
         (lambda _, two: two[CaseKey(task="cases", id="smal")], "no case cases::smal .*: did you mean cases::small"),
         (

@@ -1,4 +1,4 @@
-"""What a program holds: cases, rows, schemas and types one after another, or a table of the `datasets` library."""
+"""What a program holds: cases, rows, schemas and types one after another, or a table of `datasets` or pandas."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pytest_jsbench.datasets.sources.python_objects import find_objects
 #: the task of what names none of its own
 TASK = "cases"
 _EXPECTED = (
-    "the name of a source, a table of the datasets library, a Pydantic model, a dataclass, a TypedDict, "
+    "the name of a source, a table of datasets or pandas, a Pydantic model, a dataclass, a TypedDict, "
     "or an iterable of cases, rows or schemas"
 )
 
@@ -40,10 +40,17 @@ def _find(selection: Selection, held: object) -> Iterable[Found]:
         return _find_in_table(source, held)
     if isinstance(held, Mapping | ModuleType | type) or get_origin(held) is not None:
         return find_objects(source, held, task=TASK, name=getattr(held, "__name__", "schema"))
+    if hasattr(held, "iterrows"):  # a DataFrame of pandas, of which a loop gives the columns
+        _schema_column(list(held.columns))
+        return _find_each(source, (row.dropna().to_dict() for _, row in held.iterrows()))
     if isinstance(held, Iterable) and not isinstance(held, bytes):
-        return [found for number, one in enumerate(held) for found in _find_one(source, one, number)]
+        return _find_each(source, held)
     message = f"a {type(held).__name__} holds no cases; expected {_EXPECTED}"
     raise DatasetError(message, found=type(held).__name__, expected=_EXPECTED)
+
+
+def _find_each(source: str, held: Iterable[object]) -> list[Found]:
+    return [found for number, one in enumerate(held) for found in _find_one(source, one, number)]
 
 
 def _find_one(source: str, one: object, number: int) -> Iterator[Found]:
@@ -72,6 +79,8 @@ def _as_json(row: object) -> str | Unreadable:
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
+    if hasattr(value, "tolist"):  # a number or an array of numpy
+        return value.tolist()
     message = f"found {type(value).__name__}, expected only JSON values"
     raise TypeError(message)
 
@@ -92,6 +101,9 @@ def _is_table(held: object) -> bool:
 
 def _find_in_table(source: str, table: Any) -> Iterator[Found]:
     _check_columns(table)
+    if not hasattr(table, "__len__"):  # a stream, which nobody can ask for its rows by number
+        yield from _find_each(source, table)
+        return
     wanted = [name for name in (*rows.ID_NAMES, "task") if name in table.column_names]
     names: Iterable[Mapping[str, Any]] = table.select_columns(wanted) if wanted else [{}] * len(table)
     for number, row in enumerate(names):
@@ -100,15 +112,22 @@ def _find_in_table(source: str, table: Any) -> Iterator[Found]:
 
 
 def _check_columns(table: Any) -> None:
-    columns: Sequence[str] = table.column_names
-    held = next((name for name in rows.SCHEMA_NAMES if name in columns), None)
-    if held is None:
-        message = f"the table has no column {' or '.join(rows.SCHEMA_NAMES)}; its columns are {', '.join(columns)}"
-        raise DatasetError(message, found=tuple(columns), expected=rows.SCHEMA_NAMES)
+    if table.features is None:  # a stream may not know them
+        return
+    held = _schema_column(table.column_names)
     kind = getattr(table.features[held], "dtype", None)
     if kind not in {"string", "large_string"}:  # a column of objects gives each row the members of all others
         message = f"the table's column {held} is {kind or 'no text'}; expected text, each a JSON Schema"
         raise DatasetError(message, found=kind, expected="string", where=held)
+
+
+def _schema_column(columns: Sequence[object]) -> str:
+    held = next((name for name in rows.SCHEMA_NAMES if name in columns), None)
+    if held is None:
+        named = ", ".join(map(str, columns))
+        message = f"the table has no column {' or '.join(rows.SCHEMA_NAMES)}; its columns are {named}"
+        raise DatasetError(message, found=tuple(columns), expected=rows.SCHEMA_NAMES)
+    return held
 
 
 def _read_in_table(source: str, table: Table, number: int, key: CaseKey) -> Case | BrokenCase:
