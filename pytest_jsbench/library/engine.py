@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pytest_jsbench.adaptation import Adapted, Inexpressible
 from pytest_jsbench.adaptation.adapter import adapter
-from pytest_jsbench.core.arguments import arguments, number, text, whole
+from pytest_jsbench.core.arguments import arguments, number, one_of, text, whole
 from pytest_jsbench.core.cases import Case, Schema
 from pytest_jsbench.core.errors import EngineError, nearest
 from pytest_jsbench.core.generations import (
@@ -188,6 +188,10 @@ class OpenEngine:
         """The tokens of all its answers; None for a kind of which no answer said how many."""
         return self.engine.usage
 
+    @arguments(
+        request=one_of("a case that holds a schema, or a Request", Case, Request),
+        prompt=one_of("a Prompt, or its text", Prompt, str),
+    )
     def generate(self, request: Request | Case, prompt: Prompt | str | None = None) -> Completion | Declined:
         """
         Make one call, without retries; CallError where it fails.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import queue
 import tempfile
 import threading
@@ -17,7 +18,7 @@ from itertools import islice
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
 from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.errors import DatasetError, JSBenchError
@@ -60,46 +61,7 @@ if TYPE_CHECKING:
 _AHEAD = 4
 #: where runs are kept, unless the program says
 RUNS = "jsbench-runs"
-
-
-def evaluate(
-    engine: OpenEngine | EngineLike, dataset: Dataset | str | Iterable[object], **options: Unpack[EvaluationOptions]
-) -> EvaluatedRun:
-    """
-    Put each case of the dataset to the engine, judge the answers, and keep every record as soon as it exists.
-
-    Ctrl-C ends it with what there is: the run is in its folder, and `resume` goes on with it.
-    """
-    with said_to_programs():
-        evaluation = CaseEvaluation(dataset, **options)
-        with opened(engine) as asked:
-            return evaluation.run(asked)
-
-
-async def aevaluate(
-    engine: OpenEngine | EngineLike, dataset: Dataset | str | Iterable[object], **options: Unpack[EvaluationOptions]
-) -> EvaluatedRun:
-    """The same beside other coroutines; one that is cancelled ends as after Ctrl-C."""
-    evaluation: list[CaseEvaluation] = []
-    cancelled = threading.Event()
-
-    def run() -> EvaluatedRun:
-        with said_to_programs():
-            evaluation.append(CaseEvaluation(dataset, **options))
-            with opened(engine) as asked:
-                if cancelled.is_set():
-                    evaluation[0].stop()
-                return evaluation[0].run(asked)
-
-    running = asyncio.ensure_future(asyncio.to_thread(run))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        cancelled.set()
-        for one in evaluation:
-            one.stop()
-        await asyncio.wait([running])
-        raise
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @contextmanager
@@ -413,6 +375,57 @@ class CaseEvaluation:
             resumed=found.resumed,
             warnings=tuple(found.warnings),
         )
+
+
+def _with_options(function: F) -> F:
+    """The function, whose signature names each option and its default for whoever asks an editor or `help`."""
+    signature = inspect.signature(function)
+    own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    options = [one for one in inspect.signature(CaseEvaluation).parameters.values() if one.kind is one.KEYWORD_ONLY]
+    function.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    return function
+
+
+@_with_options
+def evaluate(
+    engine: OpenEngine | EngineLike, dataset: Dataset | str | Iterable[object], **options: Unpack[EvaluationOptions]
+) -> EvaluatedRun:
+    """
+    Put each case of the dataset to the engine, judge the answers, and keep every record as soon as it exists.
+
+    Ctrl-C ends it with what there is: the run is in its folder, and `resume` goes on with it.
+    """
+    with said_to_programs():
+        evaluation = CaseEvaluation(dataset, **options)
+        with opened(engine) as asked:
+            return evaluation.run(asked)
+
+
+@_with_options
+async def aevaluate(
+    engine: OpenEngine | EngineLike, dataset: Dataset | str | Iterable[object], **options: Unpack[EvaluationOptions]
+) -> EvaluatedRun:
+    """The same beside other coroutines; one that is cancelled ends as after Ctrl-C."""
+    evaluation: list[CaseEvaluation] = []
+    cancelled = threading.Event()
+
+    def run() -> EvaluatedRun:
+        with said_to_programs():
+            evaluation.append(CaseEvaluation(dataset, **options))
+            with opened(engine) as asked:
+                if cancelled.is_set():
+                    evaluation[0].stop()
+                return evaluation[0].run(asked)
+
+    running = asyncio.ensure_future(asyncio.to_thread(run))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        cancelled.set()
+        for one in evaluation:
+            one.stop()
+        await asyncio.wait([running])
+        raise
 
 
 def _comparer(field_name: str, said: str | Callable[[Any, Any], object]) -> Comparer:

@@ -114,6 +114,9 @@ class GateResult:
     def __str__(self) -> str:
         return self.message
 
+    def __repr__(self) -> str:
+        return f"<{self.message}>"
+
 
 def check_all(
     gates: Iterable[Gate], summary: Summary, comparisons: Mapping[str, Comparison] | None = None

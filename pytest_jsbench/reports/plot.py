@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import io
 import re
 import textwrap
 import warnings
@@ -86,14 +88,13 @@ def plot_history(series: Sequence[Series], output: Path, metric: str = "pass_rat
 def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> Any:
     """A line for each label, with whiskers for intervals, as matplotlib's Figure."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-    from matplotlib.figure import Figure
 
     known = {name for one in series for entry in one.entries for name in entry.metrics}
     if metric not in known:
         offer = printable(nearest(metric, known), 600)
         message = f"no metric '{printable(metric, 60)}' in any line of the history: {offer}"
         raise ExportError(message, found=metric, expected=sorted(known))
-    figure = Figure(figsize=(9.0, 4.2 + 0.25 * len(series)), layout="constrained")
+    figure = _empty(9.0, 4.2 + 0.25 * len(series))
     axis = figure.subplots()
     for at, one in enumerate(series):
         found = [
@@ -136,12 +137,10 @@ def _draw_line(axis: Any, at: int, found: Sequence[tuple[datetime, float, tuple[
 
 def picture(evaluations: Sequence[Evaluation], names: Sequence[str], metrics: Sequence[str] = ()) -> Any:
     """The picture as matplotlib's Figure."""
-    from matplotlib.figure import Figure
-
     panels = _panels(evaluations, metrics)
     columns = _columns(len(panels))
     rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(max(6.0, 3.2 * columns), 2.9 * rows + 0.35 * len(names) + 0.4), layout="constrained")
+    figure = _empty(max(6.0, 3.2 * columns), 2.9 * rows + 0.35 * len(names) + 0.4)
     axes = figure.subplots(rows, columns, squeeze=False).flatten()
     ours = all("pass_rate" in found.metrics for found in evaluations)
     titles = [_title(name) if ours else name for name in panels]
@@ -159,6 +158,21 @@ def picture(evaluations: Sequence[Evaluation], names: Sequence[str], metrics: Se
         title=_apart(evaluations),
     )
     return figure
+
+
+def _empty(width: float, height: float) -> Any:
+    """A Figure that a notebook shows as it is: others are shown there where `pyplot` has been imported."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure._repr_png_ = functools.partial(_png, figure)
+    return figure
+
+
+def _png(figure: Any) -> bytes:
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png")
+    return drawn.getvalue()
 
 
 def _apart(evaluations: Sequence[Evaluation]) -> str | None:

@@ -183,6 +183,19 @@ def test_what_was_said_of_sampling_is_kept_as_the_plugin_keeps_it() -> None:
         assert engine.said == {"engine": "function", "temperature": 0.0, "seed": 0}
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (("Say it.",), "OpenEngine.generate: request is 'Say it.'; expected a case that holds a schema, or a Request"),
+        ((ORDER, [{"role": "user"}]), "OpenEngine.generate: prompt is a list; expected a Prompt, or its text"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_line(asked: Any, said: str) -> None:
+    with opened(echo) as engine, pytest.raises(JSBenchError) as refused:
+        engine.generate(*asked)
+    assert str(refused.value) == said
+
+
 def test_an_engine_that_is_closed_says_so_and_is_not_called() -> None:
     with opened(echo) as engine:
         pass

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+import inspect
 import json
 import sys
 import threading
@@ -27,6 +28,7 @@ from pytest_jsbench import (
     open_engine,
 )
 from pytest_jsbench.core.generations import CallError, FaultKind
+from pytest_jsbench.library.options import EvaluationOptions
 from pytest_jsbench.runs.records import Entry, MissingReason
 from tests.plugin.conftest import NUMBER
 
@@ -71,6 +73,15 @@ def test_each_case_is_asked_and_judged_and_the_run_is_kept(tmp_path: Path) -> No
     assert list(again.records) == list(run.records)
     assert again.summary == run.summary
     assert load_run(tmp_path).folder == run.folder
+
+
+@pytest.mark.parametrize("function", [evaluate, aevaluate])
+def test_help_and_editors_are_told_each_option(function: Callable[..., Any]) -> None:
+    parameters = inspect.signature(function).parameters
+
+    assert list(parameters)[:3] == ["engine", "dataset", "prompt"]
+    assert parameters.keys() - {"engine", "dataset"} == EvaluationOptions.__annotations__.keys()
+    assert parameters["retries"].default == 2
 
 
 def test_a_run_that_is_kept_nowhere_is_whole_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -74,7 +75,9 @@ def test_runs_are_drawn_side_by_side_and_a_run_alone() -> None:
     figure = plot_runs({"free": a_run(), "constrained": a_run()}, ["pass_rate", "ttft_p50"])
     assert len(figure.axes) >= 2
     assert {text.get_text() for text in figure.legends[0].get_texts()} == {"free", "constrained"}
-    assert a_run().plot(["pass_rate"]).axes
+    alone = a_run().plot(["pass_rate"])
+    assert alone.axes
+    assert pickle.loads(pickle.dumps(alone))._repr_png_().startswith(b"\x89PNG")  # in a notebook without pyplot
     with pytest.raises(JSBenchError, match="expected a mapping of names to one run or more"):
         plot_runs({})
 
@@ -90,6 +93,7 @@ def test_a_run_is_held_against_conditions_and_another_run(tmp_path: Path) -> Non
     met, unmeasured = run.check("pass_rate>=0.5", "grammar_compilation_p50<=1")
     assert met.met
     assert str(met) == "pass_rate 1/2 = 0.5, gate >= 0.5: met"
+    assert repr(met) == f"<{met}>"
     assert not unmeasured.met
     (same,) = run.check("baseline.newly_failing<=0", baseline=a_run())
     assert same.met
