@@ -164,7 +164,7 @@ def _empty(width: float, height: float) -> Any:
     """A Figure that a notebook shows as it is: others are shown there where `pyplot` has been imported."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure: Any = Figure(figsize=(width, height), layout="constrained")
     figure._repr_png_ = functools.partial(_png, figure)
     return figure
 

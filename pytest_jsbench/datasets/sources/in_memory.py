@@ -40,13 +40,18 @@ def _find(selection: Selection, held: object) -> Iterable[Found]:
         return _find_in_table(source, held)
     if isinstance(held, Mapping | ModuleType | type) or get_origin(held) is not None:
         return find_objects(source, held, task=TASK, name=getattr(held, "__name__", "schema"))
-    if hasattr(held, "iterrows"):  # a DataFrame of pandas, of which a loop gives the columns
-        _schema_column(list(held.columns))
-        return _find_each(source, (row.dropna().to_dict() for _, row in held.iterrows()))
+    if hasattr(held, "iterrows"):
+        return _find_in_frame(source, held)
     if isinstance(held, Iterable) and not isinstance(held, bytes):
         return _find_each(source, held)
     message = f"a {type(held).__name__} holds no cases; expected {_EXPECTED}"
     raise DatasetError(message, found=type(held).__name__, expected=_EXPECTED)
+
+
+def _find_in_frame(source: str, frame: Any) -> list[Found]:
+    """The rows of a DataFrame of pandas, of which a loop would give the columns."""
+    _schema_column(list(frame.columns))
+    return _find_each(source, (row.dropna().to_dict() for _, row in frame.iterrows()))
 
 
 def _find_each(source: str, held: Iterable[object]) -> list[Found]:
