@@ -184,23 +184,23 @@ def side_by_side(
 ) -> list[str]:
     """A row per run where all have pass rates, or else a row per metric; then the comparison of each pair."""
     ours = all("pass_rate" in found.figures for found in evaluations)
-    alike = len({printable(name, _LONGEST_LABEL) for name in names}) < len(names)
+    numbered = any(len(printable(name, None)) > _LONGEST_LABEL for name in names)
     legend = [f"[{number}] {name}" for number, name in enumerate(names, start=1)]
-    if alike:  # as far as there is room for them
+    if numbered:  # there is room for all of them there
         names = legend
     lines = aligned(*overview(evaluations, [printable(name, _LONGEST_LABEL) for name in names])) if ours else []
-    short = not alike and sum(map(len, names)) <= _WIDTH_OF_LABELS
+    short = not numbered and sum(map(len, names)) <= _WIDTH_OF_LABELS
     columns = names if short else _numbers(names)
     if verbose or not ours:
         lines += [*([""] if lines else []), *_metrics(evaluations, columns)]
-        alike = not short
+        numbered = not short
     if by is not None:
         lines += ["", *breakdown.lines(by, columns), "", *textwrap.wrap(by.note(columns), 80)]
-        alike = not short
+        numbered = not short
     if settings := differences([found.settings for found in evaluations]):
         lines += ["", *_settings(settings, columns)]
-        alike = not short
-    lines += ["", *legend] if alike else []
+        numbered = not short
+    lines += ["", *legend] if numbered else []
     found = pairs(evaluations, names)
     for word, text in warnings(evaluations, names, found):
         lines += ["", *detail(word, text)]

@@ -205,6 +205,8 @@ def _measured(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
             yield "flaky", _flaky(flaky)
     if total.exact_match.n or total.uncompared:
         yield "values", _values(total)
+        if idle := _idle_comparers(run, total):
+            yield "", f"no value is expected where these comparers are to compare: {', '.join(map(printable, idle))}"
     if total.tests_passed.n:
         yield "tests", _tests(total)
     if said := _sampled(run):
@@ -286,6 +288,14 @@ def _values(total: Metrics) -> str:
         left = counted(total.uncompared, "answer")
         said += f"; {left} that could not be compared: match.problem in records.jsonl says why"
     return said
+
+
+def _idle_comparers(run: Run, total: Metrics) -> list[str]:
+    """The fields for which the run has a comparer and no answer an expected value, as where a name is misspelt."""
+    if total.uncompared:  # nobody knows what these answers would have had
+        return []
+    wanted = [name for name, how in run.metadata.comparers.items() if name != "$" and how != "ignore"]
+    return [name for name in wanted if not any(f"{one}.".startswith(f"{name}.") for one in total.fields)]
 
 
 def _tests(total: Metrics) -> str:

@@ -73,8 +73,8 @@ REMEMBERED = "recorded"
 #: stands there of an answer that an application got by itself: nobody asked for it, and it is never said again
 HANDED_IN = "application"
 _SAMPLING = frozenset({"temperature", "max_tokens", "seed"})
-#: of values that are shown
-_LONGEST = 40
+#: of values that are shown: in the name of a run, and where runs differ
+_LONGEST, _LONGEST_OF_DIFFERENCE = 40, 100
 #: of names, of what a stranger's file may call an option
 _LONGEST_NAME = 80
 #: objects within each other that are taken apart
@@ -119,7 +119,7 @@ class SettingDifference:
         """The values for people; those that differ look different, however long they are."""
         texts = [_text(value) for value in self.values]
         found = list(dict.fromkeys(texts))
-        shown = dict(zip(found, distinct(found, _LONGEST), strict=True))
+        shown = dict(zip(found, distinct(found, _LONGEST_OF_DIFFERENCE), strict=True))
         return tuple(shown[text] for text in texts)
 
     def to_dict(self) -> dict[str, Any]:

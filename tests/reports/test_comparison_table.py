@@ -146,6 +146,13 @@ def test_a_run_that_lacks_attempts_is_named_beside_its_figures() -> None:
     assert "incomplete a" not in text
 
 
+def test_a_name_that_has_no_room_in_the_table_stands_whole_below_it() -> None:
+    lines = side_by_side([evaluation()], ["SmolLM2-135M-Instruct.Q4_1"], verbose=False)
+
+    assert lines[3].startswith("[1] SmolLM2-135M-Inst… ")
+    assert lines[4:] == ["", "[1] SmolLM2-135M-Instruct.Q4_1", *lines[6:]]
+
+
 def test_metrics_of_another_tool_stay_different_where_their_names_are_cut() -> None:
     metrics = {f"{'m' * 60}{end}": 1.0 for end in "ab"}
     found = parse({"metrics": metrics}, source="other.json")

@@ -7,7 +7,7 @@ import pytest
 from pytest_jsbench.core.cases import Expected, safe_name
 from pytest_jsbench.core.generations import FaultKind
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.reports.summary_table import decision_table, detail, details, fitted, keyword_table, table
+from pytest_jsbench.reports.summary_table import decision_table, detail, details, facts, fitted, keyword_table, table
 from pytest_jsbench.reports.variant_table import tables
 from pytest_jsbench.runs.records import Record
 from pytest_jsbench.values import Match
@@ -99,6 +99,16 @@ def test_every_line_fits_eighty_columns_whatever_went_wrong() -> None:
 )
 def test_what_the_table_does_not_say_is_said_below(records: tuple[Record, ...], expected: str) -> None:
     assert expected in lines(*records)
+
+
+def test_a_comparer_of_a_field_that_nobody_expects_is_named() -> None:
+    said = {"totl": "casefold", "items": "unordered", "items.*.n": "tolerance:1", "id": "ignore", "$": "sob"}
+    matched = replace(record(), match=Match(fields={"total": (1, 1), "items.*.n": (1, 1)}, invented=0))
+    run = replace(examples.run(matched), metadata=examples.metadata(comparers=said))
+
+    (told,) = [text for _, text in facts(run, summarize(run)) if "comparers" in text]
+
+    assert told == "no value is expected where these comparers are to compare: totl"
 
 
 def test_values_of_which_none_could_be_compared_are_said_with_where_the_reason_stands() -> None:

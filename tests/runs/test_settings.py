@@ -106,4 +106,4 @@ def test_long_values_that_differ_look_different_and_equal_ones_alike() -> None:
 
     first, second, third = found.shown
     assert first == third != second
-    assert {len(one) for one in found.shown} == {40}
+    assert {len(one) for one in found.shown} == {100}
