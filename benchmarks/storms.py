@@ -43,7 +43,8 @@ def main() -> None:
     cases, in_flight = options.cases, options.in_flight
     ways: dict[str, tuple[dict[str, float], float]] = {
         "nothing is refused": ({}, cases * LATENCY / in_flight),
-        "the first 300 calls": ({"refused": 300}, 16 + cases * LATENCY / in_flight),
+        # 16 rounds of a second, and then about a quarter of the calls in flight, which rise slowly at first
+        "the first 300 calls": ({"refused": 300}, 16 + 4 * cases * LATENCY / in_flight),
         "beyond 20 calls a second": ({"rate": 20}, cases / 20 - 1),
         "beyond 100 calls a second": ({"rate": 100}, cases / 100 - 1),
         "beyond 4 calls at once": ({"most": 4}, cases * LATENCY / 4),
