@@ -206,7 +206,7 @@ def _measured(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
     if total.exact_match.n or total.uncompared:
         yield "values", _values(total)
         if idle := _idle_comparers(run, total):
-            yield "", f"no value is expected where these comparers are to compare: {', '.join(map(printable, idle))}"
+            yield "comparers", f"no value is expected of {', '.join(map(printable, idle))}"
     if total.tests_passed.n:
         yield "tests", _tests(total)
     if said := _sampled(run):
