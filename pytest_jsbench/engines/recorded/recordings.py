@@ -151,6 +151,8 @@ RECORDING_VERSION = 1
 _PARAMS = ("max_tokens", "temperature", "seed")
 #: of an answer
 _TEXTS = ("text", "reasoning")
+#: what a server says anew with each answer, beside the usage, which is compared as we read it
+_STAMPS = frozenset({"id", "created", "timings", "x_groq", "usage"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,6 +266,8 @@ class Recording:
     def to_compare(self) -> dict[str, Any]:
         """All but how long it took, which is another every time, and what its settings were before they were said."""
         data = {name: value for name, value in self.to_dict().items() if name != "said"}
+        if self.answer.server is not None:
+            data["server"] = {**data["server"], "body": _lasting(self.answer.server)}
         return {**data, "answer": {name: value for name, value in data["answer"].items() if name != "timing"}}
 
 
@@ -345,6 +349,32 @@ class Recordings:
         except (TypeError, RecordError) as error:
             message = f"{path}: {error}"
             raise RecordError(message) from error
+
+
+def _lasting(server: ServerAnswer) -> list[object]:
+    """
+    A body as the server would say it again, with the same answer.
+
+    The ids of Responses and of tools' calls stay: an application says them back, and what it asks then is recorded with
+    them.
+    """
+    if server.path == "/responses":
+        return [server.body]
+    return [_without_stamps(line.removeprefix("data:")) for line in server.body.split("\n")]
+
+
+def _without_stamps(text: str) -> object:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(value, dict):
+        return value
+    lasting = {name: part for name, part in value.items() if name not in _STAMPS}
+    # where Messages begin a stream
+    if isinstance(message := value.get("message"), dict):
+        lasting["message"] = {name: part for name, part in message.items() if name not in _STAMPS}
+    return lasting
 
 
 def _message(data: object) -> Message:

@@ -18,6 +18,7 @@ from pytest_jsbench.core.generations import (
     Request,
     ResponseFormat,
     Sent,
+    ServerAnswer,
 )
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
@@ -320,6 +321,41 @@ def test_a_recording_that_cannot_be_read_is_neither_asked_again_nor_written_over
     with pytest.raises(CallError, match="nothing was asked: mend the file, or remove it"):
         fill_up(tmp_path, nth(1, "a"), "2")
     assert path.read_text() == "<<<<<<< ours"
+
+
+def whole(number: int, text: str = "{}", call: str = "a") -> dict[str, Any]:
+    choice = {"message": {"content": text, "tool_calls": [{"id": call}]}}
+    return {"id": f"c-{number}", "created": number, "timings": {"ms": number}, "choices": [choice]}
+
+
+def begun(number: int) -> dict[str, Any]:
+    return {"type": "message_start", "message": {"id": f"m-{number}", "role": "assistant"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "first", "again", "changes"),
+    [
+        ("/chat/completions", whole(1), whole(2), False),
+        ("/chat/completions", whole(1), whole(2, "[]"), True),
+        ("/chat/completions", whole(1), whole(2, call="b"), True),
+        ("/messages", begun(1), begun(2), False),
+        ("/responses", {"id": "r-1"}, {"id": "r-2"}, True),
+        ("/messages", [1], [2], True),
+    ],
+)
+@pytest.mark.parametrize("streamed", [True, False])
+def test_the_answer_to_an_application_is_written_anew_only_where_another_is_given(
+    tmp_path: Path, path: str, first: Any, again: Any, changes: bool, streamed: bool
+) -> None:
+    def served(body: Any) -> Completion:
+        text = f"event: x\ndata: {json.dumps(body)}\n\ndata: [DONE]\n\n" if streamed else json.dumps(body)
+        kind = "text/event-stream" if streamed else "application/json"
+        answer = ServerAnswer(path=path, status=200, content_type=kind, body=text)
+        return replace(examples.completion(), server=answer)
+
+    recorded = record(tmp_path, asking(), served(first)).read_text()
+
+    assert (record(tmp_path, asking(), served(again)).read_text() != recorded) is changes
 
 
 def test_recording_again_in_another_order_changes_no_file(tmp_path: Path) -> None:
