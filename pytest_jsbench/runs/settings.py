@@ -72,6 +72,8 @@ RECORDED = ("replay", "recorded")
 REMEMBERED = "recorded"
 #: stands there of an answer that an application got by itself: nobody asked for it, and it is never said again
 HANDED_IN = "application"
+#: settings that take some of the cases: without them it is all
+_OF_ALL = frozenset({"tasks", "limit", "sample", "shard"})
 _SAMPLING = frozenset({"temperature", "max_tokens", "seed"})
 #: of values that are shown: in the name of a run, and where runs differ
 _LONGEST, _LONGEST_OF_DIFFERENCE = 40, 100
@@ -95,7 +97,7 @@ class Setting:
     @property
     def shown(self) -> str:
         """The value for people."""
-        return printable(_text(self.value), _LONGEST, cut="middle")
+        return printable(_text(self.name, self.value), _LONGEST, cut="middle")
 
     @property
     def label(self) -> str:
@@ -117,7 +119,7 @@ class SettingDifference:
     @property
     def shown(self) -> tuple[str, ...]:
         """The values for people; those that differ look different, however long they are."""
-        texts = [_text(value) for value in self.values]
+        texts = [_text(self.name, value) for value in self.values]
         found = list(dict.fromkeys(texts))
         shown = dict(zip(found, distinct(found, _LONGEST_OF_DIFFERENCE), strict=True))
         return tuple(shown[text] for text in texts)
@@ -223,9 +225,9 @@ def _canonical(value: Any) -> Hashable:
     return isinstance(value, bool), tuple(value) if isinstance(value, list) else value
 
 
-def _text(value: object) -> str:
+def _text(name: str, value: object) -> str:
     if value is None:
-        return "default"
+        return "all" if name in _OF_ALL else "default"
     if isinstance(value, str):
         short = value[: len(_DIGEST) + _DIGITS] if value.startswith(_DIGEST) else value
         return short or '""'

@@ -94,6 +94,7 @@ def test_settings_are_named_in_which_the_publication_says_otherwise() -> None:
     }
     said = "\n".join(published_lines(found))
     assert "model (bears on answers): Llama-3.2-1B-Instruct → m" in said
+    assert "sample (bears on cases): all → 300" in said
     assert max(map(len, said.splitlines())) <= 80
 
 
