@@ -144,7 +144,8 @@ class EvaluatedRun(Run):
         return "\n".join([*self._lines, "", str(self.summary), "", *summary_table.details(self, self.summary)])
 
     def _repr_html_(self) -> str:
-        facts = [f"{name}: {printable(text, None)}" for name, text in summary_table.facts(self, self.summary)]
+        told = (*variant_table.standing(self.summary), *summary_table.facts(self, self.summary))
+        facts = [f"{name}: {printable(text, None)}" for name, text in told]
         above, below = ("<br>".join(map(html.escape, part)) for part in (self._lines, facts))
         return f"<p>{above}</p>{self.summary._repr_html_()}<p>{below}</p>"
 

@@ -36,6 +36,8 @@ _LONGEST_NAME = 40
 #: of the table of tasks
 _MOST_COLUMNS = 5
 _LONGEST_HEAD = 12
+#: together, beside the names of tasks
+_WIDTH_OF_HEADS = 50
 #: answers of which the cost is told
 _SAMPLE = 1000
 
@@ -87,7 +89,8 @@ def _by_task(summary: Summary) -> Iterator[str]:
     """Pass rates, a row per task and a column per variant, where there are several tasks and not too many variants."""
     if len(summary.tasks) < 2 or len(summary.variants) > _MOST_COLUMNS:
         return
-    headers = ["Pass rate", *distinct(list(summary.variants), _LONGEST_HEAD)]
+    room = max(_LONGEST_HEAD, _WIDTH_OF_HEADS // len(summary.variants))
+    headers = ["Pass rate", *distinct(list(summary.variants), room)]
     rows = [
         [task, *(rate(one.tasks[task].pass_rate) if task in one.tasks else "" for one in summary.variants.values())]
         for task in summary.tasks

@@ -54,6 +54,7 @@ def test_a_run_of_variants_has_a_row_for_each_of_them() -> None:
     shown = EvaluatedRun.of_run(examples.compared(better="pp", worse="pv"))
 
     assert "worse against better" in str(shown)
+    assert "worse against better" in shown._repr_html_()
     assert [row.split("<")[0].strip() for row in shown._repr_html_().split("<tr><td>")[1:]] == ["better", "worse"]
 
 

@@ -57,6 +57,19 @@ def test_names_that_are_long_are_cut_within_80_columns_and_stay_different() -> N
     assert len({line.split()[0] for line in text.splitlines()[3:5]}) == 2
 
 
+def test_few_variants_have_room_for_their_names_above_the_tasks() -> None:
+    metadata = examples.variants(**{"bounded-false": {}, "bounded-true": {}})
+    records = [
+        replace(examples.record("a", task=task), variant=name)
+        for task in ("one", "two")
+        for name in ("bounded-false", "bounded-true")
+    ]
+
+    lines = shown(examples.run_of_variants(metadata, *records)).splitlines()
+
+    assert ["Pass", "rate", "bounded-false", "bounded-true"] in [line.split() for line in lines]
+
+
 def test_variants_of_a_run_about_labelled_answers_have_its_columns() -> None:
     metadata = examples.variants(a={"dataset": {"source": "s", "cases": 1, "labelled": True}})
     made = examples.record("x", verdict=examples.DECIDED_WRONGLY, generation=examples.decided("v0"))
