@@ -148,4 +148,9 @@ def one_line(text: str, *, secret: str | None = None) -> str:
     """The text on one line of at most 300 characters; the secret, and whatever looks like a key, replaced."""
     if secret:
         text = Secrets([secret]).out_of_message(text)
-    return sentence(_KEY_LIKE.sub(REDACTED, text[: 100 * LONGEST]))
+    return sentence(key_like_hidden(text[: 100 * LONGEST], REDACTED))
+
+
+def key_like_hidden(text: str, by: str) -> str:
+    """The text with another in the place of whatever looks like a provider's key."""
+    return _KEY_LIKE.sub(by, text)

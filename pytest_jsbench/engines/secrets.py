@@ -19,7 +19,7 @@ from urllib.parse import quote, quote_plus, unquote
 
 from pytest_jsbench.core.errors import EngineError, JSBenchError, exhausted
 from pytest_jsbench.core.generations import CallError, Completion, Declined, EngineInfo, Failed, FaultKind, Request
-from pytest_jsbench.core.secrets import Secrets
+from pytest_jsbench.core.secrets import Secrets, key_like_hidden
 from pytest_jsbench.core.text import LONGEST, described, sentence
 from pytest_jsbench.engines.addresses import Address, without_credentials
 from pytest_jsbench.engines.base import Engine, TextTokenizer, TokenCounter
@@ -44,7 +44,7 @@ _OPEN = frozenset(
 )
 #: names of fields that hold keys, passwords or tokens
 _TELLING = re.compile(
-    r"key(?!word)|token(?!s)|secret|passw|credential|cookie|\bsig|\bcode\b|auth(?!or)|license", re.IGNORECASE
+    r"key(?!word)|token(?!s)|secret|passw|credential|cookie|\bsig|\bcode\b|auth(?!or(?!i[sz]))|license", re.IGNORECASE
 )
 #: headers that everybody may read
 _PUBLIC_HEADERS = re.compile(
@@ -99,6 +99,21 @@ def outline(value: Any, name: str = "") -> Any:
             return value
         case _:
             return HIDDEN
+
+
+def without_keys(value: Any, name: str = "") -> Any:
+    """A stranger's JSON values, with `…` for each text behind a name such as `api_key`, and for what looks like one."""
+    match value:
+        case dict() if name.lower().endswith("headers"):
+            return {inner: each if _PUBLIC_HEADERS.fullmatch(inner) else HIDDEN for inner, each in value.items()}
+        case dict():
+            return {inner: without_keys(each, inner) for inner, each in value.items()}
+        case list():
+            return [without_keys(each, name) for each in value]
+        case str():
+            return HIDDEN if _TELLING.search(name) else key_like_hidden(value, HIDDEN)
+        case _:
+            return value
 
 
 def mark(value: Any) -> str:

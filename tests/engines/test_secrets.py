@@ -66,6 +66,12 @@ def test_of_an_option_only_names_numbers_and_flags_may_be_known() -> None:
     }  # fmt: skip
 
 
+def test_an_authorization_is_a_secret_and_an_author_is_none() -> None:
+    value = {"authorization": 12345678, "author": 12345678}
+
+    assert outline(value) == {"authorization": "…", "author": 12345678}
+
+
 @pytest.mark.parametrize("engine", registry._BUILT_IN)
 def test_an_option_of_ours_is_shown_as_it_was_given_unless_it_may_hold_a_secret(engine: str) -> None:
     options: frozenset[str] = getattr(find(engine), "options")  # noqa: B009  plain factories have none

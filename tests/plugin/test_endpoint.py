@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -77,6 +78,24 @@ def test_it_asks_several_things_at_once(jsbench):
     assert [said(one) for one in asyncio.run(asked())] == ['{{"n": 5}}', '{{"n": 6}}', '{{"n": 7}}']
     assert len(jsbench.endpoint.answers) == 3
 """
+KEYS = """
+from application import call
+
+def test_it_sends_keys_of_others(jsbench):
+    mcp = {"type": "mcp", "server_label": "x", "headers": {"X-Whose": "of-the-one-server"}}
+    body = {"model": "m", "messages": [{"role": "user", "content": "say hello"}], "tools": [mcp]}
+    body |= {"api_key": "of-the-other", "authorization": "of-the-others", "note": "sk-of-a-third-one", "n": 1}
+    status, _ = call(jsbench.endpoint.openai_url, body)
+    assert status == 200
+"""
+SLOW = """
+import pytest
+from application import ask
+
+@pytest.mark.jsbench(timeout=0.5)
+def test_it_waits(jsbench):
+    assert ask(jsbench.endpoint.openai_url, "wait", {"type": "object"})[0] == 504
+"""
 TOO_MANY = """
 from application import ask
 
@@ -90,6 +109,8 @@ def test_it_is_refused(jsbench):
 def echo(asked: Asked) -> Reply:
     """What the last message says after `say `."""
     text = asked.body["messages"][-1]["content"]
+    if text == "wait":
+        return Reply(pieces=(), hang=True)
     if text == "refuse":
         return json_reply(error_body("slow down"), status=429, headers={"retry-after": "1"})
     text = text.removeprefix("say ")
@@ -192,3 +213,32 @@ def test_a_server_s_refusal_reaches_the_application_as_it_came_and_is_no_failure
     assert outcomes(plain.records()) == {"test_it_is_refused": "api_error"}
     assert len(provider.asked) == 1
     assert not (plain.path / "kept").exists()
+
+
+def test_no_key_that_an_application_sends_is_recorded(
+    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.write({"test_one.py": KEYS})
+
+    run(bench, *asking(provider, monkeypatch), "--jsbench-record=kept", "--jsbench-output=out").assert_outcomes(
+        passed=1
+    )
+    run(bench, "--jsbench-replay=kept", "--jsbench-replay-strict").assert_outcomes(passed=1)
+
+    (asked,) = provider.asked
+    assert "of-the-one-server" in json.dumps(asked.body)
+    (kept,) = (bench.path / "kept").rglob("*.json")
+    assert json.loads(kept.read_text())["said"]["test"]["n"] == 1
+    written = [path for path in bench.path.rglob("*") if path.is_file() and path.suffix in (".json", ".jsonl", ".html")]
+    assert not any(f"of-{one}" in path.read_text() for path in written for one in ("the-one", "the-other", "a-third"))
+
+
+def test_the_marker_says_how_long_each_call_may_take(
+    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain.write({"test_one.py": SLOW})
+
+    run(plain, "test_one.py", *asking(provider, monkeypatch), "--jsbench-output=out").assert_outcomes(passed=1)
+
+    (record,) = plain.records()
+    assert record["verdict"]["reason"] == "timeout"

@@ -322,7 +322,8 @@ class ProjectRunners:
         origin = replace(runner.origin, first=question.first, equal_before=question.equal_before, test=terms.said())
         asked = run.engine if replays else config
         if question.exchange is not None:
-            return self._passing(replace(runner, origin=origin), asked, question.exchange)
+            params = terms.params(runner.params)
+            return self._passing(replace(runner, origin=origin, params=params), asked, question.exchange)
         params = sampled(find(asked.name), asked, self._params(question, config))
         return replace(runner, params=params, origin=origin)
 
