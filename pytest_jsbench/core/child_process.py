@@ -70,6 +70,9 @@ for name, folder in config["packages"].items():
     sys.modules[name] = types.ModuleType(name)
     sys.modules[name].__path__ = [folder]
 importlib.import_module(config["module"]).main(config)
+sys.stdout.flush()
+sys.stderr.flush()
+os._exit(0)  # all that it holds goes at once, and not object by object
 """
 
 

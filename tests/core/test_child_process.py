@@ -87,6 +87,15 @@ def test_what_a_child_needs_of_the_environment_it_is_given(monkeypatch: pytest.M
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
+def test_a_child_whose_input_ends_takes_nothing_down(tmp_path: Path) -> None:
+    calls, left = GuardedCalls(), tmp_path / "left"
+    calls.call("tests.core.working:write_at_exit", str(left), seconds=30)
+
+    calls.close()
+
+    assert not left.exists()
+
+
 def test_a_child_leaves_no_memory_on_disk_when_it_dies() -> None:
     import resource
 

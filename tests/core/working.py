@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 
@@ -14,6 +16,10 @@ def echo(value: Any) -> Any:
 
 def process() -> int:
     return os.getpid()
+
+
+def write_at_exit(path: str) -> None:
+    atexit.register(Path(path).write_text, "taken down")
 
 
 def hang() -> None:
