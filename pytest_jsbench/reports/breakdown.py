@@ -15,7 +15,7 @@ from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison, compare, 
 from pytest_jsbench.metrics.metrics import RATES
 from pytest_jsbench.metrics.statistics import Rate, clustered
 from pytest_jsbench.reports.evaluations import firsts
-from pytest_jsbench.reports.summary_table import fitted, rate
+from pytest_jsbench.reports.summary_table import Table, fitted, rate
 from pytest_jsbench.runs import journal
 
 if TYPE_CHECKING:
@@ -176,13 +176,10 @@ def _against_first(
 
 def lines(found: Breakdown, columns: Sequence[str]) -> list[str]:
     """The groups as a table for a terminal, its columns headed so."""
-    headers, rows = table(found, columns)
-    text = fitted(headers, rows, ["left", "right", *["left"] * len(columns)])
-    text.insert(len(text) - 1, text[1])
-    return text
+    return fitted(*table(found, columns), ["left", "right", *["left"] * len(columns)], total=True)
 
 
-def table(found: Breakdown, columns: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+def table(found: Breakdown, columns: Sequence[str]) -> Table:
     """Head and rows, the total last."""
     headers = [found.by.value.capitalize(), "Cases", *columns]
     rows = [[group.name, str(group.cases), *_cells(group)] for group in found.groups]

@@ -17,6 +17,7 @@ from pytest_jsbench.reports import breakdown
 from pytest_jsbench.reports.evaluations import firsts
 from pytest_jsbench.reports.summary_table import (
     NOT_APPLICABLE,
+    Table,
     aligned,
     detail,
     microseconds,
@@ -214,7 +215,7 @@ def side_by_side(
     return lines
 
 
-def settings_table(settings: Sequence[SettingDifference], columns: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+def settings_table(settings: Sequence[SettingDifference], columns: Sequence[str]) -> Table:
     """Head and rows of the table of settings in which the runs differ."""
     return ["Setting", "Bears on", *columns], [[one.name, one.bears_on.value, *one.shown] for one in settings]
 
@@ -249,7 +250,7 @@ def _over_other_cases(found: Sequence[Pair]) -> Iterator[tuple[str, str]]:
         yield "warning", f"{said}: only what is said of a pair is over those of both"
 
 
-def overview(evaluations: Sequence[Evaluation], names: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+def overview(evaluations: Sequence[Evaluation], names: Sequence[str]) -> Table:
     """Head and rows of the table of runs: of models, or of grammars where all decided on labelled answers."""
     if all(found.figures.get("valid_instances") or found.figures.get("invalid_instances") for found in evaluations):
         return _GRAMMARS, [[name, *_grammar(found)] for name, found in zip(names, evaluations, strict=True)]

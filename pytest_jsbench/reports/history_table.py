@@ -10,7 +10,7 @@ from pytest_jsbench.metrics.comparison import told
 from pytest_jsbench.reports.comparison_table import apart, overview
 from pytest_jsbench.reports.history import HistoryEntry, Series, SinceBefore, before
 from pytest_jsbench.reports.markdown import code, fact, table
-from pytest_jsbench.reports.summary_table import aligned, detail
+from pytest_jsbench.reports.summary_table import Table, aligned, detail
 
 #: the last as the names of runs begin
 _TIMES = ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y%m%dT%H%M%S")
@@ -71,7 +71,7 @@ def _since_to_dict(found: SinceBefore) -> dict[str, Any]:
     }
 
 
-def _table(one: Series, last: int) -> tuple[list[str], list[list[str]]]:
+def _table(one: Series, last: int) -> Table:
     """Head and rows of the newest lines of a series."""
     first = max(0, len(one.entries) - last)
     entries = one.entries[first:]

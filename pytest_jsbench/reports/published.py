@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.metrics.statistics import Rate, proportion
-from pytest_jsbench.reports.summary_table import aligned, detail, microseconds, milliseconds, rate
+from pytest_jsbench.reports.summary_table import Table, aligned, detail, microseconds, milliseconds, rate
 from pytest_jsbench.runs.settings import SettingDifference, differences, settings_of
 
 if TYPE_CHECKING:
@@ -292,7 +292,7 @@ def published_lines(found: BesidePublished) -> Iterator[str]:
         yield from detail("", f"{one.name} (bears on {one.bears_on}): {theirs} → {', '.join(dict.fromkeys(ours))}")
 
 
-def published_table(found: BesidePublished) -> tuple[list[str], list[list[str]]]:
+def published_table(found: BesidePublished) -> Table:
     """Head and rows of the same as one table."""
     heads = [f"{group} {column}".lstrip() for group, columns in found.columns for column in columns]
     rows = [[task, _label(name), *one.cells()] for task, part in found.tasks.items() for name, one in part.items()]

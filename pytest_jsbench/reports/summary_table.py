@@ -37,17 +37,21 @@ _DETAIL_INDENT = 11
 _LONG_QUEUE = 60.0
 
 
+#: the head of a table, and its rows
+Table = tuple[list[str], list[list[str]]]
+
+
 def table_of_tasks(run: Run, summary: Summary) -> list[str]:
-    """The table of a run without variants: of decisions on labelled answers, or of coverage and times."""
-    return (decision_table if run.metadata.labelled else table)(summary)
+    """The table of a run without variants, one row per task and a total, within 80 columns; times are medians."""
+    return fitted(*rows_of_tasks(run, summary), total=True)
 
 
-def table(summary: Summary) -> list[str]:
-    """Coverage and times, one row per task and a total, within 80 columns; times are medians."""
-    return _ruled(*_of_coverage(summary))
+def rows_of_tasks(run: Run, summary: Summary) -> Table:
+    """The same as it is: a grammar's decisions on labelled answers, or coverage and times."""
+    return (_of_decisions if run.metadata.labelled else _of_coverage)(summary)
 
 
-def _of_coverage(summary: Summary) -> tuple[list[str], list[list[str]]]:
+def _of_coverage(summary: Summary) -> Table:
     headers = [
         "Task",
         "Declared\ncoverage",
@@ -66,11 +70,6 @@ def _of_coverage(summary: Summary) -> tuple[list[str], list[list[str]]]:
     return _with_errors(summary, headers, rows)
 
 
-def rows_of_tasks(run: Run, summary: Summary) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of that table."""
-    return (_of_decisions if run.metadata.labelled else _of_coverage)(summary)
-
-
 def as_html(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table as HTML, in which every name is escaped."""
     plain = [[printable(name, None), *figures] for name, *figures in rows]
@@ -87,12 +86,7 @@ def add_column(
         row.insert(len(row) if at is None else at, cell)
 
 
-def decision_table(summary: Summary) -> list[str]:
-    """A grammar's decisions on labelled answers, one row per task and a total; the time is the median."""
-    return _ruled(*_of_decisions(summary))
-
-
-def _of_decisions(summary: Summary) -> tuple[list[str], list[list[str]]]:
+def _of_decisions(summary: Summary) -> Table:
     headers = ["Task", "Declared\ncoverage", "Passed", "Valid,\nrejected", "Invalid,\naccepted", "Compile\n(ms)"]
     # a long name has room beside counts, which imply the rates
     show = of if max(map(len, summary.tasks), default=0) <= _SHORT_NAME else _counts
@@ -100,7 +94,7 @@ def _of_decisions(summary: Summary) -> tuple[list[str], list[list[str]]]:
     return _with_errors(summary, headers, rows)
 
 
-def _with_errors(summary: Summary, headers: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+def _with_errors(summary: Summary, headers: list[str], rows: list[list[str]]) -> Table:
     """The table with a column of errors, where there are errors."""
     if summary.total.errors:
         errors = [str(metrics.errors) for metrics in (*summary.tasks.values(), summary.total)]
@@ -108,15 +102,8 @@ def _with_errors(summary: Summary, headers: list[str], rows: list[list[str]]) ->
     return headers, rows
 
 
-def _ruled(headers: list[str], rows: list[list[str]]) -> list[str]:
-    """The rows as a table with a rule above the last."""
-    lines = fitted(headers, rows)
-    lines.insert(len(lines) - 1, lines[2])
-    return lines
-
-
-def fitted(headers: list[str], rows: list[list[str]], align: Sequence[str] = ()) -> list[str]:
-    """The rows as a table within 80 columns: the names in the first column are cut where it would be wider."""
+def fitted(headers: list[str], rows: list[list[str]], align: Sequence[str] = (), *, total: bool = False) -> list[str]:
+    """The rows as a table within 80 columns: names in the first column are cut; a rule stands above a total."""
     names = [name for name, *_ in rows]
 
     def lay_out(longest: int) -> list[str]:
@@ -124,10 +111,10 @@ def fitted(headers: list[str], rows: list[list[str]], align: Sequence[str] = ())
         return aligned(headers, named, align)
 
     lines = lay_out(_WIDTH)
-    rule = next(line for line in lines if line.startswith("-"))
-    if (excess := len(rule) - _WIDTH) > 0:
-        lines = lay_out(max(_NARROWEST_NAME, rule.index(" ") - excess))
-    return lines
+    at = next(at for at, line in enumerate(lines) if line.startswith("-"))
+    if (excess := len(lines[at]) - _WIDTH) > 0:
+        lines = lay_out(max(_NARROWEST_NAME, lines[at].index(" ") - excess))
+    return [*lines[:-1], lines[at], lines[-1]] if total else lines
 
 
 def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str] = ()) -> list[str]:

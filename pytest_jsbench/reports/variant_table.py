@@ -10,6 +10,7 @@ from pytest_jsbench.metrics.comparison import MISSING, PASSED
 from pytest_jsbench.reports.comparison_table import beside_verdicts, not_compared
 from pytest_jsbench.reports.summary_table import (
     NOT_APPLICABLE,
+    Table,
     as_html,
     detail,
     figure,
@@ -74,7 +75,7 @@ def asked(run: Run, summary: Summary) -> dict[str, str]:
     return dict(zip(summary.variants, told, strict=True))
 
 
-def variant_rows(summary: Summary, *, labelled: bool) -> tuple[list[str], list[list[str]]]:
+def variant_rows(summary: Summary, *, labelled: bool) -> Table:
     """Head and rows of the table of variants, best first; without figures that none of them has."""
     measured = [one.total for one in summary.variants.values()]
     found = [(head, [show(total) for total in measured]) for head, show in (_GRAMMARS if labelled else _MODELS)]

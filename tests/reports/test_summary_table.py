@@ -7,7 +7,7 @@ import pytest
 from pytest_jsbench.core.cases import Expected, safe_name
 from pytest_jsbench.core.generations import FaultKind
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.reports.summary_table import decision_table, detail, details, facts, fitted, keyword_table, table
+from pytest_jsbench.reports.summary_table import detail, details, facts, fitted, keyword_table, table_of_tasks
 from pytest_jsbench.reports.variant_table import tables
 from pytest_jsbench.runs.records import Record
 from pytest_jsbench.values import Match
@@ -17,11 +17,16 @@ from tests.examples import record
 
 def lines(*records: Record) -> list[str]:
     run = examples.run(*records)
-    return [*table(summarize(run)), *details(run, summarize(run))]
+    return [*table_of(*records), *details(run, summarize(run))]
+
+
+def table_of(*records: Record, **said: object) -> list[str]:
+    run = replace(examples.run(*records), metadata=examples.metadata(dataset=said))
+    return table_of_tasks(run, summarize(run))
 
 
 def test_there_is_a_row_per_task_and_a_total() -> None:
-    shown = table(summarize(examples.run(record("a"), record("b", task="hard"))))
+    shown = table_of(record("a"), record("b", task="hard"))
 
     assert [line.split()[0] for line in shown if line[0] not in " -"] == ["Task", "simple", "hard", "total"]
     assert shown[-3].split() == ["hard", "1.00", "±0.40", "1.00", "±0.40", "0.20", "80.00", "1.00", "0.80"]
@@ -39,7 +44,7 @@ def test_two_tasks_are_never_cut_to_the_same() -> None:
     numbered = [f"{'x' * 60}{number}{'y' * 60}" for number in range(12)]
 
     for tasks in (names, [f"{name}.and.more" for name in names], numbered):
-        shown = table(summarize(examples.run(*(record(task=task) for task in tasks), broken)))[3:-2]
+        shown = table_of(*(record(task=task) for task in tasks), broken)[3:-2]
         assert all(len(line) <= 80 for line in shown)
         assert len({line.split()[0] for line in shown}) == len(tasks) + 1
 
@@ -54,9 +59,9 @@ def test_a_task_s_name_is_whole_where_there_is_room_and_else_cut_by_what_is_too_
     task = "tests.test_invoices_of_all"
     broken = record("b", verdict=examples.BROKEN, generation=examples.failed())
 
-    assert f"{task[:24]}…" in table(summarize(examples.run(record(task=task))))[3]
-    assert f"{task[:23]} " in table(summarize(examples.run(record(task=task[:23]))))[3]
-    crowded = table(summarize(examples.run(record(task=task), broken)))
+    assert f"{task[:24]}…" in table_of(record(task=task))[3]
+    assert f"{task[:23]} " in table_of(record(task=task[:23]))[3]
+    crowded = table_of(record(task=task), broken)
     assert crowded[3].startswith(f"{task[:14]}… ")
     assert {len(line) for line in crowded[2:]} == {80}
 
@@ -170,14 +175,14 @@ def test_decisions_have_a_table_of_their_own() -> None:
         )
     )
 
-    shown = decision_table(summary)
+    labelled = replace(examples.run(), metadata=examples.metadata(dataset={"labelled": True}))
+    shown = table_of_tasks(labelled, summary)
 
     assert max(map(len, shown)) <= 80
     assert [line.split() for line in shown if line.startswith(("simple", "hard"))] == [
         ["simple", "1.00", "±0.40", "0.00", "1/2", "=", "0.500", "0/2", "=", "0.000", "10.00", "0"],
         ["hard", "0.00", "±0.40", "0.00", "n/a", "n/a", "n/a", "1"],
     ]
-    labelled = replace(examples.run(), metadata=examples.metadata(dataset={"labelled": True}))
     assert not [line for line in details(labelled, summary) if line.startswith("tokens")]
     assert tables(labelled, summary) == shown
 
@@ -216,7 +221,7 @@ def test_tasks_with_long_names_have_counts_of_decisions_and_room_for_their_names
     names = ("infinite-loop-detection", "unevaluatedProperties", "exclusiveMaximum", "exclusiveMinimum")
     decided = [record("a", task=name, generation=examples.decided("v0")) for name in names]
 
-    shown = decision_table(summarize(examples.run(*decided)))
+    shown = table_of(*decided, labelled=True)
 
     assert max(map(len, shown)) <= 80
     assert [line.split()[0] for line in shown[3:7]] == list(names)
