@@ -91,8 +91,9 @@ def test_what_was_asked_is_sent_and_nothing_else(provider: Provider, engine: Eng
 def test_a_conversation_with_tools_is_given_to_litellm_as_openai_has_it(provider: Provider, engine: Engine) -> None:
     provider.json(openai_wire.whole())
     complete(engine, replace(request(), prompt=PROMPT))
-    # it knows itself where OpenAI's own role is known
-    assert provider.asked[0].body["messages"] == [{**WRITTEN[0], "role": "system"}, *WRITTEN[1:]]
+    # it knows itself where OpenAI's own role is known; some versions leave out a content that is null
+    asked = [{"content": None, **turn} for turn in provider.asked[0].body["messages"]]
+    assert asked == [{**WRITTEN[0], "role": "system"}, *WRITTEN[1:]]
 
 
 def _converse() -> dict[str, Any]:
