@@ -18,6 +18,7 @@ docs/library.md; the others are for who writes an engine.
 from __future__ import annotations
 
 import importlib
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -123,6 +124,8 @@ __all__ = [
 
 
 if not TYPE_CHECKING:  # a type checker is to know the names above, and no others
+    if find_spec("pydantic") is None:  # `import *` works without it
+        __all__ = [name for name in __all__ if name not in _HOMES["reports.evaluation_models"]]
 
     def __getattr__(name: str) -> object:
         for module, names in _HOMES.items():

@@ -16,6 +16,8 @@ from tests.docs.blocks import blocks_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "library.md"
+#: they need pydantic
+OF_MODELS = set(pytest_jsbench._HOMES["reports.evaluation_models"])
 SCRIPT = ROOT / "examples" / "library" / "to_parquet.py"
 SLOW = "JSBENCH_SLOW_EXAMPLES" in os.environ
 
@@ -25,8 +27,7 @@ import sys
 import pytest_jsbench
 from pytest_jsbench import Dataset, evaluate, load_run
 for name in pytest_jsbench.__all__:
-    if name not in ("EvalMetrics", "EvalOutput"):  # they need pydantic
-        getattr(pytest_jsbench, name)
+    getattr(pytest_jsbench, name)
 run = evaluate(lambda request: "{}", Dataset.load([{"type": "object"}]), output="runs")
 assert load_run("runs").summary.total.pass_rate.value == 1
 print(sorted(name for name in sys.modules if name.partition(".")[0] in ("pytest", "_pytest", "xdist")))
@@ -44,11 +45,20 @@ def test_each_public_name_has_an_example_and_there_are_few_of_them() -> None:
     assert [name for name in pytest_jsbench.__all__ if not re.search(rf"\b{name}\b", shown)] == []
 
 
+def test_all_names_but_those_of_models_are_brought_without_pydantic() -> None:
+    without = "import sys; sys.modules['pydantic'] = None; from pytest_jsbench import *; print(*sorted(globals()))"
+
+    names = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, check=True).stdout.split()
+
+    assert OF_MODELS.isdisjoint(names)
+    assert {"Dataset", "evaluate", "plot_runs"} <= set(names)
+
+
 def test_what_is_loaded_late_is_what_a_type_checker_sees() -> None:
     named = {name for names in pytest_jsbench._HOMES.values() for name in names}
 
     assert set(pytest_jsbench.__all__) <= named
-    assert all(getattr(pytest_jsbench, name) is not None for name in named - {"EvalMetrics", "EvalOutput"})
+    assert all(getattr(pytest_jsbench, name) is not None for name in named - OF_MODELS)
 
 
 def test_a_program_that_uses_the_library_never_imports_pytest(tmp_path: Path) -> None:
