@@ -68,6 +68,51 @@ def test_other_questions_by_one_name_are_cases_of_their_own_and_equal_ones_are_o
     assert {one["id"] for one in bench.records()} == {"number", "number@2"}
 
 
+def test_no_two_names_are_one_case(bench: Bench) -> None:
+    names = ["a.b", "a::b", "a/b", "x-1", "x[1]", "q", "q@2", "../up", "line\n", "\ud800"]
+    code = (
+        f"@pytest.mark.parametrize('name', {names!r})\n"
+        "def test_it(jsbench_shared, name): jsbench_shared(name, schema=NUMBER, prompt='count').generate(check=False)\n"
+        "def test_more(jsbench_shared): jsbench_shared('q', schema=NUMBER, prompt='again').generate(check=False)\n"
+    )
+
+    result = run_one(bench, code, "--jsbench-output=out")
+
+    result.assert_outcomes(passed=len(names) + 1)
+    assert calls(bench) == len({one["id"] for one in bench.records()}) == len(names) + 1
+
+
+def test_what_a_dead_worker_has_half_told_of_an_answer_is_passed_over(plain: Bench) -> None:
+    code = (
+        "from pytest_jsbench.plugin.session.context import RUN_CONTEXT\n"
+        "def test_it(answer, jsbench_shared, pytestconfig):\n"
+        "    (told,) = pytestconfig.stash[RUN_CONTEXT].handover.shared.glob('answers.*')\n"
+        "    with told.open('ab') as file: file.write(b'{\"task\": \"jsb')\n"
+        "    ask = jsbench_shared('number', schema=NUMBER, prompt='say {text}')\n"
+        "    assert ask.generate(text='{\"n\": 2}').instance == {'n': 2}\n"
+        "    assert all(line.endswith('}') for line in told.read_text().splitlines())\n"
+    )
+
+    result = run_one(plain, SHARED + code)
+
+    result.assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("redacted", [(), ("--jsbench-redact",)])
+def test_threads_that_ask_the_same_at_once_have_one_answer(plain: Bench, redacted: tuple[str, ...]) -> None:
+    code = (
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "def test_it(jsbench_shared):\n"
+        "    def ask(n): return jsbench_shared('number', schema=NUMBER, prompt='say {\"n\": 1}').generate().instance\n"
+        "    with ThreadPoolExecutor(8) as pool: assert list(pool.map(ask, range(8))) == [{'n': 1}] * 8\n"
+    )
+
+    result = run_one(plain, code, "--jsbench-output=out", *redacted)
+
+    result.assert_outcomes(passed=1)
+    assert calls(plain) == 1
+
+
 def test_shared_answers_are_resumed_recorded_and_replayed(bench: Bench) -> None:
     run_one(bench, SHARED + MANY, "--jsbench-output=out", "--jsbench-record=answers")
     resumed = run_one(bench, SHARED + MANY, "--jsbench-output=again", "--jsbench-resume=out")

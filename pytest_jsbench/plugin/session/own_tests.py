@@ -6,6 +6,7 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey, safe_name
 from pytest_jsbench.fixture.marker import MarkerArguments
+from pytest_jsbench.plugin.session.context import SHARED
 
 
 def read_terms(item: pytest.Item) -> MarkerArguments:
@@ -22,3 +23,9 @@ def key_of(nodeid: str, variant: str = "") -> CaseKey:
         parameters = parameters.removeprefix(variant).removeprefix("-")
     name = name.replace("::", ".") + (f"-{parameters}" if parameters else "")
     return CaseKey(task=safe_name(path.removesuffix(".py").replace("/", ".")), id=safe_name(name))
+
+
+def key_of_shared(name: str) -> CaseKey:
+    """The case of an answer that tests share by this name; no two names are one case, or a further question of one."""
+    key = CaseKey(task=SHARED, id=safe_name(name))
+    return key if key.number == 1 else CaseKey(task=SHARED, id=safe_name(f"{name}/"))

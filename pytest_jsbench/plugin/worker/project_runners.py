@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.adaptation.adapter import adapter
-from pytest_jsbench.core.files import locked
+from pytest_jsbench.core.files import append_whole, locked
 from pytest_jsbench.core.generations import Completion, Failed
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.engines.presets import subset_of
@@ -29,6 +29,7 @@ from pytest_jsbench.verdicts import UNDESCRIBED, FailureType, SchemaProblem
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
+    from io import FileIO
 
     from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.core.generations import GenerationParams
@@ -84,7 +85,10 @@ class StandingAnswers:
     """
 
     def __init__(self, key: CaseKey, variant: str, *, shared: bool = False) -> None:
-        self._key = key
+        #: of the first question
+        self.key = key
+        #: held while a shared answer is asked for, so that no other thread does
+        self.asking = threading.Lock()
         self._variant = variant
         self._shared = shared
         self._heard: dict[Attempt, Heard] = {}
@@ -119,7 +123,7 @@ class StandingAnswers:
         """The question with a key that no other attempt of the test has, so that no record replaces another."""
         key = question.case.key
         with self._lock:
-            numbers = (replace(self._key, id=f"{self._key.id}@{number}") for number in itertools.count(2))
+            numbers = (self.key.numbered(number) for number in itertools.count(2))
             for name in itertools.chain([key], numbers):
                 attempt = Attempt(name, question.repeat, self._variant)
                 if attempt not in self._heard and attempt not in self._taken:
@@ -178,25 +182,26 @@ class ProjectRunners:
     def _of_others(
         self, asked_from: AskedFrom, standing: StandingAnswers, runner: Runner
     ) -> Iterator[Callable[[AttemptResult], None]]:
-        """Inside, no other process asks for the shared answer, and what they have heard is known; tell them of more."""
-        if not asked_from.shared or self._context.handover.redaction is not None:  # which leaves them no answer
+        """Inside, nobody else asks for the shared answer, and what others have heard is known; tell them of more."""
+        if not asked_from.shared:
             yield lambda _: None
             return
-        name = digest([self._plan.name, asked_from.shared]).rpartition(":")[2]
-        with locked(self._context.handover.shared / f"answers.{name}.jsonl") as file:
-            file.seek(0)
-            for line in file.read().splitlines():
-                outcome = AttemptOutcome.from_dict(json.loads(line))
-                if outcome.attempt not in standing:
-                    record = judge_again(outcome.read(), runner.judge)
-                    standing.keep(Heard(outcome=AttemptResult(result=outcome), result=record))
-
-            def tell(heard: AttemptResult) -> None:
-                made = heard.result
-                if isinstance(made, AttemptOutcome) and isinstance(made.source, Place) and not made.failed:
-                    file.write(f"{json.dumps(made.to_dict())}\n".encode())
-
-            yield tell
+        with standing.asking:
+            if self._context.handover.redaction is not None:  # it leaves other processes no answer
+                yield lambda _: None
+                return
+            name = digest([self._plan.name, asked_from.shared]).rpartition(":")[2]
+            with locked(self._context.handover.shared / f"answers.{name}.jsonl") as file:
+                file.seek(0)
+                heard = file.read()
+                size = heard.rfind(b"\n") + 1
+                file.truncate(size)  # who wrote the rest has died over it
+                for line in heard[:size].splitlines():
+                    outcome = AttemptOutcome.from_dict(json.loads(line))
+                    if outcome.attempt not in standing:
+                        record = judge_again(outcome.read(), runner.judge)
+                        standing.keep(Heard(outcome=AttemptResult(result=outcome), result=record))
+                yield partial(_tell, file, size)
 
     def _new(self, question: Question, runner: Runner, asked_by: AskedBy, same: Callable[[Record], bool]) -> Heard:
         """Take the result from an earlier run or a dead worker, or else make the attempt and write its record."""
@@ -363,6 +368,13 @@ class ProjectRunners:
                 self._resources.callback(engine.close)
                 self._engines[name] = engine
             return self._engines[name]
+
+
+def _tell(file: FileIO, size: int, heard: AttemptResult) -> None:
+    made = heard.result
+    if isinstance(made, AttemptOutcome) and isinstance(made.source, Place) and not made.failed:
+        with contextlib.suppress(OSError):  # they ask by themselves, then
+            append_whole(file, f"{json.dumps(made.to_dict())}\n".encode(), size)
 
 
 def _json(value: object) -> str:

@@ -17,7 +17,7 @@ from pytest_jsbench.fixture.marker import MarkerArguments
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.cases import add_markers
 from pytest_jsbench.plugin.session.context import SHARED, RunContext, asks, shares, variant_of
-from pytest_jsbench.plugin.session.own_tests import key_of, read_terms
+from pytest_jsbench.plugin.session.own_tests import key_of, key_of_shared, read_terms
 from pytest_jsbench.plugin.session.redaction import withhold
 from pytest_jsbench.plugin.worker.items import properties, say
 from pytest_jsbench.plugin.worker.own_outcomes import of_error, of_report
@@ -47,9 +47,7 @@ class ProjectTest:
     ) -> None:
         self.terms = terms
         self.variant = variant
-        self.attempts = Attempts(
-            key_of(asked_from.test, variant), self._ask, serve=lambda endpoint: (serve(endpoint), runners.model)
-        )
+        self.attempts = Attempts(standing.key, self._ask, serve=lambda endpoint: (serve(endpoint), runners.model))
         #: whether the runs of a repeated test are under way
         self.repeating = False
         #: whether the test's function is running, so that a report is of a subtest
@@ -139,9 +137,9 @@ class ProjectTests:
         }
         #: the tests that have asked for the fixture
         self._asking: set[str] = set()
-        #: the answers for several tests, by variant and name; and who asked for them, as far as they are on no report
+        #: the answers for several tests, by variant and name; and the results that are on no report yet
         self._standing: dict[tuple[str, str], StandingAnswers] = {}
-        self._shared: list[ProjectTest] = []
+        self._made: list[AttemptResult] = []
         for runners in self._runners.values():
             config.add_cleanup(runners.close)
 
@@ -171,10 +169,10 @@ class ProjectTests:
         asked_from = AskedFrom(test=f"{SHARED}::{name}", line=None, shared=name)
         with self._lock:
             standing = self._standing.setdefault(
-                (variant, name), StandingAnswers(key_of(asked_from.test), variant, shared=True)
+                (variant, name), StandingAnswers(key_of_shared(name), variant, shared=True)
             )
-            test = ProjectTest(terms, asked_from, variant, self._runners[variant], standing, _serve_nobody)
-            self._shared.append(test)
+        test = ProjectTest(terms, asked_from, variant, self._runners[variant], standing, _serve_nobody)
+        test.outcomes = self._made
         return JSBench(terms, test.attempts, folder=self._config.rootpath, rerun="")
 
     def close(self, item: pytest.Item) -> None:
@@ -257,7 +255,8 @@ class ProjectTests:
         if isinstance(failed, CaseFailed) and failed.record.verdict.failure_type is not None:
             add_markers(item, AttemptOutcome.of(failed.record))
         report = yield
-        shared = [made for one in self._shared for made in one.taken()]
+        shared = self._made[:]
+        del self._made[: len(shared)]  # a thread may add one meanwhile
         transport.attach_all(report, [*shared, *(() if test is None else test.conclude(report, failed))])
         redaction = self._context.handover.redaction
         if redaction is not None:
