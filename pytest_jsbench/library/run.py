@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.arguments import arguments, names, path
-from pytest_jsbench.core.errors import GateError, MissingRequirement
+from pytest_jsbench.core.errors import GateError, MissingRequirement, RecordError
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.library.words import said_to_programs
@@ -23,6 +23,7 @@ from pytest_jsbench.reports import summary_table, tables, variant_table
 from pytest_jsbench.runs.outcomes import Run
 
 if TYPE_CHECKING:
+    from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.metrics.gates import Gate, GateResult
 
 
@@ -44,6 +45,15 @@ class RunSummary(Summary):
     def to_pandas(self) -> Any:
         """A DataFrame with a row for each task, and one for all: `total`."""
         return tables.summary_to_pandas(self)
+
+
+def _run_or_path(value: object) -> object:
+    if isinstance(value, Run):
+        return value
+    try:
+        return path(value)
+    except ValueError:
+        raise ValueError("a run, or its path") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +96,7 @@ class EvaluatedRun(Run):
         """Write the same rows as a CSV file."""
         return tables.write_csv(Path(path), self)
 
+    @arguments(baseline=_run_or_path)
     def check(self, *gates: str, baseline: Run | str | PathLike[str] | None = None) -> tuple[GateResult, ...]:
         """
         Whether the run meets each condition, as `--jsbench-gate` takes it; what was not measured meets none.
@@ -93,17 +104,33 @@ class EvaluatedRun(Run):
         Those on `baseline.difference` and the like compare with another run, or what `jsbench baseline` wrote.
         """
         from pytest_jsbench.metrics.gates import check_all
-        from pytest_jsbench.reports.evaluations import against, evaluation_of, with_cases
 
         wanted = read_gates(gates, [key.task for key in self.planned], self.variants, compared=baseline is not None)
-        if baseline is None:
-            return check_all(wanted, self.summary)
+        return check_all(wanted, self.summary, None if baseline is None else self._against(baseline))
+
+    @arguments(baseline=_run_or_path)
+    def compare(self, baseline: Run | str | PathLike[str]) -> Comparison:
+        """How the run differs case by case from another one, or from what `jsbench baseline` wrote."""
+        found = self._against(baseline)
+        if "" not in found:
+            one = next(iter(found))
+            message = (
+                f"compare: the run has variants ({printable(', '.join(found))}); expected one of them, as in "
+                f"EvaluatedRun.of_run(run.of_variant({printable(repr(one))})).compare(…)"
+            )
+            raise RecordError(message, found=list(found), where="compare")
+        return found[""]
+
+    def _against(self, baseline: Run | str | PathLike[str]) -> Mapping[str, Comparison]:
+        """The comparison with another run, by variant or by no name."""
+        from pytest_jsbench.reports.evaluations import against, evaluation_of, with_cases
+
         with said_to_programs():
             if isinstance(baseline, Run):
                 before = evaluation_of(baseline, summarize(baseline), source="the baseline")
             else:
-                before = with_cases(Path(path(baseline)))[0]
-            return check_all(wanted, self.summary, against(before, self.metadata, self.summary))
+                before = with_cases(Path(baseline))[0]
+            return against(before, self.metadata, self.summary)
 
     @arguments(metrics=names)
     def plot(self, metrics: Sequence[str] = ()) -> Any:

@@ -255,6 +255,9 @@ class Comparison:
         """The result in one sentence for people."""
         return told(self.difference)
 
+    def __repr__(self) -> str:
+        return f"<{self.sentence}>"
+
     def to_dict(self, *, source: str) -> dict[str, Any]:
         """The comparison as JSON values; `source` says what was compared with."""
         return {

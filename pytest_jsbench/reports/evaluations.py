@@ -493,7 +493,7 @@ def against(baseline: Evaluation, metadata: RunMetadata, summary: Summary) -> di
         name: compare(
             one.outcomes or {},
             summary.variants.get(name, summary).outcomes,
-            differences([one.settings, settings_of(ours[name].to_dict())]),
+            differences([one.settings, settings_of(ours.get(name, metadata).to_dict())]),
         )
         for name, one in counterparts(baseline, list(summary.variants)).items()
     }

@@ -109,9 +109,24 @@ def test_a_run_is_held_against_conditions_and_another_run(tmp_path: Path) -> Non
         run.check("pass_rate>=0", baseline=tmp_path / "none")
 
 
+def test_two_runs_are_compared_case_by_case(tmp_path: Path) -> None:
+    better, worse = (EvaluatedRun.of_run(examples.compared(m=ends).each()["m"]) for ends in ("p" * 9, "v" * 9))
+
+    found = worse.compare(better)
+
+    assert len(found.newly_failing) == 9
+    assert found.real
+    assert repr(found) == f"<{found.sentence}>"
+    assert found.sentence.startswith("9 fewer of 9 cases pass")
+    with pytest.raises(JSBenchError, match=r"variants \(a, b\); expected one of them, as in .*of_variant\('a'\)"):
+        EvaluatedRun.of_run(examples.compared(a="p", b="v")).compare(better)
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [
+        (lambda run: run.compare(7), "EvaluatedRun.compare: baseline is 7; expected a run, or its path"),
+        (lambda run: run.check("baseline.n>0", baseline=7), "check: baseline is 7; expected a run, or its path"),
         (lambda run: load_run(run.warnings), "load_run: path is a tuple; expected a path"),
         (lambda run: plot_runs(run), "runs is a EvaluatedRun; expected a mapping of names to one run or more"),
         (lambda run: plot_runs({"a": run.warnings}), "runs is a dict; expected a mapping"),
