@@ -178,7 +178,9 @@ def test_an_application_s_own_calls_are_judged_and_recorded_and_said_again_witho
     again.assert_outcomes(passed=6)
     assert outcomes(bench.records("again")) == made
     assert provider.asked == []
+    assert [one.get("answered_by") for one in bench.records("again")] == [None] * len(made)
     assert "unasked" not in again.stdout.str()
+    assert "not asked again" not in again.stdout.str()
 
 
 def test_what_is_not_recorded_is_refused_in_words_and_mode_new_asks_for_that_alone(

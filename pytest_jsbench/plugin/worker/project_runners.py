@@ -24,7 +24,7 @@ from pytest_jsbench.runner.record_keeper import AttemptResult, missed
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Place
 from pytest_jsbench.runs.records import AnsweredBy, AskedBy, Attempt, Record
 from pytest_jsbench.runs.rejudging import judge_again
-from pytest_jsbench.runs.settings import REMEMBERED
+from pytest_jsbench.runs.settings import RECORDED, REMEMBERED
 from pytest_jsbench.verdicts import UNDESCRIBED, FailureType, SchemaProblem
 
 if TYPE_CHECKING:
@@ -336,8 +336,9 @@ class ProjectRunners:
         """The runner for an application's own call: nothing of it is changed, and only the application tries again."""
         factory, who = find(asked.name), runner.engine.info
         require_passing(factory, asked.name, call.path)
-        # a server of ours has one model, whatever name it is asked by
-        model = None if factory.shared or call.model in ("", who.model) else call.model
+        # a server of ours has one model, whatever name it is asked by, and who answered then is known to the recording
+        named = not factory.shared and asked.name not in RECORDED
+        model = call.model if named and call.model not in ("", who.model) else None
         said = {**runner.origin.test, **call.said}
         by = AnsweredBy(engine=who.engine, model=model or who.model, provider=who.provider)
         return replace(
