@@ -203,7 +203,7 @@ class CaseEvaluation:
                     self._ask(attempts, kept, Recorded(recorded), admission)
                 except KeyboardInterrupt as error:
                     if self._output is not None:
-                        error.add_note(f"the run is in {folder}; evaluate(…, resume={str(folder)!r}) goes on with it")
+                        error.add_note(_how_to_go_on(folder))
                         self._finish(metadata, attempts, kept, resumption)
                     raise
                 return self._finish(metadata, attempts, kept, resumption)
@@ -377,6 +377,10 @@ class CaseEvaluation:
         )
 
 
+def _how_to_go_on(folder: Path) -> str:
+    return f"the run is in {folder}; evaluate(…, resume={str(folder)!r}) goes on with it"
+
+
 def _with_options(function: F) -> F:
     """The function, whose signature names each option and its default for whoever asks an editor or `help`."""
     signature = inspect.signature(function)
@@ -420,11 +424,13 @@ async def aevaluate(
     running = asyncio.ensure_future(asyncio.to_thread(run))
     try:
         return await asyncio.shield(running)
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as error:
         cancelled.set()
         for one in evaluation:
             one.stop()
         await asyncio.wait([running])
+        if running.exception() is None and (folder := running.result().folder) is not None:
+            error.add_note(_how_to_go_on(folder))
         raise
 
 

@@ -227,8 +227,10 @@ def test_beside_other_coroutines_it_runs_alike_and_ends_when_it_is_cancelled(tmp
         evaluation = asyncio.ensure_future(aevaluate(waits, CASES, output=tmp_path, concurrency=1))
         await asyncio.to_thread(begun.wait, 20)
         evaluation.cancel()
-        await asyncio.wait([evaluation])
-        assert evaluation.cancelled()
+        with pytest.raises(asyncio.CancelledError) as ended:
+            await evaluation
+        (note,) = ended.value.__notes__
+        assert f"resume='{load_run(tmp_path).folder}'" in note
 
     run = asyncio.run(aevaluate(answer, CASES, output=None))
     assert ends(run) == ENDS
