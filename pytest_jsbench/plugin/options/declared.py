@@ -162,8 +162,8 @@ OPTIONS = (
         name="engine",
         metavar="NAME",
         help="Test this engine, one test per JSON Schema: local, openai, anthropic, gemini, llguidance, outlines, "
-        "xgrammar, replay, scripted, an entry point's name, or package.module:Factory. Without it the plugin does "
-        "nothing.",
+        "xgrammar, replay, application, scripted, an entry point's name, or package.module:Factory. Without it the "
+        "plugin does nothing.",
     ),
     Option(name="model", metavar="ID", help="The model (for local a GGUF file). Default: the engine's."),
     Option(name="base-url", metavar="URL", help="Any server compatible with the engine's API.", shown=shown_address),
