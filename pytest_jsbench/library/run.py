@@ -16,7 +16,7 @@ from pytest_jsbench.core.arguments import arguments, names, path
 from pytest_jsbench.core.errors import GateError, MissingRequirement, RecordError
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.text import counted, printable
-from pytest_jsbench.library.words import said_to_programs
+from pytest_jsbench.library.words import named, said_to_programs
 from pytest_jsbench.metrics.statistics import Proportion
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.reports import summary_table, tables, variant_table
@@ -152,7 +152,8 @@ class EvaluatedRun(Run):
     def _lines(self) -> list[str]:
         """What is said of it above its figures, and why there are attempts without an answer."""
         decided = [] if self.verdict is None else [self.verdict.text]
-        return [repr(self), *decided, *(printable(line, 600) for line in (*self._without_answer, *self.warnings))]
+        told = (printable(named(line), 600) for line in (*self._without_answer, *self.warnings))
+        return [repr(self), *decided, *told]
 
     @property
     def _without_answer(self) -> Iterator[str]:

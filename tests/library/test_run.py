@@ -39,13 +39,14 @@ def test_a_notebook_shows_the_table_that_a_terminal_does() -> None:
 
 
 def test_who_looks_at_a_run_sees_its_facts_and_why_calls_broke() -> None:
-    run = examples.run(record("good"), record("down", verdict=examples.BROKEN, generation=examples.failed()))
+    broken = replace(examples.failed(), message="no answer in 1 s; more with --jsbench-engine-option slots=2")
+    run = examples.run(record("good"), record("down", verdict=examples.BROKEN, generation=broken))
     shown = EvaluatedRun.of_run(run)
 
     for text in (str(shown), shown._repr_html_()):
         words = " ".join(text.replace(":", "").split())
         assert "1 attempt of which the call broke; simple" in words
-        assert "down timeout no answer in 1 s" in words
+        assert "down timeout no answer in 1 s; more with slots=2" in words
         assert "pass rate 1/2 = 0.500 (95 % interval 0.095 to 0.905)" in words
         assert "errors 1 of 2 attempts (timeout 1) the figures are incomplete" in words
 

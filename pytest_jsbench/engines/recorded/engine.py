@@ -118,8 +118,7 @@ class RecordedFactory(UnsharedFactory):
 def _recordings(config: EngineConfig) -> Recordings:
     options = Options(config, OPTIONS)
     if "folder" not in config.options:
-        how = "--jsbench-replay DIR (--jsbench-engine-option folder=DIR), as --jsbench-record fills it"
-        message = f"engine '{config.name}' needs a folder: {how}"
+        message = f"engine '{config.name}' needs what --jsbench-record filled: --jsbench-engine-option folder=DIR"
         raise EngineError(message)
     folder = Path(options.text("folder", default=""))
     if not folder.is_dir():
