@@ -13,7 +13,7 @@ from pytest_jsbench.core.arguments import arguments, function, names, text, whol
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.prompts import Prompt, prompt_of
-from pytest_jsbench.core.text import described
+from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.datasets.base import CaseSource, Sample, Selection
 from pytest_jsbench.datasets.selection import meeting, open_selected, sampled
 from pytest_jsbench.library.words import said_to_programs
@@ -31,6 +31,13 @@ def _condition(value: object) -> object:
 #: what a case becomes: a whole case, or the parts of it that change, as a row of a file has them
 Changed = Case | Mapping[str, Any]
 _IN_MEMORY = "in memory"
+#: what others call something that is said in another way here
+_OTHERWISE = {
+    "where": "say it to Dataset.filter(…)",
+    "sample": "take it by Dataset.sample(size, seed)",
+    "revision": "say it after the name, as in epfl-dlab/JSONSchemaBench@REVISION",
+    **dict.fromkeys(("name", "config", "config_name", "subset"), "say it as tasks=…"),
+}
 
 
 class Dataset:
@@ -41,14 +48,19 @@ class Dataset:
     that somebody asks for it; `evaluate` does so in the threads of its calls.
     """
 
-    def __init__(self, source: CaseSource, said: Mapping[str, object], steps: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, source: CaseSource, said: Mapping[str, object] | None = None, steps: tuple[str, ...] = ()
+    ) -> None:
+        if said is None:
+            message = f"a dataset is made by Dataset.load({printable(repr(source), 60)})"
+            raise DatasetError(message, found=source, expected="Dataset.load(…)", where="Dataset")
         #: where the cases come from
         self.source = source
         self._said = said
         self._steps = steps
 
     @classmethod
-    @arguments(tasks=names, split=text, limit=whole(1))
+    @arguments(tasks=names, split=text, limit=whole(1), otherwise=_OTHERWISE)
     def load(
         cls,
         source: str | PathLike[str] | Iterable[object] | type,

@@ -33,6 +33,7 @@ from pytest_jsbench.engines.functions import AnswerFunction, FunctionFactory
 from pytest_jsbench.engines.presets import adaptation
 from pytest_jsbench.engines.registry import as_factory, find, sampled
 from pytest_jsbench.engines.secrets import build, check, describe
+from pytest_jsbench.library.options import EvaluationOptions
 from pytest_jsbench.library.words import named, said_to_programs
 from pytest_jsbench.prompts import PRESETS
 from pytest_jsbench.runner.attempts import inexpressible
@@ -101,10 +102,9 @@ def open_engine(
                 raise
             own = inspect.signature(open_engine).parameters.keys() - {"engine", "options"}
             known = sorted(own.union(error.expected if isinstance(error.expected, list) else ()))
-            message = (
-                f"open_engine has no argument '{error.found}', and engine '{config.name}' no such option: "
-                f"{nearest(str(error.found), known)}"
-            )
+            is_of_run = error.found in EvaluationOptions.__annotations__
+            offer = "say it to evaluate(…)" if is_of_run else nearest(str(error.found), known)
+            message = f"open_engine has no argument '{error.found}', and engine '{config.name}' no such option: {offer}"
             raise EngineError(message, found=error.found, expected=known, where="open_engine") from None
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pytest_jsbench.core.arguments import Reader, arguments, flag, names, one_of, path, whole
 from pytest_jsbench.runner.rate_limits import RateLimits
 from pytest_jsbench.verdicts import JudgePolicy
+from pytest_jsbench.verdicts.verdicts import POLICY_OFFERS
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Case
@@ -107,7 +107,7 @@ _OTHERWISE = {
     **dict.fromkeys(("rpm", "requests_per_minute"), "give limits=RateLimits(requests_per_minute=…)"),
     **dict.fromkeys(("tpm", "tokens_per_minute"), "give limits=RateLimits(tokens_per_minute=…)"),
     **{name: f"give limits=RateLimits({name}=…)" for name in ("max_cost", "patience")},
-    **{name: f"give policy=JudgePolicy({name}=…)" for name in (field.name for field in fields(JudgePolicy))},
+    **POLICY_OFFERS,
     "judge_timeout": "give policy=JudgePolicy(timeout=…)",
     "replay": 'open the answers as an engine: open_engine("recorded", folder=…)',
     "variants": "evaluate once for each way to ask, and set the runs side by side with plot_runs; "

@@ -155,6 +155,8 @@ class JudgePolicy:
         return {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
 
 
+#: what to say to who gives a part of a policy to a function that takes a policy
+POLICY_OFFERS = {name: f"give policy=JudgePolicy({name}=…)" for name in JudgePolicy.__dataclass_fields__}
 #: the reason where there is no schema at all: the answer to an application's free question
 UNDESCRIBED = "no_schema"
 

@@ -218,6 +218,9 @@ def test_what_cannot_be_asked_of_a_dataset_is_said_with_the_names_of_arguments(a
 @pytest.mark.parametrize(
     ("call", "said"),
     [
+        (lambda load, _: load("builtin", sample=3), r"no argument 'sample': take it by Dataset.sample\(size, seed\)"),
+        (lambda load, _: load("a/b", name="easy"), "no argument 'name': say it as tasks="),
+        (lambda load, _: load.__self__("builtin"), r"a dataset is made by Dataset.load\('builtin'\)"),
         (lambda load, _: load("builtin", task="simple"), "Dataset.load has no argument 'task': did you mean 'tasks'"),
         (
             lambda load, _: load("builtin", limit="5"),

@@ -158,6 +158,7 @@ def test_an_engine_has_its_options_by_name(tmp_path: Path) -> None:
             {"engine": "scripted", "modl": "m"},
             "open_engine has no argument 'modl', and engine 'scripted' no such option: did you mean 'model'",
         ),
+        ({"engine": "scripted", "concurrency": 4}, r"no such option: say it to evaluate\(…\)"),
         ({"engine": "scripted"}, "needs answers: answers=FILE, or"),
     ],
 )
