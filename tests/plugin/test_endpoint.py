@@ -96,6 +96,16 @@ from application import ask
 def test_it_waits(jsbench):
     assert ask(jsbench.endpoint.openai_url, "wait", {"type": "object"})[0] == 504
 """
+REPEATED = f"""
+import pytest
+from application import ask
+
+@pytest.mark.jsbench(repeats=3)
+def test_it_asks(jsbench):
+    ask(jsbench.endpoint.openai_url, 'say {{"n": 1}}', {NUMBER!r})
+    (answer,) = jsbench.endpoint.answers
+    assert answer.verdict.passed
+"""
 TOO_MANY = """
 from application import ask
 
@@ -181,6 +191,17 @@ def test_an_application_s_own_calls_are_judged_and_recorded_and_said_again_witho
     assert [one.get("answered_by") for one in bench.records("again")] == [None] * len(made)
     assert "unasked" not in again.stdout.str()
     assert "not asked again" not in again.stdout.str()
+
+
+def test_each_run_of_a_repeated_test_has_the_answers_of_its_own(
+    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.write({"test_one.py": REPEATED})
+
+    run(bench, *asking(provider, monkeypatch), "--jsbench-record=kept", "test_one.py").assert_outcomes(passed=1)
+    run(bench, "--jsbench-replay=kept", "--jsbench-output=out", "test_one.py").assert_outcomes(passed=1)
+
+    assert [one["repeat"] for one in bench.records()] == [0, 1, 2]
 
 
 def test_what_is_not_recorded_is_refused_in_words_and_mode_new_asks_for_that_alone(
