@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.http.calls import Deadline
 
 
+#: beyond it a JSON number may be another in the next tool that reads it
+_MOST_TOKENS = 2**53
+
+
 class AnswerBuilder:
     """Collects the pieces of one answer."""
 
@@ -142,8 +146,8 @@ class AnswerBuilder:
 
 
 def count(value: object) -> int | None:
-    """A provider's token count; None for anything that is not one."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+    """A provider's token count; None for anything that is not one, and for what no figure could be made of."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS:
         return value
     return None
 

@@ -192,7 +192,11 @@ def test_a_server_that_does_not_stream_is_read_all_the_same(provider: Provider, 
 
 
 def test_counts_that_are_no_counts_are_unknown(provider: Provider, unstreamed: Engine) -> None:
-    provider.json(whole(usage={"prompt_tokens": "20", "completion_tokens": -1}))
+    provider.json(
+        whole(
+            usage={"prompt_tokens": "20", "completion_tokens": -1, "prompt_tokens_details": {"cached_tokens": 10**400}}
+        )
+    )
     assert complete(unstreamed).usage == Usage()
 
 
