@@ -56,6 +56,10 @@ class Worker:
         self._judging: Judge | None = None
         self._resources: ExitStack = contextlib.ExitStack()
         config.add_cleanup(self._resources.close)
+        #: whether no test of the project's own runs, which may look at what is collected
+        self._only_cases = False
+        # after pytest's own cleanup, which goes through all that is not frozen five times
+        config.add_cleanup(gc.unfreeze)
         #: by the variant's name
         self.variants: Mapping[str, VariantRunner] = {
             name: VariantRunner(config, context, variant, judge=self.judge, resources=self._resources)
@@ -76,6 +80,7 @@ class Worker:
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Open the records' file, and build what this process needs for the tests that it will run."""
         cases = [item for item in session.items if isinstance(item, JSBenchCase)]
+        self._only_cases = len(cases) == len(session.items)
         asking = any(map(would_ask, session.items))
         context = self._context
         name = "records.jsonl" if context.worker is None else f"records.{context.worker}.jsonl"
@@ -103,10 +108,7 @@ class Worker:
             if context.worker is None:
                 raise
             self._cannot = Refused(MissingReason.ERROR, str(error))
-        if len(cases) == len(session.items):  # a test of the project's own may look at what is collected
-            # hundreds of thousands of objects that stay to the end, and need not be looked at again and again
-            gc.freeze()
-            self._config.add_cleanup(gc.unfreeze)
+        self._freeze()
 
     def _open(self, session: pytest.Session, cases: list[JSBenchCase]) -> None:
         """Build the engines that the tests ask, and what calls them ahead of the cases."""
@@ -141,6 +143,12 @@ class Worker:
         self._stop()
         if self._journal is not None:
             self._journal.go_on_in(self._journal.path.with_name(LATE))
+        self._freeze()
+
+    def _freeze(self) -> None:
+        """Have the collector pass by the hundreds of thousands of objects that stay to the end."""
+        if self._only_cases:
+            gc.freeze()
 
     def _stop(self) -> None:
         self._refuse(Refused(MissingReason.STOPPED, "the session ended first"))

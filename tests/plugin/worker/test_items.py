@@ -286,6 +286,9 @@ import gc
 def pytest_runtest_teardown(item):
     with open("frozen.log", "a") as log:
         log.write(f"{gc.get_freeze_count() > 0} ")
+def pytest_jsbench_summary(run):
+    with open("frozen.log", "a") as log:
+        log.write(f"{not any(one is run.outcomes[0].timing for one in gc.get_objects())} ")
 """
     plain.write({"conftest.py": look, "test_own.py": own_test})
 
