@@ -50,7 +50,7 @@ class Connections:
 
     def _give_back(self, connection: ConnectionInterface) -> None:
         self._lent.discard(connection)
-        if connection.is_available():
+        if connection.is_available() and not _holds_more(connection):
             self._idle.append(connection)
         else:
             connection.close()
@@ -66,6 +66,13 @@ class Connections:
 
     def __exit__(self, *_exception: object) -> None:
         self.close()
+
+
+def _holds_more(connection: Any) -> bool:
+    """Whether its server sent more than the response: the next call would take that for its own."""
+    while (inner := getattr(connection, "_connection", None)) is not None:  # of one through a proxy, too
+        connection = inner
+    return any(getattr(getattr(connection, "_h11_state", None), "trailing_data", ()))
 
 
 class _Body:

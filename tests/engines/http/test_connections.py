@@ -5,9 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import httpcore2
+import httpx2
 import pytest
 
+from pytest_jsbench.engines.http.calls import timed
 from pytest_jsbench.engines.http.connections import Connections
+from tests.engines.provider import Asked, Provider, Reply, json_reply, kept
 
 HERE, THERE = "http://here.example/", "http://there.example/"
 
@@ -152,3 +155,18 @@ def test_the_end_closes_idle_connections_and_those_in_use(pool: Pool, connection
         ask(connections)
         ask(connections)
     assert pool.states() == ["closed", "closed"]
+
+
+@pytest.mark.parametrize("proxied", [False, True])
+def test_what_a_server_sends_beyond_its_answer_is_the_answer_to_no_other_call(proxied: bool) -> None:
+    def answered(asked: Asked) -> Reply:
+        one, more = (kept(json_reply({"said": said})).pieces[0] for said in (asked.body, "more"))
+        return Reply(pieces=(one + more,), keep=True)
+
+    with Provider() as provider:
+        provider.choose = answered
+        url = "http://elsewhere.example/" if proxied else provider.url
+        with timed(httpx2.Client(proxy=provider.url if proxied else None, trust_env=False)) as client:
+            said = [client.post(url, json=number).json()["said"] for number in range(3)]
+
+    assert said == [0, 1, 2]
