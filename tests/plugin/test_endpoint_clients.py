@@ -51,6 +51,12 @@ def test_it_streams(jsbench, gpt):
         assert stream.get_final_completion().choices[0].message.parsed == Number(n=2)
     assert jsbench.endpoint.answers[0].timing.ttft > 0
 
+def test_it_stops_reading_when_it_has_enough(jsbench, gpt):
+    shape = {"type": "json_schema", "json_schema": {"name": "n", "schema": Number.model_json_schema()}}
+    with gpt.chat.completions.create(**said("5"), response_format=shape, stream=True) as stream:
+        assert next(iter(stream)).choices[0].delta.content == "{"
+    assert jsbench.endpoint.answers[0].instance == {"n": 5}
+
 def test_it_calls_a_tool(jsbench, gpt):
     tool = openai.pydantic_function_tool(Number)
     answer = gpt.chat.completions.parse(**said("tool 3"), tools=[tool], tool_choice="required")
@@ -133,7 +139,7 @@ def echo(provider: Provider, asked: Asked) -> Reply:
 
 def by_openai(asked: Asked, text: str, *, tool: bool) -> Reply:
     if asked.body.get("stream"):
-        return stream_reply(*map(chunk, text), chunk(finish="stop"), usage_chunk(), DONE)
+        return stream_reply(*map(chunk, text), chunk(finish="stop"), usage_chunk(), DONE, pause=0.02)
     if not tool:
         return json_reply(openai_wire.whole(text))
     call = {"id": "c", "type": "function", "function": {"name": "Number", "arguments": text}}
@@ -167,7 +173,7 @@ def run(bench: Bench, *args: str) -> pytest.RunResult:
 
 
 @pytest.mark.parametrize(
-    ("engine", "url", "tests", "count"), [("openai", "{}/v1", OPENAI, 6), ("anthropic", "{}", ANTHROPIC, 5)]
+    ("engine", "url", "tests", "count"), [("openai", "{}/v1", OPENAI, 7), ("anthropic", "{}", ANTHROPIC, 5)]
 )
 def test_a_provider_s_own_client_is_answered_live_and_from_recordings(
     bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch, engine: str, url: str, tests: str, count: int
