@@ -82,6 +82,32 @@ def test_no_two_names_are_one_case(bench: Bench) -> None:
     assert calls(bench) == len({one["id"] for one in bench.records()}) == len(names) + 1
 
 
+def test_a_question_that_was_not_answered_keeps_its_case_when_it_is_asked_again(plain: Bench) -> None:
+    plain.write({"breaking.py": "def answer(request): raise RuntimeError\n"})
+    code = (
+        "@pytest.mark.parametrize('n', [1, 2, 1, 2, 3])\n"
+        "def test_it(jsbench_shared, n): jsbench_shared('q', schema=NUMBER, prompt=f'say {n}').generate(check=False)\n"
+    )
+
+    run_one(plain, code, "--jsbench-engine-option=answers=breaking:answer", "--jsbench-output=out")
+
+    assert plain.run_json()["metrics"]["planned"] == 3
+    assert {one["id"]: one["prompt"]["messages"][0]["content"] for one in plain.records()} == {
+        "q": "say 1", "q@2": "say 2", "q@3": "say 3"
+    }  # fmt: skip
+
+
+def test_each_answer_that_is_handed_in_is_a_case_of_its_own(plain: Bench) -> None:
+    code = (
+        "@pytest.mark.parametrize('n', [1, 2])\n"
+        "def test_it(jsbench_shared, n): jsbench_shared('q', schema=NUMBER).check({'n': n})\n"
+    )
+
+    run_one(plain, code, "--jsbench-output=out").assert_outcomes(passed=2)
+
+    assert {one["id"] for one in plain.records()} == {"q", "q@2"}
+
+
 def test_what_a_dead_worker_has_half_told_of_an_answer_is_passed_over(plain: Bench) -> None:
     code = (
         "from pytest_jsbench.plugin.session.context import RUN_CONTEXT\n"

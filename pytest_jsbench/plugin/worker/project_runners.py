@@ -92,8 +92,8 @@ class StandingAnswers:
         self._variant = variant
         self._shared = shared
         self._heard: dict[Attempt, Heard] = {}
-        #: the attempts that the present run of the test has taken or is making
-        self._taken: set[Attempt] = set()
+        #: the attempts that the present run of the test has taken or is making, and what is asked where it is shared
+        self._taken: dict[Attempt, str] = {}
         self._lock = threading.Lock()
 
     def __contains__(self, attempt: Attempt) -> bool:
@@ -102,9 +102,10 @@ class StandingAnswers:
             return attempt in self._heard
 
     def begin(self) -> None:
-        """The test begins to run, for the first time or again."""
+        """The test begins to run, for the first time or again; shared answers are of all tests."""
         with self._lock:
-            self._taken.clear()
+            if not self._shared:
+                self._taken.clear()
 
     def take(self, question: Question, same: Callable[[Record], bool]) -> Heard | None:
         """The answer that an earlier run of the test got to this question; None where there is none."""
@@ -115,19 +116,25 @@ class StandingAnswers:
                 if heard is None or attempt.repeat != question.repeat or (attempt in self._taken and not self._shared):
                     continue
                 if isinstance(heard.result, Record) and same(heard.result):
-                    self._taken.add(attempt)
+                    self._taken.setdefault(attempt, "")
                     return heard
         return None
 
     def number(self, question: Question) -> Question:
-        """The question with a key that no other attempt of the test has, so that no record replaces another."""
-        key = question.case.key
+        """
+        The question with a key that no other attempt of the test has, so that no record replaces another.
+
+        A shared one that was asked before, and has no answer yet, has the key that it had then.
+        """
+        asked = _said(question) if self._shared and question.given is None else ""
+        key = self.key if self._shared else question.case.key
         with self._lock:
             numbers = (self.key.numbered(number) for number in itertools.count(2))
             for name in itertools.chain([key], numbers):
                 attempt = Attempt(name, question.repeat, self._variant)
-                if attempt not in self._heard and attempt not in self._taken:
-                    self._taken.add(attempt)
+                before = self._taken.get(attempt)
+                if attempt not in self._heard and (before is None or (asked and before == asked)):
+                    self._taken[attempt] = asked
                     break
         return replace(question, case=replace(question.case, key=name))
 
@@ -376,6 +383,12 @@ def _tell(file: FileIO, size: int, heard: AttemptResult) -> None:
     if isinstance(made, AttemptOutcome) and isinstance(made.source, Place) and not made.failed:
         with contextlib.suppress(OSError):  # they ask by themselves, then
             append_whole(file, f"{json.dumps(made.to_dict())}\n".encode(), size)
+
+
+def _said(question: Question) -> str:
+    """What is asked, and how."""
+    prompt = None if question.prompt is None else question.prompt.to_messages()
+    return digest([question.case.schema, prompt, _json(question.terms.said())])
 
 
 def _json(value: object) -> str:
