@@ -288,7 +288,7 @@ def _running(test: ProjectTest | None) -> Iterator[None]:
         test.running = True
     try:
         yield
-    except Exception:
+    except (Exception, pytest.fail.Exception):
         endpoints = () if test is None else test.attempts.endpoints
         if (refusal := next((one.refusal for one in endpoints if one.refusal is not None), None)) is not None:
             raise refusal from None

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from pytest_jsbench.plugin.worker.project_tests import _running
 from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
 from tests.plugin.test_limits import PRICED
 from tests.plugin.worker.test_project_tests import run_one
@@ -147,3 +150,12 @@ def test_what_calls_no_model_is_not_recorded(plain: Bench, option: str) -> None:
     )
 
     result.stderr.fnmatch_lines([f"ERROR: --jsbench-instances calls no model, so *: leave out --jsbench-{option}"])
+
+
+@pytest.mark.parametrize("failure", [AssertionError(), pytest.fail.Exception("nothing was read")])
+def test_a_test_that_fails_because_a_limit_forbade_its_application_a_call_is_skipped(failure: BaseException) -> None:
+    endpoint = SimpleNamespace(refusal=pytest.skip.Exception("not run"))
+    test = cast("Any", SimpleNamespace(running=False, attempts=SimpleNamespace(endpoints=[endpoint])))
+
+    with pytest.raises(pytest.skip.Exception, match="not run"), _running(test):
+        raise failure
