@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from tests.warm_python import CHILD, can_be_warm, warm_python
 
-# how long anything takes depends on what else the machine does, and is no test's to say
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any machine")
+with contextlib.suppress(ImportError):  # pytest reads this file also where a checkout only asks a model
+    from hypothesis import HealthCheck, settings
+
+    # how long anything takes depends on what else the machine does, and is no test's to say
+    settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from pytest_jsbench.plugin.options.declared import OPTIONS
@@ -12,3 +17,28 @@ README = Path(__file__).parents[1] / "README.md"
 
 def test_every_option_in_it_exists() -> None:
     assert set(re.findall(r"--jsbench-[a-z-]+", README.read_text("utf-8"))) <= {option.flag for option in OPTIONS}
+
+
+def test_a_checkout_asks_a_model_where_nothing_is_installed_that_only_tests_need() -> None:
+    project = tomllib.loads((README.parent / "pyproject.toml").read_text("utf-8"))["project"]
+    needed = {_name(line) for line in project["dependencies"]}
+    only_tests = {_name(line) for line in project["optional-dependencies"]["test"]} - needed
+    hidden = [name for name, whose in packages_distributions().items() if only_tests & set(map(_name, whose))]
+    assert "hypothesis" in hidden
+    code = f"import sys; sys.modules.update(dict.fromkeys({hidden!r})); import pytest; sys.exit(pytest.main())"
+    arguments = ("-p", "pytest_jsbench.plugin", "-p", "no:cacheprovider", "--jsbench-engine=application", "--co", "-q")
+
+    listed = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=README.parent,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "88 tests collected" in listed.stdout, listed.stdout + listed.stderr
+
+
+def _name(requirement: str) -> str:
+    return re.split(r"[^\w.-]", requirement, maxsplit=1)[0].lower().replace("_", "-")
