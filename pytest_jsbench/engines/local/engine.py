@@ -24,6 +24,7 @@ from pytest_jsbench.engines.addresses import Address
 from pytest_jsbench.engines.base import PASSED_ON
 from pytest_jsbench.engines.http.answer_builder import get
 from pytest_jsbench.engines.local.server import ServerSettings
+from pytest_jsbench.engines.openai import responses
 from pytest_jsbench.engines.openai.engine import OpenAIEngine
 from pytest_jsbench.engines.openai.settings import OpenAISettings
 from pytest_jsbench.engines.options import Options, choose_format
@@ -165,7 +166,7 @@ class LocalEngine:
     def generate(self, request: Request) -> Completion | Declined:
         """One call; what was sent is in the result where it is not the schema itself."""
         if (exchange := request.origin.exchange) is not None:
-            held = HeldExchange(exchange)
+            held = HeldExchange(exchange, max_tokens=request.params.max_tokens)
             return self._chat.generate(replace(request, origin=replace(request.origin, exchange=held)))
         if self._chat.info.response_format is not ResponseFormat.JSON_SCHEMA:
             return self._chat.generate(at_temperature_zero(request))
@@ -195,13 +196,15 @@ class LocalEngine:
 
 class HeldExchange:
     """
-    An application's own call, whose answer the server holds to the schema in Responses too.
+    An application's own call, whose answer is held to the schema in Responses too, and comes to an end.
 
-    llama.cpp takes a schema there, and ignores it, but knows the field of chat. The engine makes one for each call.
+    llama.cpp takes a schema there, and ignores it, but knows the field of chat. Without a limit a small model that has
+    lost its way fills the context, and the application's client asks it again. The engine makes one for each call.
     """
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, *, max_tokens: int) -> None:
         self._exchange = exchange
+        self._max_tokens = max_tokens
         self.path = exchange.path
         self.sent = exchange.sent
 
@@ -212,15 +215,17 @@ class HeldExchange:
 
     def pass_on(self, post: Callable[..., Any], deadline: Any) -> Completion | Declined:
         """Make the call through `post`."""
-        return self._exchange.pass_on(lambda body, **how: post(_with_chat_s_field(body), **how), deadline)
+        return self._exchange.pass_on(lambda body, **how: post(self._held(body), **how), deadline)
 
-
-def _with_chat_s_field(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    shape = get(body, "text", "format")
-    kind = get(shape, "type")
-    if kind not in (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT):
-        return body
-    return {**body, "response_format": {"type": kind, "json_schema": shape}}
+    def _held(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        limit = "max_output_tokens" if self.path == responses.PATH else "max_tokens"
+        if body.get(limit) is None and body.get("max_completion_tokens") is None:
+            body = {**body, limit: self._max_tokens}
+        shape = get(body, "text", "format")
+        kind = get(shape, "type")
+        if kind not in (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT):
+            return body
+        return {**body, "response_format": {"type": kind, "json_schema": shape}}
 
 
 def at_temperature_zero(request: Request) -> Request:

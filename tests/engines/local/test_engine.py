@@ -165,9 +165,9 @@ class Application:
     def breaks(self) -> None: ...
 
 
-def passed_on(engine: Engine, path: str, body: dict[str, Any]) -> Completion:
+def passed_on(engine: Engine, path: str, body: dict[str, Any], max_tokens: int = 64) -> Completion:
     call = ApplicationCall(path, {"temperature": 0, **body}, {}, Application(), contract=None)
-    return complete(engine, replace(request(prompt=IN_OSLO), origin=Origin(exchange=call)))
+    return complete(engine, replace(request(prompt=IN_OSLO, max_tokens=max_tokens), origin=Origin(exchange=call)))
 
 
 @pytest.mark.parametrize(("path", "body"), [("/chat/completions", CHAT), ("/responses", RESPONSES)])
@@ -176,6 +176,22 @@ def test_an_application_s_call_is_held_to_its_schema(
     engine: Engine, path: str, body: dict[str, Any], stream: bool
 ) -> None:
     assert json.loads(passed_on(engine, path, {**body, "stream": stream}).text).keys() == {"city", "old"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        ("/chat/completions", {"messages": [TURN]}, "max_tokens"),
+        ("/chat/completions", {"messages": [TURN]}, "max_completion_tokens"),
+        ("/responses", {"input": IN_OSLO}, "max_output_tokens"),
+        ("/messages", {"messages": [TURN]}, "max_tokens"),
+    ],
+)
+def test_an_application_s_answer_comes_to_an_end_where_it_says_or_else_the_run(
+    engine: Engine, path: str, body: dict[str, Any], said: str
+) -> None:
+    assert passed_on(engine, path, {**body, said: 3}).usage.output_tokens == 3
+    assert passed_on(engine, path, {**body, said: None}, max_tokens=5).usage.output_tokens == 5
 
 
 def test_an_application_s_answer_depends_on_nothing_but_its_call(engine: Engine) -> None:
