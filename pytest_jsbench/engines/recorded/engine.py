@@ -172,6 +172,8 @@ class RecordingEngine:
         self._recordings = Recordings(folder)
         #: by the file's key and repeat, the question that it was written for
         self._written: dict[tuple[CaseKey, int], CaseKey] = {}
+        #: by a test's first question and repeat, what was recorded of it before this run asked
+        self._before: dict[tuple[CaseKey, int], frozenset[CaseKey]] = {}
         self._lock = threading.Lock()
 
     @property
@@ -182,6 +184,7 @@ class RecordingEngine:
     def generate(self, request: Request) -> Completion | Declined:
         """The engine's answer, written down."""
         schema = copy.deepcopy(request.schema)  # which an engine may change
+        self._recorded_before(request)
         answer = self._engine.generate(request)
         recording = Recording.of(request, schema, answer, self.info)
         try:
@@ -195,8 +198,8 @@ class RecordingEngine:
 
     def _place(self, request: Request) -> CaseKey:
         """The key that names the answer's file: of the same question, or else one that this run has not written."""
-        recorded = self._of_test(request)
-        equal = [one.key for one in recorded if not one.changed(request)]
+        recorded, before = self._of_test(request), self._recorded_before(request)
+        equal = [one.key for one in recorded if one.key in before and not one.changed(request)]
         if request.origin.equal_before < len(equal):
             return equal[request.origin.equal_before]
         first = request.origin.first
@@ -204,6 +207,15 @@ class RecordingEngine:
             return request.key
         names = {one.key for one in recorded} | {key for key, _ in self._written}
         return next(key for key in map(first.numbered, itertools.count(2)) if key not in names)
+
+    def _recorded_before(self, request: Request) -> frozenset[CaseKey]:
+        """Whose files were there when this run first asked a question of that test; calls at once write theirs."""
+        if request.origin.first is None:
+            return frozenset()
+        test = (request.origin.first, request.repeat)
+        if test not in self._before:
+            self._before.setdefault(test, frozenset(one.key for one in self._of_test(request)))
+        return self._before[test]
 
     def _of_test(self, request: Request) -> list[Recording]:
         first = request.origin.first
@@ -241,11 +253,13 @@ class RememberingEngine(RecordingEngine):
     def remembered(self, request: Request) -> Remembered | None:
         """The recorded answer to the same prompt and schema; CallError where a recording cannot be read."""
         try:
-            recording = self._recordings.find(request)
+            recording = self._recordings.find(request, of=self._recorded_before(request))
         except JSBenchError as error:
             message = f"{error}; nothing was asked: mend the file, or remove it"
             raise CallError(FaultKind.ENGINE, message) from error
         if recording is None or recording.changed(request):
+            return None
+        if self._written.get((recording.key, request.repeat), request.key) != request.key:
             return None
         settings = _settings_changed(recording, request)
         if settings and self._strict:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import NoneType
@@ -271,11 +272,17 @@ class Recording:
         return {**data, "answer": {name: value for name, value in data["answer"].items() if name != "timing"}}
 
 
+#: recordings that are not read again while their files stay what they are
+_MOST_HELD = 1000
+
+
 class Recordings:
     """A folder of recordings: a folder per task, a file per attempt."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        #: by path, which file it was and what it held: each question of a test looks at all answers of that test
+        self._held: dict[Path, tuple[tuple[int, ...], Recording]] = {}
 
     def path(self, key: CaseKey, repeat: int) -> Path:
         """Where an attempt is recorded; `~` is in no id."""
@@ -287,10 +294,11 @@ class Recordings:
         path = self.path(key, repeat)
         return self._read(path) if path.exists() else None
 
-    def find(self, request: Request) -> Recording | None:
+    def find(self, request: Request, *, of: Container[CaseKey] | None = None) -> Recording | None:
         """The recording of the same question of the same test, of equal ones the n-th; or else of the same place."""
         if (first := request.origin.first) is not None:
-            equal = [one for one in self.of_test(first, request.repeat) if not one.changed(request)]
+            found = (one for one in self.of_test(first, request.repeat) if of is None or one.key in of)
+            equal = [one for one in found if not one.changed(request)]
             if request.origin.equal_before < len(equal):
                 return equal[request.origin.equal_before]
             if equal:  # asked more often than it was recorded
@@ -343,6 +351,19 @@ class Recordings:
         return recording if self.path(recording.key, recording.repeat) == path else None
 
     def _read(self, path: Path) -> Recording:
+        with suppress(OSError):
+            stat = path.stat()
+            file = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+            held = self._held.get(path)
+            if held is not None and held[0] == file:
+                return held[1]
+            if len(self._held) >= _MOST_HELD:
+                self._held.clear()
+            self._held[path] = (file, recording := self._read_anew(path))
+            return recording
+        return self._read_anew(path)
+
+    def _read_anew(self, path: Path) -> Recording:
         data = FileReader(root=self.folder, error=RecordError).read_json(path)
         try:
             return Recording.from_dict(expect(data, "it", Mapping))

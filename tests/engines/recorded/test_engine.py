@@ -373,3 +373,37 @@ def test_recording_again_in_another_order_changes_no_file(tmp_path: Path) -> Non
     again.generate(nth(1, "d"))  # in its place is what was asked second
     first = nth(1, "a").key.id
     assert kept(tmp_path) == {**before, f"{first}@3": ("c", "1"), f"{first}@4": ("d", "1")}
+
+
+def test_equal_questions_that_are_asked_at_once_have_a_file_each_in_whatever_order_their_answers_come(
+    tmp_path: Path,
+) -> None:
+    def record_all(*order: int) -> None:
+        engine = RecordingEngine(Fixed(examples.completion("1")), tmp_path)
+        for number in order:
+            engine.generate(nth(number, "a", equal_before=number - 1))
+
+    record_all(3, 1, 4, 2)
+    recorded = kept(tmp_path)
+    record_all(2, 4, 1, 3, 5)
+
+    assert len(recorded) == 4
+    assert len(kept(tmp_path)) == 5
+    assert recorded.items() < kept(tmp_path).items()
+    for number in range(1, 6):
+        replayed(tmp_path, nth(number, "a", equal_before=number - 1))
+
+
+def test_what_a_call_at_once_has_just_written_is_no_answer_to_an_equal_question(tmp_path: Path) -> None:
+    record(tmp_path, nth(1, "a"), examples.completion("1"))
+    engine = RememberingEngine(Fixed(examples.completion("2")), tmp_path, strict=False)
+
+    found = []
+    for number in (1, 4, 3, 2):
+        asked = nth(number, "a", equal_before=number - 1)
+        found.append(engine.remembered(asked) is not None)
+        if not found[-1]:
+            engine.generate(asked)
+
+    assert found == [True, False, False, False]
+    assert sorted(text for _, text in kept(tmp_path).values()) == ["1", "2", "2", "2"]
