@@ -87,6 +87,8 @@ class Origin:
     first: CaseKey | None = None
     #: questions of the same test, and of the same run of it, that came before it and asked the same
     equal_before: int = 0
+    #: of these, the calls of an application that asked in the same way
+    same_before: int = 0
     #: of engine and sampling, by the test itself; nothing secret
     test: Mapping[str, Any] = field(default_factory=dict)
     #: the same by the command line and the ini file

@@ -96,6 +96,20 @@ from application import ask
 def test_it_waits(jsbench):
     assert ask(jsbench.endpoint.openai_url, "wait", {"type": "object"})[0] == 504
 """
+ENSEMBLE = """
+import application
+
+def ask(jsbench, **how):
+    return application.ask(jsbench.endpoint.openai_url, "who", {"type": "object"}, **how)
+
+def test_it_asks_several_the_same(jsbench, pytestconfig):
+    order = [{"model": "a"}, {"model": "b"}, {"model": "a", "stream": True}]
+    if pytestconfig.getoption("jsbench_replay"):  # as where they are asked at the same time
+        order.reverse()
+    for how in order:
+        status, body = ask(jsbench, **how)
+        assert (status, "data: " in body, 'I am ' + how["model"] in body) == (200, "stream" in how, True), body
+"""
 REPEATED = f"""
 import pytest
 from application import ask
@@ -191,6 +205,23 @@ def test_an_application_s_own_calls_are_judged_and_recorded_and_said_again_witho
     assert [one.get("answered_by") for one in bench.records("again")] == [None] * len(made)
     assert "unasked" not in again.stdout.str()
     assert "not asked again" not in again.stdout.str()
+
+
+def test_the_same_question_to_several_models_or_as_a_stream_has_the_answer_of_each(
+    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def named(asked: Asked) -> Reply:
+        text = f"I am {asked.body['model']}"
+        return stream_reply(chunk(text, finish="stop"), DONE) if asked.body.get("stream") else json_reply(whole(text))
+
+    provider.choose = named
+    bench.write({"test_one.py": ENSEMBLE})
+
+    run(bench, *asking(provider, monkeypatch), "--jsbench-record=kept", "test_one.py").assert_outcomes(passed=1)
+    again = run(bench, "--jsbench-replay=kept", "test_one.py")
+
+    again.assert_outcomes(passed=1)
+    assert "other settings" not in again.stdout.str()
 
 
 def test_each_run_of_a_repeated_test_has_the_answers_of_its_own(

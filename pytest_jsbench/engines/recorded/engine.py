@@ -29,6 +29,7 @@ from pytest_jsbench.engines.options import Options
 from pytest_jsbench.engines.recorded.recordings import (
     Recording,
     Recordings,
+    equal_to,
     settings_change,
 )
 from pytest_jsbench.runs import journal
@@ -198,10 +199,10 @@ class RecordingEngine:
 
     def _place(self, request: Request) -> CaseKey:
         """The key that names the answer's file: of the same question, or else one that this run has not written."""
-        recorded, before = self._of_test(request), self._recorded_before(request)
-        equal = [one.key for one in recorded if one.key in before and not one.changed(request)]
-        if request.origin.equal_before < len(equal):
-            return equal[request.origin.equal_before]
+        recorded, known = self._of_test(request), self._recorded_before(request)
+        equal, before = equal_to(request, [one for one in recorded if one.key in known])
+        if before < len(equal):
+            return equal[before].key
         first = request.origin.first
         if first is None or not self._is_kept(request.key, request):
             return request.key

@@ -264,6 +264,13 @@ class Recording:
         }
         return "; ".join(f"the {name} is not the recorded one: {change}" for name, change in changes.items() if change)
 
+    def is_of_call(self, request: Request) -> bool:
+        """Whether an application asked it in the same way."""
+        exchange, server = request.origin.exchange, self.answer.server
+        if exchange is None or server is None or self.said is None:
+            return False
+        return server.path == exchange.path and self.said["test"] == request.origin.test
+
     def to_compare(self) -> dict[str, Any]:
         """All but how long it took, which is another every time, and what its settings were before they were said."""
         data = {name: value for name, value in self.to_dict().items() if name != "said"}
@@ -297,10 +304,10 @@ class Recordings:
     def find(self, request: Request, *, of: Container[CaseKey] | None = None) -> Recording | None:
         """The recording of the same question of the same test, of equal ones the n-th; or else of the same place."""
         if (first := request.origin.first) is not None:
-            found = (one for one in self.of_test(first, request.repeat) if of is None or one.key in of)
-            equal = [one for one in found if not one.changed(request)]
-            if request.origin.equal_before < len(equal):
-                return equal[request.origin.equal_before]
+            found = [one for one in self.of_test(first, request.repeat) if of is None or one.key in of]
+            equal, before = equal_to(request, found)
+            if before < len(equal):
+                return equal[before]
             if equal:  # asked more often than it was recorded
                 return None
         return self.read(request.key, request.repeat)
@@ -396,6 +403,18 @@ def _without_stamps(text: str) -> object:
     if isinstance(message := value.get("message"), dict):
         lasting["message"] = {name: part for name, part in message.items() if name not in _STAMPS}
     return lasting
+
+
+def equal_to(request: Request, recorded: list[Recording]) -> tuple[list[Recording], int]:
+    """
+    Those of the same question, in their order, and how many equal questions came before.
+
+    An application may ask the same of two models, or as a stream and in one piece, at the same time: where some were
+    recorded of just this call, they alone are equal to it.
+    """
+    equal = [one for one in recorded if not one.changed(request)]
+    same = [one for one in equal if one.is_of_call(request)]
+    return (same, request.origin.same_before) if same else (equal, request.origin.equal_before)
 
 
 def _message(data: object) -> Message:

@@ -331,7 +331,13 @@ class ProjectRunners:
             mode, _, _ = run.adapt.partition(":")
             if mode != "verbatim" and (subset := subset_of(config.name)) is not None:
                 runner = replace(runner, adapter=adapter(f"{mode}:{subset}"))
-        origin = replace(runner.origin, first=question.first, equal_before=question.equal_before, test=terms.said())
+        origin = replace(
+            runner.origin,
+            first=question.first,
+            equal_before=question.equal_before,
+            same_before=question.same_before,
+            test=terms.said(),
+        )
         asked = run.engine if replays else config
         if question.exchange is not None:
             params = terms.params(runner.params)
