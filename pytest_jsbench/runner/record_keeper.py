@@ -177,7 +177,8 @@ class RecordKeeper:
         try:
             place = self._journal.append(record, digests)
         except JournalError as error:
-            if self._must_keep:
+            # one that no JSON can hold says nothing of the others
+            if self._must_keep and not isinstance(error.__cause__, ValueError):
                 self._refuse(Refused(MissingReason.DISK, str(error)))
             outcome = AttemptOutcome.of(record, digests=digests)
             return AttemptResult(result=outcome, journal_error=str(error.found or error))

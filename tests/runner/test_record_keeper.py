@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -7,14 +8,51 @@ import pytest
 
 from pytest_jsbench.core.allocator import Leftovers
 from pytest_jsbench.core.generations import Completion
+from pytest_jsbench.runner.rate_limits import Refused
 from pytest_jsbench.runner.record_keeper import RecordKeeper
 from pytest_jsbench.runs.journal import Journal
 from pytest_jsbench.runs.outcomes import AttemptOutcome
+from pytest_jsbench.runs.records import MissingReason
 from pytest_jsbench.runs.resumption import Recorded
 from tests import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def keeping(journal: Journal, refused: list[Refused]) -> RecordKeeper:
+    """A keeper that must keep all, and what it gave up for."""
+    return RecordKeeper(
+        journal,
+        recorded=Recorded(),
+        case=lambda _: pytest.fail("nothing is taken over"),
+        comparers={},
+        classifiers=(),
+        redaction=None,
+        refuse=refused.append,
+        must_keep=True,
+    )
+
+
+def test_a_record_that_no_json_can_hold_is_missed_and_stops_no_other(tmp_path: Path) -> None:
+    journal, refused = Journal(tmp_path / "records.jsonl", examples.metadata()), list[Refused]()
+    keeper = keeping(journal, refused)
+
+    lost, _ = keeper.write(examples.record("a", schema={"const": math.nan}))
+    kept, _ = keeper.write(examples.record("b"))
+    journal.close()
+
+    assert "not JSON compliant" in str(lost.journal_error)
+    assert kept.journal_error == ""
+    assert refused == []
+
+
+def test_a_disk_that_takes_no_more_stops_the_run(tmp_path: Path) -> None:
+    refused = list[Refused]()
+
+    keeping(Journal(tmp_path / "none" / "records.jsonl", examples.metadata()), refused).write(examples.record("a"))
+
+    assert [one.reason for one in refused] == [MissingReason.DISK]
 
 
 @pytest.mark.parametrize(("characters", "waits"), [(1_000, True), (1_000_000, False)])
@@ -27,16 +65,7 @@ def test_a_large_record_does_not_wait_in_memory_for_its_test(
     assert isinstance(generation, Completion)
     record = examples.record("a", generation=replace(generation, text="x" * characters))
     journal = Journal(tmp_path / "records.jsonl", examples.metadata())
-    keeper = RecordKeeper(
-        journal,
-        recorded=Recorded(),
-        case=lambda _: pytest.fail("nothing is taken over"),
-        comparers={},
-        classifiers=(),
-        redaction=None,
-        refuse=lambda _: None,
-        must_keep=True,
-    )
+    keeper = keeping(journal, [])
 
     result, written = keeper.write(record)
     journal.close()
