@@ -21,7 +21,7 @@ def test_every_option_in_it_exists() -> None:
 
 def test_a_checkout_asks_a_model_where_nothing_is_installed_that_only_tests_need() -> None:
     project = tomllib.loads((README.parent / "pyproject.toml").read_text("utf-8"))["project"]
-    needed = {_name(line) for line in project["dependencies"]}
+    needed = {project["name"], *map(_name, project["dependencies"])}
     only_tests = {_name(line) for line in project["optional-dependencies"]["test"]} - needed
     hidden = [name for name, whose in packages_distributions().items() if only_tests & set(map(_name, whose))]
     assert "hypothesis" in hidden
