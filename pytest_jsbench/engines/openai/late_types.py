@@ -49,34 +49,35 @@ class LatePackage(ModuleType):
         message = f"module {self.__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
 
+    # another thread may have run it meanwhile, and then its class is another, of which `super()` knows nothing
     def __getattribute__(self, name: str) -> Any:
-        get = super().__getattribute__  # its class is another when it has run
         if name == "__dict__":
-            get("_run")()
-        return get(name)
+            _run(self)
+        return ModuleType.__getattribute__(self, name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        put = super().__setattr__
         if not (isinstance(value, ModuleType) or name.startswith("__")):  # as importing sets them
-            self._run()
-        put(name, value)
+            _run(self)
+        ModuleType.__setattr__(self, name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return import_module, (self.__name__,)
 
-    def _run(self) -> None:
-        put, names, spec = super().__setattr__, super().__getattribute__("__dict__"), self.__spec__
-        # another thread runs it too, rather than wait: it might hold a lock of the import for which this one waits
-        running: set[int] | None = names.get(_RUNNING)
-        if running is None or get_ident() in running or spec is None or spec.loader is None:
-            return
-        running.add(get_ident())
-        try:
-            spec.loader.exec_module(self)
-        finally:
-            running.discard(get_ident())
-        put("__class__", ModuleType)
-        names.pop(_RUNNING, None)
+
+def _run(package: ModuleType) -> None:
+    names: dict[str, Any] = ModuleType.__getattribute__(package, "__dict__")
+    # another thread runs it too, rather than wait: it might hold a lock of the import for which this one waits
+    running: set[int] | None = names.get(_RUNNING)
+    spec = package.__spec__
+    if running is None or get_ident() in running or spec is None or spec.loader is None:
+        return
+    running.add(get_ident())
+    try:
+        spec.loader.exec_module(package)
+    finally:
+        running.discard(get_ident())
+    package.__class__ = ModuleType
+    names.pop(_RUNNING, None)
 
 
 #: the threads that run a package's code, among its names until it has run

@@ -76,6 +76,16 @@ def test_what_somebody_puts_in_the_place_of_a_type_stays_there(sdk: Any) -> None
     assert (sdk.types.DEEP, sdk.types.LARGE) == (3, "another")
 
 
+def test_who_looks_while_another_thread_finishes_finds_all_of_them_too(sdk: Any) -> None:
+    late: Any = type(sdk.types)
+    assert sdk.types.LARGE == 2
+    assert type(sdk.types) is ModuleType
+
+    late.__setattr__(sdk.types, "MORE", 5)
+    assert late.__getattribute__(sdk.types, "__dict__")["MORE"] == 5
+    assert late.__getattr__(sdk.types, "DEEP") == 3
+
+
 def test_a_package_of_types_is_pickled_by_its_name(sdk: Any) -> None:
     assert pickle.loads(pickle.dumps(sdk.types)) is sdk.types
 
