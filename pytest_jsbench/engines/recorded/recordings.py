@@ -279,8 +279,8 @@ class Recording:
         return {**data, "answer": {name: value for name, value in data["answer"].items() if name != "timing"}}
 
 
-#: recordings that are not read again while their files stay what they are
-_MOST_HELD = 1000
+#: bytes of files whose recordings are held
+_MOST_HELD = 20_000_000
 
 
 class Recordings:
@@ -290,6 +290,8 @@ class Recordings:
         self.folder = folder
         #: by path, which file it was and what it held: each question of a test looks at all answers of that test
         self._held: dict[Path, tuple[tuple[int, ...], Recording]] = {}
+        #: bytes of their files
+        self._size = 0
 
     def path(self, key: CaseKey, repeat: int) -> Path:
         """Where an attempt is recorded; `~` is in no id."""
@@ -364,8 +366,10 @@ class Recordings:
             held = self._held.get(path)
             if held is not None and held[0] == file:
                 return held[1]
-            if len(self._held) >= _MOST_HELD:
+            self._size += stat.st_size
+            if self._size > _MOST_HELD:
                 self._held.clear()
+                self._size = stat.st_size
             self._held[path] = (file, recording := self._read_anew(path))
             return recording
         return self._read_anew(path)

@@ -407,3 +407,22 @@ def test_what_a_call_at_once_has_just_written_is_no_answer_to_an_equal_question(
 
     assert found == [True, False, False, False]
     assert sorted(text for _, text in kept(tmp_path).values()) == ["1", "2", "2", "2"]
+
+
+def test_a_recording_is_read_once_while_its_file_stays_and_large_ones_do_not_pile_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, asked in enumerate("abc", start=1):
+        record(tmp_path, nth(number, asked), examples.completion(asked))
+    recordings, first = Recordings(tmp_path), nth(1, "a").key
+    paths = recordings.paths()
+
+    held = {path: recordings.at(path) for path in paths}
+    assert all(recordings.at(path) is one for path, one in held.items())
+    record(tmp_path, nth(2, "b"), examples.completion("again"))
+    assert [text_of(one.answer) for one in recordings.of_test(first, 0)] == ["a", "again", "c"]
+
+    monkeypatch.setattr("pytest_jsbench.engines.recorded.recordings._MOST_HELD", 1)
+    small = Recordings(tmp_path)
+    assert [text_of(one.answer) for one in small.of_test(first, 0)] == ["a", "again", "c"]
+    assert len(small._held) == 1
