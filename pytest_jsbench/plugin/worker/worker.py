@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import threading
@@ -146,9 +147,11 @@ class Worker:
         self._freeze()
 
     def _freeze(self) -> None:
-        """Have the collector pass by the hundreds of thousands of objects that stay to the end."""
+        """Have the collector pass by the hundreds of thousands of objects that stay, also when the interpreter ends."""
         if self._only_cases:
             gc.freeze()
+            atexit.unregister(gc.freeze)
+            atexit.register(gc.freeze)
 
     def _stop(self) -> None:
         self._refuse(Refused(MissingReason.STOPPED, "the session ended first"))

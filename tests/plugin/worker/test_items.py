@@ -297,3 +297,26 @@ def pytest_jsbench_summary(run):
     result.assert_outcomes(passed=1 if frozen else 2)
     assert {word == "True" for word in (plain.path / "frozen.log").read_text().split()} == {frozen}
     assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.parametrize(("own_test", "collected"), [("", False), ("def test_own(): pass\n", True)])
+def test_only_where_all_tests_are_cases_the_end_of_the_interpreter_collects_nothing(
+    plain: Bench, monkeypatch: pytest.MonkeyPatch, *, own_test: str, collected: bool
+) -> None:
+    monkeypatch.setenv("JSBENCH_COLD_START", "1")
+    plain.case("alpha")
+    circle = """
+import functools, os
+class Circle:
+    def __init__(self):
+        self.itself, self.write = self, functools.partial(os.open, "collected", os.O_CREAT)
+    def __del__(self):
+        self.write()
+circle = Circle()
+"""
+    plain.write({"conftest.py": circle, "test_own.py": own_test})
+
+    result = plain.run_subprocess("jsbench", "test_own.py")
+
+    result.assert_outcomes(passed=2 if collected else 1)
+    assert (plain.path / "collected").exists() is collected
