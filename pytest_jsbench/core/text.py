@@ -81,6 +81,11 @@ def sentence(text: str, limit: int = LONGEST) -> str:
     return printable(" ".join(text[: 100 * limit].split()), limit)
 
 
+def dollars(amount: float) -> str:
+    """US dollars for people: to a hundredth of a cent, and what is less than that as less."""
+    return "<$0.0001" if 0 < amount < 0.00005 else f"${amount:,.4f}"
+
+
 def counted(number: int, noun: str) -> str:
     """So many of it, for people."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

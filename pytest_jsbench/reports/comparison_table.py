@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tabulate import tabulate
 
-from pytest_jsbench.core.text import counted, distinct, printable
+from pytest_jsbench.core.text import counted, distinct, dollars, printable
 from pytest_jsbench.metrics.comparison import Comparison, Pair, Standing, ValueComparison
 from pytest_jsbench.metrics.comparison import pairs as paired
 from pytest_jsbench.reports import breakdown
@@ -280,7 +280,7 @@ def _model(found: Evaluation) -> list[str]:
     return [
         with_interval(found.rate("pass_rate")),
         _figure(found.figures.get("tgt_mean"), "{:.2f} s"),
-        _figure(cost_per_sample(found.figures), "${:.4f}"),
+        NOT_APPLICABLE if (cost := cost_per_sample(found.figures)) is None else dollars(cost),
         _figure(found.figures.get("planned"), "{:.0f}"),
     ]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
-from pytest_jsbench.core.text import counted, distinct, printable
+from pytest_jsbench.core.text import counted, distinct, dollars, printable
 from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, Metrics
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, Rate
 from pytest_jsbench.metrics.summary import Summary
@@ -218,7 +218,7 @@ def _measured(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
     if not run.metadata.labelled:
         yield "tokens", _tokens(total)
     if total.cost is not None:
-        yield "cost", f"${total.cost:,.4f}"
+        yield "cost", dollars(total.cost)
     elif summary.cost_problem:
         yield "cost", f"{NOT_APPLICABLE} ({printable(summary.cost_problem)})"
 

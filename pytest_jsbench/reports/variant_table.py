@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.core.text import counted, distinct, printable
+from pytest_jsbench.core.text import counted, distinct, dollars, printable
 from pytest_jsbench.metrics.comparison import MISSING, PASSED
 from pytest_jsbench.reports.comparison_table import beside_verdicts, not_compared
 from pytest_jsbench.reports.summary_table import (
@@ -127,7 +127,7 @@ def cost_of_many(total: Metrics) -> float | None:
 
 def _cost(total: Metrics) -> str:
     cost = cost_of_many(total)
-    return NOT_APPLICABLE if cost is None else f"${cost:,.2f}" if cost >= 1 else f"${cost:.4f}"
+    return NOT_APPLICABLE if cost is None else f"${cost:,.2f}" if cost >= 1 else dollars(cost)
 
 
 _MODELS: Sequence[Column] = (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_jsbench.core.text import counted, described, distinct, json_text, printable, sentence, shortened
+from pytest_jsbench.core.text import counted, described, distinct, dollars, json_text, printable, sentence, shortened
 
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 ANY = st.text(st.characters() | st.sampled_from("\n\t :#[\u202e\U000e0041\ufe0f"))
@@ -125,3 +125,11 @@ def test_json_that_nests_too_deep_to_be_read_is_on_one_line() -> None:
 
 def test_of_one_thing_there_is_no_plural() -> None:
     assert [counted(number, "call") for number in (0, 1, 2000)] == ["0 calls", "1 call", "2,000 calls"]
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"),
+    [(0, "$0.0000"), (0.00003, "<$0.0001"), (0.00005, "$0.0001"), (0.12345, "$0.1235"), (1234.5, "$1,234.5000")],
+)
+def test_a_cost_that_is_not_zero_never_looks_like_it(amount: float, shown: str) -> None:
+    assert dollars(amount) == shown
