@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -27,3 +28,11 @@ def _starts_fast(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     """Processes that this one starts need not import anew what all of them do."""
     if can_be_warm():
         monkeypatch.setattr(sys, "executable", request.getfixturevalue("_warm_python"))
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C as in a terminal: what a script starts in the background ignores it, and hands that on."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

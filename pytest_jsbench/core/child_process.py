@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import weakref
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -31,6 +35,14 @@ Ending = Literal["timeout", "memory", "crashed"]
 _START = 60.0
 #: seconds for a child to go by itself once its input is closed
 _GOODBYE = 2.0
+#: seconds for a thread that has waited for a child to say how that ended
+_SAID = 0.1
+#: bytes of requests that can wait for a child, and those of the page that it has begun to read
+_PIPE, _PART_READ = 1 << 20, 8192
+#: bytes of JSON that a character takes at most, beyond the Unicode plane 0, and that a request takes beside its texts
+_CHARACTER, _REQUEST = 12, 300
+#: requests that wait for one thread's turn, whose own reply waits for theirs
+_MOST_AT_ONCE = 9
 #: bytes of what it wrote as errors that are looked at
 _LAST_WORDS = 10_000
 
@@ -183,14 +195,22 @@ class ChildProcess:
         if self._owner != os.getpid():
             self._process.returncode = 0  # keeps Popen from minding a child that is not ours
             return False
-        if self._process.poll() is None:
+        if self._wait(0) is None:
             return True
         self._release()
         return False
 
     def exchange(self, request: Mapping[str, Any]) -> ChildReply:
         """Send a request and read all that is replied."""
-        self._write(request)
+        self.send([request])
+        return self.receive()
+
+    def send(self, requests: Sequence[Mapping[str, Any]]) -> None:
+        """Send requests, to each of which there will be a reply; after the first no more than there is `room` for."""
+        self._write(*requests)
+
+    def receive(self) -> ChildReply:
+        """Read all that is replied to the first request that has no reply yet."""
         lines: list[bytes] = []
         while (line := self._output.readline()).endswith(b"\n"):
             if line == LAST:
@@ -200,16 +220,33 @@ class ChildProcess:
         self._release()
         return ended
 
-    def _write(self, message: Mapping[str, Any]) -> None:
-        line = _ENCODER.encode(message).encode("ascii") + b"\n"
+    def _write(self, *messages: Mapping[str, Any]) -> None:
+        lines = b"".join(_ENCODER.encode(message).encode("ascii") + b"\n" for message in messages)
         # a pipe that nobody reads any more shows in the reply that does not come
         with contextlib.suppress(OSError):
-            self._input.write(line)
+            self._input.write(lines)
             self._input.flush()
+
+    def room(self) -> int:
+        """
+        Bytes of requests that can wait for the child while nobody reads its replies; 0 where not known.
+
+        With more of them the child could wait for a reader, and whoever is to read for the child.
+        """
+        if sys.platform != "linux":
+            return 0
+        import fcntl
+
+        with contextlib.suppress(OSError):  # more than the system allows each user
+            fcntl.fcntl(self._input, fcntl.F_SETPIPE_SZ, _PIPE)
+        try:
+            return max(0, fcntl.fcntl(self._input, fcntl.F_GETPIPE_SZ) - _PART_READ)
+        except OSError:
+            return 0
 
     def _ended(self, lines: list[bytes]) -> ChildReply:
         """What it had replied, and how it came to an end."""
-        status = self._process.wait()
+        status = self._wait()
         self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _LAST_WORDS))
         written = self._errors.read().decode("utf-8", "backslashreplace").split("\n")
         said = next((line.strip() for line in reversed(written) if line.strip()), "")
@@ -228,9 +265,7 @@ class ChildProcess:
             return
         with contextlib.suppress(OSError):
             self._input.close()
-        try:
-            self._process.wait(patience)
-        except subprocess.TimeoutExpired:
+        if self._wait(patience) is None:
             self._process.kill()
         self._release()
 
@@ -239,8 +274,37 @@ class ChildProcess:
         self._process.kill()
         self._release()
 
+    def _wait(self, patience: float = math.inf) -> int | None:
+        """
+        The exit status; None where there is none after so many seconds.
+
+        Popen's own `wait` takes a lock. An exception that a signal raises at the wrong moment leaves that lock taken,
+        and the next `wait` never returns.
+        """
+        if sys.platform == "win32":
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self._process.wait(None if patience == math.inf else patience)
+            return None
+        end, pause = time.monotonic() + patience, 0.0005
+        while self._process.returncode is None:
+            try:
+                pid, status = os.waitpid(self._process.pid, 0 if patience == math.inf else os.WNOHANG)
+            except ChildProcessError:  # another thread has waited for it, and says so now, or was broken before
+                time.sleep(_SAID)
+                if self._process.returncode is None:
+                    self._process.returncode = 0
+                break
+            if pid:
+                self._process.returncode = os.waitstatus_to_exitcode(status)
+            elif (left := end - time.monotonic()) <= 0:
+                return None
+            else:
+                time.sleep(min(pause, left))
+                pause = min(2 * pause, 0.05)
+        return self._process.returncode
+
     def _release(self) -> None:
-        self._process.wait()
+        self._wait()
         with contextlib.suppress(OSError):
             self._input.close()
         self._output.close()
@@ -281,38 +345,137 @@ def _spawn(errors: int, start_timeout: float) -> subprocess.Popen[bytes]:
         raise ChildNotStarted(str(error), advice=f"expected a Python at '{sys.executable}'") from error
 
 
-class KeptChild:
-    """A child that is started when it is needed; asked one request at a time, from any thread, and after a fork."""
+class _Asked:
+    """A request of one thread, which waits for the reply, or for its turn to ask the child."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, request: Mapping[str, Any]) -> None:
+        self.request = request
+        #: None: it is this thread's turn
+        self.future: Future[ChildReply | None] = Future()
+        #: whether the thread waits no longer, because it has broken
+        self.gone = False
+
+    @property
+    def size(self) -> float:
+        """The most bytes that it can take; endless where it has other parts than texts and whole numbers."""
+        sizes = {str: len, int: lambda _: 0, bool: lambda _: 0}
+        characters = sum(sizes.get(type(value), lambda _: math.inf)(value) for value in self.request.values())
+        return _REQUEST + _CHARACTER * characters
+
+
+class KeptChild:
+    """
+    A child that is started when it is needed; asked from any thread, and after a fork.
+
+    One thread at a time talks to it. Where the child may be sent several requests `at once`, that thread also sends
+    some of those that wait, if they are of texts and whole numbers, and gives their threads the replies: the child is
+    faster than one thread after another wakes up. It takes the requests in order; those behind one over which it ends
+    go to the next child. The main thread, which a signal can interrupt between any two steps, asks for itself alone.
+    """
+
+    def __init__(self, program: Program, *, at_once: bool = False) -> None:
         self._program = program
+        self._at_once = at_once
+        #: held while a thread talks to the child
         self._lock = threading.Lock()
+        #: held while what follows is looked at, and never by the main thread
+        self._turns = threading.Lock()
+        self._waiting: deque[_Asked] = deque()
+        #: whether it is some thread's turn, which then stands first or talks to the child
+        self._taken = False
         self._child: ChildProcess | None = None
+        self._room: float = 0
         _kept.add(self)
 
     def ask(self, request: Mapping[str, Any]) -> ChildReply:
         """The child's reply; ChildNotStarted where there is none to be asked."""
-        with self._lock:
-            child = self._running()
-            try:
-                reply = child.exchange(request)
-            except BaseException:
-                # what is left of a reply that nobody waits for must not be taken for the next one
-                self._child = None
-                child.kill()
-                raise
-            if reply.ending is not None:
-                self._child = None
+        asked = _Asked(request)
+        if not self._at_once or threading.current_thread() is threading.main_thread():
+            with self._lock:
+                return self._exchange(asked, deque())
+        with self._turns:
+            self._waiting.append(asked)
+            first, self._taken = not self._taken, True
+        reply = None if first else self._wait(asked)
+        return self._talk(asked) if reply is None else reply
+
+    def _wait(self, asked: _Asked) -> ChildReply | None:
+        try:
+            return asked.future.result()
+        except BaseException:
+            with self._turns:
+                asked.gone = True
+                its_turn = asked.future.done() and asked.future.result() is None
+            if its_turn:
+                self._end_turn()
+            raise
+
+    def _talk(self, asked: _Asked) -> ChildReply:
+        """The reply to the request, which stands first; some of those behind it get theirs, the others wait on."""
+        others: deque[_Asked] = deque()
+        try:
+            with self._lock:
+                self._waiting.remove(asked)
+                while self._waiting and len(others) < _MOST_AT_ONCE:
+                    others.append(self._waiting.popleft())
+                return self._exchange(asked, others)
+        finally:
+            self._end_turn(others)
+
+    def _end_turn(self, unanswered: Sequence[_Asked] = ()) -> None:
+        with self._turns:
+            self._waiting.extendleft(reversed(unanswered))
+            while self._waiting and self._waiting[0].gone:
+                self._waiting.popleft()
+            self._taken = bool(self._waiting)
+            if self._taken:
+                self._waiting[0].future.set_result(None)
+
+    def _exchange(self, asked: _Asked, others: deque[_Asked]) -> ChildReply:
+        """The reply; what is left in `others` has none."""
+        child = self._running()
+        with_it = []
+        room = self._room
+        for other in others:
+            if (room := room - other.size) < 0:
+                break
+            with_it.append(other)
+        try:
+            child.send([one.request for one in (asked, *with_it)])
+            reply = child.receive()
+        except BaseException:
+            # what is left of a reply that nobody waits for must not be taken for the next one
+            self._end_now(child)
+            raise
+        try:
+            found = reply
+            for other in with_it:
+                if found.ending is not None:
+                    break
+                found = child.receive()
+                others.remove(other)
+                other.future.set_result(found)
+        except Exception:  # noqa: BLE001  of another's reply, which its own thread asks for once more
+            self._end_now(child)
             return reply
+        if found.ending is not None:
+            self._child = None
+        return reply
+
+    def _end_now(self, child: ChildProcess) -> None:
+        self._child = None
+        child.kill()
 
     def start(self) -> None:
         """Have a child running; ChildNotStarted where that fails."""
         with self._lock:
             self._running()
 
-    def renew_lock(self) -> None:
-        """Give up the lock, which a thread that this process does not have may hold since before the fork."""
-        self._lock = threading.Lock()
+    def renew_locks(self) -> None:
+        """Give up the locks, which threads that this process does not have may hold since before the fork."""
+        self._lock, self._turns = threading.Lock(), threading.Lock()
+        self._waiting.clear()
+        self._taken = False
 
     def _running(self) -> ChildProcess:
         child = self._child
@@ -320,6 +483,7 @@ class KeptChild:
             self._child = child = None
         if child is None:
             self._child = child = self._start()
+            self._room = child.room() if self._at_once else 0
         return child
 
     def _start(self) -> ChildProcess:
@@ -343,7 +507,7 @@ _kept: weakref.WeakSet[KeptChild] = weakref.WeakSet()
 
 def _after_fork() -> None:
     for child in list(_kept):
-        child.renew_lock()
+        child.renew_locks()
 
 
 if hasattr(os, "register_at_fork"):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.alarms import AlarmKind, best_alarm
-from pytest_jsbench.core.child_process import ChildNotStarted, ChildProcess, ChildReply, KeptChild, Program
+from pytest_jsbench.core.child_process import ChildNotStarted, ChildProcess, KeptChild, Program
 from pytest_jsbench.core.errors import JudgeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 #: bytes of address space; judging the largest real schemas takes a tenth of it
 _MEMORY = 4 << 30
@@ -22,7 +22,10 @@ class Guard(KeptChild):
 
     def __init__(self, policy: Mapping[str, Any], *, alarm: AlarmKind | None = None, memory: int = _MEMORY) -> None:
         super().__init__(
-            Program(module="pytest_jsbench.verdicts.child", settings=policy, memory=memory, alarm=alarm or best_alarm())
+            Program(
+                module="pytest_jsbench.verdicts.child", settings=policy, memory=memory, alarm=alarm or best_alarm()
+            ),
+            at_once=True,
         )
 
     def _start(self) -> ChildProcess:
@@ -40,9 +43,9 @@ class _JudgingChild(ChildProcess):
         super().__init__(program)
         self._keys: dict[str, int] = {}
 
-    def exchange(self, request: Mapping[str, Any]) -> ChildReply:
-        """Send a request, with the schema only where the child does not know it, and read all that is replied."""
-        return super().exchange(self._with_key(request))
+    def send(self, requests: Sequence[Mapping[str, Any]]) -> None:
+        """Send requests, each with the schema only where the child does not know it."""
+        super().send([self._with_key(request) for request in requests])
 
     def _with_key(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The request with a key for its schema, and without the text where the child has that already."""

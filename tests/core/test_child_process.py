@@ -2,13 +2,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.core.child_process import ChildProcess, KeptChild, environment
+from pytest_jsbench.core.child_process import ChildNotStarted, ChildProcess, ChildReply, KeptChild, Program, environment
 from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.engines.decoding.child import LibrarySettings
 from pytest_jsbench.engines.decoding.process import LibraryProcess
@@ -18,7 +23,7 @@ from pytest_jsbench.engines.local.server import ServerSettings
 from pytest_jsbench.verdicts import Judge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 SECRET = "not-for-children-0815"
 #: names that secrets have, and one that no list of such names would hold
@@ -105,3 +110,198 @@ def test_a_child_leaves_no_memory_on_disk_when_it_dies() -> None:
         assert calls.call("tests.core.working:soft_limit", kind, seconds=30) == 0
     finally:
         calls.close()
+
+
+class Interrupted(Exception):
+    """What a handler of a signal raises."""
+
+
+def ask(kept: KeptChild, do: str, text: str = "", seconds: int = 30) -> ChildReply:
+    return kept.ask({"do": do, "text": text, "seconds": seconds})
+
+
+def busy(kept: KeptChild, threads: ThreadPoolExecutor, do: str = "sleep") -> Future[ChildReply]:
+    """Keep the child at work for a second."""
+    kept.start()
+    first = threads.submit(ask, kept, do, "1.0")
+    while not kept._lock.locked():
+        time.sleep(0.001)
+    time.sleep(0.1)
+    return first
+
+
+def ask_together(kept: KeptChild, requests: list[tuple[str, str]]) -> list[ChildReply]:
+    """Ask from a thread each, in this order, while the child is at work on something else."""
+    with ThreadPoolExecutor(max_workers=len(requests) + 1) as threads:
+        first = busy(kept, threads)
+        asked: list[Future[ChildReply]] = []
+        for do, text in requests:
+            asked.append(threads.submit(ask, kept, do, text, seconds=2))
+            while kept._at_once and len(kept._waiting) < len(asked):
+                time.sleep(0.001)
+        assert not first.done()
+        return [one.result() for one in asked]
+
+
+@pytest.fixture(params=[True, False])
+def kept(request: pytest.FixtureRequest) -> Iterator[KeptChild]:
+    kept = KeptChild(Program(module="tests.core.talking", settings={}, memory=None), at_once=request.param)
+    yield kept
+    kept.close()
+
+
+def test_threads_that_ask_together_get_their_own_replies_and_one_child_serves_them(kept: KeptChild) -> None:
+    found = ask_together(kept, [("echo", str(number)) for number in range(40)])
+
+    assert [reply.replies[0]["text"] for reply in found] == [str(number) for number in range(40)]
+    assert {reply.replies[0]["pid"] for reply in found} == {pid(kept)}
+
+
+def test_a_request_over_which_the_child_ends_takes_none_of_the_others_along(kept: KeptChild) -> None:
+    requests = [("echo", "1"), ("die", ""), ("echo", "2"), ("hang", ""), ("die", ""), ("echo", "3")]
+
+    found = ask_together(kept, requests)
+
+    assert [reply.ending for reply in found] == [None, "crashed", None, "timeout", "crashed", None]
+    assert [reply.replies[0]["text"] for reply in found if reply.replies] == ["1", "2", "3"]
+
+
+def test_requests_and_replies_that_fill_the_pipes_hold_nobody_up(kept: KeptChild) -> None:
+    found = ask_together(kept, [("say much", "900000"), ("echo", "\U0001f600" * 200_000)] * 5)
+
+    assert [len(reply.replies[0]["text"]) for reply in found] == [900_000, 200_000] * 5
+
+
+@pytest.mark.parametrize("character", ["x", "\xe9", "\u20ac", "\U0001f600"])
+def test_requests_of_any_characters_and_as_large_replies_hold_nobody_up(kept: KeptChild, character: str) -> None:
+    found = ask_together(kept, [("echo", character * 10_000)] * 30)
+
+    assert {reply.replies[0]["text"] for reply in found} == {character * 10_000}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no system else says what a pipe holds")
+def test_what_is_wrong_with_a_reply_is_raised_in_the_thread_that_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: ChildProcess) -> ChildReply:
+        reply = receive(self)
+        if reply.replies[0]["text"] == "too deep":
+            raise RecursionError
+        return reply
+
+    receive = ChildProcess.receive
+    monkeypatch.setattr(ChildProcess, "receive", broken)
+    kept = KeptChild(Program(module="tests.core.talking", settings={}, memory=None), at_once=True)
+    with ThreadPoolExecutor() as threads:
+        busy(kept, threads)
+        asked = [threads.submit(ask, kept, "echo", text) for text in ("1", "too deep", "2")]
+
+        assert isinstance(asked[1].exception(timeout=30), RecursionError)
+        assert [asked[at].result(timeout=30).replies[0]["text"] for at in (0, 2)] == ["1", "2"]
+    kept.close()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="of POSIX")
+def test_a_main_thread_that_is_interrupted_at_any_moment_gets_its_own_replies_and_so_do_others(kept: KeptChild) -> None:
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    def ask_many() -> set[bool]:
+        return {ask(kept, "echo", str(number)).replies[0]["text"] == str(number) for number in range(150)}
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    heard, interrupted = 0, 0
+    try:
+        with ThreadPoolExecutor(max_workers=3) as threads:
+            others = [threads.submit(ask_many) for _ in range(3)]
+            while interrupted < 21:
+                kept.start()
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 0.0005 * 3 ** (interrupted % 7))
+                    while True:
+                        heard += 1
+                        assert ask(kept, "echo", f"main {heard}").replies[0]["text"] == f"main {heard}"
+                except Interrupted:
+                    interrupted += 1
+            assert [one.result(timeout=60) for one in others] == [{True}] * 3
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
+@pytest.mark.parametrize("end", ["kill", "close", "die"])
+def test_a_lock_that_an_interrupted_thread_has_left_holds_nobody_up(kept: KeptChild, end: str) -> None:
+    def go_on() -> None:
+        if end == "die":
+            assert ask(kept, "die").ending == "crashed"
+        else:
+            getattr(kept, end)()
+        done.append(ask(kept, "echo", "heard").replies[0]["text"])
+
+    kept.start()
+    assert kept._child is not None
+    # as an exception leaves it that a signal raises in `Popen.poll`, between taking the lock and the `try` behind it
+    kept._child._process._waitpid_lock.acquire()  # type: ignore[attr-defined]
+    done: list[str] = []
+    thread = threading.Thread(target=go_on, daemon=True)
+    thread.start()
+    thread.join(timeout=30)
+    assert done == ["heard"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
+def test_how_a_child_ended_is_known_where_another_thread_was_the_first_to_be_told(
+    kept: KeptChild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told_another(pid: int, options: int) -> tuple[int, int]:
+        found, status = waitpid(pid, options)
+        if found == 0:
+            return found, status
+        code = os.waitstatus_to_exitcode(status)
+        threading.Timer(0.02, setattr, [process, "returncode", code]).start()
+        raise ChildProcessError
+
+    kept.start()
+    assert kept._child is not None
+    process, waitpid = kept._child._process, os.waitpid
+    monkeypatch.setattr(os, "waitpid", told_another)
+    assert ask(kept, "hang", seconds=1).ending == "timeout"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("do", ["sleep", "die later"])
+def test_a_thread_that_is_interrupted_while_it_waits_leaves_the_others_their_turns(kept: KeptChild, do: str) -> None:
+    with ThreadPoolExecutor() as threads:
+        first = busy(kept, threads, do)
+        threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
+        with pytest.raises(KeyboardInterrupt):
+            ask(kept, "echo", "nobody waits for it")
+        last = threads.submit(ask, kept, "echo", "heard")
+
+        assert last.result(timeout=30).replies[0]["text"] == "heard"
+        assert first.result().ending == (None if do == "sleep" else "crashed")
+    assert ask(kept, "echo", "again").replies[0]["text"] == "again"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
+@pytest.mark.usefixtures("interruptible")
+def test_a_thread_that_is_interrupted_while_it_talks_to_the_child_leaves_the_others_a_new_one(kept: KeptChild) -> None:
+    with ThreadPoolExecutor() as threads:
+        kept.start()
+        first = pid(kept)
+        asked: list[Future[ChildReply]] = []
+        threading.Timer(0.3, lambda: asked.append(threads.submit(ask, kept, "echo", "heard"))).start()
+        threading.Timer(0.6, os.kill, [os.getpid(), signal.SIGINT]).start()
+        with pytest.raises(KeyboardInterrupt):
+            ask(kept, "sleep", "20")
+
+        assert asked[0].result(timeout=30).replies[0]["text"] == "heard"
+        assert pid(kept) != first
+
+
+def test_where_no_child_starts_each_thread_is_told() -> None:
+    kept = KeptChild(Program(module="pytest_jsbench.no_such_module", settings={}, memory=None), at_once=True)
+    with ThreadPoolExecutor() as threads:
+        asked = [threads.submit(kept.ask, {}) for _ in range(3)]
+
+        assert {type(one.exception(timeout=60)) for one in asked} == {ChildNotStarted}

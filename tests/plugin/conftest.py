@@ -3,7 +3,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,14 +118,6 @@ def not_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 def _warm_python() -> Iterator[str]:
     with warm_python(WORKER, CHILD) as program:
         yield program
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Ctrl-C as in a terminal: what a script starts in the background ignores it, and hands that on."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

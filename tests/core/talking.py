@@ -1,0 +1,33 @@
+"""A child that does what one word says, to a text."""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import partial
+from typing import Any
+
+from pytest_jsbench.core.child_service import Service
+
+
+def main(config: dict[str, Any]) -> None:
+    service = Service(config)
+    service.ready()
+    for request in service.requests():
+        service.answer(request["seconds"], partial(work, **request))
+
+
+def work(*, do: str, text: str, seconds: int) -> dict[str, Any]:
+    match do:
+        case "sleep":
+            time.sleep(float(text))
+        case "hang":
+            time.sleep(60)
+        case "die":
+            os._exit(3)
+        case "die later":
+            time.sleep(float(text))
+            os._exit(3)
+        case "say much":
+            return {"text": "x" * int(text), "pid": os.getpid()}
+    return {"text": text, "pid": os.getpid()}
