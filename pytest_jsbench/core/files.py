@@ -18,7 +18,7 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, NoReturn, Self, TypeVar
@@ -89,6 +89,14 @@ class Line:
     ended: bool
 
 
+def here() -> Path:
+    """The folder of the process, from which relative paths start now."""
+    try:
+        return Path.cwd()
+    except OSError:  # it is gone: only what is named from the root can be read
+        return Path()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReader:
     """Reads foreign files within bounds; whatever is wrong with one is an error in one line that names the file."""
@@ -99,6 +107,8 @@ class FileReader:
     largest: int = LARGEST
     longest_line: int = LONGEST_LINE
     error: type[JSBenchError] = Unreadable
+    #: where relative paths start from, whichever folder a test goes to later
+    start: Path = field(default_factory=here)
 
     def open(self, path: Path) -> BinaryIO:
         """The file itself, for a library that reads its format."""
@@ -151,11 +161,12 @@ class FileReader:
                     yield line, parse_json(line.data, largest=self.longest_line)
 
     def _open(self, path: Path) -> BinaryIO:
-        if self.root is not None and not inside(self.root, path):
+        place = self.start / path
+        if self.root is not None and not inside(self.start / self.root, place):
             raise Unreadable(f"leads out of {self.root}", reason="outside")
         # neither a pipe nor a device keeps whoever opens it waiting
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
-        descriptor = os.open(real(path), flags)
+        descriptor = os.open(real(place), flags)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise Unreadable("cannot be read: not a file", reason="not_a_file")

@@ -42,6 +42,8 @@ class PreparedDataset:
             CaseKey(task=index["tasks"][task], id=case_id): None if begin is None else (begin, end)
             for task, case_id, begin, end in index["keys"]
         }
+        if not all(places.values()):
+            reopen()  # now, before a test goes to another folder
         return cls(places=places, rows=RowFile.open(folder / _ROWS), reopen=reopen)
 
     def keys(self) -> Sequence[CaseKey]:

@@ -45,11 +45,12 @@ def unopened() -> CaseSource:
 
 
 def test_a_dataset_of_texts_is_read_without_its_source(tmp_path: Path) -> None:
-    prepare(Texts(read=[]), tmp_path)
+    texts = tuple(key for key, text in ROWS.items() if text is not None)
+    prepare(SelectedDataset(whole=Texts(read=[]), selected=texts), tmp_path)
     prepared = PreparedDataset.open(tmp_path, unopened)
 
-    assert list(prepared.keys()) == list(ROWS)
-    cases = {key.id: prepared.case(key) for key in prepared.keys() if key.id != "null"}
+    assert tuple(prepared.keys()) == texts
+    cases = {key.id: prepared.case(key) for key in prepared.keys()}
     assert {name: case.schema for name, case in cases.items() if isinstance(case, Case)} == {
         "plain": {"type": "object"},
         "lines": {"title": "a"},
@@ -68,6 +69,19 @@ def test_what_is_no_text_is_asked_of_the_source(tmp_path: Path) -> None:
 
     assert isinstance(case, BrokenCase)
     assert source.read == [case.key]
+
+
+@pytest.mark.parametrize("kind", [Keyed, Texts])
+def test_a_source_that_will_be_asked_is_opened_before_any_test_runs(tmp_path: Path, kind: type[Keyed]) -> None:
+    opened: list[CaseSource] = []
+    prepare(kind(read=[]), tmp_path)
+
+    def reopen() -> CaseSource:
+        opened.append(kind(read=[]))
+        return opened[0]
+
+    PreparedDataset.open(tmp_path, reopen)
+    assert opened
 
 
 @pytest.mark.parametrize("kind", [Keyed, Texts])

@@ -46,3 +46,35 @@ def test_paths_of_the_command_line_start_where_pytest_was_started(pytester: pyte
             "--jsbench-dataset=number.json", "--jsbench-engine-option=answers=answers.json", *WITHOUT_SLOW_PLUGINS
         )
     result.assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("source", ["schemas", "schemas/*.json", "rows.jsonl", "rows.parquet"])
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["plain", "xdist"])
+def test_a_test_that_goes_to_another_folder_takes_no_case_with_it(
+    pytester: pytest.Pytester, source: str, workers: tuple[str, ...]
+) -> None:
+    rows = [{"id": f"case{number}", "json_schema": json.dumps(NUMBER)} for number in range(12)]
+    schemas = pytester.mkdir("schemas")
+    for row in rows:
+        (schemas / f"{row['id']}.json").write_text(row["json_schema"])
+        (schemas / f"{row['id']}.expected.json").write_text('{"n": 1}')
+    (pytester.path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    if source == "rows.parquet":
+        pyarrow = pytest.importorskip("pyarrow")
+        pytest.importorskip("pyarrow.parquet").write_table(pyarrow.Table.from_pylist(rows), pytester.path / source)
+    (pytester.path / "answers.json").write_text('{"*": "{\\"n\\": 1}"}')
+    elsewhere = pytester.mkdir("elsewhere")
+    (pytester.path / "conftest.py").write_text(
+        f"import os\n\ndef pytest_runtest_protocol(item):\n    os.chdir({str(elsewhere)!r})\n"
+    )
+    result = pytester.runpytest_subprocess(
+        "--jsbench-engine=scripted",
+        "--jsbench-engine-option=answers=answers.json",
+        f"--jsbench-dataset={source}",
+        "--jsbench-concurrency=1",
+        *WITHOUT_SLOW_PLUGINS,
+        *workers,
+    )
+    result.assert_outcomes(passed=12)
+    if source == "schemas":
+        result.stdout.fnmatch_lines(["*12/12*"])

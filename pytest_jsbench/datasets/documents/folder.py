@@ -32,6 +32,10 @@ class DocumentFolder:
         """What a file holds; Unreadable where it lies outside, is no file, or holds too much."""
         return replace(self.reader, largest=largest).read_bytes(path)
 
+    def holds(self, path: Path) -> bool:
+        """Whether the file is there."""
+        return self._place(path).exists()
+
     def document(self, path: Path) -> object:
         """What a file holds, parsed, and kept for the next who asks."""
         return self._document(path)
@@ -47,7 +51,10 @@ class DocumentFolder:
 
     def uri(self, path: Path) -> str:
         """Where references of a document start from; the file's own place."""
-        return (self._real / path.relative_to(self.root)).as_uri()
+        return self._place(path).as_uri()
+
+    def _place(self, path: Path) -> Path:
+        return self._real / path.relative_to(self.root)
 
     def retrieve(self, uri: str) -> object:
         """

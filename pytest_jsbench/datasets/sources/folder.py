@@ -118,7 +118,7 @@ def _more_than_a_schema(folder: DocumentFolder, path: Path) -> object:
 
 def _read_schema(folder: DocumentFolder, path: Path, key: CaseKey) -> Case | BrokenCase:
     beside = [path.with_suffix(f"{_EXPECTED}{suffix}") for suffix in DOCUMENT_SUFFIXES]
-    held = next((one for one in beside if one.exists()), None)
+    held = next(filter(folder.holds, beside), None)
     try:
         expected = None if held is None else Expected(value=folder.document(held))
     except Unreadable as error:

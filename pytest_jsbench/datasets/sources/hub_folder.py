@@ -19,7 +19,7 @@ from typing import Any, Literal
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, safe_name
 from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import DatasetError
-from pytest_jsbench.core.files import FileReader, Unreadable, inside
+from pytest_jsbench.core.files import FileReader, Unreadable, here, inside
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, GuardedCalls
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import Row, Selection, free_key
@@ -150,6 +150,8 @@ class Tables:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        #: where its name and those of its files start from; a child that starts later may start elsewhere
+        self._start = here()
         self._calls = GuardedCalls(memory=_MEMORY, longest=_LONGEST)
         self.close = self._calls.close
 
@@ -171,7 +173,8 @@ class Tables:
     def _ask(self, function: str, *arguments: object) -> Any:
         """What the function of `parquet` returns; DatasetError in one line where it cannot."""
         try:
-            return self._calls.call(f"{parquet.__name__}:{function}", str(self._folder), *arguments, seconds=_SECONDS)
+            places = str(self._folder), str(self._start)
+            return self._calls.call(f"{parquet.__name__}:{function}", *places, *arguments, seconds=_SECONDS)
         except CallBroke as error:
             kind, _, said = str(error).partition(": ")
             message = said if kind == DatasetError.__name__ else f"cannot read {self._folder}: {error}"

@@ -87,29 +87,29 @@ def _check_size(path: Path, metadata: Any) -> None:
             raise Unreadable(message, reason="too_large", path=path)
 
 
-def columns_of(root: str, paths: Iterable[str]) -> list[list[str]]:
+def columns_of(root: str, start: str, paths: Iterable[str]) -> list[list[str]]:
     """What the columns of each file are called; this and what follows is called in a child process."""
     found = []
     for path in map(Path, paths):
-        with reading(path), open_table(FileReader(root=Path(root)), path) as file:
+        with reading(path), open_table(FileReader(root=Path(root), start=Path(start)), path) as file:
             found.append(list(file.schema_arrow.names))
     return found
 
 
-def names_of(root: str, name: str, column: str) -> list[str]:
+def names_of(root: str, start: str, name: str, column: str) -> list[str]:
     """The values of a file's column that names its rows."""
     path = Path(name)
-    with reading(path), open_table(FileReader(root=Path(root)), path) as file:
+    with reading(path), open_table(FileReader(root=Path(root), start=Path(start)), path) as file:
         return [str(value.as_py()) for value in file.read(columns=[column], use_threads=False)[column]]
 
 
-def unpack(root: str, name: str, column: str, into: str) -> list[Unpacked]:
+def unpack(root: str, start: str, name: str, column: str, into: str) -> list[Unpacked]:
     """Append the texts of a column to a file of rows, and say where each is."""
     path = Path(name)
     with (
         reading(path),
         contextlib.closing(RowFile.open(Path(into), "r+b")) as texts,
-        open_table(FileReader(root=Path(root)), path) as file,
+        open_table(FileReader(root=Path(root), start=Path(start)), path) as file,
     ):
         batches = file.iter_batches(batch_size=64, columns=[column], use_threads=False)
         return [_unpacked(value, texts) for batch in batches for value in batch.column(0)]

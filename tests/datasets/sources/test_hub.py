@@ -205,6 +205,22 @@ def test_files_are_read_by_a_process_that_ends_when_all_of_them_are_unpacked(
     assert dataset.case(dataset.keys()[1]) == found[1]
 
 
+def test_a_child_that_starts_again_in_another_folder_reads_the_same_files(
+    tmp_path: Path, child: GuardedCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_hub(tmp_path / "hub", {"a": {"test": [row("x", {"title": "here"})]}})
+    write_hub(tmp_path / "elsewhere" / "hub", {"a": {"test": [row("x", {"title": "there"})]}})
+    monkeypatch.chdir(tmp_path)
+    dataset = open_dataset(Selection(source="hub"))
+    child.close()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+
+    case = dataset.case(dataset.keys()[0])
+
+    assert isinstance(case, Case)
+    assert case.schema == {"title": "here"}
+
+
 def test_a_damaged_file_is_one_line_however_often_its_rows_are_asked_for(
     tmp_path: Path, child: GuardedCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
