@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -17,12 +18,13 @@ from pytest_jsbench.engines.registry import find, require_batches
 from tests.engines import anthropic_wire, gemini_wire, openai_wire
 from tests.engines.asking import request
 from tests.engines.batch_server import AnthropicServer, BatchServer, GeminiServer, OpenAIServer
-from tests.engines.provider import Provider, json_reply
+from tests.engines.provider import Provider, Reply, json_reply, kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_jsbench.engines.base import EngineConfig
+    from tests.engines.provider import Asked
 
 UNSUPPORTED = "Invalid schema for response_format 'output': 'oneOf' is not permitted"
 #: JSON may hold what Python's splitlines takes for the end of a line
@@ -252,6 +254,23 @@ def test_making_a_batch_is_tried_once_and_looking_again_and_again(batches: Batch
 def make_again(server: BatchServer, make: Any) -> str:
     server.broken = {}
     return str(make())
+
+
+def test_a_batch_whose_connection_is_closed_is_not_made_once_more(batches: Batches, server: BatchServer) -> None:
+    def closing(asked: Asked) -> Reply:
+        reply, makes = server.reply(asked), len(server.batches) > before
+        return Reply(pieces=()) if makes else kept(reply)
+
+    server.provider.choose = closing
+    looked_at = "batches/b0" if isinstance(server, GeminiServer) else "b0"
+    server.make(looked_at, [])
+    before = len(server.batches)
+    with contextlib.suppress(CallError):
+        batches.state(looked_at)  # leaves a connection that is kept
+
+    with pytest.raises(CallError):
+        made(batches, asking("one"))
+    assert len(server.batches) == before + 1
 
 
 def test_limits_are_below_what_the_providers_document() -> None:

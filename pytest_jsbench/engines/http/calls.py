@@ -53,10 +53,12 @@ class Deadline:
     step of a connection that `timed` has opened takes no longer than what is left.
     """
 
-    __slots__ = ("_end", "_reads_end", "seconds")
+    __slots__ = ("_end", "_reads_end", "heard", "seconds")
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
+        #: bytes that were read inside `enforced` so far
+        self.heard = 0
         self._end = self._reads_end = time.perf_counter() + seconds
 
     @property
@@ -120,8 +122,13 @@ def timed(client: httpx2.Client) -> httpx2.Client:
         pool: Any = getattr(transport, "_pool", None)
         if hasattr(pool, "_network_backend"):
             pool._network_backend = _TimedNetwork(pool._network_backend)  # noqa: SLF001  see above
-            transport._pool = Connections(pool)  # noqa: SLF001
+            transport._pool = Connections(pool, _heard)  # noqa: SLF001
     return client
+
+
+def _heard() -> int | None:
+    """What this thread's call has heard; None of what runs without a deadline, such as handing in a batch."""
+    return None if (deadline := _RUNNING.get()) is None else deadline.heard
 
 
 class _TimedNetwork:
@@ -152,9 +159,11 @@ class _TimedStream:
         self.get_extra_info = stream.get_extra_info
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        if (deadline := _RUNNING.get()) is not None:
-            timeout = deadline.left_of(timeout, self._late_to_read)
-        return self._stream.read(max_bytes, timeout)
+        if (deadline := _RUNNING.get()) is None:
+            return self._stream.read(max_bytes, timeout)
+        data = self._stream.read(max_bytes, deadline.left_of(timeout, self._late_to_read))
+        deadline.heard += len(data)
+        return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         deadline = _RUNNING.get()

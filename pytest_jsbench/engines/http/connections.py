@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -9,6 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from httpcore2 import ConnectionInterface, ConnectionPool, Origin, Request, Response
+
+#: seconds; a server that closes a kept connection later than this after a request has worked on it
+_AT_ONCE = 0.5
 
 
 class Connections:
@@ -20,14 +24,34 @@ class Connections:
     the response's end. The client's end closes them all. There is no lock, since each step is one of a list or a set.
     """
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: ConnectionPool, heard: Callable[[], int | None]) -> None:
         self._pool = pool
+        #: bytes that servers have said to this thread's call so far; None where what is sent may go out once only
+        self._heard = heard
+        self._closed = False
         self._idle: list[ConnectionInterface] = []
         self._lent: set[ConnectionInterface] = set()
 
     def handle_request(self, request: Request) -> Response:
-        """Send a request, and give the response, its body unread."""
-        connection = self._take(request.url.origin)
+        """
+        Send a request, and give the response, its body unread.
+
+        A kept connection that its server closes just then is no answer: a call goes out once more over a new one.
+        """
+        from httpcore2 import ReadError, RemoteProtocolError
+
+        kept = self._take(request.url.origin)
+        if kept is not None:
+            begun, heard = time.perf_counter(), self._heard()
+            try:
+                return self._ask(kept, request)
+            except (ReadError, RemoteProtocolError):
+                late = time.perf_counter() - begun > _AT_ONCE
+                if heard is None or heard != self._heard() or late or self._closed:
+                    raise
+        return self._ask(self._pool.create_connection(request.url.origin), request)
+
+    def _ask(self, connection: ConnectionInterface, request: Request) -> Response:
         self._lent.add(connection)
         try:
             response = connection.handle_request(request)
@@ -37,7 +61,7 @@ class Connections:
         response.stream = _Body(response.stream, partial(self._give_back, connection))
         return response
 
-    def _take(self, origin: Origin) -> ConnectionInterface:
+    def _take(self, origin: Origin) -> ConnectionInterface | None:
         while self._idle:
             try:
                 connection = self._idle.pop()
@@ -46,17 +70,18 @@ class Connections:
             if connection.can_handle_request(origin) and connection.is_available() and not connection.has_expired():
                 return connection
             connection.close()
-        return self._pool.create_connection(origin)
+        return None
 
     def _give_back(self, connection: ConnectionInterface) -> None:
         self._lent.discard(connection)
-        if connection.is_available() and not _holds_more(connection):
+        if connection.is_available() and not _holds_more(connection) and not self._closed:
             self._idle.append(connection)
         else:
             connection.close()
 
     def close(self) -> None:
         """Close all, those that serve a call too."""
+        self._closed = True
         for connection in (*self._idle, *self._lent):
             connection.close()
         self._idle.clear()

@@ -27,9 +27,6 @@ LONGEST_EVENT = 16 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 _DONE = "[DONE]"
-#: servers that promise to keep a connection, and close it when a stream has ended: sent in that moment, the next
-#: request would be lost, so the body is not read to its end, and its connection serves no other call
-_CLOSING = frozenset({"llama.cpp"})
 
 
 class EventStream:
@@ -50,8 +47,7 @@ class EventStream:
             if name == "error":
                 raise EnclosedError(_json_or_text(data))
             if data.startswith(_DONE):
-                if self._response.headers.get("server") not in _CLOSING:
-                    self._read_end(pieces)
+                self._read_end(pieces)
                 return
             # some servers keep the connection alive with events of these kinds
             if data and name != "ping":

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import httpcore2
 import httpx2
 import pytest
 
-from pytest_jsbench.engines.http.calls import timed
+from pytest_jsbench.engines.http import connections as module
+from pytest_jsbench.engines.http.calls import Deadline, timed
 from pytest_jsbench.engines.http.connections import Connections
 from tests.engines.provider import Asked, Provider, Reply, json_reply, kept
 
@@ -85,7 +88,7 @@ def pool() -> Pool:
 
 @pytest.fixture
 def connections(pool: Pool) -> Connections:
-    return Connections(cast("Any", pool))
+    return Connections(cast("Any", pool), lambda: None)
 
 
 def ask(connections: Connections, url: str = HERE) -> Any:
@@ -170,3 +173,79 @@ def test_what_a_server_sends_beyond_its_answer_is_the_answer_to_no_other_call(pr
             said = [client.post(url, json=number).json()["said"] for number in range(3)]
 
     assert said == [0, 1, 2]
+
+
+def asked_until_closed(provider: Provider, second: Reply) -> list[Any]:
+    """What three calls were told, one after the other, where a kept connection answers so to its second request."""
+    kept_once = {"kept": False}
+
+    def answered(asked: Asked) -> Reply:
+        if kept_once["kept"]:
+            kept_once["kept"] = False
+            return second
+        kept_once["kept"] = True
+        return kept(json_reply({"said": asked.body}))
+
+    provider.choose = answered
+    with timed(httpx2.Client(trust_env=False)) as client, Deadline(60).enforced():
+        return [client.post(provider.url, json=number).json()["said"] for number in range(3)]
+
+
+CLOSED = Reply(pieces=())
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_kept_connection_that_is_closed_under_a_request_is_no_answer_to_it(reset: bool) -> None:
+    with Provider() as provider:
+        said = asked_until_closed(provider, replace(CLOSED, reset=reset))
+        assert said == [0, 1, 2]
+        assert [asked.body for asked in provider.asked] == [0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "written", [b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 102 Processing\r\n\r\n", b"nothing that is HTTP\r\n\r\n"]
+)
+def test_a_server_that_said_anything_has_answered(written: bytes) -> None:
+    with Provider() as provider:
+        with pytest.raises(httpx2.RemoteProtocolError):
+            asked_until_closed(provider, Reply(pieces=(written,)))
+        assert [asked.body for asked in provider.asked] == [0, 1]
+
+
+def test_a_server_that_worked_on_a_request_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_AT_ONCE", 0.1)
+    with Provider() as provider:
+        with pytest.raises(httpx2.RemoteProtocolError, match="without sending a response"):
+            asked_until_closed(provider, replace(CLOSED, silence=0.2))
+        assert [asked.body for asked in provider.asked] == [0, 1]
+
+
+def test_a_new_connection_that_is_closed_is_the_calls_fault() -> None:
+    with Provider() as provider:
+        provider.replies.append(CLOSED)
+        with (
+            timed(httpx2.Client(trust_env=False)) as client,
+            Deadline(60).enforced(),
+            pytest.raises(httpx2.RemoteProtocolError),
+        ):
+            client.post(provider.url, json=0)
+        assert len(provider.asked) == 1
+
+
+def test_a_client_that_is_closed_while_a_call_is_in_flight_asks_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_AT_ONCE", 60.0)
+
+    def ask_until_closed() -> None:
+        with Deadline(60).enforced():
+            client.post(provider.url, json=1)
+
+    with Provider() as provider, ThreadPoolExecutor(1) as threads:
+        provider.choose = lambda asked: kept(json_reply({}, silence=float(asked.body)))
+        client = timed(httpx2.Client(trust_env=False))
+        client.post(provider.url, json=0)
+        call = threads.submit(ask_until_closed)
+        while len(provider.asked) < 2:
+            time.sleep(0.001)
+        client.close()
+        assert isinstance(call.exception(timeout=60), httpx2.HTTPError)
+        assert (len(provider.asked), provider.opened) == (2, 1)
