@@ -45,8 +45,10 @@ class ProviderWatch:
         self._said: dict[str, str] = {}
         #: None where nothing is captured
         self._terminal: TextIO | None = None
-        #: of the terminal's line, when this last wrote
-        self._width = 0
+        #: the test that began last
+        self._nodeid = ""
+        #: the width of pytest's line and its test, when this last wrote
+        self._written = (0, "")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> None:
@@ -56,6 +58,11 @@ class ProviderWatch:
                 self._terminal = _past_capturing()
             with suppress(RuntimeError):  # no more threads: the calls themselves will say so
                 self._thread.start()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Remember it: with -v, lines of different tests may be equally wide."""
+        self._nodeid = nodeid
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
@@ -88,9 +95,10 @@ class ProviderWatch:
         if self._terminal is None:
             write_line(self._config, line)
             return
-        before, self._width = self._width, self._config.get_terminal_writer().width_of_current_line
+        width = self._config.get_terminal_writer().width_of_current_line
+        before, self._written = self._written, (width, self._nodeid)
         with suppress(OSError):  # nobody reads it any more, and pytest itself will say so
-            self._terminal.write(("\n" if self._width != before else "") + printable(line, None) + "\n")
+            self._terminal.write(("\n" if width and self._written != before else "") + printable(line, None) + "\n")
             self._terminal.flush()
 
     def line(self, name: str, state: ProviderState, *, now: float, watched: bool) -> str:

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import io
 from types import SimpleNamespace
 from typing import Any
+
+import pytest
+from _pytest._io import TerminalWriter
 
 from pytest_jsbench.plugin.controller.provider_watch import ProviderWatch
 from pytest_jsbench.runner.provider_state import CallEnd, ProviderState, Sign
@@ -38,3 +42,23 @@ def test_that_calls_are_slowed_down_is_said_where_people_watch() -> None:
         "openai m: slowed down to 50% of the calls in flight after refusals, all wait 1 s",
         "openai m takes as many calls as before",
     ]
+
+
+@pytest.mark.parametrize("written", ["t::c1 ", "t::c10 "], ids=["as wide as before", "wider"])
+def test_what_is_said_stands_on_lines_of_its_own(written: str) -> None:
+    output = io.StringIO()
+    terminal = TerminalWriter(output)
+    watch = ProviderWatch(SimpleNamespace(get_terminal_writer=lambda: terminal), SimpleNamespace())  # type: ignore[arg-type]
+    watch._terminal = output
+
+    watch._write("before any test")
+    watch.pytest_runtest_logstart("t::c0")
+    terminal.write("t::c0 ")
+    watch._write("down")
+    watch._write("still down")
+    terminal.write("FAILED")
+    terminal.line()
+    watch.pytest_runtest_logstart(written.strip())
+    terminal.write(written)
+    watch._write("given up")
+    assert output.getvalue() == f"before any test\nt::c0 \ndown\nstill down\nFAILED\n{written}\ngiven up\n"
