@@ -93,13 +93,13 @@ def write(
     *,
     version: Version = "0.3.0",
     developer: str | None = None,
-    samples: Mapping[str, Samples] | None = None,
+    samples: Mapping[str, FinishedSamples] | None = None,
 ) -> Path:
     """
     Write both files below `folder`, or those of each variant; the aggregate's path, or the folder of all of them.
 
     JSBenchError where that fails. `samples` are the rows of exactly the run's attempts, by variant or by no name, where
-    they have been made already.
+    they stand below it already.
     """
     if not any(outcome.made for outcome in run.outcomes):
         raise ExportError("no attempt was made, so there is nothing to export as every_eval_ever")
@@ -115,26 +115,43 @@ def write(
 
 
 def _write(
-    folder: Path, run: Run, summary: Summary, *, version: Version, developer: str | None, samples: Samples | None
+    folder: Path,
+    run: Run,
+    summary: Summary,
+    *,
+    version: Version,
+    developer: str | None,
+    samples: FinishedSamples | None,
 ) -> Path:
-    rows = samples or Samples(folder, run.metadata, version=version, developer=developer)
-    try:
-        for record in () if samples else Records([outcome for outcome in run.outcomes if outcome.made]):
-            rows.add(record)
-        rows.finish()
-    finally:
-        rows.discard()
-    data = _aggregate(run, summary, rows)
+    rows = Samples(folder, run.metadata, version=version, developer=developer)
+    if samples is None:
+        try:
+            for record in Records([outcome for outcome in run.outcomes if outcome.made]):
+                rows.add(record)
+            samples = rows.finish()
+        finally:
+            rows.discard()
+    data = _aggregate(run, summary, rows.identity, samples)
     write_atomically(rows.aggregate, json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
     return rows.aggregate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedSamples:
+    """The file of a run's rows, as its aggregate names it."""
+
+    #: the number of rows
+    count: int
+    #: the SHA-256 of the file
+    checksum: str
 
 
 class Samples:
     """
     The rows of a run's attempts, as lines of a file that stands at its place only when it is finished.
 
-    `write` makes one and adds all records; the controller of a run that is kept adds each record when it is reported,
-    in the main thread. Either then finishes or discards it.
+    Whoever makes one adds records from one thread, and then finishes or discards it: `write`, and the process that
+    makes the rows while a run goes on.
     """
 
     def __init__(
@@ -145,7 +162,7 @@ class Samples:
         #: where the aggregate stands
         self.aggregate = folder / f"{self.identity.path}.json"
         self._hash = hashlib.sha256()
-        self.count = 0
+        self._count = 0
         self._file: FileInMaking | None = None
 
     def add(self, record: Record) -> None:
@@ -168,23 +185,18 @@ class Samples:
         line = json.dumps(found, ensure_ascii=True, allow_nan=False) + "\n"
         self._file.add([line])
         self._hash.update(line.encode("ascii"))
-        self.count += 1
+        self._count += 1
 
-    def finish(self) -> None:
-        """Put the file at its place, once."""
+    def finish(self) -> FinishedSamples:
+        """Put the file at its place, where there is any row."""
         if self._file is not None:
             self._file.finish()
-            self._file = None
+        return FinishedSamples(count=self._count, checksum=self._hash.hexdigest())
 
     def discard(self) -> None:
         """Leave nothing of a file that is not finished."""
         if self._file is not None:
             self._file.discard()
-
-    @property
-    def checksum(self) -> str:
-        """The SHA-256 of the file."""
-        return self._hash.hexdigest()
 
 
 def _result_id(identity: Identity, task: str | None, metric: str) -> str:
@@ -192,8 +204,8 @@ def _result_id(identity: Identity, task: str | None, metric: str) -> str:
     return f"{identity.evaluation_id}#{metric if task is None else f'{task}.{metric}'}"
 
 
-def _aggregate(run: Run, summary: Summary, samples: Samples) -> dict[str, Any]:
-    metadata, identity = run.metadata, samples.identity
+def _aggregate(run: Run, summary: Summary, identity: Identity, samples: FinishedSamples) -> dict[str, Any]:
+    metadata = run.metadata
     failures = [f"{_FAILURES}{kind.value}" for kind in COUNTED_FAILURES if summary.total.failure_counts[kind]]
     names = (*RATES, *failures, *_TIMES)
     results = [*_results(run, identity, None, summary.total, names)]

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.metrics.gates import GateResult
     from pytest_jsbench.metrics.summary import Summary
-    from pytest_jsbench.reports.every_eval_ever import Samples
-    from pytest_jsbench.reports.html.report import CaseList
+    from pytest_jsbench.reports.every_eval_ever import FinishedSamples
+    from pytest_jsbench.reports.html.case_list import CaseList
     from pytest_jsbench.runs.outcomes import Run
 
 #: the folder of the format that evaluations of other tools are written in too
@@ -34,7 +34,7 @@ def write_files(
     everything: bool = True,
     page: bool = True,
     cases: CaseList | None = None,
-    samples: Mapping[str, Samples] | None = None,
+    samples: Mapping[str, FinishedSamples] | None = None,
 ) -> list[str]:
     """
     Write run.json and, where the user keeps the run, all else; one line for each that could not be written.

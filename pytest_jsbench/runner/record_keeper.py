@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pytest_jsbench.values import Comparer
     from pytest_jsbench.verdicts import Judge
 
-#: characters of prompt and answer of a record that is held until its test asks for it; a larger one is read from disk
-_LARGEST_WAITING = 32_000
 #: the error of a classifier may quote the answer
 CLASSIFIER_BROKE = "a classifier broke; what it said is left out (--jsbench-redact)"
 
@@ -38,9 +36,8 @@ class AttemptResult:
     """One attempt's outcome, or why there is none, and what went wrong beside it."""
 
     result: AttemptOutcome | Missing
-    #: its record, where it is small and was made in this process a moment ago, so that nobody reads it from disk; not
-    #: to be kept
-    record: Record | None = None
+    #: of one that did not pass, and was made in this process a moment ago: its record's, so that nobody reads that
+    explanation: str = ""
     #: whether it was taken over from an earlier run
     resumed: bool = False
     #: why the record could not be written; empty if it was
@@ -115,7 +112,8 @@ class RecordKeeper:
         except Refused as refused:
             return AttemptResult(result=missed(attempt, refused))
         if isinstance(record.generation, Failed) and stopped():
-            return AttemptResult(result=AttemptOutcome.of(self._redacted(record)))
+            record = self._redacted(record)
+            return _result(AttemptOutcome.of(record), record)
         return self.write(record)[0]
 
     def write(self, record: Record) -> tuple[AttemptResult, Record]:
@@ -143,7 +141,7 @@ class RecordKeeper:
             classified = classify(record, self._classifiers)
             record, errors = classified.record, classified.errors
         if place is not None and record == recorded:
-            outcome = AttemptResult(result=AttemptOutcome.of(record, place), record=record)
+            outcome = _result(AttemptOutcome.of(record, place), record)
         else:
             outcome = self._write(record)
         return replace(outcome, resumed=True, classifier_errors=errors), record
@@ -158,7 +156,7 @@ class RecordKeeper:
             return made
         if self._redaction is not None:
             ended = ended.without_words(REDACTED)
-        record = made.record or made.result.read()
+        record = made.result.read()
         concluded = replace(record, test_outcome=ended)
         if concluded == record:
             return made
@@ -166,7 +164,7 @@ class RecordKeeper:
         with contextlib.suppress(JournalError):
             source = concluded if isinstance(source, Record) else self._journal.append(concluded)
         outcome = replace(made.result, source=source, test_outcome=ended.without_words())
-        return replace(made, result=outcome, record=made.record and concluded)
+        return replace(made, result=outcome)
 
     def _redacted(self, record: Record) -> Record:
         """The record as it may be written and shown; with --jsbench-redact digests stand for its texts."""
@@ -181,11 +179,13 @@ class RecordKeeper:
             if self._must_keep and not isinstance(error.__cause__, ValueError):
                 self._refuse(Refused(MissingReason.DISK, str(error)))
             outcome = AttemptOutcome.of(record, digests=digests)
-            return AttemptResult(result=outcome, journal_error=str(error.found or error))
-        size = _size(record)
-        self._leftovers.add(size)
-        outcome = AttemptOutcome.of(record, place, digests)
-        return AttemptResult(result=outcome, record=record if size <= _LARGEST_WAITING else None)
+            return replace(_result(outcome, record), journal_error=str(error.found or error))
+        self._leftovers.add(_size(record))
+        return _result(AttemptOutcome.of(record, place, digests), record)
+
+
+def _result(outcome: AttemptOutcome, record: Record) -> AttemptResult:
+    return AttemptResult(result=outcome, explanation="" if outcome.passed else record.explanation)
 
 
 def _size(record: Record) -> int:

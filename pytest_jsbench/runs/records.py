@@ -14,7 +14,13 @@ from typing import Any, NamedTuple
 from pytest_jsbench.adaptation import Change
 from pytest_jsbench.core.cases import CaseKey, Expected, Schema
 from pytest_jsbench.core.errors import RecordError
-from pytest_jsbench.core.generations import Generation, GenerationParams, generation_from_dict, generation_to_dict
+from pytest_jsbench.core.generations import (
+    Completion,
+    Generation,
+    GenerationParams,
+    generation_from_dict,
+    generation_to_dict,
+)
 from pytest_jsbench.core.json_values import digest, expect, known
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt, PromptLength
@@ -22,6 +28,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.runs.own_outcomes import OwnOutcome
 from pytest_jsbench.values import Comparer, Match
 from pytest_jsbench.verdicts import FailureType, Verdict
+from pytest_jsbench.verdicts.explanations import verdict_text
 from pytest_jsbench.verdicts.verdict_json import verdict_from_dict, verdict_to_dict
 
 
@@ -219,6 +226,13 @@ class Record:
         """The provider's batch that it was answered in; None for a call of its own."""
         sent = getattr(self.generation, "sent", None)
         return None if sent is None else sent.batch
+
+    @property
+    def explanation(self) -> str:
+        """The verdict in words, with an excerpt of the answer, and the codes of classifiers."""
+        text = self.generation.text if isinstance(self.generation, Completion) else None
+        said = verdict_text(self.verdict, text)
+        return f"{said}\n  codes:  {', '.join(map(printable, self.codes))}" if self.codes else said
 
     @property
     def excluded(self) -> bool:

@@ -19,7 +19,7 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import Declined, DeclineReason
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
-from pytest_jsbench.fixture.jsbench import failure_text
+from pytest_jsbench.fixture.jsbench import CaseFailed
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from pytest_jsbench.reports.html.report import render
@@ -98,7 +98,7 @@ def said_by(*arguments: object) -> str:
 def _terminal(folder: Path, run: Run) -> str:
     summary = summarize(run)
     lines = [*keyword_table(summary), *table_of_tasks(run, summary), *details(run, summary)]
-    return "\n".join([*lines, *(failure_text(one, rerun="pytest") for one in run.records)])
+    return "\n".join([*lines, *(str(CaseFailed(one, rerun="pytest")) for one in run.records)])
 
 
 def _junit(folder: Path, run: Run) -> str:

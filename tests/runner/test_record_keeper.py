@@ -12,7 +12,7 @@ from pytest_jsbench.runner.rate_limits import Refused
 from pytest_jsbench.runner.record_keeper import RecordKeeper
 from pytest_jsbench.runs.journal import Journal
 from pytest_jsbench.runs.outcomes import AttemptOutcome
-from pytest_jsbench.runs.records import MissingReason
+from pytest_jsbench.runs.records import MissingReason, Record
 from pytest_jsbench.runs.resumption import Recorded
 from tests import examples
 
@@ -55,23 +55,24 @@ def test_a_disk_that_takes_no_more_stops_the_run(tmp_path: Path) -> None:
     assert [one.reason for one in refused] == [MissingReason.DISK]
 
 
-@pytest.mark.parametrize(("characters", "waits"), [(1_000, True), (1_000_000, False)])
-def test_a_large_record_does_not_wait_in_memory_for_its_test(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, characters: int, waits: bool
+def test_no_record_waits_in_memory_for_its_test_but_the_words_of_its_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone: list[int] = []
     monkeypatch.setattr(Leftovers, "add", lambda _, size: gone.append(size))
     generation = examples.completion()
     assert isinstance(generation, Completion)
-    record = examples.record("a", generation=replace(generation, text="x" * characters))
+    passed = examples.record("a", generation=replace(generation, text="x" * 1_000))
+    violated = replace(passed, verdict=examples.VIOLATED)
     journal = Journal(tmp_path / "records.jsonl", examples.metadata())
     keeper = keeping(journal, [])
 
-    result, written = keeper.write(record)
+    results = [keeper.write(record) for record in (passed, violated)]
     journal.close()
 
-    assert written == record
-    assert (result.record is not None) is waits
-    assert gone[0] >= characters
-    assert isinstance(result.result, AttemptOutcome)
-    assert result.result.read() == record
+    assert [written for _, written in results] == [passed, violated]
+    assert [result.explanation for result, _ in results] == ["", violated.explanation]
+    assert min(gone) >= 1_000
+    outcomes = [result.result for result, _ in results if isinstance(result.result, AttemptOutcome)]
+    assert [outcome.source for outcome in outcomes if isinstance(outcome.source, Record)] == []
+    assert [outcome.read() for outcome in outcomes] == [passed, violated]

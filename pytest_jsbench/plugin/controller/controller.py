@@ -17,7 +17,8 @@ from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.plugin.controller import outputs
 from pytest_jsbench.plugin.controller.benchmark import add_rows
 from pytest_jsbench.plugin.controller.expectations import Expectations, GateDecision
-from pytest_jsbench.plugin.controller.outputs import LiveOutputs, RunFolder
+from pytest_jsbench.plugin.controller.live_outputs import FEW, LiveOutputs
+from pytest_jsbench.plugin.controller.outputs import RunFolder
 from pytest_jsbench.plugin.controller.run_state import SessionEnding
 from pytest_jsbench.plugin.controller.unasked_recordings import find_unasked
 from pytest_jsbench.plugin.controller.xdist_scheduling import scheduler
@@ -227,13 +228,13 @@ class Controller:
         if isinstance(attempt.source, Record) and not outcome.journal_error:
             attempt = self._write_down(attempt, attempt.source)
         self._progress.count(attempt, resumed=outcome.resumed)
-        if self._live is None and self._keeps_all and len(self.state.planned) > outputs.FEW:
+        if self._live is None and self._keeps_all and len(self.state.planned) > FEW:
             self._live = LiveOutputs(self._folder.path, self._context.handover.metadata)
             self._resources.callback(self._live.close)
         if self._live is not None:
-            self._live.add(attempt, outcome.record)
+            self._live.add(attempt)
         if (hook := self._config.hook.pytest_jsbench_record).get_hookimpls():
-            hook(config=self._config, record=outcome.record or attempt.read())
+            hook(config=self._config, record=attempt.read())
 
     def _write_down(self, attempt: AttemptOutcome, record: Record) -> AttemptOutcome:
         """Keep the record that a worker on another machine has sent on disk, and not in memory."""
@@ -318,6 +319,8 @@ class Controller:
         for name, kept in self._elsewhere.items():
             self._warn(f"records of worker {name} are on {kept}: --jsbench-resume with that machine takes them over")
         self.state.miss_project_tests(self._silent_project_tests(session))
+        if self._live is not None:
+            self._live.finish()
         # first, so that whoever keeps the run can read its records for as long as it likes
         run = self._gather(self.state.to_run(self._context.handover.metadata))
         self.summary = summarize(run)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,72 +17,14 @@ from pytest_jsbench.plugin.controller.expectations import GateDecision
 from pytest_jsbench.plugin.session.cases import MANY
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.journal import Journal
-from pytest_jsbench.runs.outcomes import Run, open_lines
-from pytest_jsbench.runs.variants import each
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
+    from pytest_jsbench.plugin.controller.live_outputs import LiveOutputs
     from pytest_jsbench.plugin.controller.run_state import RunState
     from pytest_jsbench.reports.registry import Exporter
-    from pytest_jsbench.runs.outcomes import AttemptOutcome, Place
-    from pytest_jsbench.runs.own_outcomes import OwnOutcome
-    from pytest_jsbench.runs.records import Attempt, Record, RunMetadata
-
-
-#: attempts of which everything is made at the end; as many as the page lists at once
-FEW = 100
-
-
-class LiveOutputs:
-    """
-    What is written of each record, made while the run goes: report.html's cases and every_eval_ever's rows.
-
-    The controller of a run that is kept makes one, adds each attempt in the main thread when it is reported, and gives
-    it to `write` at the end, where it is used if it holds exactly the run's attempts; else both are made of the records
-    on disk. `close` leaves nothing of a file that was not finished.
-    """
-
-    def __init__(self, folder: Path, metadata: RunMetadata) -> None:
-        from pytest_jsbench.reports.every_eval_ever import Samples
-        from pytest_jsbench.reports.html.report import CaseList
-        from pytest_jsbench.reports.run_files import SHARED_FORMAT
-
-        self.cases = CaseList(ranked=True)
-        self.samples = {one.variant: Samples(folder / SHARED_FORMAT, one) for one in each(metadata)}
-        #: each attempt, with how its test ended, which may be told again
-        self._added: dict[Attempt, OwnOutcome | None] = {}
-        self._whole = True
-        self._resources = ExitStack()
-        self._lines = self._resources.enter_context(open_lines())
-        for samples in self.samples.values():
-            self._resources.callback(samples.discard)
-
-    def add(self, outcome: AttemptOutcome, record: Record | None) -> None:
-        """Add an attempt; its record is read from disk where it was made in another process."""
-        if outcome.attempt in self._added:  # it was asked again, and what was made of its first record is no more
-            self._whole = False
-        if not self._whole:
-            return
-        self._added[outcome.attempt] = outcome.test_outcome
-        try:
-            record = record or outcome.read(self._lines)
-            self.cases.add(outcome, record)
-            if outcome.made:
-                self.samples[record.variant].add(record)
-        except Exception:  # noqa: BLE001  the test must go on; at the end both are made anew, and what is wrong is said
-            self._whole = False
-
-    def holds(self, run: Run) -> bool:
-        """Whether it has exactly the run's attempts, and so many that the page ranks them."""
-        return (
-            self._whole
-            and self.cases.ranks(run)
-            and self._added == {outcome.attempt: outcome.test_outcome for outcome in run.outcomes}
-        )
-
-    def close(self) -> None:
-        """Let go of the files."""
-        self._resources.close()
+    from pytest_jsbench.runs.outcomes import Place, Run
+    from pytest_jsbench.runs.records import Record, RunMetadata
 
 
 def write(
@@ -99,7 +40,7 @@ def write(
     """Write run.json and, where the user keeps the run, all else; one line for each that could not be written."""
     from pytest_jsbench.reports.run_files import write_files
 
-    holding = live if live is not None and everything and live.holds(run) else None
+    made = live.made_of(run) if live is not None and everything else None
     return write_files(
         folder,
         run,
@@ -109,8 +50,8 @@ def write(
         comparisons=decision.comparisons,
         baselines=decision.comparisons_to_dict(),
         everything=everything,
-        cases=None if holding is None else holding.cases,
-        samples=None if holding is None else holding.samples,
+        cases=None if made is None else made.cases,
+        samples=None if made is None else made.samples,
     )
 
 

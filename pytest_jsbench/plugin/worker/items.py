@@ -7,7 +7,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,7 +16,7 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.fixture.jsbench import CaseFailed, failure_text
+from pytest_jsbench.fixture.jsbench import CaseFailed
 from pytest_jsbench.plugin.options.reading import ROOT
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.cases import MANY, Marks, add_markers, task_mark, variant_mark
@@ -132,14 +132,12 @@ class JSBenchCase(pytest.Item):
             self.has_passed = True
             return
         add_markers(self, attempt)
-        if self.outcome.record is None:  # a large one, which those who take the report then need not read again
-            self.outcome = replace(self.outcome, record=attempt.read())
-        assert self.outcome.record is not None
+        explanation = self.outcome.explanation or attempt.read().explanation
         if attempt.excluded:
-            message = f"{self.nodeid}: {failure_text(self.outcome.record, rerun=None)}"
+            message = f"{self.nodeid}: {explanation}"
             raise pytest.skip.Exception(message, _use_item_location=True)
         rerun = f"{self.config.stash[RUN_CONTEXT].settings.rerun} {shlex.quote(self.nodeid)}"
-        raise CaseFailed(self.outcome.record, rerun=rerun, attempt=attempt)
+        raise CaseFailed(attempt, explanation=explanation, rerun=rerun)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """A few lines for a case that failed, or that pytest-timeout ended; a traceback for any other error."""

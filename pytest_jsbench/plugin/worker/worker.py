@@ -203,7 +203,7 @@ class Worker:
         )
         outcome = made.result
         if isinstance(outcome, AttemptOutcome) and not (made.resumed or outcome.failed or outcome.passed):
-            item.answered = replace(made, record=None)
+            item.answered = replace(made, explanation="")
         return made
 
 

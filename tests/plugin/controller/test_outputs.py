@@ -1,29 +1,15 @@
 from __future__ import annotations
 
-import base64
-import gzip
 import importlib.util
-import itertools
-import json
-import re
-import shutil
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
-from unittest.mock import Mock
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.plugin.controller import outputs
-from pytest_jsbench.plugin.controller.outputs import LiveOutputs, RunFolder
+from pytest_jsbench.plugin.controller.outputs import RunFolder
 from pytest_jsbench.plugin.controller.run_state import RunState
 from pytest_jsbench.plugin.worker import items
-from pytest_jsbench.reports import every_eval_ever
-from pytest_jsbench.reports.evaluations import read_run
-from pytest_jsbench.reports.html import report
-from pytest_jsbench.reports.html.report import CaseList
 from pytest_jsbench.runner.record_keeper import AttemptResult
 from pytest_jsbench.runs.journal import Journal
 from pytest_jsbench.runs.outcomes import AttemptOutcome
@@ -97,69 +83,6 @@ def test_what_cannot_be_written_is_a_warning_and_no_failure(plain: Bench, monkey
     result.stdout.fnmatch_lines(["warning    cannot write GITHUB_STEP_SUMMARY: *"])
 
 
-@needs_jinja2
-def test_what_is_made_while_the_run_goes_is_what_is_made_of_its_records(
-    mixed: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(outputs, "FEW", 2)
-    monkeypatch.setattr(report, "CHUNK", 3)
-    of_records = Mock(side_effect=CaseList.of)
-    monkeypatch.setattr(CaseList, "of", of_records)
-
-    mixed.run("--jsbench-output=out")
-
-    assert not of_records.called
-    (folder,) = (mixed.path / "out").iterdir()
-    run = read_run(folder)
-    (rows,) = folder.rglob("*_samples.jsonl")
-    every_eval_ever.write(mixed.path / "again", run, summarize(run))
-    (again,) = (mixed.path / "again").rglob("*_samples.jsonl")
-    assert sorted(rows.read_text().splitlines()) == sorted(again.read_text().splitlines())
-    assert len(rows.read_text().splitlines()) == 8
-    page = shown((folder / "report.html").read_text())
-    assert page == shown("".join(report.render(run, summarize(run))))
-    assert len(page) == 9
-    assert not list(folder.rglob("*.part"))
-
-
-def shown(page: str) -> dict[str, Any]:
-    """What a page lists of each case, and its details."""
-    packed = dict(re.findall('<script type="text/plain" id="([a-z0-9]+)">([^<]*)</script>', page))
-    found = {name: json.loads(gzip.decompress(base64.b64decode(text))) for name, text in packed.items()}
-    index = found.pop("index")
-    details = [one for number in range(len(found)) for one in found[f"chunk{number}"]]
-    assert [len(found[f"chunk{number}"]) for number in range(len(found))] == [
-        end - start for start, end in itertools.pairwise([*index["starts"], len(details)])
-    ]
-    return {one["name"]: [one, detail] for one, detail in zip(index["cases"], details, strict=True)}
-
-
-def test_what_is_made_while_the_run_goes_is_not_used_where_it_is_not_of_exactly_the_runs_attempts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(report, "CHUNK", 1)
-    journal = Journal(tmp_path / "records.jsonl", examples.metadata())
-    records = [record("a"), record("b", verdict=examples.VIOLATED), record("c")]
-    run = examples.run(*records)
-    run = replace(run, outcomes=tuple(AttemptOutcome.of(one, journal.append(one)) for one in records))
-    journal.close()
-
-    def added(*numbers: int) -> LiveOutputs:
-        live = LiveOutputs(tmp_path, examples.metadata())
-        for number in numbers:
-            live.add(run.outcomes[number], records[number] if number else None)
-        live.close()
-        return live
-
-    assert added(0, 2, 1).holds(run)
-    assert not added(0, 1).holds(run)
-    assert not added(0, 1, 2, 1).holds(run)
-    shutil.rmtree(tmp_path / "every_eval_ever")
-    (tmp_path / "every_eval_ever").write_text("in the way")
-    assert not added(0, 1, 2).holds(run)
-    assert not list(tmp_path.rglob("*.part"))
-
-
 def test_records_that_cannot_be_read_are_put_aside_and_said_and_the_others_count(tmp_path: Path) -> None:
     good, torn = tmp_path / "records.gw0.jsonl", tmp_path / "records.gw1.jsonl"
     journal = Journal(good, examples.metadata())
@@ -211,21 +134,3 @@ def test_a_run_that_a_hook_keeps_can_be_read_after_its_files_are_one(mixed: Benc
     mixed.run("--jsbench-output=out")
 
     assert (mixed.path / "kept.log").read_text().split() == [one["id"] for one in mixed.records()]
-
-
-def test_the_rows_of_each_variant_are_made_while_the_run_goes(tmp_path: Path) -> None:
-    run = examples.compared(a="pv", b="pp")
-    live = LiveOutputs(tmp_path / "live", run.metadata)
-    for outcome in run.outcomes:
-        live.add(outcome, None)
-
-    every_eval_ever.write(tmp_path / "live", run, summarize(run), samples=live.samples)
-    live.close()
-
-    every_eval_ever.write(tmp_path / "again", run, summarize(run))
-    made, again = (
-        {path.name: path.read_text() for path in (tmp_path / name).rglob("*_samples.jsonl")}
-        for name in ("live", "again")
-    )
-    assert made == again
-    assert len(made) == 2

@@ -1,16 +1,11 @@
 from __future__ import annotations
 
-import base64
-import gzip
-import hashlib
 import importlib.util
-import json
 import re
 import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -23,31 +18,17 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.html.report import render
-from pytest_jsbench.runs.outcomes import Run
-from pytest_jsbench.runs.own_outcomes import Cause, End, OwnOutcome
 from pytest_jsbench.runs.records import Record
 from pytest_jsbench.values import match
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 from tests import examples
 from tests.examples import record
+from tests.reports.html.pages import needs_jinja2, page, unpacked
 
-needs_jinja2 = pytest.mark.skipif(importlib.util.find_spec("jinja2") is None, reason="needs the extra report")
 HOSTILE = (
     "</script><script>document.title='hacked'</script><img src=x onerror=\"document.title='hacked'\">\x1b[31m\u202e"
 )
-
-
-def page(*records: Record, **metadata: object) -> str:
-    run = examples.run(*records)
-    run = Run(metadata=examples.metadata(**metadata), planned=run.planned, outcomes=run.outcomes)
-    return "".join(render(run, summarize(run)))
-
-
-def unpacked(text: str, name: str) -> Any:
-    (packed,) = re.findall(f'id="{name}">([A-Za-z0-9+/=]*)</script>', text)
-    return json.loads(gzip.decompress(base64.b64decode(packed)))
 
 
 def in_browser(path: Path, name: str) -> str:
@@ -147,162 +128,6 @@ def test_hostile_text_is_never_markup() -> None:
     assert "<img" not in text
     assert not re.findall("[\x00-\x08\x1b\u202a-\u202e]", text)
     assert "\\u202e" in unpacked(text, "chunk0")[0]["answer"]
-
-
-@needs_jinja2
-def test_a_schema_is_shown_as_it_was_packed_with_what_is_hidden_in_it_visible() -> None:
-    text = page(record("a", schema={"title": "\u202e\U000e0041\ufeff ##[error]x", "maximum": 12345678901234567890}))
-
-    assert unpacked(text, "chunk0")[0]["schema"] == (
-        '{"title": "\\u202e\\udb40\\udc41\\ufeff #\\u0023[error]x", "maximum": 12345678901234567890}'
-    )
-    assert "JSON.stringify" not in text
-
-
-@needs_jinja2
-def test_a_huge_answer_is_cut_and_says_where_the_rest_is() -> None:
-    text = page(record("a", generation=examples.completion("x" * 5_000_000)))
-
-    assert len(text) < 100_000
-    assert unpacked(text, "chunk0")[0]["answer"].endswith("… and 4,990,000 characters more, in records.jsonl")
-
-
-@needs_jinja2
-def test_beside_each_expected_value_that_is_not_right_stands_what_the_answer_has() -> None:
-    expected = Expected(value={"total": 99.5, "items": [{"n": 1}, {"n": 2}], "tags": [], "<b>": "a\u202e"})
-    answer = {"total": 95.9, "items": [{"n": 1}], "tags": [], "<b>": "b", "more": 1}
-    one = replace(record("a"), expected=expected, match=match(expected, answer))
-
-    text = page(one, record("b"))
-
-    (detail,) = unpacked(text, "chunk0")[:1]
-    assert '<th scope="col">Values right</th>' in text
-    assert "Values right" not in page(record("b"))
-
-    assert [line for line, found in detail["expected"] if not found] == [
-        "{",
-        '  "items": [',
-        "    {",
-        '      "n": 1',
-        "    },",
-        "    {",
-        "    }",
-        "  ],",
-        '  "tags": [],',
-        "}",
-    ]
-    assert [pair for pair in detail["expected"] if pair[1]] == [
-        ['  "total": 99.5,', "95.9"],
-        ['      "n": 2', "missing"],
-        ['  "<b>": "a\\u202e"', '"b"'],
-    ]
-    assert detail["values"].endswith("$.more: 1, which nobody expects")
-
-
-@needs_jinja2
-def test_a_huge_expected_value_is_cut() -> None:
-    one = replace(record("a"), expected=Expected(value=list(range(100_000))))
-
-    lines = unpacked(page(one), "chunk0")[0]["expected"]
-
-    assert lines[-1] == ["… cut: all of it is in records.jsonl", ""]
-    assert len(lines) < 10_000
-
-
-@needs_jinja2
-def test_a_huge_schema_is_cut_and_says_how_long_it_is() -> None:
-    text = page(record("a", schema={"enum": list(range(100_000))}))
-
-    shown, note = unpacked(text, "chunk0")[0]["schema"].split("\n")
-    assert shown.startswith('{"enum": [0, 1, 2')
-    assert note == "… cut: all of it, 688,900 characters, is in records.jsonl"
-
-
-@needs_jinja2
-def test_cases_are_packed_a_hundred_at_a_time() -> None:
-    text = page(*(record(f"c{at}") for at in range(201)))
-
-    assert unpacked(text, "index")["starts"] == [0, 100, 200]
-    assert [len(unpacked(text, f"chunk{at}")) for at in range(3)] == [100, 100, 1]
-
-
-@needs_jinja2
-def test_the_list_stands_before_the_details_and_needs_none_of_them() -> None:
-    text = page(*(record(f"c{at}") for at in range(101)), record("bad", verdict=examples.VIOLATED))
-
-    assert text.index('id="index"') < text.index('"use strict"') < text.index('id="chunk0"') < text.index('id="chunk1"')
-    index = unpacked(text, "index")
-    assert index["outcomes"] == ["passed", "schema_violation"]
-    assert index["tasks"] == ["simple"]
-    assert index["keywords"] == sorted({keyword for one in index["cases"] for keyword in one["keywords"]}) != []
-
-
-@needs_jinja2
-def test_what_did_not_pass_comes_first_where_the_list_cannot_show_all_at_once() -> None:
-    verdicts = dict.fromkeys((7, 150), examples.VIOLATED) | {90: examples.EXCLUDED}
-    text = page(*(record(f"c{at:03}", verdict=verdicts.get(at, examples.PASSED)) for at in range(151)))
-
-    names = [one["name"].removeprefix("simple::") for one in unpacked(text, "index")["cases"]]
-    assert names[:5] == ["c007", "c150", "c090", "c000", "c001"]
-    assert len(set(names)) == 151
-    # each chunk holds attempts of one kind, so that it can be packed while the others are not known yet
-    assert unpacked(text, "index")["starts"] == [0, 2, 3, 103]
-    assert unpacked(text, "chunk0")[1]["verdict"].startswith("schema_violation: ")
-
-
-@needs_jinja2
-def test_what_passed_and_is_not_right_says_so_and_comes_before_what_is() -> None:
-    expected = Expected(value={"total": 99.5})
-    wrong, right = (match(expected, {"total": total}) for total in (95.9, 99.5))
-    failed = OwnOutcome(end=End.FAILED, cause=Cause.ASSERTION, message="assert 3 == 4")
-    special = {
-        5: replace(record("c5"), expected=expected, match=right),
-        60: replace(record("c60"), expected=expected, match=wrong),
-        99: replace(record("c99"), test_outcome=failed),
-        100: record("c100", verdict=examples.VIOLATED),
-    }
-    text = page(*(special.get(at) or record(f"c{at}") for at in range(101)))
-
-    first = [(one["name"].removeprefix("simple::"), one["message"]) for one in unpacked(text, "index")["cases"][:4]]
-    assert first[1:] == [
-        ("c60", "$.total: 95.9; expected 99.5"),
-        ("c99", "assertion: assert 3 == 4"),
-        ("c0", ""),
-    ]
-    assert first[0][0] == "c100"
-
-
-@needs_jinja2
-def test_passed_attempts_are_listed_without_details_where_the_page_has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "_ROOM_OF_DETAILS", 8_000)
-    noise = [hashlib.sha512(str(at).encode()).hexdigest() for at in range(300)]
-    verdicts = [examples.PASSED] * 250 + [examples.VIOLATED] * 50
-    records = [
-        record(f"c{at}", verdict=verdict, generation=examples.completion(text))
-        for at, (text, verdict) in enumerate(zip(noise, verdicts, strict=True))
-    ]
-    monkeypatch.setattr(report, "CHUNK", 50)
-
-    text = page(*records)
-
-    index = unpacked(text, "index")
-    assert (index["detailed"], index["unlisted"], len(index["cases"])) == (50, 0, 300)
-    assert re.findall(r'id="(chunk\d+)"', text) == ["chunk0"]
-    assert {one["outcome"] for one in index["cases"][:50]} == {"schema_violation"}
-    assert {one["outcome"] for one in index["cases"][50:]} == {"passed"}
-
-
-@needs_jinja2
-def test_the_page_counts_the_passed_attempts_that_even_its_list_has_no_room_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(report, "_ROOM_OF_LIST", 0)
-
-    text = page(record("bad", verdict=examples.VIOLATED), *(record(f"c{at}") for at in range(250)))
-
-    index = unpacked(text, "index")
-    assert index["cases"][0]["name"] == "simple::bad"
-    assert (len(index["cases"]), index["unlisted"]) == (1, 250)
 
 
 @needs_jinja2

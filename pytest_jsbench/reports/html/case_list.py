@@ -1,0 +1,391 @@
+"""The list of all attempts in report.html: a line for each, and its details in compressed chunks."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import itertools
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.generations import Completion, Decided, Declined, GrammarDecision
+from pytest_jsbench.core.text import json_text, printable, shortened
+from pytest_jsbench.runs.outcomes import Records
+from pytest_jsbench.runs.own_outcomes import Cause
+from pytest_jsbench.runs.records import Attempt
+from pytest_jsbench.schemas.locations import json_path
+from pytest_jsbench.values import Fault, described
+from pytest_jsbench.verdicts.explanations import extra_fields, headline
+
+if TYPE_CHECKING:
+    from pytest_jsbench.metrics.comparison import Comparison
+    from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
+    from pytest_jsbench.runs.own_outcomes import OwnOutcome
+    from pytest_jsbench.runs.records import Record
+
+#: attempts in one compressed chunk, and in one step of the list
+CHUNK = 100
+#: characters that the details may take in the page, and bytes that the compressed list may
+_ROOM_OF_DETAILS = 10_000_000
+_ROOM_OF_LIST = 3_300_000
+_LONGEST_TEXT = 10_000
+_LONGEST_MESSAGE = 200
+#: characters that the messages of all attempts may take together
+_ALL_MESSAGES = 8_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedCases:
+    """All attempts, as the page holds them."""
+
+    #: in each the details of attempts that follow each other in the list
+    chunks: tuple[str, ...]
+    #: what the list shows and searches of each, and with which of them each chunk begins
+    index: str
+
+
+class CaseList:
+    """
+    All attempts: their details in compressed chunks, and what the list shows of each.
+
+    Where the list cannot show all at once, those that did not pass come first, then those that passed and are not right
+    in all. So it is attempts that are right that have no details, and in the end no line, in a page without more room.
+
+    `of` makes one of a run's records, each of which is read at most once; the process that makes reports' rows while a
+    run goes on adds each record that it is told of, and the controller takes the list over from it. It holds no record.
+    """
+
+    def __init__(self, *, ranked: bool) -> None:
+        self._groups = tuple(_Group() for _ in range(4 if ranked else 1))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The list as JSON values, for another process of the run."""
+        return {"groups": [group.to_dict() for group in self._groups]}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> CaseList:
+        """The inverse of `to_dict`."""
+        made = cls(ranked=len(data["groups"]) > 1)
+        made._groups = tuple(map(_Group.from_dict, data["groups"]))
+        return made
+
+    @classmethod
+    def of(cls, run: Run) -> CaseList:
+        """The list of a run's attempts."""
+        ranked = len(run.outcomes) > CHUNK
+        made = cls(ranked=ranked)
+        outcomes = sorted(run.outcomes, key=_rank) if ranked else run.outcomes
+        records = iter(Records(outcomes))
+        for outcome in outcomes:
+            # passed attempts are the last, and need no record once there is no room
+            made.add(outcome, None if ranked and outcome.passed and made._group(outcome).full else next(records))
+        return made
+
+    def ranks(self, run: Run) -> bool:
+        """Whether it stands in the order in which the run's page lists attempts."""
+        return (len(self._groups) > 1) is (len(run.outcomes) > CHUNK)
+
+    def add(self, outcome: AttemptOutcome, record: Record | None) -> None:
+        """List an attempt that is not listed yet; one without a record is shown without its details."""
+        self._group(outcome).add(outcome, record)
+
+    def _group(self, outcome: AttemptOutcome) -> _Group:
+        return self._groups[_rank(outcome) if len(self._groups) > 1 else 0]
+
+    def pack(self, run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
+        """The list of exactly the run's attempts, with what the comparisons say of each."""
+        outcomes, planned = {outcome.attempt: outcome for outcome in run.outcomes}, Counter(run.planned)
+        names = {name: place for place, name in enumerate(run.variants)}
+        of_each = run.metadata.repeats if names else 0
+        longest = min(_LONGEST_MESSAGE, _ALL_MESSAGES // max(1, len(outcomes)))
+        changes = {
+            (name, key): change
+            for name, one in comparisons.items()
+            for change, keys in (("broke", one.newly_failing), ("mended", one.newly_passing))
+            for key in keys
+        }
+        room, chunks, starts, listed, detailed = _ROOM_OF_DETAILS, list[str](), list[int](), 0, 0
+        filters: dict[str, set[str]] = {"task": set(), "outcome": set(), "keyword": set()}
+        packed = io.BytesIO()
+        with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0) as index:
+            index.write(b'{"cases":[')
+            for part, chunk in itertools.chain.from_iterable(group.parts() for group in self._groups):
+                if listed and packed.tell() > _ROOM_OF_LIST:
+                    break
+                entries = [
+                    _entry(
+                        outcomes[attempt],
+                        shortened(message, longest, cut="end"),
+                        of_each or planned[attempt.key],
+                        changes.get((attempt.variant if names else "", attempt.key), ""),
+                        names,
+                    )
+                    for attempt, message in part
+                ]
+                for entry in entries:
+                    filters["task"].add(entry["task"])
+                    filters["outcome"].add(entry["outcome"])
+                    filters["keyword"].update(entry["keywords"])
+                index.write((b"," if listed else b"") + b",".join(map(_json_bytes, entries)))
+                if len(chunk) > room or not chunk:
+                    room = 0
+                else:
+                    room -= len(chunk)
+                    chunks.append(chunk)
+                    starts.append(listed)
+                    detailed = listed + len(part)
+                listed += len(part)
+            counts = {
+                **{f"{name}s": sorted(values) for name, values in filters.items()},
+                "starts": starts,
+                "detailed": detailed,
+                "unlisted": len(outcomes) - listed,
+                "variants": [printable(name) for name in run.variants],
+            }
+            index.write(b"]," + _json_bytes(counts)[1:])
+        return PackedCases(chunks=tuple(chunks), index=base64.b64encode(packed.getvalue()).decode("ascii"))
+
+
+class _Group:
+    """Attempts that stand together in the list, in the order in which they are added; a `CaseList` makes it."""
+
+    def __init__(self) -> None:
+        self._attempts: list[Attempt] = []
+        self._messages: list[str] = []
+        #: details that no chunk has yet
+        self._details: list[dict[str, Any]] = []
+        self._chunks: list[str] = []
+        self._size = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        if self._details:
+            self._pack()
+        attempts = [(key.task, key.id, repeat, variant) for key, repeat, variant in self._attempts]
+        return {"attempts": attempts, "messages": self._messages, "chunks": self._chunks}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> _Group:
+        """The inverse of `to_dict`; one that nothing is added to."""
+        made = cls()
+        made._attempts = [
+            Attempt(CaseKey(task=sys.intern(task), id=name), repeat, sys.intern(variant))
+            for task, name, repeat, variant in data["attempts"]
+        ]
+        made._messages, made._chunks = data["messages"], data["chunks"]
+        return made
+
+    @property
+    def full(self) -> bool:
+        """Whether no page has room for the details of any more of them."""
+        return self._size > _ROOM_OF_DETAILS
+
+    def add(self, outcome: AttemptOutcome, record: Record | None) -> None:
+        self._attempts.append(outcome.attempt)
+        self._messages.append("" if record is None else printable(_message(record), _LONGEST_MESSAGE))
+        if record is not None and not self.full:
+            self._details.append(_details(record))
+            if len(self._details) == CHUNK:
+                self._pack()
+
+    def _pack(self) -> None:
+        self._chunks.append(_packed(self._details))
+        self._size += len(self._chunks[-1])
+        self._details = []
+
+    def parts(self) -> Iterator[tuple[list[tuple[Attempt, str]], str]]:
+        """Attempts with their messages, as many at a time as a chunk has, and the chunk; empty where there is none."""
+        if self._details:
+            self._pack()
+        for number, at in enumerate(range(0, len(self._attempts), CHUNK)):
+            named = zip(self._attempts[at : at + CHUNK], self._messages[at : at + CHUNK], strict=True)
+            yield list(named), self._chunks[number] if number < len(self._chunks) else ""
+
+
+def _entry(
+    outcome: AttemptOutcome, message: str, repeats: int, change: str, variants: Mapping[str, int]
+) -> dict[str, Any]:
+    """What the list shows of an attempt; in a run of variants which of them it is of, in their order."""
+    return {
+        **({"variant": variants.get(outcome.variant, -1)} if variants else {}),
+        "task": outcome.key.task,
+        "name": _name(outcome, repeats=repeats),
+        "outcome": outcome.failure_type.value if outcome.failure_type else "passed",
+        "message": message,
+        "keywords": sorted({printable(keyword, 60) for keyword in outcome.broken}),
+        "change": change,
+    }
+
+
+def _rank(outcome: AttemptOutcome) -> int:
+    """What did not pass, then what says nothing about the model, then what passed and is not right, then the rest."""
+    if not outcome.passed:
+        return 0 if outcome.failing else 1
+    test, match = outcome.test_outcome, outcome.match
+    return 2 if (match is not None and not match.exact) or (test is not None and test.passed is False) else 3
+
+
+def _message(record: Record) -> str:
+    """Why an attempt did not pass; else what of it is not right all the same."""
+    if not record.verdict.passed:
+        return record.verdict.message
+    lines = [] if record.match is None or record.match.exact else described(record.match)
+    values, test = "; ".join(lines[1:] or lines), record.test_outcome
+    failed = _test(test) if test is not None and test.passed is False else ""
+    return "; ".join(filter(None, (values or record.verdict.message, failed)))
+
+
+def _json_bytes(data: object) -> bytes:
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+
+
+def _packed(data: object) -> str:
+    """The data as compressed JSON in base64, which needs no escaping in a page."""
+    return base64.b64encode(gzip.compress(_json_bytes(data), 6, mtime=0)).decode("ascii")
+
+
+def _name(outcome: AttemptOutcome, *, repeats: int) -> str:
+    return str(outcome.key) if repeats <= 1 else f"{outcome.key}[{outcome.repeat + 1}]"
+
+
+def _details(record: Record) -> dict[str, Any]:
+    generation = record.generation
+    sent = getattr(generation, "sent", None)
+    return {
+        "verdict": _cut("\n".join(_verdict(record))),
+        "test": _test(record.test_outcome),
+        "answer": _answer(record),
+        "reasoning": _cut(getattr(generation, "reasoning", "")),
+        "values": "" if record.match is None else _cut("\n".join(described(record.match))),
+        "expected": _expected(record),
+        "schema": _schema(record),
+        "sent": "" if sent is None or sent.schema is None else _json(sent.schema),
+        "prompt": _cut(_prompt(record)),
+        "measured": ", ".join(_measured(record)),
+    }
+
+
+def _expected(record: Record) -> list[tuple[str, str]]:
+    """The expected instance in lines, each with what the answer has instead where its value is not right."""
+    if record.expected is None:
+        return []
+    differences = () if record.match is None else record.match.differences
+    # what is invented stands at its place in the answer
+    wrong = {one.path: one for one in differences if one.fault is not Fault.INVENTED}
+    lines: list[tuple[str, str]] = []
+    room = _LONGEST_TEXT
+    for line, path in _laid_out(record.expected.value):
+        if (room := room - len(line)) < 0:
+            return [*lines, ("… cut: all of it is in records.jsonl", "")]
+        one = wrong.get(json_path(path)) if wrong and path is not None else None
+        lines.append((line, "" if one is None else "missing" if one.fault is Fault.MISSING else _json(one.found)))
+    return lines
+
+
+def _laid_out(
+    value: object, path: tuple[str | int, ...] = (), before: str = "", after: str = ""
+) -> Iterator[tuple[str, tuple[str | int, ...] | None]]:
+    """Each line of the value as indented JSON, with the place of what begins there."""
+    indent = "  " * min(len(path), 50) + before
+    if not (isinstance(value, dict | list) and value):
+        yield f"{indent}{_json(value)}{after}", path
+        return
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    yield indent + opening, path
+    members = value.items() if isinstance(value, dict) else enumerate(value)
+    for number, (step, member) in enumerate(members, 1):
+        name = f"{json_text(step)}: " if isinstance(step, str) else ""
+        yield from _laid_out(member, (*path, step), name, "," if number < len(value) else "")
+    yield "  " * min(len(path), 50) + closing + after, None
+
+
+def _answer(record: Record) -> str:
+    generation = record.generation
+    if isinstance(generation, Decided):
+        return _cut("\n".join(map(_decision, generation.decisions)))
+    return _cut(generation.text) or "(empty)" if isinstance(generation, Completion) else ""
+
+
+def _decision(decision: GrammarDecision) -> str:
+    said = {True: "accepted", False: "rejected", None: "undecided"}[decision.accepted]
+    wrong = ", wrongly" if decision.wrong else ""
+    return f"{'valid' if decision.valid else 'invalid'} {decision.id}: {said}{wrong}"
+
+
+def _schema(record: Record) -> str:
+    if record.redacted is None:
+        return _json(record.schema)
+    return _cut(f"{record.schema_digest}\nuses {', '.join(record.redacted.keywords) or 'no keyword'}")
+
+
+def _verdict(record: Record) -> list[str]:
+    verdict = record.verdict
+    lines = [headline(verdict)]
+    lines += [
+        f"{one.keyword} at {one.instance_path} [schema {one.schema_path}]: {one.message}" for one in verdict.violations
+    ]
+    lines += [f"{fault}: {', '.join(paths)}" for fault, paths in extra_fields(verdict)]
+    if verdict.notes:
+        lines.append(f"noted: {', '.join(note.value for note in verdict.notes)}")
+    lines.append(f"second opinion: {verdict.second_opinion.value}")
+    return lines
+
+
+def _test(test: OwnOutcome | None) -> str:
+    """How the test ended that asked; empty where none did, or where it ended as the verdict says."""
+    if test is None or test.cause is Cause.ANSWER:
+        return ""
+    said = test.end.value if test.cause is None else test.cause.value
+    field = "" if test.field is None else f" ({test.field})"
+    return _cut(f"{said}{field}{': ' if test.message else ''}{test.message}")
+
+
+def _prompt(record: Record) -> str:
+    if record.prompt is None:
+        return ""
+    return "\n\n".join(f"[{message.role}]\n{message.shown}" for message in record.prompt.messages)
+
+
+def _measured(record: Record) -> list[str]:
+    generation = record.generation
+    if isinstance(generation, Decided):
+        compiled, without_mask = generation.timing.grammar_compilation, generation.timing.compile_time
+        if compiled is None:
+            return []
+        said = f"grammar compiled in {compiled * 1000:.2f} ms"
+        return [said if without_mask is None else f"{said}, {without_mask * 1000:.2f} without its first mask"]
+    if not isinstance(generation, Completion | Declined):
+        return []
+    timing, usage = generation.timing, generation.usage
+    names = {"TTFT": "ttft", "TGT": "tgt", "GCT": "gct", "reasoning": "reasoning_time"}
+    times = {} if timing is None else {shown: getattr(timing, name) for shown, name in names.items()}
+    counts = {
+        "input tokens": usage.input_tokens,
+        "cached tokens": usage.cached_tokens,
+        "output tokens": usage.output_tokens,
+        "reasoning tokens": usage.reasoning_tokens,
+    }
+    return [
+        *(f"{name} {value:.3f} s" for name, value in times.items() if value is not None),
+        *([f"waited {record.queue_s:.3f} s to be sent"] if record.queue_s else []),
+        *(f"{value:,} {name}" for name, value in counts.items() if value is not None),
+        *([f"{record.retries} failed tries before"] if record.retries else []),
+    ]
+
+
+def _json(value: object) -> str:
+    """The value as JSON on one line, whole or marked as cut; hidden characters stand in it as escapes."""
+    text = json_text(value)
+    more = "\n… cut: all of it, {:,} characters, is in records.jsonl"
+    return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + more.format(len(text))
+
+
+def _cut(text: str) -> str:
+    more = len(text) - _LONGEST_TEXT
+    shown = printable(text[:_LONGEST_TEXT], 10 * _LONGEST_TEXT, lines=True)
+    return f"{shown}\n… and {more:,} characters more, in records.jsonl" if more > 0 else shown
