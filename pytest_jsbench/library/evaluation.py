@@ -97,6 +97,15 @@ class _Findings:
             self.warnings[f"{result.journal_error}; the record of {result.result.key} is not on disk"] = None
         self.warnings.update(dict.fromkeys(result.classifier_errors))
 
+    def has_all(self, attempts: Iterable[Attempt]) -> bool:
+        """Whether there is a result of each attempt."""
+        return all(attempt in self.outcomes or attempt in self.missing for attempt in attempts)
+
+    def add(self, written: Iterable[AttemptOutcome]) -> None:
+        """Add what has been answered and written, and was not taken before the run was ended."""
+        for outcome in written:
+            self.outcomes.setdefault(outcome.attempt, outcome)
+
 
 class CaseEvaluation:
     """
@@ -330,14 +339,17 @@ class CaseEvaluation:
     ) -> EvaluatedRun:
         """The run; all its records are one file, and its other files are written, where it is kept."""
         found, folder = self._findings, kept.path.parent
+        answered = kept.path
         # what a call that is still under way brings is not of this run
         kept.go_on_in(folder / LATE)
+        if not found.has_all(attempts) and answered.exists():
+            found.add(journal.read(answered).outcomes)
         run = self._gathered(metadata, attempts)
         if self._output is None:
             records = zip(run.outcomes, run.records, strict=True)
             in_memory = tuple(replace(outcome, source=record) for outcome, record in records)
             return self._decided(EvaluatedRun.of_run(replace(run, outcomes=in_memory), None))[0]
-        run = journal.gather(folder / "records.jsonl", run)
+        run = journal.gather(answered, run)
         answers = () if resumption is None else resumption.answers
         if all(answer.attempt in found.outcomes for answer in answers):
             (folder / journal.RESUMED).unlink(missing_ok=True)

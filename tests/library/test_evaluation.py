@@ -29,6 +29,7 @@ from pytest_jsbench import (
 )
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.library.options import EvaluationOptions
+from pytest_jsbench.runner.in_flight import CallsInFlight
 from pytest_jsbench.runs.records import Entry, MissingReason
 from tests.plugin.conftest import NUMBER
 
@@ -98,8 +99,7 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
     asked: list[str] = []
 
     def interrupted(request: Request) -> str:
-        asked.append(request.key.id)
-        if len(asked) == 2:
+        if request.key.id != "good":
             raise KeyboardInterrupt
         return answer(request)
 
@@ -115,7 +115,6 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
     assert f"resume='{left.folder}'" in ended.value.__notes__[0]
     assert json.loads((tmp_path / left.metadata.run_id / "run.json").read_text())["run"]["complete"] is False
 
-    asked.clear()
     with open_engine(answers, model="m") as engine:
         run = evaluate(engine, CASES, output=tmp_path, resume=True)
 
@@ -124,6 +123,28 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
     assert (run.resumed, run.metadata.resumed_from) == (1, left.metadata.run_id)
     with pytest.raises(JSBenchError, match='its run asked model "m", this one "answer"'):
         evaluate(answer, CASES, output=tmp_path, resume=tmp_path)
+
+
+def test_what_was_answered_and_not_yet_taken_is_kept_after_ctrl_c(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = threading.Event()
+
+    def interrupted(*_: object) -> None:
+        last.wait(20)
+        raise KeyboardInterrupt
+
+    def answers(request: Request) -> str:
+        if request.key.id == "prose":  # the thread that asks has written the other records
+            last.set()
+        return answer(request)
+
+    monkeypatch.setattr(CallsInFlight, "take", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(answers, CASES, output=tmp_path, concurrency=1)
+
+    left = load_run(tmp_path)
+    assert {"good": None, "bad": "schema_violation"}.items() <= ends(left).items() <= ENDS.items()
 
 
 def test_resuming_finds_the_run_that_asked_the_same_and_begins_anew_where_there_is_none(tmp_path: Path) -> None:
