@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from pytest_jsbench.core.child_service import Service
@@ -19,15 +20,20 @@ def main(config: dict[str, Any]) -> None:
 
 def work(*, do: str, text: str, seconds: int) -> dict[str, Any]:
     match do:
-        case "sleep":
-            time.sleep(float(text))
+        case "wait":
+            _wait_for(text)
         case "hang":
             time.sleep(60)
         case "die":
             os._exit(3)
         case "die later":
-            time.sleep(float(text))
+            _wait_for(text)
             os._exit(3)
         case "say much":
             return {"text": "x" * int(text), "pid": os.getpid()}
     return {"text": text, "pid": os.getpid()}
+
+
+def _wait_for(path: str) -> None:
+    while not Path(path).exists():
+        time.sleep(0.005)

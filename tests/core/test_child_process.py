@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -120,26 +120,26 @@ def ask(kept: KeptChild, do: str, text: str = "", seconds: int = 30) -> ChildRep
     return kept.ask({"do": do, "text": text, "seconds": seconds})
 
 
-def busy(kept: KeptChild, threads: ThreadPoolExecutor, do: str = "sleep") -> Future[ChildReply]:
-    """Keep the child at work for a second."""
+def busy(kept: KeptChild, threads: ThreadPoolExecutor, until: Path, do: str = "wait") -> Future[ChildReply]:
+    """Keep the child at work until there is such a file."""
     kept.start()
-    first = threads.submit(ask, kept, do, "1.0")
+    first = threads.submit(ask, kept, do, str(until), seconds=60)
     while not kept._lock.locked():
         time.sleep(0.001)
     time.sleep(0.1)
     return first
 
 
-def ask_together(kept: KeptChild, requests: list[tuple[str, str]]) -> list[ChildReply]:
+def ask_together(kept: KeptChild, requests: list[tuple[str, str]], until: Path) -> list[ChildReply]:
     """Ask from a thread each, in this order, while the child is at work on something else."""
     with ThreadPoolExecutor(max_workers=len(requests) + 1) as threads:
-        first = busy(kept, threads)
+        busy(kept, threads, until)
         asked: list[Future[ChildReply]] = []
         for do, text in requests:
-            asked.append(threads.submit(ask, kept, do, text, seconds=2))
+            asked.append(threads.submit(ask, kept, do, text, seconds=2 if do == "hang" else 30))
             while kept._at_once and len(kept._waiting) < len(asked):
                 time.sleep(0.001)
-        assert not first.done()
+        until.touch()
         return [one.result() for one in asked]
 
 
@@ -150,37 +150,43 @@ def kept(request: pytest.FixtureRequest) -> Iterator[KeptChild]:
     kept.close()
 
 
-def test_threads_that_ask_together_get_their_own_replies_and_one_child_serves_them(kept: KeptChild) -> None:
-    found = ask_together(kept, [("echo", str(number)) for number in range(40)])
+def test_threads_that_ask_together_get_their_own_replies_and_one_child_serves_them(
+    kept: KeptChild, tmp_path: Path
+) -> None:
+    found = ask_together(kept, [("echo", str(number)) for number in range(40)], tmp_path / "free")
 
     assert [reply.replies[0]["text"] for reply in found] == [str(number) for number in range(40)]
     assert {reply.replies[0]["pid"] for reply in found} == {pid(kept)}
 
 
-def test_a_request_over_which_the_child_ends_takes_none_of_the_others_along(kept: KeptChild) -> None:
+def test_a_request_over_which_the_child_ends_takes_none_of_the_others_along(kept: KeptChild, tmp_path: Path) -> None:
     requests = [("echo", "1"), ("die", ""), ("echo", "2"), ("hang", ""), ("die", ""), ("echo", "3")]
 
-    found = ask_together(kept, requests)
+    found = ask_together(kept, requests, tmp_path / "free")
 
     assert [reply.ending for reply in found] == [None, "crashed", None, "timeout", "crashed", None]
     assert [reply.replies[0]["text"] for reply in found if reply.replies] == ["1", "2", "3"]
 
 
-def test_requests_and_replies_that_fill_the_pipes_hold_nobody_up(kept: KeptChild) -> None:
-    found = ask_together(kept, [("say much", "900000"), ("echo", "\U0001f600" * 200_000)] * 5)
+def test_requests_and_replies_that_fill_the_pipes_hold_nobody_up(kept: KeptChild, tmp_path: Path) -> None:
+    found = ask_together(kept, [("say much", "900000"), ("echo", "\U0001f600" * 200_000)] * 5, tmp_path / "free")
 
     assert [len(reply.replies[0]["text"]) for reply in found] == [900_000, 200_000] * 5
 
 
 @pytest.mark.parametrize("character", ["x", "\xe9", "\u20ac", "\U0001f600"])
-def test_requests_of_any_characters_and_as_large_replies_hold_nobody_up(kept: KeptChild, character: str) -> None:
-    found = ask_together(kept, [("echo", character * 10_000)] * 30)
+def test_requests_of_any_characters_and_as_large_replies_hold_nobody_up(
+    kept: KeptChild, tmp_path: Path, character: str
+) -> None:
+    found = ask_together(kept, [("echo", character * 10_000)] * 30, tmp_path / "free")
 
     assert {reply.replies[0]["text"] for reply in found} == {character * 10_000}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="no system else says what a pipe holds")
-def test_what_is_wrong_with_a_reply_is_raised_in_the_thread_that_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_wrong_with_a_reply_is_raised_in_the_thread_that_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     def broken(self: ChildProcess) -> ChildReply:
         reply = receive(self)
         if reply.replies[0]["text"] == "too deep":
@@ -191,8 +197,11 @@ def test_what_is_wrong_with_a_reply_is_raised_in_the_thread_that_asked(monkeypat
     monkeypatch.setattr(ChildProcess, "receive", broken)
     kept = KeptChild(Program(module="tests.core.talking", settings={}, memory=None), at_once=True)
     with ThreadPoolExecutor() as threads:
-        busy(kept, threads)
+        busy(kept, threads, tmp_path / "free")
         asked = [threads.submit(ask, kept, "echo", text) for text in ("1", "too deep", "2")]
+        while len(kept._waiting) < len(asked):
+            time.sleep(0.001)
+        (tmp_path / "free").touch()
 
         assert isinstance(asked[1].exception(timeout=30), RecursionError)
         assert [asked[at].result(timeout=30).replies[0]["text"] for at in (0, 2)] == ["1", "2"]
@@ -268,19 +277,34 @@ def test_how_a_child_ended_is_known_where_another_thread_was_the_first_to_be_tol
     assert ask(kept, "hang", seconds=1).ending == "timeout"
 
 
+def ask_and_interrupt(kept: KeptChild, do: str, text: str = "", before: Callable[[], object] = int) -> None:
+    """Ask, and be interrupted while the child is at work."""
+
+    def interrupt() -> None:
+        time.sleep(0.3)
+        before()
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    ask(kept, do, text)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
 @pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("do", ["sleep", "die later"])
-def test_a_thread_that_is_interrupted_while_it_waits_leaves_the_others_their_turns(kept: KeptChild, do: str) -> None:
+@pytest.mark.parametrize("do", ["wait", "die later"])
+def test_a_thread_that_is_interrupted_while_it_waits_leaves_the_others_their_turns(
+    kept: KeptChild, tmp_path: Path, do: str
+) -> None:
     with ThreadPoolExecutor() as threads:
-        first = busy(kept, threads, do)
-        threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
+        first = busy(kept, threads, tmp_path / "free", do)
         with pytest.raises(KeyboardInterrupt):
-            ask(kept, "echo", "nobody waits for it")
+            ask_and_interrupt(kept, "echo", "nobody waits for it")
         last = threads.submit(ask, kept, "echo", "heard")
+        (tmp_path / "free").touch()
 
         assert last.result(timeout=30).replies[0]["text"] == "heard"
-        assert first.result().ending == (None if do == "sleep" else "crashed")
+        assert first.result().ending == (None if do == "wait" else "crashed")
     assert ask(kept, "echo", "again").replies[0]["text"] == "again"
 
 
@@ -291,10 +315,8 @@ def test_a_thread_that_is_interrupted_while_it_talks_to_the_child_leaves_the_oth
         kept.start()
         first = pid(kept)
         asked: list[Future[ChildReply]] = []
-        threading.Timer(0.3, lambda: asked.append(threads.submit(ask, kept, "echo", "heard"))).start()
-        threading.Timer(0.6, os.kill, [os.getpid(), signal.SIGINT]).start()
         with pytest.raises(KeyboardInterrupt):
-            ask(kept, "sleep", "20")
+            ask_and_interrupt(kept, "hang", before=lambda: asked.append(threads.submit(ask, kept, "echo", "heard")))
 
         assert asked[0].result(timeout=30).replies[0]["text"] == "heard"
         assert pid(kept) != first
