@@ -12,6 +12,7 @@ from pytest_jsbench.plugin.options.settings import Settings
 from pytest_jsbench.plugin.session import cases
 from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext
 from pytest_jsbench.plugin.session.handover import Handover
+from pytest_jsbench.plugin.session.interruption import Interruption
 from pytest_jsbench.plugin.session.plan import Plan
 from pytest_jsbench.plugin.session.redaction import quieten
 from pytest_jsbench.plugin.session.secrecy import Secrecy, usage_errors
@@ -77,6 +78,7 @@ def _register_worker(config: pytest.Config, context: RunContext) -> Worker:
 
     if context.settings.redact:
         quieten(config)
+    config.pluginmanager.register(Interruption(config, context.handover.interrupted), "jsbench-interruption")
     secrecy = Secrecy(config, *context.plan.engines)
     config.stash[ATTEMPT_SOURCE] = worker = Worker(config, context)
     config.stash[PROJECT_TESTS] = project_tests = ProjectTests(config, context, worker, secrecy)

@@ -16,6 +16,8 @@ from pytest_jsbench.runner.provider_state import PATIENCE, CallEnd, ProviderStat
 from pytest_jsbench.runs.records import MissingReason
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pytest_jsbench.metrics.prices import Price
 
 _LONGEST_SLEEP = 1.0
@@ -146,6 +148,7 @@ class Admission:
         provider: str = "",
         server: str = "",
         concurrency: int | None = None,
+        interrupted: Path | None = None,
     ) -> None:
         self._shared = shared
         self._price = price
@@ -153,6 +156,8 @@ class Admission:
         self._server = server
         #: calls in flight where nothing is wrong; None: their number is not adapted
         self._concurrency = concurrency
+        #: a file that is there once the run is interrupted, in whichever process
+        self._interrupted = interrupted
         self._flying = 0
         self._counting = threading.Lock()
         #: one thread of a process waits at the head of its queue; the others wait for that one
@@ -259,5 +264,5 @@ class Admission:
         self._shared.close()
 
     def _check(self) -> None:
-        if self._stopped.is_set():
+        if self._stopped.is_set() or (self._interrupted is not None and self._interrupted.exists()):
             raise self._refusal

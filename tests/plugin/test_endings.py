@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,6 +117,93 @@ def test_ctrl_c_leaves_a_summary_and_all_that_was_paid_for(twelve: Bench) -> Non
     assert figures["completions"] >= 4
     assert figures["missing_reasons"]["stopped"] == figures["missing"] >= 6
     assert "not run, stopped" in " ".join(output.split())
+
+
+#: whoever describes an interrupted session takes a while; where a second signal is wanted, for ever
+DESCRIBED = """
+import pathlib, time
+
+def pytest_keyboard_interrupt():
+    pathlib.Path("interrupted").write_text("")
+    time.sleep(60 if pathlib.Path("twice").exists() else 1.5)
+"""
+TIMED = """
+import time
+
+def answer(request):
+    with open("calls.txt", "a") as calls:
+        calls.write(f"{time.monotonic()}\\n")
+    time.sleep(0.4)
+    return '{"n": 1}'
+"""
+
+
+def interrupted(bench: Bench, number: signal.Signals, *, once: bool = True) -> tuple[int, float]:
+    """The exit status of a run that a signal ended after its first calls, and when it was sent."""
+    bench.write({"answering.py": TIMED, "conftest.py": DESCRIBED})
+    bench.case("c00")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *bench.arguments(*ENGINE, "--jsbench-repeats=40", "--jsbench-concurrency=2"),
+    ]
+    process = subprocess.Popen(command, cwd=bench.path, stdout=subprocess.DEVNULL, start_new_session=True)
+    wait_for(bench.path / "calls.txt")
+    time.sleep(0.2)
+    sent = time.monotonic()
+    process.send_signal(number)
+    if not once:
+        wait_for(bench.path / "interrupted")
+        process.send_signal(number)
+    return process.wait(60), sent
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+@posix
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_no_call_begins_after_the_signal_in_any_process_and_the_run_is_summed_up(
+    bench: Bench, number: signal.Signals
+) -> None:
+    status, sent = interrupted(bench, number)
+
+    assert status == pytest.ExitCode.INTERRUPTED
+    calls = [float(line) for line in (bench.path / "calls.txt").read_text().split()]
+    assert max(calls) < sent + 0.5
+    figures = bench.run_json()["metrics"]
+    assert figures["missing_reasons"]["stopped"] == figures["missing"] == 40 - figures["completions"] > 0
+    assert bench.run_json()["verdict"]["because"][0].startswith("the session was stopped")
+
+
+@posix
+def test_a_second_sigterm_ends_the_process_at_once(plain: Bench) -> None:
+    plain.write({"twice": ""})
+
+    assert interrupted(plain, signal.SIGTERM, once=False)[0] == -signal.SIGTERM
+    assert (plain.path / "interrupted").exists()
+
+
+@posix
+def test_the_signals_of_an_embedding_program_are_its_own_again_after_a_run(plain: Bench) -> None:
+    plain.case("c00")
+    arrived: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: arrived.append(number))
+    try:
+        plain.write({"conftest.py": "import os, signal\n\ndef pytest_runtest_setup():\n    os.kill(os.getpid(), 15)\n"})
+        plain.run(*ENGINE[1:]).assert_outcomes(passed=1)
+        handler = signal.getsignal(signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+    assert arrived == [signal.SIGTERM, signal.SIGTERM]
+    assert getattr(handler, "__name__", "") == "<lambda>"
 
 
 @posix

@@ -67,6 +67,11 @@ class Handover:
         """What a provider's batches have brought, where the cases are handed in as such."""
         return self.shared / "batch.jsonl"
 
+    @property
+    def interrupted(self) -> Path:
+        """Where a file is once the run is interrupted, so that no process calls any more."""
+        return self.shared / "interrupted"
+
     def shared_limits(self) -> SharedLimits:
         """The run's limits, as this process reaches them."""
         if self.limits_at is not None:

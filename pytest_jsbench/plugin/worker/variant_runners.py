@@ -123,6 +123,7 @@ class VariantRunner:
                     provider=provider_name(who, config, self._context.plan.engines),
                     server=server,
                     concurrency=self.variant.concurrency,
+                    interrupted=self._context.handover.interrupted,
                 )
                 if self._refusal is not None:
                     self._admissions[who, server].stop(self._refusal)
