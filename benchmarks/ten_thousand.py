@@ -27,7 +27,7 @@ from tabulate import tabulate
 from benchmarks.answers import SCHEMAS
 from benchmarks.instances import answerer
 from pytest_jsbench.core.cases import Case
-from pytest_jsbench.datasets.base import Dataset, Selection
+from pytest_jsbench.datasets.base import CaseSource, Selection
 from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.verdicts import Judge, JudgePolicy
 
@@ -95,7 +95,7 @@ def _write_tests(folder: Path, count: int) -> None:
     )
 
 
-def _write_answers(path: Path, dataset: Dataset) -> int:
+def _write_answers(path: Path, dataset: CaseSource) -> int:
     """How many of them are correct; no answer was found for the others, and they fail."""
     answers: dict[str, str] = {}
     with Judge(JudgePolicy(validator="jsonschema-rs")) as judge:

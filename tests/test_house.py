@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 import pytest
 
-import pytest_jsbench
 from tests.docs.reference import PACKAGE, ROOT, contract
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -24,11 +23,8 @@ DOCUMENTED = {
         *("CallError", "Case", "Completion", "EngineConfig", "EngineInfo", "JSBench", "JudgePolicy", "Record"),
         *("Request", "Run", "Stopwatch", "Summary", "assert_conforms", "judge"),
     ),
-    "pytest_jsbench.cases": ("BrokenCase", "Case", "CaseKey", "Schema"),
-    "pytest_jsbench.datasets.base": ("Dataset", "Selection", "choose_tasks"),
+    "pytest_jsbench.datasets.base": ("CaseSource", "Selection", "choose_tasks"),
     "pytest_jsbench.engines.base": ("AcceptorFactory", "EngineFactory"),
-    "pytest_jsbench.engines.batches": ("BatchFactory",),
-    "pytest_jsbench.generations": ("FaultKind", "FinishReason", "ResponseFormat", "Usage"),
     "pytest_jsbench.testing": ("EngineContract",),
 }
 
@@ -60,13 +56,6 @@ def test_no_module_is_longer_than_600_lines() -> None:
 @pytest.mark.parametrize(("module", "name"), [(module, name) for module, names in DOCUMENTED.items() for name in names])
 def test_a_name_that_authors_of_extensions_were_told_about_is_there(module: str, name: str) -> None:
     assert hasattr(importlib.import_module(module), name)
-
-
-def test_the_old_doors_lead_to_the_same_things() -> None:
-    for door in ("cases", "generations"):
-        module = importlib.import_module(f"pytest_jsbench.{door}")
-        for name in set(module.__all__) & set(pytest_jsbench.__all__):
-            assert getattr(module, name) is getattr(pytest_jsbench, name)
 
 
 def pictures() -> list[str]:

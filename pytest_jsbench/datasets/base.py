@@ -62,10 +62,6 @@ class CaseSource(Protocol):
         """The case of that key, parsed now."""
 
 
-#: its old name, for extensions; `pytest_jsbench.Dataset` is what a user loads
-Dataset = CaseSource
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """A case's schema as text, not parsed yet."""
