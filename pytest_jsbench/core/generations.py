@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -164,6 +165,10 @@ class Sent:
     left_out: bool = False
 
 
+#: a media type without its parameters (RFC 9110, section 8.3.1)
+MEDIA_TYPE = re.compile(r"[\w!#$%&'*+.^`|~-]+/[\w!#$%&'*+.^`|~-]+", re.ASCII)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAnswer:
     """What a server answered to an application's own call, for the application to get it again."""
@@ -172,6 +177,7 @@ class ServerAnswer:
     path: str
     #: of HTTP
     status: int
+    #: empty where the server named none
     content_type: str
     body: str = field(repr=False)
 

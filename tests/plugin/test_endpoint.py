@@ -296,3 +296,71 @@ def test_the_marker_says_how_long_each_call_may_take(
 
     (record,) = plain.records()
     assert record["verdict"]["reason"] == "timeout"
+
+
+LED = """
+import http.client, json
+from urllib.parse import urlsplit
+
+def test_it_asks(jsbench):
+    parts = urlsplit(jsbench.endpoint.openai_url)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=20)
+    connection.request("POST", parts.path + "/chat/completions", json.dumps({"model": "m", "messages": []}))
+    answer = connection.getresponse()
+    assert not 300 <= answer.status < 400
+    assert {"location", "refresh"}.isdisjoint(answer.headers)
+    connection.close()
+"""
+FOLLOWED = """
+import json, pytest, urllib.request
+openai = pytest.importorskip("openai")
+
+def test_it_asks(jsbench):
+    client = openai.OpenAI(base_url=jsbench.endpoint.openai_url, api_key="x", max_retries=0)
+    shape = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}
+    try:
+        client.chat.completions.create(
+            model="m", messages=[{"role": "user", "content": 'say {"n": 1}'}], response_format=shape
+        )
+    except openai.APIStatusError as error:
+        print("STATUS", error.status_code, error.message)
+"""
+
+
+@pytest.mark.parametrize("status", [200, 300, 304, 307, 401])
+def test_a_server_that_leads_elsewhere_leads_no_application_there(
+    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    plain.write({"test_one.py": LED})
+    provider.choose = lambda _: json_reply(
+        whole("{}"), status=status, headers={"location": "https://stranger.example/v1", "refresh": "0; url=x"}
+    )
+
+    run(plain, *asking(provider, monkeypatch), "test_one.py").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        {"status": 307, "content_type": "application/json\r\nLocation: {url}/v1/chat/completions"},
+        {"status": 307},
+        {"content_type": "application/json\r\nLocation: {url}/v1/chat/completions"},
+    ],
+)
+def test_a_recording_that_leads_elsewhere_is_refused_in_one_line(
+    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch, hostile: dict[str, Any]
+) -> None:
+    plain.write({"test_one.py": FOLLOWED})
+    run(plain, *asking(provider, monkeypatch), "--jsbench-record=kept", "test_one.py").assert_outcomes(passed=1)
+    (kept,) = (plain.path / "kept").rglob("*.json")
+    recording = json.loads(kept.read_text())
+    with Provider() as stranger:
+        stranger.choose = echo
+        lines = {name: value.format(url=stranger.url) if name != "status" else value for name, value in hostile.items()}
+        kept.write_text(json.dumps({**recording, "server": {**recording["server"], **lines}}))
+
+        result = run(plain, "--jsbench-replay=kept", "test_one.py")
+
+        assert stranger.asked == []
+    (line,) = [line for line in result.errlines if "server." in line]
+    assert str(kept.name) in line

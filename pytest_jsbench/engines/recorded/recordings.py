@@ -14,6 +14,7 @@ from pytest_jsbench.core.cases import CaseKey, Schema
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.files import FileReader, inside, write_atomically
 from pytest_jsbench.core.generations import (
+    MEDIA_TYPE,
     Completion,
     Declined,
     EngineInfo,
@@ -23,8 +24,8 @@ from pytest_jsbench.core.generations import (
     generation_from_dict,
     generation_to_dict,
 )
-from pytest_jsbench.core.json_values import expect, known
-from pytest_jsbench.core.messages import Message
+from pytest_jsbench.core.json_values import expect
+from pytest_jsbench.core.messages import Message, check_encodable
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.formats import GENERATION
@@ -231,8 +232,7 @@ class Recording:
             if not isinstance(generation, Completion | Declined):
                 raise TypeError("a broken call is no answer")
             if (server := expect(data.get("server"), "server", Mapping, NoneType)) is not None:
-                body = _joined(server["body"], "server.body")
-                generation = replace(generation, server=known(ServerAnswer, {**server, "body": body}, str, int))
+                generation = replace(generation, server=_server(server))
             said = {name: expect(data[name], name, str) for name in ("engine", "model", "response_format")}
             response_format = ResponseFormat(said["response_format"]).value
             streaming = expect(data["streaming"], "streaming", bool)
@@ -429,6 +429,20 @@ def _message(data: object) -> Message:
 def _joined(lines: object, name: str) -> str:
     """The text that a recording holds as a list of lines."""
     return "\n".join(expect(line, f"a line of {name}", str) for line in expect(lines, name, list))
+
+
+def _server(data: Mapping[str, Any]) -> ServerAnswer:
+    """What a server answered, as far as it may be said again to a client: it leads nowhere else, and ends no header."""
+    body, status = _joined(data["body"], "server.body"), expect(data["status"], "server.status", int)
+    kind = expect(data["content_type"], "server.content_type", str)
+    if not (200 <= status < 300 or 400 <= status < 600):
+        message = f"server.status is {status}; expected 200 to 299, or 400 to 599"
+        raise ValueError(message)
+    if kind and not MEDIA_TYPE.fullmatch(kind):
+        message = f"server.content_type is {printable(kind, _SHOWN)}; expected a media type"
+        raise ValueError(message)
+    check_encodable(body, "server.body")
+    return ServerAnswer(path=expect(data["path"], "server.path", str), status=status, content_type=kind, body=body)
 
 
 def _same_settings(before: Recording, now: Recording) -> bool:

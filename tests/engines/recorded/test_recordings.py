@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.generations import EngineInfo, ResponseFormat
+from pytest_jsbench.core.errors import RecordError
+from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, ServerAnswer
 from pytest_jsbench.core.messages import Message, Role, read_messages
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines.recorded.recordings import Recording, json_change, prompt_change
@@ -91,3 +92,30 @@ def test_a_conversation_with_tools_is_recorded_as_an_application_has_it() -> Non
     assert written["messages"][2] == {**TURNS[2], "content": [""]}
     assert written["messages"][6] == {"role": "user", "content": ["In which city? As JSON."]}
     assert Recording.from_dict(written).changed(replace(asked, schema=True)) == ""
+
+
+@pytest.mark.parametrize(
+    ("hostile", "problem"),
+    [
+        *(({"status": status}, f"server.status is {status}; ") for status in (-1, 0, 100, 199, 300, 307, 399, 600)),
+        *(({"status": status}, "server.status is not a whole number") for status in (True, "307", 200.5, None)),
+        ({"content_type": "text/html\r\nRefresh: 0; url=//x"}, r"server.content_type is text/html\r\nRefresh: 0"),
+        ({"content_type": "text/html\n"}, r"server.content_type is text/html\n; expected a media type"),
+        *(({"content_type": kind}, "expected a media type") for kind in ("json", "a/b; c", "a /b", "\xe4/b", "a/b\0")),
+        ({"content_type": 5}, "server.content_type is not a string"),
+        ({"path": 5}, "server.path is not a string"),
+        ({"body": ["\ud800"]}, "server.body holds a lone surrogate"),
+    ],
+)
+def test_a_server_s_answer_that_may_not_be_said_to_a_client_is_no_recording(
+    hostile: dict[str, Any], problem: str
+) -> None:
+    server = ServerAnswer(path="/chat/completions", status=200, content_type="application/json", body="{}")
+    info = EngineInfo(engine="e", model="m", response_format=ResponseFormat.TEXT, streaming=True)
+    written = Recording.of(request(), True, replace(examples.completion(), server=server), info).to_dict()
+    assert Recording.from_dict(written).answer.server == server
+
+    with pytest.raises(RecordError) as refused:
+        Recording.from_dict({**written, "server": {**written["server"], **hostile}})
+
+    assert problem in str(refused.value)
