@@ -81,3 +81,14 @@ def test_a_gate_that_is_met_does_not_hide_that_the_run_was_stopped(three_of_four
     result = three_of_four.run("--jsbench-min-pass-rate=0.1", "--maxfail=1")
 
     assert result.ret != pytest.ExitCode.OK
+
+
+@pytest.mark.parametrize("plugin", ["terminal", "terminalreporter", "cacheprovider", "capture", "logging", "warnings"])
+def test_without_one_of_pytests_own_plugins_the_run_ends_as_it_does_with_it(bench: Bench, plugin: str) -> None:
+    bench.case("a", '{"n": -1}')
+    bench.write({"conftest.py": "def pytest_sessionfinish(session): session.exitstatus = 7\n"})
+
+    result = bench.run("-p", f"no:{plugin}", "--jsbench-output=out", "--junitxml=junit.xml", ".")
+
+    assert result.ret == bench.run_json()["verdict"]["exit_status"] == 7
+    assert 'name="jsbench.verdict" value="failed"' in (bench.path / "junit.xml").read_text()

@@ -135,7 +135,7 @@ class Batch:
             admission.close()
 
     def _say_handed_in(self, part: BatchPart) -> None:
-        if self._config.option.verbose >= 0:
+        if self._config.get_verbosity() >= 0:
             write_line(self._config, f"jsbench: {_listed([part])} handed in")
 
     def _progress(self) -> Callable[[Standing], None]:

@@ -19,6 +19,7 @@ from pytest_jsbench.plugin.controller.benchmark import add_rows
 from pytest_jsbench.plugin.controller.expectations import Expectations, GateDecision
 from pytest_jsbench.plugin.controller.live_outputs import FEW, LiveOutputs
 from pytest_jsbench.plugin.controller.outputs import RunFolder
+from pytest_jsbench.plugin.controller.progress import write_line
 from pytest_jsbench.plugin.controller.run_state import SessionEnding
 from pytest_jsbench.plugin.controller.unasked_recordings import find_unasked
 from pytest_jsbench.plugin.controller.xdist_scheduling import scheduler
@@ -268,7 +269,7 @@ class Controller:
         try:
             result = yield
             if (overruled := self.settle()) is not None:  # the summary has been shown by now
-                self._config.get_terminal_writer().line(f"jsbench: the verdict is {overruled.text}", red=True)
+                write_line(self._config, f"jsbench: the verdict is {overruled.text}", red=True)
         finally:  # another plugin may end the run by raising, as pytest-benchmark's comparison does
             if self.run is not None and self.summary is not None:
                 decision, folder = self.decision or GateDecision(), self._context.handover.folder

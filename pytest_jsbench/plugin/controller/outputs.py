@@ -14,6 +14,7 @@ import pytest
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.plugin.controller.expectations import GateDecision
+from pytest_jsbench.plugin.controller.progress import write_line
 from pytest_jsbench.plugin.session.cases import MANY
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.journal import Journal
@@ -107,7 +108,7 @@ def complete_junit(
         junit.complete(path, properties, costs, details=details)
     except (OSError, ParseError) as error:
         # the summary has been shown by now
-        config.get_terminal_writer().line(f"jsbench: {path} is left as pytest wrote it: {error}", yellow=True)
+        write_line(config, f"jsbench: {path} is left as pytest wrote it: {error}", yellow=True)
 
 
 class RunFolder:

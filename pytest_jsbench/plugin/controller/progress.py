@@ -99,21 +99,21 @@ class Progress:
         return ", ".join(parts)
 
 
-def write_line(config: pytest.Config, line: str) -> None:
-    """Write a line of its own between those of the tests."""
+def write_line(config: pytest.Config, line: str, **markup: bool) -> None:
+    """Write a line of its own between those of the tests, or after them; none with -p no:terminal."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None:
         return
     reporter.ensure_newline()
     if config.get_terminal_writer().width_of_current_line:  # under xdist, where no path heads the line
         reporter.line("")
-    reporter.write_line(printable(line, None))
+    reporter.write_line(printable(line, None), **markup)
 
 
 def is_watched(config: pytest.Config) -> bool:
     """Whether a person watches the run."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is None or config.option.verbose < 0:
+    if reporter is None or config.get_verbosity() < 0:
         return False
     return bool(reporter.isatty) and not any(os.environ.get(name) for name in ("CI", "BUILD_NUMBER"))
 

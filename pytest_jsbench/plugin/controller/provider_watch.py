@@ -53,7 +53,8 @@ class ProviderWatch:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> None:
         """Begin to look; nothing is captured yet."""
-        if not self._context.settings.only_looks and self._config.option.verbose >= _QUIETEST:
+        shown = self._config.pluginmanager.has_plugin("terminalreporter") and self._config.get_verbosity() >= _QUIETEST
+        if shown and not self._context.settings.only_looks:
             if not self._config.pluginmanager.has_plugin("dsession"):
                 self._terminal = _past_capturing()
             with suppress(RuntimeError):  # no more threads: the calls themselves will say so
