@@ -1,0 +1,114 @@
+"""Whatever the package imports is declared by pyproject.toml, in the dependencies or in the extra that uses it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.reference import PACKAGE, ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+#: where the distribution has another name than the module
+DISTRIBUTIONS = {"yaml": "pyyaml", "xdist": "pytest-xdist", "google": "google-genai"}
+#: what is used where it happens to be there: idna as docs/judging.md says, trio by a test that runs in its loop
+IF_THERE = {"idna", "trio"}
+ASKING = ["openai", "anthropic", "gemini", "bedrock", "vertex", "local", "llguidance", "outlines", "xgrammar"]
+#: the extras with which a part of the package is used; the longest path that fits
+USED_WITH = {
+    "engines/http": ASKING,
+    "engines/addresses.py": ASKING,
+    "engines/batch_api.py": ["openai", "anthropic", "gemini"],
+    "engines/http/amazon_frames.py": ["bedrock"],
+    "engines/openai": ["openai", "local"],
+    "engines/anthropic": ["anthropic", "bedrock", "vertex"],
+    "engines/gemini": ["gemini"],
+    "engines/local": ["local", "llguidance", "outlines", "xgrammar"],
+    "engines/litellm.py": ["litellm"],
+    "engines/decoding/token_server.py": ["llguidance", "outlines", "xgrammar"],
+    "prompts/jinja.py": ["prompts"],
+    "reports/html": ["report"],
+    "reports/plot.py": ["plot"],
+    "datasets/sources/hub.py": ["datasets"],
+    "datasets/sources/parquet.py": ["datasets", "frames"],
+    "metrics/prices.py": ["openai", "anthropic", "gemini"],
+}
+#: what an engine's module needs for one of its extras only
+OF_A_CLOUD = {
+    ("engines/anthropic/clouds.py", "botocore"): ["bedrock"],
+    ("engines/anthropic/clouds.py", "google-auth"): ["vertex"],
+    # the packages of those who asked for one of them
+    ("engines/decoding/token_server.py", "filelock"): ["outlines", "xgrammar"],
+}
+
+
+def requirements(lines: list[str]) -> set[str]:
+    """The names of the distributions, those of the extras of our own that are named included."""
+    names: set[str] = set()
+    for line in lines:
+        name = re.match(r"[\w.-]+", line)
+        assert name is not None
+        if name[0] == PROJECT["name"]:
+            extras = re.findall(r"\w+", line[len(name[0]) :])
+            names.update(*(requirements(EXTRAS[extra]) for extra in extras))
+        else:
+            names.add(name[0].lower())
+    return names
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The distributions that a module imports from, somewhere in its text."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            modules = [node.module or ""]
+        else:
+            continue
+        for module in modules:
+            top = module.partition(".")[0]
+            if module.startswith("google.auth"):
+                yield "google-auth"
+            elif top not in sys.stdlib_module_names and top != PACKAGE.name:
+                yield DISTRIBUTIONS.get(top, top.replace("_", "-"))
+
+
+IMPORTED = sorted(
+    {
+        (path.relative_to(PACKAGE).as_posix(), name)
+        for path in PACKAGE.rglob("*.py")
+        for name in imports(path)
+        if name not in IF_THERE
+    }
+)
+
+
+def test_each_imported_package_is_a_dependency_or_in_the_extras_that_use_it() -> None:
+    always = requirements(PROJECT["dependencies"])
+    undeclared = []
+    for module, name in IMPORTED:
+        room = max((prefix for prefix in USED_WITH if module.startswith(prefix)), key=len, default="")
+        extras = OF_A_CLOUD.get((module, name), USED_WITH.get(room, []))
+        declared = [name in always | requirements(EXTRAS[extra]) for extra in extras]
+        if not (all(declared) if declared else name in always.union(*map(requirements, EXTRAS.values()))):
+            undeclared.append(f"{module}: {name} is not declared by {extras or 'anything'}")
+
+    assert len(IMPORTED) > 60
+    assert undeclared == []
+
+
+def test_the_table_names_modules_and_extras_that_there_are() -> None:
+    assert [room for room in USED_WITH if not (PACKAGE / room).exists()] == []
+    assert {extra for extras in USED_WITH.values() for extra in extras} <= set(EXTRAS)
+    assert [pair for pair in OF_A_CLOUD if pair not in IMPORTED] == []
+
+
+@pytest.mark.parametrize("extra", [*ASKING, "litellm", "all", "test"])
+def test_with_every_extra_that_asks_a_model_the_options_of_xdist_and_pytest_benchmark_are_there(extra: str) -> None:
+    assert {"pytest-xdist", "pytest-benchmark"} <= requirements(EXTRAS[extra])
