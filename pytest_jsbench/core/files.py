@@ -16,6 +16,7 @@ import math
 import os
 import stat
 import sys
+import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -42,6 +43,9 @@ MOST_VALUES = 5_000_000
 
 #: who may read what is written, whatever the umask allows beyond it
 _PRIVATE_FILE, _PRIVATE_FOLDER, _SHARED_FILE = 0o600, 0o700, 0o666
+
+#: bytes that are written to see whether a folder takes any
+_TRIED = 1 << 14
 
 #: a place after the end of any file that is locked
 _BEYOND = (1 << 31) - 2
@@ -391,6 +395,13 @@ def make_private_folder(folder: Path, *, exist_ok: bool = True) -> None:
         if not parent.exists():
             parent.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
     folder.mkdir(mode=_PRIVATE_FOLDER, exist_ok=exist_ok)
+
+
+def try_writing(folder: Path) -> None:
+    """Write a file of a record's size into the folder, and remove it; OSError where that cannot be done."""
+    with tempfile.NamedTemporaryFile(dir=folder) as file:
+        file.write(bytes(_TRIED))
+        file.flush()
 
 
 class FileInMaking:

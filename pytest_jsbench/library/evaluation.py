@@ -95,7 +95,7 @@ class _Findings:
                 self.missing[missing.attempt] = missing
         if result.journal_error:
             self.warnings[f"{result.journal_error}; the record of {result.result.key} is not on disk"] = None
-        self.warnings.update(dict.fromkeys(result.classifier_errors))
+        self.warnings.update(dict.fromkeys(filter(None, [result.recording_error, *result.classifier_errors])))
 
     def has_all(self, attempts: Iterable[Attempt]) -> bool:
         """Whether there is a result of each attempt."""
@@ -189,6 +189,10 @@ class CaseEvaluation:
             shared = Path(temporary)
             # before anything is written
             price = None if self._limits.max_cost is None else price_of(metadata)
+            if self._record is not None:
+                from pytest_jsbench.engines.recorded.recordings import Recordings
+
+                Recordings(self._record).require_writable()
             resumption = self._take_over(metadata, keys)
             folder = shared
             if self._output is not None:
@@ -252,10 +256,10 @@ class CaseEvaluation:
         self._findings.warnings.update(dict.fromkeys(map(named, resumption.warnings)))
         return resumption
 
-    def _runner(self, judge: Judge, admission: Admission) -> Runner:
+    def _runner(self, judge: Judge, admission: Admission, lost: Callable[[str], None]) -> Runner:
         engine = self._engine
         return Runner(
-            engine=self._recorded(engine.engine),
+            engine=self._recorded(engine.engine, lost),
             judge=judge,
             template=self._template.render,
             params=engine.params,
@@ -267,15 +271,15 @@ class CaseEvaluation:
             admission=admission,
         )
 
-    def _recorded(self, engine: Engine) -> Engine:
+    def _recorded(self, engine: Engine, lost: Callable[[str], None]) -> Engine:
         """The engine; its answers are written down, where the program says so."""
         if self._record is None:
             return engine
         from pytest_jsbench.engines.recorded.engine import RecordingEngine, RememberingEngine
 
         if self._record_mode == "new":
-            return RememberingEngine(engine, self._record, strict=False)
-        return RecordingEngine(engine, self._record)
+            return RememberingEngine(engine, self._record, lost=lost, strict=False)
+        return RecordingEngine(engine, self._record, lost=lost)
 
     def _ask(self, attempts: Sequence[Attempt], kept: Journal, recorded: Recorded, admission: Admission) -> None:
         """Make all attempts, or find them among those of an earlier run."""
@@ -291,7 +295,7 @@ class CaseEvaluation:
         )
         with Judge(self._policy) as judge:
             judge.start()
-            self._make_all(attempts, keeper, self._runner(judge, admission), admission)
+            self._make_all(attempts, keeper, self._runner(judge, admission, keeper.stop_recording), admission)
 
     def _make_all(
         self, attempts: Sequence[Attempt], keeper: RecordKeeper, runner: Runner, admission: Admission
@@ -349,10 +353,14 @@ class CaseEvaluation:
             records = zip(run.outcomes, run.records, strict=True)
             in_memory = tuple(replace(outcome, source=record) for outcome, record in records)
             return self._decided(EvaluatedRun.of_run(replace(run, outcomes=in_memory), None))[0]
-        run = journal.gather(answered, run)
         answers = () if resumption is None else resumption.answers
-        if all(answer.attempt in found.outcomes for answer in answers):
-            (folder / journal.RESUMED).unlink(missing_ok=True)
+        try:
+            run = journal.gather(answered, run)
+        except JSBenchError as error:  # a disk that is full: the records are where they were first written
+            run = replace(run, warnings=(*run.warnings, str(error)))
+        else:
+            if all(answer.attempt in found.outcomes for answer in answers):
+                (folder / journal.RESUMED).unlink(missing_ok=True)
         evaluated, gates = self._decided(EvaluatedRun.of_run(run, folder))
         from pytest_jsbench.reports.run_files import write_files
 

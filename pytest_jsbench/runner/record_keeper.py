@@ -44,6 +44,8 @@ class AttemptResult:
     journal_error: str = ""
     #: one line for each classifier that broke
     classifier_errors: tuple[str, ...] = ()
+    #: why answers can no longer be recorded beside the tests; empty while they can
+    recording_error: str = ""
 
 
 def missed(attempt: Attempt, refused: Refused) -> Missing:
@@ -83,6 +85,7 @@ class RecordKeeper:
         self._refuse = refuse
         #: whether what cannot be kept is not to be paid for
         self._must_keep = must_keep
+        self._recording_error = ""
         self._leftovers = Leftovers()
 
     def make_or_find(
@@ -116,6 +119,11 @@ class RecordKeeper:
             return _result(AttemptOutcome.of(record), record)
         return self.write(record)[0]
 
+    def stop_recording(self, problem: str) -> None:
+        """Make no more calls, since their answers cannot be recorded; the results from now on say so."""
+        self._recording_error = self._recording_error or problem
+        self._refuse(Refused(MissingReason.DISK, problem))
+
     def write(self, record: Record) -> tuple[AttemptResult, Record]:
         """Classify and write a record; the result says what went wrong with either, the record is as classified."""
         classified = classify(record, self._classifiers)
@@ -123,7 +131,8 @@ class RecordKeeper:
         if errors and self._redaction is not None:
             errors = (CLASSIFIER_BROKE,)
         outcome = self._write(self._redacted(classified.record))
-        return replace(outcome, classifier_errors=errors), classified.record
+        outcome = replace(outcome, classifier_errors=errors, recording_error=self._recording_error)
+        return outcome, classified.record
 
     def take_over(self, recorded: Record, judge: Judge, case: Case | BrokenCase) -> tuple[AttemptResult, Record]:
         """

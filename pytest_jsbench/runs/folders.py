@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pytest_jsbench.core.errors import JournalError
-from pytest_jsbench.core.files import make_private_folder, private
+from pytest_jsbench.core.files import make_private_folder, private, try_writing
 
 
 def new_folder(parent: Path, name: str) -> Path:
@@ -15,6 +15,7 @@ def new_folder(parent: Path, name: str) -> Path:
         folder = parent / (name if number == 1 else f"{name}.{number}")
         try:
             make_private_folder(folder, exist_ok=False)
+            try_writing(folder)
             private(folder / "records.jsonl")
         except FileExistsError:
             if parent.is_dir() and number < 1000:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -27,9 +28,12 @@ from pytest_jsbench import (
     load_run,
     open_engine,
 )
+from pytest_jsbench.core.errors import JournalError
 from pytest_jsbench.core.generations import CallError, FaultKind
+from pytest_jsbench.engines.recorded import recordings
 from pytest_jsbench.library.options import EvaluationOptions
 from pytest_jsbench.runner.in_flight import CallsInFlight
+from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.records import Entry, MissingReason
 from tests.plugin.conftest import NUMBER
 
@@ -93,6 +97,46 @@ def test_a_run_that_is_kept_nowhere_is_whole_in_memory(tmp_path: Path, monkeypat
     assert [record.verdict.failure_type for record in run.records] == list(ENDS.values())
     assert run.folder is None
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", ["all", "new"])
+def test_answers_that_cannot_be_recorded_are_not_paid_for_and_one_that_came_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Any
+) -> None:
+    asked: list[str] = []
+
+    def counted(request: Request) -> str:
+        asked.append(request.key.id)
+        return '{"n": 1}'
+
+    (tmp_path / "file").write_text("")
+    with pytest.raises(JSBenchError, match=r"^cannot write to record=.*file: File exists; name a folder"):
+        evaluate(counted, CASES, output=tmp_path / "out", record=tmp_path / "file", record_mode=mode)
+    assert asked == []
+
+    full = JournalError("cannot write it")
+    full.__cause__ = OSError(28, "No space left on device")
+    monkeypatch.setattr(recordings, "write_atomically", Mock(side_effect=full))
+    folder = tmp_path / "kept"
+    run = evaluate(counted, CASES, output=tmp_path / "out", record=folder, record_mode=mode, concurrency=1)
+
+    assert len(asked) == len(run.outcomes) == 1
+    assert {missing.reason for missing in run.missing} == {MissingReason.DISK}
+    assert run.warnings == (
+        f"{folder} takes no more recorded answers: No space left on device; no more calls are made",
+    )
+
+
+def test_a_disk_that_is_full_when_the_records_are_gathered_costs_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "write_atomically", Mock(side_effect=JournalError("cannot write records.jsonl: full")))
+
+    run = evaluate(answer, CASES, output=tmp_path)
+
+    assert ends(run) == ENDS
+    assert len(run.records) == len(ENDS)
+    assert run.warnings == ("cannot write records.jsonl: full",)
 
 
 def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from pytest_jsbench.cli.main import main
+from pytest_jsbench.engines.recorded import recordings
 from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
 
 TEST = """
@@ -33,6 +36,79 @@ def run(bench: Bench, *args: str) -> pytest.RunResult:
             (bench.path / "answers.json").write_text(json.dumps(bench.answers))
             args = (*args, "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answers.json")
     return bench.pytester.runpytest_inprocess("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers, *args)
+
+
+#: after three files a disk is full, in this process and in each worker
+FULL = """
+import errno, itertools
+from pytest_jsbench.core import files
+from pytest_jsbench.core.errors import JournalError
+from pytest_jsbench.engines.recorded import recordings
+
+written = itertools.count(1)
+
+def write(path, text, shared):
+    if next(written) > 3:
+        raise JournalError(f"cannot write {path}") from OSError(errno.ENOSPC, "No space left on device")
+    files.write_atomically(path, text, shared=shared)
+
+recordings.write_atomically = write
+"""
+COUNTED = """
+def answer(request):
+    with open("calls.txt", "a") as calls:
+        calls.write(f"{request.key.id}\\n")
+    return '{"n": 1}'
+"""
+
+
+@pytest.mark.parametrize("mode", ["all", "new"])
+@pytest.mark.parametrize("own", [True, False], ids=["the project's tests", "the suite"])
+def test_a_disk_that_fills_with_recordings_stops_the_calls_and_no_answer_is_lost(
+    bench: Bench, mode: str, *, own: bool
+) -> None:
+    bench.write({"conftest.py": FULL, "counted.py": COUNTED})
+    dataset = [] if own else ["--jsbench-dataset=schemas"]
+    if own:
+        write(bench, **{f"t{number:02}": asks(str(number)) for number in range(40)})
+    for number in range(0 if own else 40):
+        bench.case(f"c{number:02}")
+    engine = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=counted:answer", "--jsbench-concurrency=2")
+    options = ("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers, *engine, *dataset, "--jsbench-output=out")
+
+    result = bench.pytester.runpytest_subprocess(*options, "--jsbench-record=kept", f"--jsbench-record-mode={mode}")
+
+    processes = 2 if bench.workers else 1
+    calls = (bench.path / "calls.txt").read_text().split()
+    assert len(names(bench)) == 3 * processes
+    assert len(calls) <= 3 * processes + 2 * processes
+    assert [record["generation"]["type"] for record in bench.records()] == ["completion"] * len(calls)
+    assert bench.run_json()["metrics"]["missing_reasons"]["disk"] == 40 - len(calls)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    text = " ".join("".join(result.outlines).split())
+    assert text.count("takes no more recorded answers: No space left on device;") == 1
+
+
+@pytest.mark.parametrize("mode", ["all", "new"])
+@pytest.mark.parametrize("place", ["file", "link", "full"])
+def test_a_folder_that_takes_no_recordings_is_refused_before_anything_is_paid_for(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, place: str, mode: str
+) -> None:
+    bench.write({"counted.py": COUNTED, "elsewhere/x": "", **({"kept": ""} if place == "file" else {"kept/y": ""})})
+    if place == "link":
+        (bench.path / "kept/orders").symlink_to(bench.path / "elsewhere", target_is_directory=True)
+    if place == "full":
+        full = OSError(errno.ENOSPC, "No space left on device")
+        monkeypatch.setattr(recordings, "try_writing", Mock(side_effect=full))
+    bench.case("c01")
+    record = ("--jsbench-record=kept", f"--jsbench-record-mode={mode}")
+
+    result = bench.run("--jsbench-engine-option=answers=counted:answer", *record)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    reason = {"link": "*kept/orders: it leads out of *", "full": "*kept: No space left on device; name a folder *"}
+    result.stderr.fnmatch_lines(["ERROR: cannot write to " + reason.get(place, "*kept: File exists; name a folder *")])
+    assert not (bench.path / "calls.txt").exists()
 
 
 def names(bench: Bench) -> list[str]:

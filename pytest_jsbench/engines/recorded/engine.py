@@ -35,6 +35,7 @@ from pytest_jsbench.engines.recorded.recordings import (
 from pytest_jsbench.runs import journal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pytest_jsbench.core.cases import CaseKey
@@ -165,12 +166,14 @@ class RecordingEngine:
 
     With `--jsbench-record`, each worker puts one around the run's engine. The threads of the calls in flight enter
     `generate`; each answer goes into a file of its own. `close`, at the end of the session, closes the engine.
-    The answer to a question that is recorded goes into the file that has it, in whatever order a test now asks.
+    The answer to a question that is recorded goes into the file that has it, in whatever order a test now asks. One
+    that cannot be written stands all the same, for it is paid for; `lost` is told why, and lets no more calls begin.
     """
 
-    def __init__(self, engine: Engine, folder: Path) -> None:
+    def __init__(self, engine: Engine, folder: Path, *, lost: Callable[[str], None]) -> None:
         self._engine = engine
         self._recordings = Recordings(folder)
+        self._lost = lost
         #: by the file's key and repeat, the question that it was written for
         self._written: dict[tuple[CaseKey, int], CaseKey] = {}
         #: by a test's first question and repeat, what was recorded of it before this run asked
@@ -194,7 +197,8 @@ class RecordingEngine:
                 self._recordings.write(replace(recording, key=place))
                 self._written[place, request.repeat] = request.key
         except JSBenchError as error:
-            raise CallError(FaultKind.ENGINE, f"the answer came and is not recorded: {error}") from error
+            why = getattr(error.__cause__, "strerror", None) or error
+            self._lost(f"{self._recordings.folder} takes no more recorded answers: {why}; no more calls are made")
         return answer
 
     def _place(self, request: Request) -> CaseKey:
@@ -246,8 +250,8 @@ class RememberingEngine(RecordingEngine):
     nobody is called for what is there.
     """
 
-    def __init__(self, engine: Engine, folder: Path, *, strict: bool) -> None:
-        super().__init__(engine, folder)
+    def __init__(self, engine: Engine, folder: Path, *, lost: Callable[[str], None], strict: bool) -> None:
+        super().__init__(engine, folder, lost=lost)
         #: whether an answer that was asked for with other settings is none
         self._strict = strict
 

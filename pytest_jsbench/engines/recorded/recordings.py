@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.cases import CaseKey, Schema
 from pytest_jsbench.core.errors import RecordError
-from pytest_jsbench.core.files import FileReader, inside, write_atomically
+from pytest_jsbench.core.files import FileReader, inside, try_writing, write_atomically
 from pytest_jsbench.core.generations import (
     MEDIA_TYPE,
     Completion,
@@ -321,9 +321,7 @@ class Recordings:
             before = self._read(path) if path.exists() else None
         except RecordError:
             before = None
-        if not inside(self.folder, path.parent):
-            message = f"cannot write {path}: it leads out of {self.folder}, and no answer is recorded through a link"
-            raise RecordError(message)
+        self._refuse_link(path.parent)
         if before is not None and before.to_compare() == recording.to_compare() and _same_settings(before, recording):
             return
         try:
@@ -333,6 +331,23 @@ class Recordings:
             raise RecordError(message) from error
         # it is there to be committed
         write_atomically(path, json_text(recording.to_dict(), indent=2) + "\n", shared=True)
+
+    def require_writable(self) -> None:
+        """Make the folder, and see that it and those in it take answers, before any is paid for; RecordError if not."""
+        path = self.folder
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            for path in (self.folder, *(entry for entry in self.folder.iterdir() if not entry.is_file())):
+                self._refuse_link(path)
+                try_writing(path)
+        except OSError as error:
+            message = f"cannot write to --jsbench-record={path}: {error.strerror}; name a folder that can be written"
+            raise RecordError(message, found=path, where="--jsbench-record") from error
+
+    def _refuse_link(self, path: Path) -> None:
+        if not inside(self.folder, path):
+            message = f"cannot write to {path}: it leads out of {self.folder}, and no answer is recorded through a link"
+            raise RecordError(message, found=path, where="--jsbench-record")
 
     def of_test(self, first: CaseKey, repeat: int) -> list[Recording]:
         """What was recorded of one run of a test, by the first of its questions, in their order."""

@@ -222,6 +222,7 @@ class Controller:
             return
         if outcome.journal_error:
             self._warn_unwritten(outcome.journal_error, attempt)
+        self._warn(outcome.recording_error)
         for error in outcome.classifier_errors:
             if error not in self.warnings:
                 self._ending.fail(error)

@@ -46,6 +46,11 @@ def start(config: pytest.Config, settings: Settings, plan: Plan) -> tuple[Handov
         for variant in [one for one in variants if one.provider is not None] or variants:
             with errors_of(variant.variant):
                 price_of(variant)
+    if settings.record is not None:
+        from pytest_jsbench.engines.recorded.recordings import Recordings
+
+        for record in {variant.settings.record or settings.record for variant in plan.variants.values()}:
+            Recordings(record).require_writable()
     redaction = Redaction.new() if settings.redact else None
     fetched = _fetch(config, settings, shared)
     resumption = _resume(settings, plan, metadata, fetched)

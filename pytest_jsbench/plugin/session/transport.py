@@ -102,6 +102,7 @@ def _write(outcome: AttemptResult | str, *, whole: bool) -> str:
         "resumed": outcome.resumed,
         "journal_error": outcome.journal_error,
         "classifier_errors": outcome.classifier_errors,
+        "recording_error": outcome.recording_error,
     }
     return json.dumps(data, allow_nan=False)
 
@@ -115,6 +116,7 @@ def _read(carried: AttemptResult | str) -> AttemptResult:
         resumed=data["resumed"],
         journal_error=data["journal_error"],
         classifier_errors=tuple(data["classifier_errors"]),
+        recording_error=data["recording_error"],
     )
 
 

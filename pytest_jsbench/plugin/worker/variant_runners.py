@@ -51,6 +51,7 @@ class VariantRunner:
         *,
         judge: Callable[[], Judge],
         resources: ExitStack,
+        lost: Callable[[str], None],
     ) -> None:
         self.variant = variant
         self._metadata = context.metadata_of(variant.name)
@@ -58,6 +59,8 @@ class VariantRunner:
         self._context = context
         self._judge = judge
         self._resources = resources
+        #: told why an answer could not be recorded
+        self._lost = lost
         self._lock = threading.RLock()
         #: None where no model is called
         self._runner: Runner | None = None
@@ -137,8 +140,8 @@ class VariantRunner:
         from pytest_jsbench.engines.recorded.engine import RecordingEngine, RememberingEngine
 
         if own.only_new:
-            return RememberingEngine(engine, own.record, strict=own.strict)
-        return RecordingEngine(engine, own.record)
+            return RememberingEngine(engine, own.record, lost=self._lost, strict=own.strict)
+        return RecordingEngine(engine, own.record, lost=self._lost)
 
     def refuse(self, refusal: Refused) -> None:
         """Make no more calls, for this reason."""

@@ -63,7 +63,14 @@ class Worker:
         config.add_cleanup(gc.unfreeze)
         #: by the variant's name
         self.variants: Mapping[str, VariantRunner] = {
-            name: VariantRunner(config, context, variant, judge=self.judge, resources=self._resources)
+            name: VariantRunner(
+                config,
+                context,
+                variant,
+                judge=self.judge,
+                resources=self._resources,
+                lost=lambda problem: self.keeper.stop_recording(problem),
+            )
             for name, variant in context.plan.variants.items()
         }
 

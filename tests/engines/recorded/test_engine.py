@@ -50,7 +50,7 @@ class Fixed:
 
 
 def record(folder: Path, asked: Request, answer: Completion | Declined) -> Path:
-    RecordingEngine(Fixed(answer), folder).generate(asked)
+    RecordingEngine(Fixed(answer), folder, lost=pytest.fail).generate(asked)
     return Recordings(folder).path(asked.key, asked.repeat)
 
 
@@ -184,11 +184,17 @@ def test_who_answered_then_is_named(tmp_path: Path) -> None:
     assert (info.engine, info.model, info.details) == ("recorded", "m1", {"recorded_engine": "fixed"})
 
 
-def test_an_answer_that_cannot_be_written_down_is_a_broken_call(tmp_path: Path) -> None:
-    (tmp_path / "answers").write_text("a file, where a folder should be")
+@pytest.mark.parametrize("mode", ["all", "new"])
+def test_an_answer_that_cannot_be_recorded_stands_and_who_keeps_the_run_is_told_why(tmp_path: Path, mode: str) -> None:
+    folder, lost = tmp_path / "answers", list[str]()
+    folder.write_text("a file, where a folder should be")
+    fixed = Fixed(examples.completion())
+    new = RememberingEngine(fixed, folder, lost=lost.append, strict=False)
+    engine = RecordingEngine(fixed, folder, lost=lost.append) if mode == "all" else new
 
-    with pytest.raises(CallError, match=r"^the answer came and is not recorded: cannot write "):
-        record(tmp_path / "answers", asking(), examples.completion())
+    assert engine.generate(asking()) == fixed.answer
+
+    assert lost == [f"{folder} takes no more recorded answers: Not a directory; no more calls are made"]
 
 
 def test_a_recorded_engine_counts_tokens_where_it_can(tmp_path: Path) -> None:
@@ -198,8 +204,8 @@ def test_a_recorded_engine_counts_tokens_where_it_can(tmp_path: Path) -> None:
 
     prompt = asking().prompt
 
-    assert RecordingEngine(Counting(examples.completion()), tmp_path).count_tokens(prompt) == 1
-    assert RecordingEngine(Fixed(examples.completion()), tmp_path).count_tokens(prompt) is None
+    assert RecordingEngine(Counting(examples.completion()), tmp_path, lost=pytest.fail).count_tokens(prompt) == 1
+    assert RecordingEngine(Fixed(examples.completion()), tmp_path, lost=pytest.fail).count_tokens(prompt) is None
 
 
 def nth(number: int, content: str, *, equal_before: int = 0, **said: Any) -> Request:
@@ -277,7 +283,7 @@ def test_an_attempt_s_own_seed_is_no_other_setting(tmp_path: Path, kept: bool) -
 
 def fill_up(folder: Path, asked: Request, text: str, *, strict: bool = False) -> str | None:
     """Ask only what is not recorded; the model that was remembered."""
-    engine = RememberingEngine(Fixed(examples.completion(text)), folder, strict=strict)
+    engine = RememberingEngine(Fixed(examples.completion(text)), folder, lost=pytest.fail, strict=strict)
     known = engine.remembered(asked)
     if known is None:
         engine.generate(asked)
@@ -359,12 +365,12 @@ def test_the_answer_to_an_application_is_written_anew_only_where_another_is_give
 
 
 def test_recording_again_in_another_order_changes_no_file(tmp_path: Path) -> None:
-    engine = RecordingEngine(Fixed(examples.completion("1")), tmp_path)
+    engine = RecordingEngine(Fixed(examples.completion("1")), tmp_path, lost=pytest.fail)
     for number, asked in enumerate("ab", start=1):
         engine.generate(nth(number, asked))
     before = kept(tmp_path)
 
-    again = RecordingEngine(Fixed(examples.completion("1")), tmp_path)
+    again = RecordingEngine(Fixed(examples.completion("1")), tmp_path, lost=pytest.fail)
     for number, asked in [(2, "a"), (1, "b")]:
         again.generate(nth(number, asked))
     assert kept(tmp_path) == before
@@ -379,7 +385,7 @@ def test_equal_questions_that_are_asked_at_once_have_a_file_each_in_whatever_ord
     tmp_path: Path,
 ) -> None:
     def record_all(*order: int) -> None:
-        engine = RecordingEngine(Fixed(examples.completion("1")), tmp_path)
+        engine = RecordingEngine(Fixed(examples.completion("1")), tmp_path, lost=pytest.fail)
         for number in order:
             engine.generate(nth(number, "a", equal_before=number - 1))
 
@@ -396,7 +402,7 @@ def test_equal_questions_that_are_asked_at_once_have_a_file_each_in_whatever_ord
 
 def test_what_a_call_at_once_has_just_written_is_no_answer_to_an_equal_question(tmp_path: Path) -> None:
     record(tmp_path, nth(1, "a"), examples.completion("1"))
-    engine = RememberingEngine(Fixed(examples.completion("2")), tmp_path, strict=False)
+    engine = RememberingEngine(Fixed(examples.completion("2")), tmp_path, lost=pytest.fail, strict=False)
 
     found = []
     for number in (1, 4, 3, 2):

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from pytest_jsbench.runs import folders
 from tests.plugin.conftest import Bench
 
 CACHED = ".pytest_cache/d/jsbench"
@@ -82,3 +85,19 @@ def test_a_run_that_may_still_go_on_is_not_removed_and_one_that_was_killed_long_
     plain.run()
 
     assert cached(plain)[:-1] == [RUN.format(number) for number in range(1, 7)]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_disk_that_is_full_is_refused_before_anything_is_paid_for_where_the_run_is_to_be_kept(
+    plain: Bench, monkeypatch: pytest.MonkeyPatch, *, kept: bool
+) -> None:
+    monkeypatch.setattr(folders, "try_writing", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    plain.case("c01")
+
+    result = plain.run(*(["--jsbench-output=out"] if kept else []))
+
+    if kept:
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines(["ERROR: cannot write to --jsbench-output=*out: No space left on device; name *"])
+    else:  # the run is in a folder that goes with it
+        result.assert_outcomes(passed=1)

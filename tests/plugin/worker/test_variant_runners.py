@@ -40,7 +40,7 @@ def test_a_model_that_a_test_asks_at_another_address_has_the_limits_of_that_serv
     plan = Plan.make(settings, None)
     handover = Handover(metadata=examples.metadata(), folder=None, shared=pytester.path, limits=RateLimits())
     context = RunContext(settings=settings, plan=plan, handover=handover, recorded=Recorded(), worker=None)
-    runner = VariantRunner(config, context, plan.variants[""], judge=Judge, resources=ExitStack())
+    runner = VariantRunner(config, context, plan.variants[""], judge=Judge, resources=ExitStack(), lost=pytest.fail)
     who = AnsweredBy(engine="openai", model="m")
 
     admissions = [runner.admission(who, one) for one in (OURS, THEIRS, OURS)]
