@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -9,6 +11,7 @@ from typing import Any, Literal
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.plugin.options.reading import value_of
 from pytest_jsbench.runs.outcomes import Run
 
 #: the metrics that are times; pytest-benchmark knows seconds only
@@ -16,6 +19,11 @@ _METRICS = ("ttft", "tgt", "gct")
 _NO_TOKENS = {"input_tokens": None, "output_tokens": None}
 #: pytest-benchmark's own columns are for functions, and too many for a terminal
 _COLUMNS = ["min", "median", "mean", "max", "rounds"]
+#: the options that ask for its table, or say how it looks
+_OF_TABLE = tuple(
+    f"--benchmark-{name}"
+    for name in ("columns", "compare", "group-by", "histogram", "name", "only", "sort", "time-unit", "verbose")
+)
 
 
 def add_rows(config: pytest.Config, run: Run, *, rows: Literal["task", "case"]) -> str:
@@ -34,7 +42,7 @@ def add_rows(config: pytest.Config, run: Run, *, rows: Literal["task", "case"]) 
     try:
         from pytest_benchmark.stats import Metadata
 
-        if not session.benchmarks and not _asks_for_columns(config):
+        if not session.benchmarks and not _is_typed(config, "--benchmark-columns"):
             session.columns = _COLUMNS
         for row, seconds in _measured(run, rows):
             metadata = Metadata(row, iterations=1, options={"timer": "engine"})
@@ -46,9 +54,17 @@ def add_rows(config: pytest.Config, run: Run, *, rows: Literal["task", "case"]) 
     return ""
 
 
-def _asks_for_columns(config: pytest.Config) -> bool:
-    arguments = [*config.getini("addopts"), *config.invocation_params.args]
-    return any(str(argument).startswith("--benchmark-columns") for argument in arguments)
+def shown_groups(config: pytest.Config, groups: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """The groups of the table: ours are in it only where they are asked for, since they are wide."""
+    if value_of(config, "benchmark-rows") or _is_typed(config, *_OF_TABLE):
+        return groups
+    return [(name, rows) for name, rows in groups if not str(rows[0]["fullname"]).startswith("jsbench::")]
+
+
+def _is_typed(config: pytest.Config, *options: str) -> bool:
+    variable = shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))
+    arguments = [*config.getini("addopts"), *variable, *config.invocation_params.args]
+    return any(str(argument).startswith(options) for argument in arguments)
 
 
 def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, list[float]]]:

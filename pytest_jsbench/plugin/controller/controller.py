@@ -15,7 +15,7 @@ from pytest_jsbench.core.files import make_private_folder
 from pytest_jsbench.core.text import described
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.plugin.controller import outputs
-from pytest_jsbench.plugin.controller.benchmark import add_rows
+from pytest_jsbench.plugin.controller.benchmark import add_rows, shown_groups
 from pytest_jsbench.plugin.controller.expectations import Expectations, GateDecision
 from pytest_jsbench.plugin.controller.live_outputs import FEW, LiveOutputs
 from pytest_jsbench.plugin.controller.outputs import RunFolder
@@ -276,6 +276,12 @@ class Controller:
                 decision, folder = self.decision or GateDecision(), self._context.handover.folder
                 outputs.complete_junit(self._config, self.run, self.summary, decision, folder)
         return result
+
+    @pytest.hookimpl(wrapper=True, optionalhook=True)
+    def pytest_benchmark_group_stats(self) -> Generator[None, list[tuple[Any, Any]], list[tuple[Any, Any]]]:
+        """Leave our rows out of pytest-benchmark's table unless they are asked for; they stay in its data."""
+        groups = yield
+        return shown_groups(self._config, groups)
 
     def settle(self, raised: Exception | None = None) -> RunVerdict | None:
         """Correct the verdict where another plugin changed the exit status; None where none did."""

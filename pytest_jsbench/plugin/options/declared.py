@@ -515,6 +515,6 @@ OPTIONS = (
         name="benchmark-rows",
         metavar="task|case",
         choices=("task", "case"),
-        help="pytest-benchmark's rows: one per task and metric (default), or one per case and metric.",
+        help="Show pytest-benchmark's table, with one row per task and metric (default), or one per case and metric.",
     ),
 )

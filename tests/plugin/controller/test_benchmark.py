@@ -50,8 +50,31 @@ def test_there_is_a_row_per_task_and_metric_with_a_round_per_completed_call(time
         "output_tokens": None,
     }
     assert (orders["group"], orders["params"]) == ("jsbench orders", {"task": "orders", "metric": "tgt"})
-    assert "benchmark 'jsbench orders': 3 tests" in result.stdout.str()
-    assert "benchmark 'jsbench others': 3 tests" in result.stdout.str()
+    assert "benchmark 'jsbench" not in result.stdout.str()
+
+
+@pytest.mark.parametrize("option", ["--benchmark-sort=min", "--benchmark-verbose", "--jsbench-benchmark-rows=task"])
+def test_its_table_is_shown_where_an_option_of_the_table_is_typed(plain: Bench, option: str) -> None:
+    plain.timed = True
+    plain.case("a", {"text": '{"n": 1}', "delay": 0.02, "ttft": 0.01})
+
+    assert "benchmark 'jsbench orders': 3 tests" in plain.run(option).stdout.str()
+
+
+def test_its_table_is_asked_for_by_the_environment_too_and_otherwise_has_the_projects_own_rows_alone(
+    plain: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain.timed = True
+    plain.case("a", {"text": '{"n": 1}', "delay": 0.02, "ttft": 0.01})
+    plain.write({"test_own.py": "def test_own(benchmark): benchmark.pedantic(int)"})
+
+    own = plain.run(".").stdout.str()
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--benchmark-columns=min,max")
+    both = plain.run(".").stdout.str()
+
+    assert ("benchmark: 1 tests" in own, "benchmark 'jsbench orders'" in own) == (True, False)
+    assert ("benchmark: 1 tests" in both, "benchmark 'jsbench orders': 3 tests" in both) == (True, True)
+    assert "Median" not in both
 
 
 def test_a_row_per_case_comes_on_request(timed: Bench) -> None:
