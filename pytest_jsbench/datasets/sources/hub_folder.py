@@ -17,10 +17,9 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Literal
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, safe_name
-from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import FileReader, Unreadable, here, inside
-from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, GuardedCalls
+from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import Row, Selection, free_key
 from pytest_jsbench.datasets.documents.json_text import broken
@@ -32,12 +31,8 @@ from pytest_jsbench.datasets.sources.rows import case_of
 
 #: bytes of a dataset card
 LARGEST_CARD = 1_000_000
-#: bytes of address space for reading Parquet, of which its allocator takes a gigabyte in advance
-_MEMORY = 4 << 30
 #: bytes of the names of a file's rows, or of their places
 _LONGEST = 256 << 20
-#: seconds to read one file
-_SECONDS = 300.0
 #: where the library looks for a description of the files
 _CARDS = ("README.md", ".huggingface.yaml")
 _NAMING = frozenset({"data_files", "data_dir", "path"})
@@ -152,7 +147,7 @@ class Tables:
         self._folder = folder
         #: where its name and those of its files start from; a child that starts later may start elsewhere
         self._start = here()
-        self._calls = GuardedCalls(memory=_MEMORY, longest=_LONGEST)
+        self._calls = GuardedCalls(memory=parquet.MEMORY, longest=_LONGEST)
         self.close = self._calls.close
 
     def columns(self, paths: Sequence[Path]) -> list[list[str]]:
@@ -171,16 +166,7 @@ class Tables:
         return found
 
     def _ask(self, function: str, *arguments: object) -> Any:
-        """What the function of `parquet` returns; DatasetError in one line where it cannot."""
-        try:
-            places = str(self._folder), str(self._start)
-            return self._calls.call(f"{parquet.__name__}:{function}", *places, *arguments, seconds=_SECONDS)
-        except CallBroke as error:
-            kind, _, said = str(error).partition(": ")
-            message = said if kind == DatasetError.__name__ else f"cannot read {self._folder}: {error}"
-        except (BoundExceeded, ChildNotStarted) as error:
-            message = f"cannot read {self._folder}: {error}"
-        raise DatasetError(message)
+        return parquet.ask(self._calls, function, self._folder, str(self._folder), str(self._start), *arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import DatasetError, exhausted
-from pytest_jsbench.core.files import FileReader, Unreadable
+from pytest_jsbench.core.files import FileReader, Unreadable, check_size
+from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, GuardedCalls
 from pytest_jsbench.core.text import described
 from pytest_jsbench.datasets.base import MOST_CASES, Found, Row
 from pytest_jsbench.datasets.documents.json_text import broken
@@ -23,6 +24,13 @@ from pytest_jsbench.datasets.sources import rows
 Unpacked = RowPlace | Literal[False] | None
 #: bytes of the rows that are unpacked together
 LARGEST_GROUP = 400_000_000
+#: bytes of all texts of a dataset, unpacked
+LARGEST_UNPACKED = 4_000_000_000
+#: bytes of address space for reading Parquet, of which its allocator takes a gigabyte in advance
+MEMORY = 4 << 30
+#: seconds to read one file
+SECONDS = 300.0
+_NAMED_AT_ONCE = 10_000
 
 
 def find(reader: FileReader, path: Path, *, task: str) -> Iterator[Found]:
@@ -30,19 +38,35 @@ def find(reader: FileReader, path: Path, *, task: str) -> Iterator[Found]:
     if importlib.util.find_spec("pyarrow") is None:
         message = f"dataset '{path}' needs the package pyarrow: pip install 'pytest-jsbench[datasets]'"
         raise DatasetError(message)
-    with reading(path):
-        with open_table(reader, path) as file:
-            table = _Table(reader, path, _columns(path, file.metadata.schema.to_arrow_schema()))
-            groups = file.num_row_groups
-        number = 0
-        for group in range(groups):
-            for index, row in enumerate(table.names(group)):
-                yield Found(
-                    task=rows.task_of(row) or task,
-                    name=rows.name_of(row) or f"row-{number}",
-                    read=partial(_read, path, table, group, index, number),
-                )
+    number = 0
+    places = str(reader.root or path.parent), str(reader.start), str(path)
+    for group in range(ask(_calls(), "groups_of", path, *places)):
+        first = 0
+        while named := ask(_calls(), "named", path, *places, group, first):
+            for index, (name, own_task) in enumerate(named, start=first):
+                read = partial(_read, path, (*places, group, index), number)
+                yield Found(task=own_task or task, name=name or f"row-{number}", read=read)
                 number += 1
+            first += len(named)
+
+
+@lru_cache(maxsize=1)
+def _calls() -> GuardedCalls:
+    """The child in which this process reads its tables: a few bytes of a file may come to more than any memory."""
+    return GuardedCalls(memory=MEMORY)
+
+
+def ask(calls: GuardedCalls, function: str, about: Path, *arguments: object) -> Any:
+    """What one of this module's functions returns in the child; DatasetError in one line where it does not."""
+    cause: Exception
+    try:
+        return calls.call(f"{__name__}:{function}", *arguments, seconds=SECONDS)
+    except CallBroke as error:
+        kind, _, problem = str(error).partition(": ")
+        cause, message = error, problem if kind == DatasetError.__name__ else f"cannot read {about}: {error}"
+    except (BoundExceeded, ChildNotStarted) as error:
+        cause, message = error, f"cannot read {about}: {error}"
+    raise DatasetError(message) from cause
 
 
 @contextlib.contextmanager
@@ -52,8 +76,10 @@ def reading(path: Path) -> Iterator[None]:
 
     try:
         yield
+    except MemoryError:  # the library's own is an ArrowException too
+        raise MemoryError from None
     except Unreadable as error:
-        raise DatasetError(str(error)) from None
+        raise DatasetError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         message = f"cannot read {path}: {described(error, 200)}; expected a Parquet file"
         raise DatasetError(message) from error
@@ -81,14 +107,52 @@ def _check_size(path: Path, metadata: Any) -> None:
         message = f"holds {metadata.num_rows:,} rows; expected at most {MOST_CASES:,}"
         raise Unreadable(message, reason="too_large", path=path)
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        size = group.total_byte_size
+        # a few bytes can stand for a billion equal values, of which each is a pointer
+        values = sum(group.column(number).num_values for number in range(group.num_columns))
+        size = max(group.total_byte_size, 8 * values)
         if not 0 <= size <= LARGEST_GROUP:
             message = f"holds a row group of {size:,} bytes, unpacked; expected at most {LARGEST_GROUP:,}"
             raise Unreadable(message, reason="too_large", path=path)
 
 
+def groups_of(root: str, start: str, name: str) -> int:
+    """The row groups of a file whose rows can be cases; this and what follows is called in a child process."""
+    path = Path(name)
+    with reading(path), open_table(FileReader(root=Path(root), start=Path(start)), path) as file:
+        _columns(path, file.metadata.schema.to_arrow_schema())
+        return int(file.num_row_groups)
+
+
+def named(root: str, start: str, name: str, group: int, first: int) -> list[tuple[str | None, str | None]]:
+    """What the next rows of a group are called, and their tasks; none at its end."""
+    with reading(Path(name)):
+        table = _group(root, start, name, group, names_only=True)
+        numbers = range(first, min(first + _NAMED_AT_ONCE, table.num_rows))
+        if not table.num_columns:
+            return [(None, None)] * len(numbers)
+        each = (table.slice(number, 1).to_pylist()[0] for number in numbers)
+        return [(rows.name_of(row), rows.task_of(row)) for row in each]
+
+
+def row_of(root: str, start: str, name: str, group: int, index: int) -> dict[str, Any]:
+    """One row of a group."""
+    with reading(Path(name)):
+        found: dict[str, Any] = _group(root, start, name, group).slice(index, 1).to_pylist()[0]
+        return found
+
+
+@lru_cache(maxsize=2)
+def _group(root: str, start: str, name: str, group: int, *, names_only: bool = False) -> Any:
+    """The columns of a group that are read, or those alone that name its rows."""
+    path = Path(name)
+    with open_table(FileReader(root=Path(root), start=Path(start)), path) as file:
+        columns = _columns(path, file.metadata.schema.to_arrow_schema())
+        wanted = [column for column in columns if column in (*rows.ID_NAMES, "task")] if names_only else columns
+        return file.read_row_group(group, columns=wanted, use_threads=False)
+
+
 def columns_of(root: str, start: str, paths: Iterable[str]) -> list[list[str]]:
-    """What the columns of each file are called; this and what follows is called in a child process."""
+    """What the columns of each file are called."""
     found = []
     for path in map(Path, paths):
         with reading(path), open_table(FileReader(root=Path(root), start=Path(start)), path) as file:
@@ -111,8 +175,12 @@ def unpack(root: str, start: str, name: str, column: str, into: str) -> list[Unp
         contextlib.closing(RowFile.open(Path(into), "r+b")) as texts,
         open_table(FileReader(root=Path(root), start=Path(start)), path) as file,
     ):
-        batches = file.iter_batches(batch_size=64, columns=[column], use_threads=False)
-        return [_unpacked(value, texts) for batch in batches for value in batch.column(0)]
+        places: list[Unpacked] = []
+        for batch in file.iter_batches(batch_size=64, columns=[column], use_threads=False):
+            for value in batch.column(0):
+                places.append(place := _unpacked(value, texts))
+                check_size(place[1] if place else 0, LARGEST_UNPACKED)
+        return places
 
 
 def _unpacked(value: Any, texts: RowFile) -> Unpacked:
@@ -123,40 +191,6 @@ def _unpacked(value: Any, texts: RowFile) -> Unpacked:
     if text is None:
         return None
     return texts.append(Row(text=text, where="")) if isinstance(text, str) else False
-
-
-class _Table:
-    """The table on disk, of which the row groups read last stay in memory."""
-
-    def __init__(self, reader: FileReader, path: Path, columns: list[str]) -> None:
-        self._reader = reader
-        self._path = path
-        self._columns = columns
-        self._group = lru_cache(maxsize=2)(self._load)
-        self._one_at_a_time = threading.Lock()
-
-    def names(self, group: int) -> Iterable[dict[str, Any]]:
-        """What the rows of a group are called, and their tasks."""
-        wanted = [name for name in (*rows.ID_NAMES, "task") if name in self._columns]
-        if not wanted:
-            with open_table(self._reader, self._path) as file:
-                return [{}] * int(file.metadata.row_group(group).num_rows)
-        named = self._read(group, wanted)
-        return (named.slice(index, 1).to_pylist()[0] for index in range(named.num_rows))
-
-    def row(self, group: int, index: int) -> dict[str, Any]:
-        """One row."""
-        with self._one_at_a_time:
-            (row,) = self._group(group).slice(index, 1).to_pylist()
-        found: dict[str, Any] = row
-        return found
-
-    def _load(self, group: int) -> Any:
-        return self._read(group, self._columns)
-
-    def _read(self, group: int, columns: list[str]) -> Any:
-        with open_table(self._reader, self._path) as file:
-            return file.read_row_group(group, columns=columns)
 
 
 def _columns(path: Path, schema: Any) -> list[str]:
@@ -174,11 +208,10 @@ def _columns(path: Path, schema: Any) -> list[str]:
     return [name for name in schema.names if name in {held, *rows.ID_NAMES, *rows.OTHER_NAMES}]
 
 
-def _read(path: Path, table: _Table, group: int, index: int, number: int, key: CaseKey) -> Case | BrokenCase:
+def _read(path: Path, place: Sequence[object], number: int, key: CaseKey) -> Case | BrokenCase:
     where = f"{path} row {number}"
     try:
-        with reading(path):
-            row = table.row(group, index)
+        row = ask(_calls(), "row_of", path, *place)
     except DatasetError as error:
         if exhausted(error):
             raise

@@ -177,6 +177,15 @@ def test_a_parquet_file_is_unpacked_once_however_many_calls_come_for_its_rows(
     assert sorted(path.parent.name for path in opened) == ["a", "b"]
 
 
+def test_texts_that_would_fill_the_disk_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [row(f"r{number}", {"title": "x" * 1000}) for number in range(200)]
+    dataset = open_dataset(Selection(source=str(write_hub(tmp_path / "hub", {"a": {"test": rows}}))))
+    monkeypatch.setattr(parquet, "LARGEST_UNPACKED", 100_000)
+
+    with pytest.raises(DatasetError, match=r"\.parquet: cannot be read: 10\d,\d+ bytes; expected at most 100,000$"):
+        dataset.case(dataset.keys()[0])
+
+
 @pytest.fixture
 def child(monkeypatch: pytest.MonkeyPatch) -> GuardedCalls:
     """The child that reads what is opened now."""

@@ -2,25 +2,29 @@ from __future__ import annotations
 
 import errno
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_jsbench.core.cases import Case
+from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import DatasetError, exhausted
+from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
+from pytest_jsbench.datasets.sources import parquet
 from tests.datasets.reading import keys, problem, read, schema
 
 
 def table(tmp_path: Path, rows: list[dict[str, Any]], **options: Any) -> Path:
-    parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra datasets")
-    import pyarrow
+    pyarrow = pytest.importorskip("pyarrow", reason="needs the extra datasets")
+    from pyarrow.parquet import write_table
 
     path = tmp_path / "rows.parquet"
-    parquet.write_table(pyarrow.Table.from_pylist(rows), path, **options)
+    write_table(pyarrow.Table.from_pylist(rows), path, **options)
     return path
 
 
@@ -89,17 +93,59 @@ def test_a_machine_without_open_files_or_memory_makes_no_row_a_broken_one(
     path = table(tmp_path, [{"schema": "true"}])
     dataset = open_dataset(Selection(source=str(path)))
     (key,) = dataset.keys()
-    from pytest_jsbench.datasets.sources import parquet
 
     for error in (OSError(errno.EMFILE, "Too many open files"), MemoryError()):
 
-        def broken(*_: object, raised: BaseException = error) -> None:
-            raise raised
+        def broken(*_: object, raised: BaseException = error, **__: object) -> None:
+            raise ChildNotStarted(str(raised)) from raised
 
         with monkeypatch.context() as patched:
-            patched.setattr(parquet._Table, "row", broken)
-            with pytest.raises((DatasetError, MemoryError)) as caught:
+            patched.setattr(GuardedCalls, "call", broken)
+            with pytest.raises(DatasetError) as caught:
                 dataset.case(key)
         assert exhausted(caught.value)
 
     assert isinstance(dataset.case(key), Case)
+
+
+def many(tmp_path: Path, values: int) -> Path:
+    """A row whose list holds as many equal values, in less than a kilobyte."""
+    pyarrow = pytest.importorskip("pyarrow", reason="needs the extra datasets")
+    from pyarrow.parquet import write_table
+
+    numbers = pyarrow.Array.from_buffers(pyarrow.int8(), values, [None, pyarrow.py_buffer(bytes(values))])
+    held = pyarrow.ListArray.from_arrays([0, values], numbers)
+    path = tmp_path / "rows.parquet"
+    write_table(pyarrow.table({"schema": ["true"], "tags": held}), path)
+    assert path.stat().st_size < 1_000
+    return path
+
+
+def test_a_few_bytes_that_stand_for_millions_of_values_are_one_line(tmp_path: Path) -> None:
+    with pytest.raises(
+        DatasetError, match=r"rows\.parquet: holds a row group of 480,000,008 bytes, unpacked; expected"
+    ):
+        keys(many(tmp_path, 60_000_000))
+
+
+def test_a_row_that_comes_to_more_than_a_row_may_is_broken_in_one_line(tmp_path: Path) -> None:
+    path = many(tmp_path, 6_000_000)
+
+    assert keys(path) == ["rows::row-0"]
+    assert problem(path, "row-0") == f"{path} row 0: cannot read {path}: within 16 MB of text"
+
+
+def test_a_table_that_would_fill_the_memory_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = GuardedCalls(memory=1_200 << 20)
+    monkeypatch.setattr(parquet, "_calls", lambda: calls)
+
+    found = problem(many(tmp_path, 40_000_000), "row-0")
+
+    assert found.endswith("within 1200 MB of memory")
+    calls.close()
+
+
+def test_a_value_that_json_has_not_makes_its_row_a_broken_one(tmp_path: Path) -> None:
+    path = table(tmp_path, [{"schema": "true", "reference": datetime(2026, 1, 1, tzinfo=UTC)}])
+
+    assert "datetime is not JSON serializable" in problem(path, "row-0")
