@@ -39,6 +39,9 @@ _GRACE = 0.5
 _WRITTEN_AT_ONCE = 16 * 1024
 #: bytes; a hundred thousand tokens, each in an event of its own, are less
 LONGEST_BODY = 64 * 1024 * 1024
+#: how a body may be packed: a piece of it comes to at most a thousand times its size
+_ACCEPTED = "gzip, deflate"
+_PACKED = frozenset({"", "identity", *_ACCEPTED.split(", ")})
 #: levels of a server's JSON; those of an answer that comes as text inside it do not count
 DEEPEST = 500
 
@@ -118,6 +121,7 @@ def timed(client: httpx2.Client) -> httpx2.Client:
     Its public hooks come too late: a connection is known to them when the headers are there. With an httpx2 whose pool
     is none that we know, each step alone is bounded, by the client's own timeout.
     """
+    client.headers["accept-encoding"] = _ACCEPTED
     for transport in (getattr(client, "_transport", None), *getattr(client, "_mounts", {}).values()):
         pool: Any = getattr(transport, "_pool", None)
         if hasattr(pool, "_network_backend"):
@@ -288,6 +292,10 @@ def bound(response: httpx2.Response) -> None:
 
 def _pieces(response: httpx2.Response, chunk_size: int | None) -> Iterator[bytes]:
     left = LONGEST_BODY
+    if (packed := response.headers.get("content-encoding", "").strip().lower()) not in _PACKED:
+        # of one packed twice, or by brotli or zstd, a piece of 64 kB may come to gigabytes
+        message = f"the answer is packed as {one_line(packed)}; expected one of: {_ACCEPTED}"
+        raise CallError(FaultKind.BAD_RESPONSE, message)
     for piece in type(response).iter_bytes(response, chunk_size):
         left -= len(piece)
         if left < 0 and response.is_error:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import gzip
 import json
 import ssl
 import weakref
@@ -163,6 +164,32 @@ def test_a_response_that_nobody_has_any_more_is_gone_at_once() -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("status", [200, 400])
+@pytest.mark.parametrize("packed", ["gzip, gzip", "gzip,deflate", "br", "zstd", "compress"])
+def test_a_body_that_is_packed_more_than_once_or_otherwise_than_was_asked_for_is_not_unpacked(
+    packed: str, status: int
+) -> None:
+    body = gzip.compress(gzip.compress(bytes(100_000_000), 1))
+    response = httpx2.Response(status, stream=httpx2.ByteStream(body), headers={"content-encoding": packed})
+    calls.bound(response)
+
+    with pytest.raises(CallError, match=r"the answer is packed as .*; expected one of: gzip, deflate"):
+        response.read()
+
+
+@pytest.mark.parametrize("packed", ["gzip", "GZIP", "identity", ""])
+def test_a_body_that_is_packed_once_is_read(packed: str) -> None:
+    body = gzip.compress(b"{}") if packed.lower() == "gzip" else b"{}"
+    response = httpx2.Response(200, stream=httpx2.ByteStream(body), headers={"content-encoding": packed})
+    calls.bound(response)
+    assert response.read() == b"{}"
+
+
+def test_no_client_asks_for_what_it_would_not_unpack() -> None:
+    with timed(httpx2.Client()) as asking:
+        assert asking.build_request("GET", "http://x").headers["accept-encoding"] == "gzip, deflate"
 
 
 @pytest.mark.parametrize("text", ['{"a":1}', ' {"a":1}', '{"a": 1} \r\n'])
