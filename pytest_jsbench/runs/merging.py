@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import NAMESPACE_OID, uuid5
@@ -17,6 +17,11 @@ from pytest_jsbench.runs.identity import difference
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
 from pytest_jsbench.runs.records import Attempt, RunMetadata
 from pytest_jsbench.runs.variants import each, together
+
+#: attempts of all parts
+MOST_ATTEMPTS = 1_000_000
+#: shards that are absent one after the other, and named each
+_MOST_LISTED = 20
 
 #: what else the parts of one run have in common, besides what they ask of whom
 _ALIKE: dict[str, Callable[[RunMetadata], object]] = {
@@ -63,6 +68,10 @@ def merge(paths: Sequence[Path]) -> Merged:
     """The runs as one; MergeError where they are not parts of the same one."""
     parts = [_read(path) for path in paths]
     of_variants = _by_variant(parts)
+    attempts = sum(len(_plan(of_one)) * of_one[0].metadata.repeats for of_one in of_variants.values())
+    if attempts > MOST_ATTEMPTS:
+        message = f"{parts[0].path} and the others plan {attempts:,} attempts; expected at most {MOST_ATTEMPTS:,}"
+        raise MergeError(message, found=attempts, expected=MOST_ATTEMPTS)
     made: dict[Attempt, AttemptOutcome] = {}
     twice = 0
     for outcome in itertools.chain.from_iterable(part.outcomes for part in parts):
@@ -79,11 +88,11 @@ def merge(paths: Sequence[Path]) -> Merged:
     notes.append(f"merged {len(parts)} runs: {len(made)} attempts, of which {twice} were in more than one")
     notes += [f"shard {shard} is not among them: the figures are incomplete" for shard in absent]
     whole_dataset = {**metadata.dataset, "shard": None}
-    attempts = tuple(itertools.chain.from_iterable(_attempts(of_one, made) for of_one in of_variants.values()))
+    planned = tuple(itertools.chain.from_iterable(_attempts(of_one, made) for of_one in of_variants.values()))
     run = Run(
-        metadata=replace(metadata, uuid=_uuid(parts), dataset=whole_dataset, resumed_from=None).with_plan(attempts),
-        planned=tuple(attempt.key for attempt in attempts),
-        outcomes=tuple(made[attempt] for attempt in attempts if attempt in made),
+        metadata=replace(metadata, uuid=_uuid(parts), dataset=whole_dataset, resumed_from=None).with_plan(planned),
+        planned=tuple(attempt.key for attempt in planned),
+        outcomes=tuple(made[attempt] for attempt in planned if attempt in made),
     )
     return Merged(run=run, notes=tuple(notes), absent=tuple(absent))
 
@@ -99,7 +108,12 @@ def _read(path: Path) -> _Part:
     if content.metadata is None:
         message = f"{path} has no header line; expected the records.jsonl of a run, or the folder it is in"
         raise MergeError(message)
-    return _Part(path=path, metadata=content.metadata, outcomes=content.outcomes, warnings=content.warnings)
+    metadata = content.metadata
+    number, count = _shard(metadata)
+    if number > count:
+        message = f"{path} is shard {number}/{count}; expected at most {count}/{count}"
+        raise MergeError(message, found=number, expected=count, where=path)
+    return _Part(path=path, metadata=metadata, outcomes=content.outcomes, warnings=content.warnings)
 
 
 def _by_variant(parts: Sequence[_Part]) -> dict[str, list[_Part]]:
@@ -185,13 +199,12 @@ def _shard(metadata: RunMetadata) -> tuple[int, int]:
     return int(number), int(count)
 
 
-def _absent_shards(parts: Iterable[_Part]) -> list[str]:
-    shards = {_shard(part.metadata) for part in parts}
-    if (1, 1) in shards:
-        return []
-    return [
-        f"{number}/{count}"
-        for count in {count for _, count in shards}
-        for number in range(1, count + 1)
-        if (number, count) not in shards
-    ]
+def _absent_shards(parts: Iterable[_Part]) -> Iterator[str]:
+    """Those that are not there; of many in a row the first and the last, since a stranger's file may say any count."""
+    shards = sorted({_shard(part.metadata) for part in parts})
+    for count in sorted({count for _, count in shards} if (1, 1) not in shards else ()):
+        for before, after in itertools.pairwise([0, *(number for number, of in shards if of == count), count + 1]):
+            if after - before > _MOST_LISTED:
+                yield f"{before + 1}/{count} to {after - 1}/{count}"
+            else:
+                yield from (f"{number}/{count}" for number in range(before + 1, after))

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_jsbench.cli.merge import merge_runs
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.core.errors import MergeError
+from pytest_jsbench.core.errors import JSBenchError, MergeError
 from pytest_jsbench.metrics.gates import Gate
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports import evaluations
@@ -256,3 +256,41 @@ def test_the_verdict_on_merged_variants_names_whose_answer_failed(tmp_path: Path
 
     assert "1 test failed of what was answered: simple::case01[a]" in out.getvalue()
     assert "a against b: 1 fewer of 2 cases pass" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("shard", "problem"),
+    [
+        ("1/" + "9" * 5000, "run.dataset.shard"),
+        ("1/99999999999", "run.dataset.shard"),
+        ("1/1000000", "run.dataset.shard"),
+        ("0/0", "run.dataset.shard"),
+        ("0/5", "run.dataset.shard"),
+        ("01/5", "run.dataset.shard"),
+        ("5/2", "is shard 5/2; expected at most 2/2"),
+        ("999999/999998", "is shard 999999/999998; expected at most 999998/999998"),
+    ],
+)
+def test_a_shard_that_there_cannot_be_is_one_line(tmp_path: Path, shard: str, problem: str) -> None:
+    with pytest.raises(JSBenchError) as refused:
+        merge([write(tmp_path / "1", shard, [examples.record("a")], "a")])
+
+    assert problem in str(refused.value)
+    assert len(str(refused.value)) < 400
+    assert "\n" not in str(refused.value)
+
+
+def test_of_many_shards_that_are_absent_the_first_and_the_last_are_named(tmp_path: Path) -> None:
+    paths = [write(tmp_path / one, f"{one}/999999", [examples.record(one)], one) for one in ("2", "7")]
+
+    assert merge(paths).absent == ("1/999999", *(f"{one}/999999" for one in range(3, 7)), "8/999999 to 999999/999999")
+
+
+def test_more_attempts_than_a_run_can_have_are_one_line(tmp_path: Path) -> None:
+    paths = [
+        write(tmp_path / name, f"{shard}/2", [examples.record(name)], name, repeats=500_001)
+        for shard, name in enumerate("ab", start=1)
+    ]
+
+    with pytest.raises(MergeError, match=r"plan 1,000,002 attempts; expected at most 1,000,000$"):
+        merge(paths)
