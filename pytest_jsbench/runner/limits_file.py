@@ -1,5 +1,5 @@
 """
-The state of a run's limits, which all processes on one machine share: one SQLite file, which outlives a killed process.
+The state of a run's limits, which all of its processes share: one SQLite file, which outlives a killed process.
 
 Requests and tokens are spread evenly over the minute, which is how providers refill. Before a call its tokens are
 reserved at the mean of the calls so far, and its cost at the most that it can be; after the call both are replaced by
@@ -49,9 +49,8 @@ class LimitsFile:
     """
     The limits of a run, as one process sees them in the file; a SharedLimits.
 
-    Each Admission has one, and the controller one more for the workers on other machines. Any thread may call any
-    method: a lock lets one at a time in, and the file's own lock one process. `close` comes last; after it no call is
-    permitted, and what a call reports is dropped.
+    Each Admission has one. Any thread may call any method: a lock lets one at a time in, and the file's own lock one
+    process. `close` comes last; after it no call is permitted, and what a call reports is dropped.
     """
 
     def __init__(self, path: Path, limits: RateLimits) -> None:

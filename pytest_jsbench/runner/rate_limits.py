@@ -45,15 +45,6 @@ class RateLimits:
         """Whether there is one."""
         return not (self.requests_per_minute is self.tokens_per_minute is self.max_cost is None)
 
-    def shared_by(self, processes: int) -> RateLimits:
-        """The part of one process, where the processes share no file."""
-        return RateLimits(
-            requests_per_minute=self.requests_per_minute and self.requests_per_minute / processes,
-            tokens_per_minute=self.tokens_per_minute and self.tokens_per_minute / processes,
-            max_cost=self.max_cost and self.max_cost / processes,
-            patience=self.patience,
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
@@ -135,7 +126,7 @@ class Admission:
     Decides when a call may be made, so that all processes together keep the limits.
 
     A worker makes one for each model that it calls, the controller one to add what batches cost; all of a run share
-    their limits, by a file (`limits_file`) or an address (`limits_address`). The threads of the runners call `enter`
+    their limits by a file (`limits_file`). The threads of the runners call `enter`
     before a call and `leave` after it. One thread of an Admission waits for a permit at a time, the others wait for
     that thread. `stop` ends all waiting, from any thread; after it `enter` raises Refused. `close` comes last.
     """

@@ -12,7 +12,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.core.errors import JournalError, JSBenchError, RecordError
+from pytest_jsbench.core.errors import JournalError, RecordError
 from pytest_jsbench.core.files import (
     FileReader,
     Line,
@@ -189,11 +189,9 @@ def _parse(line: Line) -> Record | RunMetadata:
     return Record.from_dict(data)
 
 
-def read_run(path: Path, elsewhere: Iterable[Path] = ()) -> JournalContent:
+def read_run(path: Path) -> JournalContent:
     """
     Read all that a run has left: a records file, a run's folder, or the newest run in a folder of runs.
-
-    `elsewhere` are copies of the files that its workers on other machines have kept.
 
     A run that was killed leaves a file per worker. Of two records of one attempt the later one counts, and a broken
     call never hides an answer.
@@ -201,7 +199,7 @@ def read_run(path: Path, elsewhere: Iterable[Path] = ()) -> JournalContent:
     metadata: RunMetadata | None = None
     outcomes: dict[tuple[object, ...], AttemptOutcome] = {}
     warnings: list[str] = []
-    for file in (*find_files(path), *elsewhere):
+    for file in find_files(path):
         content = read(file)
         metadata = content.metadata or metadata
         warnings += content.warnings
@@ -226,16 +224,6 @@ def find_files(path: Path) -> list[Path]:
 def is_bare(path: Path) -> bool:
     """Whether the path is a folder without any file: a run in it was killed before it could write one."""
     return path.is_dir() and all(entry.is_dir() and not any(entry.iterdir()) for entry in path.iterdir())
-
-
-def run_ids(path: Path) -> frozenset[str]:
-    """The names of a run, as its folder and its files have them, and of the one that it took over."""
-    ids: set[str] = set()
-    for file in () if is_bare(path) else find_files(path):
-        ids.add(file.parent.name)
-        with contextlib.suppress(JSBenchError):
-            ids.add(read_metadata(file).run_id)
-    return frozenset(ids)
 
 
 def find_runs(folder: Path) -> list[Path]:

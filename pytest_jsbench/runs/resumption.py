@@ -103,10 +103,9 @@ def resume(
     *,
     load: Callable[[CaseKey], Case | BrokenCase],
     templates: Mapping[str, PromptTemplate],
-    elsewhere: Collection[Path] = (),
 ) -> Resumption:
     """
-    What a run of this metadata and plan can take over from the run at `path`, and from copies of its files elsewhere.
+    What a run of this metadata and plan can take over from the run at `path`.
 
     An answer is taken over where case, schema, prompt, engine, parameters and repeat are the same, variant by variant;
     `templates` are by variant. ResumeError where the other run asked another engine, or with other parameters: it is
@@ -117,7 +116,7 @@ def resume(
         return Resumption(
             source=path, folder=path, metadata=None, answers=(), left_out=0, broken=0, warnings=(warning,)
         )
-    content = journal.read_run(path, elsewhere)
+    content = journal.read_run(path)
     if content.metadata is None and not path.is_dir():
         message = f"{path} has no header line; expected the records.jsonl of a run, or the folder it is in"
         raise ResumeError(message, where=path)

@@ -62,7 +62,6 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     "How it runs": {
         "concurrency": "32",
         "rpm": "450",
-        "limits": "login1:7070",
         "tpm": "180000",
         "max-cost": "5",
         "batch": "leave",

@@ -2,9 +2,16 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
+from benchmarks.loopback import KEY_VARIABLE, engine_arguments, serve, write_cases
 from pytest_jsbench.cli.main import main
 from tests.plugin.conftest import Bench
 from tests.plugin.test_records import without_times
@@ -66,3 +73,55 @@ def test_nothing_is_sharded_unless_it_is_asked(plain: Bench, monkeypatch: pytest
     plain.run("--jsbench-output=out")
 
     assert len(plain.records()) == 2
+
+
+@pytest.mark.parametrize("spec", ["ssh=user@other", "2*socket=other:8888", "popen//via=other"])
+def test_a_worker_on_another_machine_is_refused_before_any_starts(plain: Bench, spec: str) -> None:
+    plain.case("a")
+
+    result = plain.run("--dist=load", f"--tx={spec}")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [f"ERROR: --tx={spec.replace('*', '[*]')}: * use -n N * --jsbench-shard with `jsbench merge`"]
+    )
+
+
+def test_workers_that_are_started_by_name_on_this_machine_are_taken(plain: Bench) -> None:
+    plain.case("a")
+
+    plain.run("--dist=load", "--tx=2*popen").assert_outcomes(passed=1)
+
+
+@pytest.mark.skipif("JSBENCH_MACHINES" not in os.environ, reason="starts six sessions: tox -e machines runs it")
+def test_five_shards_of_which_one_was_killed_are_merged_resumed_and_merged(tmp_path: Path) -> None:
+    cases, in_flight = 500, 16
+    write_cases(tmp_path / "schemas" / "t", cases)
+    merge = ["merge", *(str(tmp_path / f"shard-{number}") for number in range(5))]
+    merge += ["--output", str(tmp_path / "merged"), "--min-pass-rate", "1"]
+
+    with serve(latency=0.2) as provider:
+
+        def shard(number: int, *more: str) -> subprocess.Popen[bytes]:
+            command = [sys.executable, "-m", "pytest", *engine_arguments(provider.url), "--jsbench-dataset=schemas"]
+            command += [f"--jsbench-concurrency={in_flight}", f"--jsbench-shard={number}of5"]
+            command += ["--jsbench-min-pass-rate=0", f"--jsbench-output=shard-{number}", *more]
+            environment = {**os.environ, KEY_VARIABLE: "none"}
+            return subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL)
+
+        with shard(0) as killed:
+            while sum(provider.counts().values()) < 40:
+                assert killed.poll() is None
+                time.sleep(0.05)
+            killed.send_signal(signal.SIGKILL)
+        for number in (1, 2, 3, 4):
+            assert shard(number).wait() == 0
+        first = main(merge, out=io.StringIO())
+        assert shard(0, "--jsbench-resume=shard-0").wait() == 0
+        second = main(merge, out=io.StringIO())
+        asked = sum(provider.counts().values())
+
+    assert (first, second) == (1, 0)  # what was not made counts as failed
+    records = (tmp_path / "merged" / "records.jsonl").read_text().splitlines()[1:]
+    assert len({json.loads(line)["id"] for line in records}) == len(records) == cases
+    assert asked - cases <= in_flight

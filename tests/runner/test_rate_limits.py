@@ -12,7 +12,6 @@ import pytest
 
 from pytest_jsbench.core.generations import Usage
 from pytest_jsbench.runner import limits_file, provider_state, rate_limits
-from pytest_jsbench.runner.limits_address import LimitsServer, RemoteLimits
 from pytest_jsbench.runner.limits_file import LimitsFile
 from pytest_jsbench.runner.provider_state import CallEnd, ProviderState, Sign
 from pytest_jsbench.runner.rate_limits import Admission, Estimate, Permit, RateLimits, Refused, SharedLimits
@@ -68,25 +67,16 @@ class Two:
         return self.both[number % 2].enter(lambda: estimate)
 
 
-@pytest.fixture(params=["one machine", "two machines"])
-def two_with(request: pytest.FixtureRequest, path: Path, close: list[Admission]) -> Iterator[Callable[..., Two]]:
-    """Two processes on one file; or one of them on another machine, which asks at an address."""
-    servers: list[LimitsServer] = []
+@pytest.fixture
+def two_with(path: Path, close: list[Admission]) -> Callable[..., Two]:
+    """Two processes on one file."""
 
     def make(**said: float) -> Two:
-        limits = RateLimits(**said)
-        second: SharedLimits = LimitsFile(path, limits)
-        if request.param == "two machines":
-            servers.append(LimitsServer("127.0.0.1", 0, lambda: LimitsFile(path, limits)))
-            second = RemoteLimits(servers[0].address, limits)
-            second.spent()  # it is connected before anything is measured
-        two = Two(LimitsFile(path, limits), second)
+        two = Two(*(LimitsFile(path, RateLimits(**said)) for _ in range(2)))
         close.extend(two.both)
         return two
 
-    yield make
-    for server in servers:
-        server.close()
+    return make
 
 
 @pytest.fixture
@@ -130,12 +120,8 @@ def test_requests_are_spaced_over_all_processes(two_with: Callable[..., Two]) ->
     assert [permit.waited for permit in permits] == pytest.approx([0] * 11 + [0.1] * 3)
 
 
-@pytest.mark.parametrize("machines", ["one machine", "two machines"])
-def test_each_server_has_requests_of_its_own_and_all_that_costs_has_one_budget(path: Path, machines: str) -> None:
-    limits = RateLimits(requests_per_minute=6, max_cost=1.0)
-    server = LimitsServer("127.0.0.1", 0, lambda: LimitsFile(path, limits))
-    file: SharedLimits = LimitsFile(path, limits)
-    shared = file if machines == "one machine" else RemoteLimits(server.address, limits)
+def test_each_server_has_requests_of_its_own_and_all_that_costs_has_one_budget(path: Path) -> None:
+    shared = LimitsFile(path, RateLimits(requests_per_minute=6, max_cost=1.0))
 
     first = [shared.reserve(ESTIMATE, 0.25, "engine model", name) for name in ("openai a", "openai b")]
     again = shared.reserve(ESTIMATE, 0.25, "engine another", "openai a")
@@ -145,8 +131,7 @@ def test_each_server_has_requests_of_its_own_and_all_that_costs_has_one_budget(p
     with pytest.raises(Refused, match="--jsbench-max-cost=1 would be passed"):
         shared.reserve(ESTIMATE, 1.5, "engine model", "openai c")
     assert isinstance(shared.reserve(ESTIMATE, 0.0, "engine free", "ours"), Permit)
-    for one in (shared, file, server):
-        one.close()
+    shared.close()
 
 
 @pytest.mark.usefixtures("clock")
@@ -267,12 +252,6 @@ def test_after_their_end_limits_permit_nothing_and_leave_their_file_alone(path: 
     assert limits.account(Permit(), CallEnd(sign=Sign.REFUSED), tokens=1, cost=0.1) == ProviderState()
     assert limits.providers() == {}
     assert not path.exists()
-
-
-def test_processes_that_cannot_see_each_other_share_evenly() -> None:
-    limits = RateLimits(requests_per_minute=60, tokens_per_minute=None, max_cost=1.0)
-
-    assert limits.shared_by(4) == RateLimits(requests_per_minute=15, tokens_per_minute=None, max_cost=0.25)
 
 
 def test_after_a_refusal_each_process_has_the_part_of_its_calls_in_flight_that_was_borne(

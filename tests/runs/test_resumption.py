@@ -164,7 +164,6 @@ def test_a_run_that_was_killed_before_it_had_a_file_is_gone_on_with(tmp_path: Pa
 
     assert (found.metadata, found.answers) == (None, ())
     assert "is empty" in found.warnings[0]
-    assert journal.run_ids(tmp_path / "runs") == frozenset()
 
 
 def test_a_run_that_was_killed_within_its_first_line_is_gone_on_with(tmp_path: Path) -> None:
@@ -177,26 +176,6 @@ def test_a_run_that_was_killed_within_its_first_line_is_gone_on_with(tmp_path: P
 
     assert (found.metadata, found.answers) == (None, ())
     assert "torn" in found.warnings[0]
-    assert journal.run_ids(tmp_path / "runs") == {"1"}
-
-
-def test_what_workers_on_other_machines_have_kept_counts_too(tmp_path: Path) -> None:
-    here, there = tmp_path / "records.jsonl", tmp_path / "there" / "records.gw0.jsonl"
-    there.parent.mkdir()
-    journal.write(here, examples.metadata(), [asked("a")])
-    journal.write(there, examples.metadata(), [asked("a"), asked("b")])
-    cases = dict.fromkeys("abc", SCHEMA)
-
-    found = resume(
-        here,
-        examples.metadata(),
-        [key(name) for name in cases],
-        load=_case,
-        templates={"": schema_prompt},
-        elsewhere=[there],
-    )
-
-    assert ids(found) == ["a", "b"]
 
 
 def _case(wanted: CaseKey) -> Case:

@@ -48,9 +48,6 @@ class Batch:
         self._controller = controller
         self._worker = worker
         self._submission: Submission | None = None
-        if any("popen" not in spec.partition("//")[0] for spec in config.getoption("tx", None) or ()):
-            message = "--jsbench-batch: a worker on another machine cannot read the answers; use -n, or leave it out"
-            raise pytest.UsageError(message)
         if context.handover.folder is None and not config.option.collectonly:
             message = "--jsbench-batch keeps the batch's id in the run's folder: add --jsbench-output=DIR"
             raise pytest.UsageError(message)

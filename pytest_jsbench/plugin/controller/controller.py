@@ -23,16 +23,14 @@ from pytest_jsbench.plugin.controller.progress import write_line
 from pytest_jsbench.plugin.controller.run_state import SessionEnding
 from pytest_jsbench.plugin.controller.unasked_recordings import find_unasked
 from pytest_jsbench.plugin.controller.xdist_scheduling import scheduler
-from pytest_jsbench.plugin.options.settings import SHARD_KEY
-from pytest_jsbench.plugin.session import remote_journals, transport
+from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.context import RunContext, prepare
-from pytest_jsbench.plugin.session.handover import is_remote
 from pytest_jsbench.plugin.session.own_tests import key_of
 from pytest_jsbench.plugin.session.plan import errors_of
 from pytest_jsbench.plugin.session.secrecy import usage_errors
 from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase, attempt_of
 from pytest_jsbench.plugin.worker.worker import note_death
-from pytest_jsbench.runs.records import Missing, MissingReason, Record
+from pytest_jsbench.runs.records import Missing, MissingReason
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -41,13 +39,10 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.plugin.controller.progress import Progress
     from pytest_jsbench.plugin.controller.run_state import RunState
-    from pytest_jsbench.plugin.session.remote_journals import RemoteJournal
     from pytest_jsbench.plugin.worker.worker import Worker
     from pytest_jsbench.reports.registry import Exporter
-    from pytest_jsbench.runner.limits_address import LimitsAddress, LimitsServer
     from pytest_jsbench.runner.record_keeper import AttemptResult
     from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
-    from pytest_jsbench.runs.records import RunMetadata
     from pytest_jsbench.runs.resumption import Resumption
     from pytest_jsbench.runs.run_verdict import RunVerdict
 
@@ -97,11 +92,6 @@ class Controller:
         #: by the variant's name
         self._prepared: dict[str, EngineConfig] = {}
         self._handed: Mapping[str, Any] = {}
-        #: the journals of workers on other machines, which may hold records that are not here
-        self._elsewhere: dict[str, RemoteJournal] = {}
-        #: whether a record that arrived from another machine could not be written here
-        self._lost = False
-        self._limits_server: LimitsServer | None = None
         self._resources: ExitStack = contextlib.ExitStack()
         config.add_cleanup(self._resources.close)
         #: open until the run is summed up, so that it can be where calls in flight hold all others that there may be
@@ -145,55 +135,14 @@ class Controller:
                 folder = self._context.handover.shared / "selected"
                 make_private_folder(folder)
                 self._handed = self._context.plan.selected.hand_over(folder)
-        if self._context.settings.shard is not None:
-            node.workerinput[SHARD_KEY] = str(self._context.settings.shard)
-        serve = None if self._context.settings.limits_address is None else self._serve_limits
-        kept = self._keep_elsewhere(node) if is_remote(node) else None
-        self._context.handover.hand_to(node, self._prepared, self._handed, serve, None if kept is None else kept.folder)
-
-    def _keep_elsewhere(self, node: Any) -> RemoteJournal | None:
-        """Let a worker on another machine keep a journal there; None where nothing is kept, or it cannot."""
-        if self._context.handover.folder is None:
-            return None
-        try:
-            kept = remote_journals.keep(node.gateway, self._context.handover.metadata)
-        except JSBenchError as error:
-            self._warn(f"worker {node.gateway.id} keeps no journal where it is: {error}")
-            return None
-        self._elsewhere[node.gateway.id] = kept
-        return kept
-
-    def _serve_limits(self) -> LimitsAddress:
-        """Serve the limits to workers on other machines, from the first of them on."""
-        if self._limits_server is None:
-            from pytest_jsbench.runner.limits_address import LimitsServer
-
-            address = self._context.settings.limits_address
-            assert address is not None
-            with usage_errors(self._config):
-                self._limits_server = LimitsServer(*address, self._context.handover.shared_limits)
-            self._resources.callback(self._limits_server.close)
-        return self._limits_server.address
+        self._context.handover.hand_to(node, self._prepared, self._handed)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """Take what the worker collected; if it died, write that down for those who will run its tests."""
         self._collected = Collected.from_worker_output(getattr(node, "workeroutput", {})) or self._collected
-        if not is_remote(node):
-            if error:
-                note_death(self._context.handover.shared, node.gateway.id)
-        elif not error and not self._lost:
-            self._clear(node)
-
-    def _clear(self, node: Any) -> None:
-        """Remove the journals on a worker's machine, because their records are on this one."""
-        kept = self._elsewhere.get(node.gateway.id)
-        try:
-            remote_journals.remove(node.gateway, [*([kept] if kept else ()), *self._context.handover.collected])
-        except JSBenchError as error:
-            self._warn(str(error))
-        else:
-            self._elsewhere.pop(node.gateway.id, None)
+        if error:
+            note_death(self._context.handover.shared, node.gateway.id)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
@@ -227,8 +176,6 @@ class Controller:
             if error not in self.warnings:
                 self._ending.fail(error)
             self._warn(error)
-        if isinstance(attempt.source, Record) and not outcome.journal_error:
-            attempt = self._write_down(attempt, attempt.source)
         self._progress.count(attempt, resumed=outcome.resumed)
         if self._live is None and self._keeps_all and len(self.state.planned) > FEW:
             self._live = LiveOutputs(self._folder.path, self._context.handover.metadata)
@@ -237,21 +184,6 @@ class Controller:
             self._live.add(attempt)
         if (hook := self._config.hook.pytest_jsbench_record).get_hookimpls():
             hook(config=self._config, record=attempt.read())
-
-    def _write_down(self, attempt: AttemptOutcome, record: Record) -> AttemptOutcome:
-        """Keep the record that a worker on another machine has sent on disk, and not in memory."""
-        try:
-            place = self._folder.append_remote(record, self._planned_metadata)
-        except JSBenchError as error:
-            self._lost = True
-            self._warn_unwritten(str(error.found or error), attempt)
-            return attempt
-        attempt = replace(attempt, source=place)
-        self.state.keep(attempt)
-        return attempt
-
-    def _planned_metadata(self) -> RunMetadata:
-        return self._context.handover.metadata.with_plan(self.state.attempts)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note an error of the collection, which fails the run whatever its gates say."""
@@ -324,8 +256,6 @@ class Controller:
             self._end_workers()
             for problem in self._folder.add_to(self.state):
                 self._warn(problem)
-        for name, kept in self._elsewhere.items():
-            self._warn(f"records of worker {name} are on {kept}: --jsbench-resume with that machine takes them over")
         self.state.miss_project_tests(self._silent_project_tests(session))
         if self._live is not None:
             self._live.finish()

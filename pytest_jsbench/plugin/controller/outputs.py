@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,15 +17,13 @@ from pytest_jsbench.plugin.controller.expectations import GateDecision
 from pytest_jsbench.plugin.controller.progress import write_line
 from pytest_jsbench.plugin.session.cases import MANY
 from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.journal import Journal
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.plugin.controller.live_outputs import LiveOutputs
     from pytest_jsbench.plugin.controller.run_state import RunState
     from pytest_jsbench.reports.registry import Exporter
-    from pytest_jsbench.runs.outcomes import Place, Run
-    from pytest_jsbench.runs.records import Record, RunMetadata
+    from pytest_jsbench.runs.outcomes import Run
 
 
 def write(
@@ -115,20 +113,12 @@ class RunFolder:
     """
     The folder of one run, and its records; a folder that goes with the session where nothing is kept.
 
-    The controller makes one, and calls it in the main thread: for each record of a worker on another machine, and when
-    the session ends, to add what was not reported and to write all records as one file.
+    The controller makes one, and calls it in the main thread when the session ends, to add what was not reported and to
+    write all records as one file.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        #: the records that workers on other machines send, because they cannot write here
-        self._remote: Journal | None = None
-
-    def append_remote(self, record: Record, metadata: Callable[[], RunMetadata]) -> Place:
-        """Write down what another machine has sent; JournalError where that fails."""
-        if self._remote is None:
-            self._remote = Journal(self.path / "records.remote.jsonl", metadata())
-        return self._remote.append(record)
 
     def add_to(self, reported: RunState) -> Iterator[str]:
         """Add records on disk that were not reported; one line for each file that cannot be read, which is kept."""

@@ -76,8 +76,6 @@ class ProviderWatch:
 
     def _work(self) -> None:
         limits = self._context.handover.shared_limits()
-        if not isinstance(limits, LimitsFile):
-            return
         while not self._ended.wait(_INTERVAL):
             self._look(limits)
         self._look(limits)

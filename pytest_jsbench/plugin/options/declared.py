@@ -77,15 +77,6 @@ def shard(text: str) -> Any:
     return Shard.parse(text, os.environ)
 
 
-def network_address(text: str) -> tuple[str, int]:
-    """Reads HOST:PORT."""
-    host, _, port = text.rpartition(":")
-    if not host or not (port.isascii() and port.isdecimal() and int(port) < 65536):
-        message = f"expected HOST:PORT, such as login1:7070, found {text!r}"
-        raise ValueError(message)
-    return host.removeprefix("[").removesuffix("]"), int(port)
-
-
 def names(text: str) -> tuple[str, ...]:
     """Reads names with commas between them."""
     found = tuple(name.strip() for name in text.split(",") if name.strip())
@@ -341,13 +332,6 @@ OPTIONS = (
         parse=at_least(0, float),
         help="Make no call that could bring the cost of this session's calls above this; what is not run then is "
         "reported as such. Default: no limit.",
-    ),
-    Option(
-        name="limits",
-        metavar="HOST:PORT",
-        parse=network_address,
-        help="An address of this machine at which xdist's workers on other machines ask for --jsbench-rpm, -tpm and "
-        "-max-cost, so that all keep them together; port 0 is any free one. Default: each gets an equal share.",
     ),
     Option(
         name="batch",

@@ -56,8 +56,6 @@ def read_recording(config: pytest.Config) -> tuple[Path | None, Path | None]:
     return path_of(config, "record"), None
 
 
-#: where a worker finds the shard that the controller takes
-SHARD_KEY = "jsbench_shard"
 #: the options that set a gate
 _GATES = ("min-pass-rate", "gate", "max-regression")
 
@@ -78,8 +76,6 @@ class Settings:
     timeout: float
     retries: int
     limits: RateLimits
-    #: host and port at which workers on other machines ask for the limits
-    limits_address: tuple[str, int] | None
     #: whether the cases are handed in as a provider's batch, and whether it is waited for
     batch: Literal["wait", "leave"] | None
     #: an earlier run to go on with
@@ -118,7 +114,6 @@ class Settings:
         """Read the command line and the ini file; pytest.UsageError says what is wrong with a value."""
         from pytest_jsbench.runner.rate_limits import RateLimits
 
-        _take_shard(config)
         values = {option.name: value_of(config, option.name) for option in OPTIONS}
         _place(config, values)
         record, replay = read_recording(config)
@@ -126,6 +121,7 @@ class Settings:
         strict = values["replay-strict"] == "on"
         recording = RecordingSettings(record=record, only_new=only_new, replay=replay, strict=strict)
         _refuse_beside_new_recordings(config, {**values, "record": record})
+        _refuse_other_machines(config)
         _refuse_beside_instances({**values, "record": record, "replay": replay})
         _refuse_beside_redact({**values, "record": record})
         policy = _policy(values)
@@ -142,7 +138,6 @@ class Settings:
             retries=2 if values["retries"] is None else values["retries"],
             # recorded answers cost nothing, and keep nobody waiting
             limits=_limits(values) if replay is None else RateLimits(),
-            limits_address=values["limits"],
             batch=values["batch"] if replay is None else None,
             resume=path_of(config, "resume"),
             shard=values["shard"],
@@ -175,13 +170,6 @@ def _place(config: pytest.Config, values: dict[str, Any]) -> None:
     ]
 
 
-def _take_shard(config: pytest.Config) -> None:
-    """In a worker, take the controller's shard: on another machine the environment does not tell its number."""
-    shard = getattr(config, "workerinput", {}).get(SHARD_KEY)
-    if shard is not None:
-        config.option.jsbench_shard = shard
-
-
 def _limits(values: Mapping[str, Any]) -> RateLimits:
     from pytest_jsbench.runner.provider_state import PATIENCE
     from pytest_jsbench.runner.rate_limits import RateLimits
@@ -192,6 +180,17 @@ def _limits(values: Mapping[str, Any]) -> RateLimits:
         max_cost=values["max-cost"],
         patience=PATIENCE if values["patience"] is None else values["patience"],
     )
+
+
+def _refuse_other_machines(config: pytest.Config) -> None:
+    """Refuse workers of xdist that may be on another machine, where no file of this run is seen."""
+    for spec in config.getoption("tx", None) or ():
+        if "popen" not in spec.partition("//")[0] or "//via=" in spec:
+            message = (
+                f"--tx={printable(spec, 200)}: a worker on another machine sees no file of this run; use -n N on one"
+                " machine, and on several --jsbench-shard with `jsbench merge`"
+            )
+            raise pytest.UsageError(message)
 
 
 def _refuse_beside_instances(values: Mapping[str, Any]) -> None:

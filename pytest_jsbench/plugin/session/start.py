@@ -16,7 +16,6 @@ from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.plugin.session.folders import run_folder, shared_folder
 from pytest_jsbench.plugin.session.handover import Handover
 from pytest_jsbench.plugin.session.plan import errors_of
-from pytest_jsbench.plugin.session.remote_journals import Fetched, fetch
 from pytest_jsbench.runner.description import describe_cases, describe_shared, describe_variant, name_run
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.records import Entry, RunMetadata
@@ -52,8 +51,7 @@ def start(config: pytest.Config, settings: Settings, plan: Plan) -> tuple[Handov
         for record in {variant.settings.record or settings.record for variant in plan.variants.values()}:
             Recordings(record).require_writable()
     redaction = Redaction.new() if settings.redact else None
-    fetched = _fetch(config, settings, shared)
-    resumption = _resume(settings, plan, metadata, fetched)
+    resumption = _resume(settings, plan, metadata)
     batches = _find_batches(resumption, metadata, batch=settings.batch is not None)
     folder = run_folder(config, settings.output, metadata.run_id)
     if folder is not None:
@@ -71,24 +69,18 @@ def start(config: pytest.Config, settings: Settings, plan: Plan) -> tuple[Handov
             limits=settings.limits,
             recorded=recorded,
             redaction=redaction,
-            collected=fetched.journals if folder is not None else (),
         ),
         resumption,
     )
 
 
-def _fetch(config: pytest.Config, settings: Settings, shared: Path) -> Fetched:
-    """What workers on other machines have kept of the run that this one goes on with."""
-    return Fetched() if settings.resume is None else fetch(config, journal.run_ids(settings.resume), shared)
-
-
-def _resume(settings: Settings, plan: Plan, metadata: RunMetadata, fetched: Fetched) -> Resumption | None:
+def _resume(settings: Settings, plan: Plan, metadata: RunMetadata) -> Resumption | None:
     if settings.resume is None:
         return None
     keys = plan.keys if settings.targets.suite else ()
     load = plan.selected.dataset.case
     templates = {name: variant.template.render for name, variant in plan.variants.items()}
-    return resume(settings.resume, metadata, keys, load=load, templates=templates, elsewhere=fetched.files)
+    return resume(settings.resume, metadata, keys, load=load, templates=templates)
 
 
 def _find_batches(resumption: Resumption | None, metadata: RunMetadata, *, batch: bool) -> tuple[BatchPart, ...]:

@@ -69,25 +69,25 @@ def take_all(report: pytest.TestReport) -> list[AttemptResult]:
     return [_read(carried) for carried in report.__dict__.pop(_OUTCOMES, ())]
 
 
-def write_out(data: dict[str, Any], *, whole: bool) -> None:
-    """Write each result as text in a report that will be sent or stored; with its whole record to another machine."""
+def write_out(data: dict[str, Any]) -> None:
+    """Write each result as text in a report that will be sent or stored."""
     if _OUTCOME in data:
-        data[_OUTCOME] = _write(data[_OUTCOME], whole=whole)
+        data[_OUTCOME] = _write(data[_OUTCOME])
     if _OUTCOMES in data:
-        data[_OUTCOMES] = [_write(outcome, whole=whole) for outcome in data[_OUTCOMES]]
+        data[_OUTCOMES] = [_write(outcome) for outcome in data[_OUTCOMES]]
 
 
 def _text(failure_type: FailureType | None) -> str:
     return "" if failure_type is None else failure_type.value
 
 
-def _write(outcome: AttemptResult | str, *, whole: bool) -> str:
+def _write(outcome: AttemptResult | str) -> str:
     if isinstance(outcome, str):
         return outcome
     result, made, record, missing = outcome.result, None, None, None
     match result:
         case AttemptOutcome():
-            if whole or isinstance(result.source, Record):
+            if isinstance(result.source, Record):
                 record = result.read().to_dict()
             else:
                 made = result.to_dict()

@@ -271,7 +271,7 @@ class Suite:
         """Write the results on a report as text, before it leaves the process."""
         data = yield
         if data is not None:
-            transport.write_out(data, whole=self._context.handover.apart)
+            transport.write_out(data)
         return data
 
     @pytest.hookimpl(trylast=True)

@@ -199,7 +199,6 @@ OWN = "def test_own(jsbench):\n    jsbench.generate('a number')\n"
             ("--jsbench-batch", "-p", "no:cacheprovider"),
             "--jsbench-batch keeps the batch's id in the run's folder: add --jsbench-output=DIR",
         ),
-        (("--jsbench-batch", "--tx=ssh=nowhere", "--dist=load"), "--jsbench-batch: a worker on another machine"),
     ],
 )
 def test_what_cannot_be_is_one_line(plain: Bench, server: OpenAIServer, args: tuple[str, ...], said: str) -> None:
