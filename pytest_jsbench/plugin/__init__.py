@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.plugin.options.reading import NO_ENGINE, add_options, value_of
+from pytest_jsbench.plugin.options.reading import NO_ENGINE, add_options, typed_for_a_run, value_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Case
@@ -31,15 +31,23 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Activate the plugin if an engine is named."""
+    """Activate the plugin if an engine is named; pytest.UsageError where only what it would be asked is typed."""
     config.addinivalue_line(
         "markers",
         "jsbench(schema, prompt, repeats, min_pass, …): a JSON Schema answered by a language model (pytest-jsbench)",
     )
-    if _is_asked_for(config) and not config.getoption("help", default=False):
+    if config.getoption("help", default=False):
+        return
+    if _is_asked_for(config):
         from pytest_jsbench.plugin.activation import activate
 
         activate(config)
+    elif flag := typed_for_a_run(config):
+        message = (
+            f"{flag} is given, but no engine is named: add --jsbench-engine=NAME (`jsbench engines` lists them), "
+            "or set jsbench_engine in the ini file"
+        )
+        raise pytest.UsageError(message)
 
 
 def _is_asked_for(config: pytest.Config) -> bool:

@@ -134,3 +134,38 @@ def test_every_public_name_is_there() -> None:
         assert getattr(pytest_jsbench, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = pytest_jsbench.nonsense  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [("--jsbench-dataset=schemas",), ("--jsbench-limit", "3"), ("--jsbench-output=runs", "."), ("--jsbench-engine=",)],
+)
+def test_an_option_of_a_run_without_an_engine_says_what_is_missing(
+    pytester: pytest.Pytester, typed: tuple[str, ...]
+) -> None:
+    pytester.makepyfile("def test_one(): pass")
+
+    result = pytester.runpytest_inprocess(*typed)
+
+    assert result.ret is pytest.ExitCode.USAGE_ERROR
+    flag = typed[0].partition("=")[0]
+    (line,) = [line for line in result.errlines if line]
+    assert line.startswith(f"ERROR: {flag} is given, but no engine is named: add --jsbench-engine=NAME")
+
+
+def test_what_an_ini_file_or_an_option_of_judging_says_asks_for_no_engine(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makeini("[pytest]\njsbench_dataset = schemas\naddopts = --jsbench-limit=3")
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.jsbench(schema={"properties": {"a": True}})
+        def test_handed_in(jsbench):
+            jsbench.check('{"b": 1}')
+        """
+    )
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--jsbench-sample=3")
+
+    pytester.runpytest_inprocess("--jsbench-extra-fields=allow").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess().assert_outcomes(failed=1)

@@ -55,6 +55,13 @@ def _of_preset(config: pytest.Config, option: Option) -> Any:
     return None if text is None else option.read(text)
 
 
+def typed_for_a_run(config: pytest.Config) -> str:
+    """The first typed option that means nothing without an engine; empty where there is none."""
+    typed = {str(argument).partition("=")[0] for argument in config.invocation_params.args}
+    flags = (option.flag for option in OPTIONS if option.name not in _OF_JUDGING)
+    return next((flag for flag in flags if flag in typed), "")
+
+
 def start_of(config: pytest.Config, name: str) -> Path:
     """Where a path starts: of the command line where pytest was started, of the ini file where that file is."""
     option = next(option for option in OPTIONS if option.name == name)
@@ -84,6 +91,11 @@ def placed(value: Any, start: Path, here: Path) -> Any:
         return str(start / value)
 
 
+#: the options by which an answer is judged that a test hands in, whoever was asked
+_OF_JUDGING = (
+    *("extra-fields", "duplicate-keys", "fences", "reasoning", "formats", "default-dialect", "validator"),
+    *("judge-timeout", "comparer"),
+)
 #: why a test is skipped that would ask
 NO_ENGINE = "no engine named; run with --jsbench-engine=NAME, or set jsbench_engine in the ini file"
 #: the top of every node id of the virtual suite
