@@ -149,6 +149,27 @@ def tpot_ms(timing: Timing | None, usage: Usage | None) -> float | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CalledTool:
+    """A call of a tool, as the model wrote it."""
+
+    name: str
+    #: the text of a JSON object, if the model did well
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """The tools that a request declares, and which of them may be called."""
+
+    #: by name, the schema of the arguments; None: the case's own
+    schemas: Mapping[str, Schema | None]
+    #: the tools that may be called
+    allowed: tuple[str, ...]
+    #: whether one of them must be
+    required: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
     """What an engine really sent, for the record only: the judge never sees it."""
 
@@ -163,6 +184,8 @@ class Sent:
     asked_otherwise: str | None = None
     #: whether what carried the request left out the schema that it was to send
     left_out: bool = False
+    #: None where no tool was declared
+    tools: Tools | None = None
 
 
 #: a media type without its parameters (RFC 9110, section 8.3.1)
@@ -208,8 +231,9 @@ class Exchange(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """The engine answered with this text."""
+    """The engine answered with this text, or with calls of tools."""
 
+    #: of calls their arguments, a line for each call
     text: str
     finish_reason: FinishReason
     #: None where nobody has measured it: an answer out of a provider's batch
@@ -220,6 +244,12 @@ class Completion:
     secret_replaced: bool = False
     #: what the provider gave as the model's reasoning, apart from the text; the judge never sees it
     reasoning: str = ""
+    #: where there are any, the judge sees them, and no text
+    calls: tuple[CalledTool, ...] = ()
+    #: what the model wrote beside its calls; the judge never sees it
+    beside: str = ""
+    #: whether the server sent another JSON value where its API has a text, so that the text is ours
+    not_text: bool = False
     #: where an application asked; no part of a record
     server: ServerAnswer | None = None
 
@@ -328,6 +358,9 @@ def generation_to_dict(generation: Generation) -> dict[str, Any]:
                 "sent": _sent_to_dict(generation.sent),
                 **({"secret_replaced": True} if generation.secret_replaced else {}),
                 **({"reasoning": generation.reasoning} if generation.reasoning else {}),
+                **({"calls": [asdict(call) for call in generation.calls]} if generation.calls else {}),
+                **({"beside": generation.beside} if generation.beside else {}),
+                **({"not_text": True} if generation.not_text else {}),
             }
         case Declined():
             return {
@@ -388,6 +421,9 @@ def generation_from_dict(data: Mapping[str, Any]) -> Generation:
             sent=sent,
             secret_replaced=replaced,
             reasoning=expect(data.get("reasoning", ""), "reasoning", str),
+            calls=tuple(known(CalledTool, call, str) for call in data.get("calls", ())),
+            beside=expect(data.get("beside", ""), "beside", str),
+            not_text=expect(data.get("not_text", False), "not_text", bool),
         )
     message = f"generation.type is {data['type']!r}; expected completion, declined, failed or decided"
     raise ValueError(message)
@@ -431,6 +467,9 @@ def _sent_to_dict(sent: Sent | None) -> dict[str, Any] | None:
         return None
     known = {name: value for name in ("batch", "asked_otherwise") if (value := getattr(sent, name)) is not None}
     known |= {"left_out": True} if sent.left_out else {}
+    if (tools := sent.tools) is not None:
+        said = {"schemas": dict(tools.schemas), "allowed": list(tools.allowed), "required": tools.required}
+        known |= {"tools": said}
     return {"response_format": sent.response_format.value, "schema": sent.schema, **known}
 
 
@@ -438,4 +477,13 @@ def _sent_from_dict(data: Mapping[str, Any]) -> Sent:
     response_format = ResponseFormat(data["response_format"])
     texts = {name: expect(data[name], name, str, NoneType) for name in ("batch", "asked_otherwise") if name in data}
     left_out = expect(data.get("left_out", False), "left_out", bool)
-    return Sent(response_format=response_format, schema=data["schema"], left_out=left_out, **texts)
+    tools = None if data.get("tools") is None else _tools_from_dict(data["tools"])
+    return Sent(response_format=response_format, schema=data["schema"], left_out=left_out, tools=tools, **texts)
+
+
+def _tools_from_dict(data: Mapping[str, Any]) -> Tools:
+    schemas = expect(data["schemas"], "schemas", Mapping)
+    for schema in schemas.values():
+        expect(schema, "a tool's schema", Mapping, bool, NoneType)
+    allowed = tuple(expect(name, "a tool", str) for name in expect(data["allowed"], "allowed", list))
+    return Tools(schemas=schemas, allowed=allowed, required=expect(data["required"], "required", bool))

@@ -25,7 +25,7 @@ from pytest_jsbench.engines.coroutines import AsyncEngine
 from pytest_jsbench.engines.http.calls import reading
 from pytest_jsbench.engines.http.faults import ProviderError, classify_error, connection_fault
 from pytest_jsbench.engines.openai import chat
-from pytest_jsbench.engines.options import Options, choose_format
+from pytest_jsbench.engines.options import Options, choose_format, tools_beside
 from pytest_jsbench.engines.requirements import NO_KEY, Key, find_address, find_key, package_version, require_package
 from pytest_jsbench.engines.secrets import public_extras
 
@@ -141,9 +141,10 @@ class LiteLLMEngine:
     def _sent(self, name: str, schema: Schema) -> Sent:
         """What was sent as litellm told it; where it did not, what it was asked to send."""
         body, asked = self._bodies[name], self._settings.response_format
+        tools = tools_beside(asked, self._settings.schema_name, self._settings.extra)
         if body is None:
-            return Sent(response_format=asked)
-        sent = read_sent(body, schema)
+            return Sent(response_format=asked, tools=tools)
+        sent = replace(read_sent(body, schema), tools=tools)
         held = {ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL}
         return replace(sent, left_out=asked in held and sent.response_format not in held)
 

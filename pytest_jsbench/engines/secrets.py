@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING, Any, assert_never
 from urllib.parse import quote, quote_plus, unquote
 
 from pytest_jsbench.core.errors import EngineError, JSBenchError, exhausted
-from pytest_jsbench.core.generations import CallError, Completion, Declined, EngineInfo, Failed, FaultKind, Request
+from pytest_jsbench.core.generations import (
+    CalledTool,
+    CallError,
+    Completion,
+    Declined,
+    EngineInfo,
+    Failed,
+    FaultKind,
+    Request,
+)
 from pytest_jsbench.core.secrets import Secrets, key_like_hidden
 from pytest_jsbench.core.text import LONGEST, described, sentence
 from pytest_jsbench.engines.addresses import Address, without_credentials
@@ -367,7 +376,18 @@ def out_of_completion(answer: Completion, secrets: Secrets) -> Completion:
     """The same with no secret in what the model said; a text that held one is marked."""
     text, reasoning = secrets.out_of_answer(answer.text), secrets.out_of_answer(answer.reasoning)
     replaced = answer.secret_replaced or text != answer.text
-    return replace(answer, text=text, reasoning=reasoning, secret_replaced=replaced)
+    calls = tuple(
+        CalledTool(name=secrets.out_of_answer(call.name), arguments=secrets.out_of_answer(call.arguments))
+        for call in answer.calls
+    )
+    return replace(
+        answer,
+        text=text,
+        reasoning=reasoning,
+        calls=calls,
+        beside=secrets.out_of_answer(answer.beside),
+        secret_replaced=replaced or calls != answer.calls,
+    )
 
 
 def out_of_answer(answer: Completion | Declined, secrets: Secrets) -> Completion | Declined:

@@ -30,7 +30,7 @@ from pytest_jsbench.runs.settings import Setting, differences, settings_of
 from pytest_jsbench.runs.variants import each
 
 #: the version of `run.json`; raised when a field is added
-RUN_VERSION = "1.7"
+RUN_VERSION = "1.8"
 UNKNOWN = "unknown"
 #: a metric that every run of ours has, and no file of another tool
 _OURS = "pass_rate"

@@ -73,7 +73,9 @@ class Redaction:
             case Completion():
                 reasoning = generation.reasoning and self.digest(generation.reasoning)
                 text = self.digest(generation.text)
-                return replace(generation, text=text, reasoning=reasoning, sent=_sent(generation.sent))
+                return replace(
+                    generation, text=text, reasoning=reasoning, calls=(), beside="", sent=_sent(generation.sent)
+                )
             case Declined():
                 return replace(generation, message=REDACTED, sent=_sent(generation.sent))
             case Failed():
@@ -118,13 +120,14 @@ def _hmac(key: bytes, text: str) -> str:
 
 
 def _sent(sent: Sent | None) -> Sent | None:
-    return None if sent is None else replace(sent, schema=None)
+    return None if sent is None else replace(sent, schema=None, tools=None)
 
 
 def _verdict(verdict: Verdict) -> Verdict:
     return replace(
         verdict,
         message=_message(verdict),
+        tool=verdict.tool and REDACTED,
         violations=tuple(
             Violation(keyword=_keyword(one.keyword), instance_path=REDACTED, schema_path=REDACTED, message=REDACTED)
             for one in verdict.violations

@@ -10,6 +10,7 @@ from pytest_jsbench.schemas.locations import json_path
 from pytest_jsbench.schemas.references import follow, tokens_of
 from pytest_jsbench.values import match
 from pytest_jsbench.verdicts import FailureType, Judge, Note, Verdict, decide
+from pytest_jsbench.verdicts.judge import judged_by
 from pytest_jsbench.verdicts.property_order import order_kept
 
 if TYPE_CHECKING:
@@ -29,13 +30,16 @@ def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ..
     The verdict, with notes of what stands beside it.
 
     The answer quoted a secret, gave a listed value in other capitals, breaks a keyword that the engine was never told,
-    or was held to no schema at all.
+    was held to no schema at all, or did not come as text.
     """
     verdict = decide(generation, schema, judge)
     if isinstance(generation, Completion) and generation.secret_replaced:
         verdict = replace(verdict, notes=(*verdict.notes, Note.SECRET_REPLACED))
     if isinstance(generation, Completion) and generation.sent is not None and generation.sent.left_out:
         verdict = replace(verdict, notes=(*verdict.notes, Note.NOT_ENFORCED))
+    if isinstance(generation, Completion) and generation.not_text:
+        verdict = replace(verdict, notes=(*verdict.notes, Note.NOT_TEXT))
+    schema = judged_by(generation, verdict.tool, schema)
     if verdict.valid:
         verdict = replace(verdict, order_kept=order_kept(schema, verdict.instance))
     if any(_only_capitals(violation, schema, verdict.instance) for violation in verdict.violations):

@@ -41,6 +41,8 @@ def _details(verdict: Verdict) -> Iterator[str]:
         yield "  capitals: a value of the schema's list but for its capitals, which not every provider guarantees"
     if Note.ADAPTATION_LOSS in verdict.notes:
         yield "  adaptation_loss: it breaks a keyword that was left out of the schema that was sent"
+    if Note.NOT_TEXT in verdict.notes:
+        yield "  not_text: the server sent a JSON value where its API has a text, and that was judged as JSON text"
     if Note.NOT_ENFORCED in verdict.notes:
         yield "  not_enforced: what carried the request left the schema out"
 

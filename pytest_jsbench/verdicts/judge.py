@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, assert_never
 
 from pytest_jsbench.core.child_process import ChildReply
 from pytest_jsbench.core.errors import JudgeError, nearest
-from pytest_jsbench.core.generations import Completion, Decided, Declined, DeclineReason, Failed, FinishReason
+from pytest_jsbench.core.generations import Completion, Decided, Declined, DeclineReason, Failed, FinishReason, Tools
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, find_dialect
 from pytest_jsbench.verdicts.answer_text import LONGEST_TEXT, PARTLY
@@ -152,6 +152,12 @@ def _decide_completion(completion: Completion, schema: Schema, judge: Judge) -> 
         message = "the provider found the answer wrong, and did not show it"
         return _no_instance(FailureType.SYNTAX_ERROR, FinishReason.REJECTED.value, message)
     truncated = completion.finish_reason is FinishReason.LENGTH
+    tools = None if completion.sent is None else completion.sent.tools
+    if completion.calls:
+        return _decide_calls(completion, tools or Tools(schemas={}, allowed=(), required=False), schema, judge)
+    if tools is not None and tools.required and not truncated:
+        message = f"no tool is called; expected a call of {' or '.join(tools.allowed)}"
+        return _no_instance(FailureType.NO_CALL, None, message)
     verdict = judge.judge(schema, completion.text, truncated=truncated)
     if verdict.reason != SyntaxReason.EMPTY:
         return verdict
@@ -161,6 +167,39 @@ def _decide_completion(completion: Completion, schema: Schema, judge: Judge) -> 
     if truncated and (completion.reasoning or completion.usage.reasoning_tokens):
         return replace(verdict, message="no text at all: the model reasoned until the limit of tokens")
     return verdict
+
+
+def _decide_calls(completion: Completion, tools: Tools, schema: Schema, judge: Judge) -> Verdict:
+    """The verdict on each call by the schema of its own tool; the first that does not pass stands for all."""
+    # a server that leaves the name out says nothing against the model
+    names = [call.name for call in completion.calls if call.name]
+    for failure_type, known, fault in (
+        (FailureType.UNKNOWN_TOOL, tuple(tools.schemas), "which is not declared"),
+        (FailureType.WRONG_TOOL, tools.allowed, "which may not be called"),
+    ):
+        if (name := next((name for name in names if name not in known), None)) is not None:
+            expected = f"expected {' or '.join(known)}" if known else "expected no call"
+            message = f"the tool '{printable(name, 60)}' is called, {fault}; {expected}"
+            return replace(_no_instance(failure_type, None, message), tool=name)
+    truncated = completion.finish_reason is FinishReason.LENGTH
+    verdicts = []
+    for number, call in enumerate(completion.calls, start=1):
+        own = judged_by(completion, call.name, schema)
+        verdict = judge.judge(own, call.arguments, truncated=truncated and number == len(completion.calls))
+        if verdict.reason == SyntaxReason.EMPTY:
+            verdict = replace(verdict, message="the tool is called without arguments; expected one JSON document")
+        if len(completion.calls) > 1 and not verdict.passed:
+            place = f"call {number} of {len(completion.calls)}, {printable(call.name, 60)}"
+            verdict = replace(verdict, message=f"{place}: {verdict.message}")
+        verdicts.append(replace(verdict, tool=call.name or None))
+    return next((verdict for verdict in verdicts if not verdict.passed), verdicts[0])
+
+
+def judged_by(generation: Generation | None, tool: str | None, schema: Schema) -> Schema:
+    """The schema by which an attempt was judged: of the tool whose call decided, where it has one of its own."""
+    tools = generation.sent.tools if isinstance(generation, Completion) and generation.sent is not None else None
+    own = None if tools is None or tool is None else tools.schemas.get(tool)
+    return schema if own is None else own
 
 
 def _ends_in_document(reasoning: str, schema: Schema, judge: Judge) -> bool:

@@ -41,6 +41,7 @@ def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
         "failure_type": verdict.failure_type and verdict.failure_type.value,
         "reason": verdict.reason,
         "message": verdict.message,
+        "tool": verdict.tool,
         "violations": [
             {
                 "keyword": violation.keyword,
@@ -67,6 +68,8 @@ def verdict_from_dict(data: Mapping[str, Any], instance: object = None) -> Verdi
         valid=data["valid"],
         reason=expect(data["reason"], "reason", str, NoneType),
         message=expect(data["message"], "message", str),
+        # records have had it since 1.8
+        tool=expect(data.get("tool"), "tool", str, NoneType),
         violations=tuple(map(_violation, data["violations"])),
         extra_fields=_paths(data["extra_fields"], "extra_fields"),
         # records have had it since 1.3

@@ -22,6 +22,12 @@ class FailureType(StrEnum):
     UNSUPPORTED_SCHEMA = "unsupported_schema"
     #: the provider's refusal field, stop reason, or a content filter without text
     REFUSAL = "refusal"
+    #: a tool was to be called, and none was, though the token limit did not end the answer
+    NO_CALL = "no_call"
+    #: a tool is called that the request does not declare
+    UNKNOWN_TOOL = "unknown_tool"
+    #: a tool is called that is declared, and may not be called
+    WRONG_TOOL = "wrong_tool"
     #: stopped at the token limit, and the text is not a complete document
     TRUNCATED = "truncated"
     #: the text, or the only fence around it, is not exactly one JSON document (RFC 8259) within the limits
@@ -62,6 +68,8 @@ class Note(StrEnum):
     ADAPTATION_LOSS = "adaptation_loss"
     #: the engine was to send the schema, and what carried its request left it out
     NOT_ENFORCED = "not_enforced"
+    #: the server sent another JSON value where its API has a text
+    NOT_TEXT = "not_text"
     #: the answer quoted a secret of the run, and was judged, and is kept, with as many `*` in its place
     SECRET_REPLACED = "secret_replaced"  # noqa: S105  a note's name
 
@@ -92,6 +100,8 @@ class Verdict:
     reason: str | None = None
     #: one line for people; empty when the attempt passed
     message: str = ""
+    #: the tool of whose call this is the verdict, the first that did not pass; None where the text was judged
+    tool: str | None = None
     violations: tuple[Violation, ...] = ()
     #: JSON paths of the fields that the schema does not name where they stand
     extra_fields: tuple[str, ...] = ()

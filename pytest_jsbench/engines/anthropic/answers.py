@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import FinishReason, Usage
-from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, count, get, items
+from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, count, get, parts
 from pytest_jsbench.engines.http.faults import EnclosedError
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def read_stream(stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
     """Read the events of a stream."""
     answer = AnswerBuilder(watch, stream=stream)
     counts: dict[str, int] = {}
-    #: of a tool's block, until a piece of it comes; of an empty object no piece does
-    whole_input: object = None
+    #: of a tool's block; of an empty object no piece comes
+    whole: str | None = None
     for event in stream:
         match get(event, "type"):
             case "message_start":
@@ -41,18 +41,17 @@ def read_stream(stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
                 if get(block, "type") in _THINKING:
                     answer.begin_reasoning()
                 answer.add(get(block, "text"))
-                whole_input = None
                 if get(block, "type") == "tool_use":
-                    whole_input = get(block, "input")
+                    whole = _input(block)
                     answer.call(get(event, "index"), name=get(block, "name"))
             case "content_block_delta":
                 answer.reason(get(event, "delta", "thinking"))
                 answer.add(get(event, "delta", "text"))
                 if piece := get(event, "delta", "partial_json"):
                     answer.call(get(event, "index"), arguments=piece)
-                    whole_input = None
-            case "content_block_stop" if whole_input is not None:
-                answer.call(get(event, "index"), arguments=json.dumps(whole_input, ensure_ascii=False))
+            case "content_block_stop" if whole is not None:
+                answer.call(get(event, "index"), whole=whole)
+                whole = None
             case "message_delta":
                 _note(counts, get(event, "usage"))
                 _end(answer, get(event, "delta"))
@@ -65,18 +64,23 @@ def read_stream(stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
 def read_whole(body: Mapping[str, Any], watch: Stopwatch) -> AnswerBuilder:
     """Read an answer that came in one piece."""
     answer = AnswerBuilder(watch)
-    for number, block in enumerate(items(body, "content")):
+    for number, block in enumerate(parts(body.get("content"))):
         if get(block, "type") == "tool_use":
-            arguments = json.dumps(get(block, "input"), ensure_ascii=False)
-            answer.call(number, name=get(block, "name"), arguments=arguments)
+            answer.call(number, name=get(block, "name"), arguments=_input(block))
         else:
             answer.reason(get(block, "thinking"))
-            answer.add(get(block, "text"))
+            answer.add(get(block, "text") if get(block, "type") else block)
     _end(answer, body)
     counts: dict[str, int] = {}
     _note(counts, get(body, "usage"))
     answer.usage = _usage(counts)
     return answer
+
+
+def _input(block: object) -> str | None:
+    """The arguments of a call, which the API has as an object."""
+    value = get(block, "input")
+    return None if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _end(answer: AnswerBuilder, part: object) -> None:

@@ -106,7 +106,7 @@ class AnthropicBatches(SDKBatches):
 
     def results(self, batch: str) -> Iterator[Result]:
         """What the results file holds."""
-        sent = Sent(response_format=self._settings.response_format, batch=batch)
+        sent = self._settings.sent(batch=batch)
         with self.explained(), self._client.messages.batches.with_streaming_response.results(batch) as response:
             yield from self.read_results(response, sent)
 

@@ -46,7 +46,7 @@ class MessagesEngine:
 
         settings = self._settings
         exchange = request.origin.exchange
-        sent = Sent(response_format=settings.response_format) if exchange is None else exchange.sent
+        sent = settings.sent() if exchange is None else exchange.sent
         deadline = Deadline(request.params.timeout)
         outcome = settle(
             lambda: self._call(request, sent, deadline),

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import FinishReason, Usage
-from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, count, get, items
+from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, count, get, items, parts
 from pytest_jsbench.engines.http.faults import EnclosedError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _read(answer: AnswerBuilder, part: object, counts: dict[str, int]) -> None:
         said = get(part, "promptFeedback", "blockReasonMessage")
         answer.refuse(said if isinstance(said, str) and said else f"the provider blocked the prompt: {blocked}")
     for candidate in items(part, "candidates")[:1]:
-        for piece in items(get(candidate, "content"), "parts"):
+        for piece in parts(get(candidate, "content", "parts")):
             _add(answer, piece)
         _end(answer, candidate)
 
@@ -76,9 +76,10 @@ def _add(answer: AnswerBuilder, piece: object) -> None:
     elif (call := get(piece, "functionCall")) is not None:
         given = get(call, "args")
         # of an empty object the API says nothing
-        answer.add("{}" if given is None else json.dumps(given, ensure_ascii=False))
+        arguments = "{}" if given is None else json.dumps(given, ensure_ascii=False)
+        answer.call(len(answer.calls), name=get(call, "name"), arguments=arguments)
     else:
-        answer.add(get(piece, "text"))
+        answer.add(get(piece, "text") if isinstance(piece, dict) else piece)
 
 
 def _end(answer: AnswerBuilder, candidate: object) -> None:

@@ -105,7 +105,7 @@ class GeminiBatches(SDKBatches):
 
     def results(self, batch: str) -> Iterator[Result]:
         """What the output file holds."""
-        sent = Sent(response_format=self._settings.response_format, batch=batch)
+        sent = self._settings.sent(batch=batch)
         found = self._found(batch)
         file = get(found, "metadata", "output", "responsesFile") or get(found, "response", "responsesFile")
         if not isinstance(file, str):

@@ -39,7 +39,7 @@ class GeminiEngine:
     def generate(self, request: Request) -> Completion | Declined:
         """One call; what breaks becomes a CallError or a Declined."""
         settings = self._settings
-        sent = Sent(response_format=settings.response_format)
+        sent = settings.sent()
         deadline = Deadline(request.params.timeout)
         return settle(
             lambda: self._call(request, sent, deadline),

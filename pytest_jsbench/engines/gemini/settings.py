@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.files import Unreadable, parse_json
-from pytest_jsbench.core.generations import ResponseFormat
+from pytest_jsbench.core.generations import ResponseFormat, Sent
 from pytest_jsbench.core.messages import INSTRUCTING
 from pytest_jsbench.engines.addresses import Address
 from pytest_jsbench.engines.options import (
@@ -17,6 +17,7 @@ from pytest_jsbench.engines.options import (
     ProviderSettings,
     read_provider_settings,
     read_reasoning,
+    tools_beside,
 )
 from pytest_jsbench.engines.reasoning import REASONING_OPTIONS
 from pytest_jsbench.engines.requirements import find_address, find_model
@@ -75,6 +76,11 @@ class GeminiSettings(ProviderSettings):
         reasoning.check_beside(generation, config.name)
         version = options.identifier("api_version", default="v1")
         return cls(**read, extra_body=generation, extra_fields=fields, api_version=version)
+
+    def sent(self, *, batch: str | None = None) -> Sent:
+        """How a case's schema is sent; tools stand beside `generationConfig`."""
+        tools = tools_beside(self.response_format, self.schema_name, self.extra_fields)
+        return Sent(response_format=self.response_format, batch=batch, tools=tools)
 
     def to_body(self, request: Request) -> dict[str, Any]:
         """The body of one call, in the words of the REST API."""

@@ -7,10 +7,12 @@ have to be doubted all the same, since an SDK builds them of whatever a server s
 
 from __future__ import annotations
 
+import json
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_jsbench.core.generations import (
+    CalledTool,
     CallError,
     Completion,
     Declined,
@@ -42,40 +44,48 @@ _MOST_TOKENS = 2**53
 class AnswerBuilder:
     """Collects the pieces of one answer."""
 
-    __slots__ = ("_arrived", "_calls", "_finish", "_pieces", "_reasoning", "_refusal", "_stream", "_watch", "usage")
+    __slots__ = (
+        *("_arrived", "_content", "_finish", "_not_text", "_pieces", "_reasoning", "_refusal", "_stream", "_watch"),
+        *("calls", "usage"),
+    )
 
     def __init__(self, watch: Stopwatch, *, stream: EventStream | None = None) -> None:
         self._watch = watch
         #: what it is read out of; None where it comes in one piece
         self._stream = stream
+        #: of the content and of the calls' arguments, as they came
         self._pieces: list[str] = []
-        #: of each tool that is called, by the call's place: its name, and the pieces of its arguments
-        self._calls: dict[object, tuple[list[str], list[str]]] = {}
         #: when each of them came
         self._arrived: list[float] = []
+        self._content: list[str] = []
+        #: of each tool that is called, by the call's place: its name, and the pieces of its arguments
+        self.calls: dict[object, tuple[list[str], list[str]]] = {}
+        self._not_text = False
         self._reasoning: list[str] = []
         self._refusal: list[str] = []
         self._finish: FinishReason | None = None
         self.usage = Usage()
 
     def add(self, piece: object) -> None:
-        """A piece of content; what is empty or no text is not one, and starts no clock."""
-        if isinstance(piece, str) and piece:
-            if self._stream is not None:
-                self._arrived.append(self._watch.token(piece=self._stream.pieces))
-            self._pieces.append(piece)
+        """A piece of content; what is empty is not one, and starts no clock."""
+        self._content += self._arrive(piece)
 
-    def call(self, place: object, *, name: object = None, arguments: object = None) -> None:
-        """A tool's name, or a piece of its arguments; both are of the call at that place."""
-        names, pieces = self._calls.setdefault(place if isinstance(place, int | str) else 0, ([], []))
-        names += [name] if isinstance(name, str) else []
-        pieces += [arguments] if isinstance(arguments, str) else []
-        self.add(arguments)
+    def call(self, place: object, *, name: object = None, arguments: object = None, whole: object = None) -> None:
+        """A tool's name, a piece of its arguments, or the whole of them unless pieces have come, of the call there."""
+        names, pieces = self.calls.setdefault(place if isinstance(place, int | str) else 0, ([], []))
+        names += [name] if isinstance(name, str) and name else []
+        pieces += self._arrive(arguments if pieces or whole is None else whole)
 
-    @property
-    def calls(self) -> list[tuple[str, str]]:
-        """The tools that are called so far: name and arguments."""
-        return [("".join(names[:1]), "".join(pieces)) for names, pieces in self._calls.values()]
+    def _arrive(self, piece: object) -> list[str]:
+        """The piece, which has come; a JSON value that stands in the place of a text is written as one."""
+        if piece is None or piece == "":
+            return []
+        if not isinstance(piece, str):
+            piece, self._not_text = json.dumps(piece, ensure_ascii=False), True
+        if self._stream is not None:
+            self._arrived.append(self._watch.token(piece=self._stream.pieces))
+        self._pieces.append(piece)
+        return [piece]
 
     def begin_reasoning(self) -> None:
         """The model has begun to reason, though its provider may never show what it says."""
@@ -109,22 +119,28 @@ class AnswerBuilder:
 
     def to_generation(self, sent: Sent) -> Completion | Declined:
         """What it came to, now that nothing more comes."""
-        text = "".join(self._pieces)
-        timing = self._watch.stop(answer=self._answer_arrived(text))
+        arrived, content = "".join(self._pieces), "".join(self._content)
+        timing = self._watch.stop(answer=self._answer_arrived(arrived))
         if refusal := "".join(self._refusal):
             return self._declined(refusal, sent)
         if self._finish is None:
-            message = f"the answer broke off without a finish reason; {len(text)} characters of it were dropped"
+            message = f"the answer broke off without a finish reason; {len(arrived)} characters of it were dropped"
             raise CallError(FaultKind.BAD_RESPONSE, message)
-        if self._finish is FinishReason.CONTENT_FILTER and not text:
+        if self._finish is FinishReason.CONTENT_FILTER and not arrived:
             return self._declined("the provider's content filter let nothing through", sent)
+        calls = tuple(
+            CalledTool(name="".join(names[:1]), arguments="".join(pieces)) for names, pieces in self.calls.values()
+        )
         return Completion(
-            text=text,
+            text="\n".join(call.arguments for call in calls) if calls else content,
             finish_reason=self._finish,
             timing=timing,
             usage=self.usage,
             sent=sent,
             reasoning="".join(self._reasoning),
+            calls=calls,
+            beside=content if calls else "",
+            not_text=self._not_text,
         )
 
     def _answer_arrived(self, text: str) -> float | None:
@@ -187,6 +203,11 @@ def items(part: object, name: str) -> list[Any]:
     """The list of that name; empty for anything else that a server puts there."""
     value = part.get(name) if isinstance(part, dict) else None
     return value if isinstance(value, list) else []
+
+
+def parts(value: object) -> list[Any]:
+    """The parts of a content; some servers send a text or one part without a list around it."""
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def is_one_piece(response: httpx2.Response) -> bool:

@@ -98,7 +98,7 @@ class OpenAIBatches(SDKBatches):
 
     def results(self, batch: str) -> Iterator[Result]:
         """What the output file and the error file hold."""
-        sent = Sent(response_format=self._settings.response_format, batch=batch)
+        sent = self._settings.sent(batch=batch)
         with self.polling():
             found = self._client.batches.retrieve(batch)
         with self.explained():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from pytest_jsbench.core.generations import CallError, FaultKind, FinishReason, ResponseFormat, Usage
-from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, as_object, count, get, items
+from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, as_object, count, get, items, parts
 from pytest_jsbench.engines.http.faults import EnclosedError
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 PATH = "/chat/completions"
 #: what a part of the content that is text is called; some servers leave it out
 _TEXT_PARTS = ("text", "output_text", None)
+#: parts that some servers send without a list around one
+_ALONE = ("text", "output_text", "thinking", "refusal", "image_url")
 
 
 def to_body(settings: OpenAISettings, request: Request) -> dict[str, Any]:
@@ -126,20 +128,27 @@ def _take(answer: AnswerBuilder, choice: Mapping[str, Any], message: object) -> 
     content = part.get("content")
     if isinstance(content, str):  # as in nearly all of a stream's thousands of deltas
         answer.add(content)
-    else:
-        for piece in content if isinstance(content, list) else (content,):
+    elif get(content, "type") in _ALONE or (isinstance(content, list) and all(map(_is_part, content))):
+        for piece in parts(content):
             _add(answer, piece)
+    else:  # nothing, or the answer itself, which the server has read
+        answer.add(content)
     # the second is vLLM's, Groq's, OpenRouter's; a server that sends both says the same twice
     if reasoning := part.get("reasoning_content") or part.get("reasoning"):
         answer.reason(reasoning)
-    for number, call in enumerate(items(part, "tool_calls")):
-        function = as_object(get(call, "function"))
-        place = get(call, "index")
-        answer.call(number if place is None else place, name=function.get("name"), arguments=function.get("arguments"))
+    for number, call in enumerate(parts(part.get("tool_calls"))):
+        if (function := get(call, "function")) is not None:  # a custom tool's call has none, and no schema
+            place, arguments = get(call, "index"), get(function, "arguments")
+            answer.call(number if place is None else place, name=get(function, "name"), arguments=arguments)
     if refusal := part.get("refusal"):
         answer.refuse(refusal)
     if reason := choice.get("finish_reason"):
         answer.end(_FINISH.get(str(reason), FinishReason.UNKNOWN))
+
+
+def _is_part(piece: object) -> bool:
+    """Whether an element of a content's list is one of its parts; else the list is itself the answer, read."""
+    return isinstance(piece, str) or "text" in as_object(piece) or isinstance(get(piece, "type"), str)
 
 
 def _add(answer: AnswerBuilder, piece: object) -> None:

@@ -46,7 +46,7 @@ class OpenAIEngine:
         """One call; what the SDK raises becomes a CallError or a Declined."""
         if (exchange := request.origin.exchange) is not None:
             return answered(self.ask(request, sent=exchange.sent), exchange)
-        return self.ask(request, sent=Sent(response_format=self._settings.response_format))
+        return self.ask(request, sent=self._settings.sent())
 
     def ask(
         self,

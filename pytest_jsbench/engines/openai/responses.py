@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.core.generations import CallError, FaultKind, FinishReason, ResponseFormat, Usage
-from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, count, get, items
+from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, count, get, items, parts
 from pytest_jsbench.engines.http.faults import EnclosedError
 
 if TYPE_CHECKING:
@@ -116,6 +116,7 @@ def _finish(answer: AnswerBuilder, response: object) -> None:
     if not answer.reasoned:
         answer.reason(_APART.join(_reasoning(response)))
     if answer.empty:
+        answer.calls.clear()  # of which no arguments came
         for item in items(response, "output"):
             _take(answer, item)
     match status:
@@ -139,8 +140,8 @@ def _take(answer: AnswerBuilder, item: object) -> None:
     """Take one item of the output: a message's text and refusals, or a call's arguments."""
     match get(item, "type"):
         case "message":
-            for part in items(item, "content"):
-                answer.add(get(part, "text"))
+            for part in parts(get(item, "content")):
+                answer.add(get(part, "text") if get(part, "type") else part)
                 answer.refuse(get(part, "refusal"))
         case "function_call":
             answer.call(get(item, "id"), name=get(item, "name"), arguments=get(item, "arguments"))

@@ -93,6 +93,7 @@ def _said_again(recording: Recording, request: Request, settings: str) -> Comple
         response_format=ResponseFormat(recording.engine["response_format"]),
         params=replace(request.params, **used),
         asked_otherwise=settings or None,
+        tools=None if recording.answer.sent is None else recording.answer.sent.tools,
     )
     return replace(recording.answer, sent=sent)
 

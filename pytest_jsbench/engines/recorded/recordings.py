@@ -152,7 +152,7 @@ RECORDING_VERSION = 1
 
 _PARAMS = ("max_tokens", "temperature", "seed")
 #: of an answer
-_TEXTS = ("text", "reasoning")
+_TEXTS = ("text", "reasoning", "beside")
 #: what a server says anew with each answer, beside the usage, which is compared as we read it
 _STAMPS = frozenset({"id", "created", "timings", "x_groq", "usage"})
 
@@ -197,7 +197,9 @@ class Recording:
     def to_dict(self) -> dict[str, Any]:
         """The recording as JSON values, every text a list of its lines."""
         answer = generation_to_dict(self.answer)
-        answer = {name: value for name, value in answer.items() if name != "sent" and value is not None}
+        sent = answer.pop("sent")
+        answer = {name: value for name, value in answer.items() if value is not None}
+        answer |= {"tools": sent["tools"]} if sent and "tools" in sent else {}
         for part in ("timing", "usage"):
             known = {name: _rounded(value) for name, value in answer.get(part, {}).items() if value is not None}
             answer |= {part: known} if part in answer else {}
@@ -226,7 +228,10 @@ class Recording:
             answer = dict(expect(data["answer"], "answer", Mapping))
             if answer["type"] == "completion":
                 answer |= {name: _joined(answer[name], f"answer.{name}") for name in _TEXTS if name in answer}
-            answer = {"timing": None, "sent": None, **answer, "usage": dict(answer.get("usage", {}))}
+            sent = None
+            if (tools := answer.pop("tools", None)) is not None:
+                sent = {"response_format": data["response_format"], "schema": None, "tools": tools}
+            answer = {"timing": None, "sent": sent, **answer, "usage": dict(answer.get("usage", {}))}
             GENERATION.check(answer)
             generation = generation_from_dict(answer)
             if not isinstance(generation, Completion | Declined):

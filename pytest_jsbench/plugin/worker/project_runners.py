@@ -26,6 +26,7 @@ from pytest_jsbench.runs.records import AnsweredBy, AskedBy, Attempt, Record
 from pytest_jsbench.runs.rejudging import judge_again
 from pytest_jsbench.runs.settings import RECORDED, REMEMBERED
 from pytest_jsbench.verdicts import UNDESCRIBED, FailureType, SchemaProblem
+from pytest_jsbench.verdicts.judge import judged_by
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -231,19 +232,19 @@ class ProjectRunners:
         """
         Make the attempt of an application's own call, which is always made: its answer goes to the application.
 
-        It is judged by the schema of the tool that the model called, or of the answer; of several calls the first that
-        does not pass stands for all. An answer that no schema describes is excluded.
+        It is judged by the schema of each tool that the model called, or of the answer. An answer that no schema
+        describes is excluded.
         """
         made = self._made(question, runner)
         if isinstance(made, Heard):
             return made
         if isinstance(made.generation, Completion) and (call := question.exchange) is not None:
-            parts = [
-                judge_again(replace(made, schema=schema, generation=replace(made.generation, text=text)), runner.judge)
-                for schema, text in call.described(made.generation)
-            ]
-            described = next((part for part in parts if not part.verdict.passed), next(iter(parts), None))
-            made = described or replace(made, schema=None, verdict=NO_SCHEMA.verdict)
+            schema = call.schema_for(made.generation)
+            if schema is None:
+                made = replace(made, schema=None, verdict=NO_SCHEMA.verdict)
+            else:
+                made = judge_again(replace(made, schema=schema), runner.judge)
+                made = replace(made, schema=judged_by(made.generation, made.verdict.tool, schema))
         asked_by = AskedBy(test=asked_from.test, line=asked_from.line, terms=self._terms(question))
         return self._kept(made, runner, asked_by)
 

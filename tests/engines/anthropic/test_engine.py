@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
-from pytest_jsbench.core.generations import FaultKind, FinishReason, ResponseFormat, Sent
+from pytest_jsbench.core.generations import FaultKind, FinishReason, ResponseFormat, Sent, Tools
 from pytest_jsbench.engines.anthropic.settings import DEFAULT_MODEL
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
@@ -110,7 +110,8 @@ def test_a_tool_is_strict_and_the_only_choice(provider: Provider) -> None:
     answer = complete(engine)
     assert answer.text == '{"a": 1}'
     assert answer.finish_reason is FinishReason.STOP
-    assert answer.sent == Sent(response_format=ResponseFormat.TOOL)
+    tools = Tools(schemas={"city": None}, allowed=("city",), required=True)
+    assert answer.sent == Sent(response_format=ResponseFormat.TOOL, tools=tools)
     body = provider.asked[0].body
     assert body["tools"] == [{"name": "city", "input_schema": CITY, "strict": True}]
     assert body["tool_choice"] == {"type": "tool", "name": "city", "disable_parallel_tool_use": True}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
-from pytest_jsbench.core.generations import FaultKind, ResponseFormat, Sent
+from pytest_jsbench.core.generations import FaultKind, ResponseFormat, Sent, Tools
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.gemini.settings import DEFAULT_MODEL
 from pytest_jsbench.engines.registry import find
@@ -103,7 +103,8 @@ def test_a_tool_is_the_only_choice_and_its_arguments_are_the_answer(provider: Pr
     answer = complete(engine)
     engine.close()
     assert answer.text == '{"city": "Åre", "n": 1}'
-    assert answer.sent == Sent(response_format=ResponseFormat.TOOL)
+    tools = Tools(schemas={"city": None}, allowed=("city",), required=True)
+    assert answer.sent == Sent(response_format=ResponseFormat.TOOL, tools=tools)
     body = provider.asked[0].body
     assert body["tools"] == [{"functionDeclarations": [{"name": "city", "parametersJsonSchema": CITY}]}]
     assert body["toolConfig"] == {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["city"]}}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
-from pytest_jsbench.core.generations import FaultKind, ResponseFormat, Sent
+from pytest_jsbench.core.generations import FaultKind, ResponseFormat, Sent, Tools
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.openai.settings import DEFAULT_MODEL
 from pytest_jsbench.engines.registry import find
@@ -117,7 +117,9 @@ def test_each_response_format_is_sent_in_its_own_way(
 ) -> None:
     provider.stream(chunk("x", finish="stop"), DONE)
     engine = find("openai").build(configured(provider, response_format=response_format))
-    assert complete(engine).sent == Sent(response_format=response_format)
+    tools = Tools(schemas={"output": None}, allowed=("output",), required=True)
+    expected = tools if response_format is ResponseFormat.TOOL else None
+    assert complete(engine).sent == Sent(response_format=response_format, tools=expected)
     body = provider.asked[0].body
     assert {name: body[name] for name in ("response_format", "tools", "tool_choice") if name in body} == sent
     engine.close()
