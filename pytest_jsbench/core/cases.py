@@ -60,6 +60,11 @@ class CaseKey:
         """The case of its test's first question."""
         return replace(self, id=_NUMBER.sub("", self.id))
 
+    @property
+    def function(self) -> tuple[str, str]:
+        """The function of a project's test, with its module; each set of its parameters, after a `-`, is a case."""
+        return self.task, self.of_first.id.partition("-")[0]
+
     def is_of_test(self, first: CaseKey) -> bool:
         """Whether it is a question of the test that asked the question `first` first."""
         return self == first or (self.task == first.task and self.id == first.numbered(self.number).id)

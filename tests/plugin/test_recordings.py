@@ -240,6 +240,61 @@ def test_a_run_of_a_part_says_nothing_of_what_it_did_not_ask_for(
     result.stdout.no_fnmatch_line("unasked *")
 
 
+PARAMETERS = """
+import pytest
+
+@pytest.mark.parametrize(("text", "expected"), {rows})
+@pytest.mark.jsbench(schema={schema}, prompt="say {{text}}")
+def test_a(jsbench, text, expected):
+    assert jsbench.generate(text=text).instance["n"] == expected
+"""
+ANSWERED = """
+def answer(request):
+    with open("calls.txt", "a") as calls:
+        calls.write(f"{request.key.id}\\n")
+    return '{"n": %s}' % request.prompt.messages[-1].content[-1]
+"""
+
+
+def parameters(bench: Bench, *rows: tuple[str, object]) -> None:
+    bench.write({"test_one.py": PARAMETERS.format(rows=rows, schema=NUMBER), "answering.py": ANSWERED})
+
+
+def test_an_answer_is_found_by_what_was_asked_where_only_another_parameter_of_its_test_has_changed(
+    bench: Bench,
+) -> None:
+    engine = ("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers, "--jsbench-engine=scripted")
+    engine = (*engine, "--jsbench-engine-option=answers=answering:answer", "--jsbench-record=kept")
+    parameters(bench, ("1", 7), ("2", 7))
+    bench.pytester.runpytest_inprocess(*engine, "--jsbench-output=out").assert_outcomes(failed=2)
+    parameters(bench, ("2", 2), ("1", 1))
+
+    replayed = run(bench, "--jsbench-replay=kept")
+    of_run = run(bench, "test_one.py", "--jsbench-engine=replay", "--jsbench-engine-option=records=out")
+    new = bench.pytester.runpytest_inprocess(*engine, "--jsbench-record-mode=new")
+
+    for result in (replayed, of_run, new):
+        result.assert_outcomes(passed=2)
+        result.stdout.no_fnmatch_line("unasked *")
+    assert len((bench.path / "calls.txt").read_text().split()) == 2
+    assert names(bench) == ["test_a-1-7", "test_a-2-7"]
+
+    again = bench.pytester.runpytest_inprocess(*engine)
+
+    assert names(bench) == ["test_a-1-1", "test_a-1-7", "test_a-2-2", "test_a-2-7"]
+    again.stdout.fnmatch_lines(["unasked    2 recorded answers that no test asked for; *"])
+
+
+def test_each_set_of_parameters_has_its_own_answer_to_an_equal_question(bench: Bench) -> None:
+    engine = ("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers, "--jsbench-engine=scripted")
+    engine = (*engine, "--jsbench-engine-option=answers=answering:answer", "--jsbench-record=kept")
+    parameters(bench, ("1", 1), ("1", 2), ("3", 3))
+
+    bench.pytester.runpytest_inprocess(*engine, "--jsbench-record-mode=new").assert_outcomes(passed=2, failed=1)
+
+    assert names(bench) == ["test_a-1-1", "test_a-1-2", "test_a-3-3"]
+
+
 def test_a_test_that_did_not_pass_keeps_all_of_its_recordings(plain: Bench) -> None:
     plain.answers = dict.fromkeys(("test_a", "test_b", "test_b@2", "test_c", "test_d"), '{"n": 1}')
     write(plain, a=asks("a"), b=asks("b1", "b2"), c=asks("c"), d=asks("d"))

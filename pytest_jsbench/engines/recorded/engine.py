@@ -177,8 +177,8 @@ class RecordingEngine:
         self._lost = lost
         #: by the file's key and repeat, the question that it was written for
         self._written: dict[tuple[CaseKey, int], CaseKey] = {}
-        #: by a test's first question and repeat, what was recorded of it before this run asked
-        self._before: dict[tuple[CaseKey, int], frozenset[CaseKey]] = {}
+        #: the recordings of earlier runs; calls at once write theirs
+        self._before = frozenset(self._recordings.paths())
         self._lock = threading.Lock()
 
     @property
@@ -189,7 +189,6 @@ class RecordingEngine:
     def generate(self, request: Request) -> Completion | Declined:
         """The engine's answer, written down."""
         schema = copy.deepcopy(request.schema)  # which an engine may change
-        self._recorded_before(request)
         answer = self._engine.generate(request)
         recording = Recording.of(request, schema, answer, self.info)
         try:
@@ -204,8 +203,8 @@ class RecordingEngine:
 
     def _place(self, request: Request) -> CaseKey:
         """The key that names the answer's file: of the same question, or else one that this run has not written."""
-        recorded, known = self._of_test(request), self._recorded_before(request)
-        equal, before = equal_to(request, [one for one in recorded if one.key in known])
+        recorded, path = self._of_test(request), self._recordings.path
+        equal, before = equal_to(request, [one for one in recorded if path(one.key, one.repeat) in self._before])
         if before < len(equal):
             return equal[before].key
         first = request.origin.first
@@ -213,15 +212,6 @@ class RecordingEngine:
             return request.key
         names = {one.key for one in recorded} | {key for key, _ in self._written}
         return next(key for key in map(first.numbered, itertools.count(2)) if key not in names)
-
-    def _recorded_before(self, request: Request) -> frozenset[CaseKey]:
-        """Whose files were there when this run first asked a question of that test; calls at once write theirs."""
-        if request.origin.first is None:
-            return frozenset()
-        test = (request.origin.first, request.repeat)
-        if test not in self._before:
-            self._before.setdefault(test, frozenset(one.key for one in self._of_test(request)))
-        return self._before[test]
 
     def _of_test(self, request: Request) -> list[Recording]:
         first = request.origin.first
@@ -259,7 +249,7 @@ class RememberingEngine(RecordingEngine):
     def remembered(self, request: Request) -> Remembered | None:
         """The recorded answer to the same prompt and schema; CallError where a recording cannot be read."""
         try:
-            recording = self._recordings.find(request, of=self._recorded_before(request))
+            recording = self._recordings.find(request, among=self._before)
         except JSBenchError as error:
             message = f"{error}; nothing was asked: mend the file, or remove it"
             raise CallError(FaultKind.ENGINE, message) from error

@@ -308,16 +308,32 @@ class Recordings:
         path = self.path(key, repeat)
         return self._read(path) if path.exists() else None
 
-    def find(self, request: Request, *, of: Container[CaseKey] | None = None) -> Recording | None:
-        """The recording of the same question of the same test, of equal ones the n-th; or else of the same place."""
+    def find(self, request: Request, *, among: Container[Path] | None = None) -> Recording | None:
+        """
+        The recording of the same question of the same test, of equal ones the n-th; or else of the same place.
+
+        A test's parameters are part of its name, also one that is in no question, such as what is expected: where there
+        is none of the test itself, its function with any other parameters counts.
+        """
         if (first := request.origin.first) is not None:
-            found = [one for one in self.of_test(first, request.repeat) if of is None or one.key in of]
-            equal, before = equal_to(request, found)
-            if before < len(equal):
-                return equal[before]
-            if equal:  # asked more often than it was recorded
-                return None
+            for of_test in (self.of_test, self._of_function):
+                recorded = of_test(first, request.repeat)
+                if among is not None:
+                    recorded = [one for one in recorded if self.path(one.key, one.repeat) in among]
+                equal, before = equal_to(request, recorded)
+                if before < len(equal):
+                    return equal[before]
+                if equal:  # asked more often than it was recorded
+                    return None
         return self.read(request.key, request.repeat)
+
+    def _of_function(self, first: CaseKey, repeat: int) -> list[Recording]:
+        """What was recorded of a test function with any parameters, of each set of them in its order."""
+        paths = (self.folder / first.task).glob(f"{first.function[1]}*.json")
+        recorded = [one for one in map(self.at, paths) if one is not None and one.key.function == first.function]
+        return sorted(
+            (one for one in recorded if one.repeat == repeat), key=lambda one: (one.key.of_first, one.key.number)
+        )
 
     def write(self, recording: Recording) -> None:
         """Write the recording, unless the same was said before: a file changes when an answer does."""
@@ -436,7 +452,7 @@ def equal_to(request: Request, recorded: list[Recording]) -> tuple[list[Recordin
     An application may ask the same of two models, or as a stream and in one piece, at the same time: where some were
     recorded of just this call, they alone are equal to it.
     """
-    equal = [one for one in recorded if not one.changed(request)]
+    equal = [one for one in recorded if one.prompt == request.prompt and not one.changed(request)]
     same = [one for one in equal if one.is_of_call(request)]
     return (same, request.origin.same_before) if same else (equal, request.origin.equal_before)
 

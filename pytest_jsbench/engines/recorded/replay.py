@@ -100,16 +100,17 @@ class ReplayEngine:
         return replace(generation, sent=replace(sent, params=record.params, asked_otherwise=settings or None))
 
     def _find(self, request: Request) -> AttemptOutcome | None:
-        """The attempt of the same question of the same test, of equal ones the n-th; or else of the same place."""
+        """The attempt of the same question of the same test, or else test function; or else of the same place."""
         first, place = request.origin.first, self._outcomes.get((request.key, request.repeat))
         if first is None:
             return place
-        of_test = [one for one in self._of_task.get((first.task, request.repeat), ()) if one.key.is_of_test(first)]
+        asked = (request.prompt.digest, digest(request.schema), first.function)
         equal = [
             one
-            for one in sorted(of_test, key=lambda one: one.key.number)
-            if one.prompt_digest == request.prompt.digest and one.schema_digest == digest(request.schema)
+            for one in sorted(self._of_task.get((first.task, request.repeat), ()), key=lambda one: one.key.number)
+            if (one.prompt_digest, one.schema_digest, one.key.function) == asked
         ]
+        equal = [one for one in equal if one.key.is_of_test(first)] or equal
         return equal[request.origin.equal_before] if request.origin.equal_before < len(equal) else place
 
     def close(self) -> None:

@@ -12,10 +12,10 @@ from pytest_jsbench.core.files import FileReader, inside, write_atomically
 from pytest_jsbench.core.json_values import expect
 from pytest_jsbench.core.text import json_text
 from pytest_jsbench.engines.recorded.recordings import Recordings
+from pytest_jsbench.runs.outcomes import AttemptOutcome
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
-    from pytest_jsbench.runs.outcomes import AttemptOutcome
 
 #: in a run's folder
 UNASKED = "recordings.json"
@@ -25,26 +25,31 @@ def find(folder: Path, outcomes: Iterable[AttemptOutcome], unfinished: Collectio
     """
     The recordings that none of a whole run's attempts has asked for.
 
-    A test may ask its questions in any order: a recording of it is asked for where its prompt is. All recordings of
-    a test that did not pass (`unfinished`, by their first questions), or that met a broken call, count as asked for.
+    A test may ask its questions in any order: a recording of it is asked for where its prompt is, and where a test has
+    none of its prompt, those of its function with other parameters are. All recordings of the function of a test that
+    did not pass (`unfinished`, by their first questions), or that met a broken call, count as asked for.
     """
-    recordings = Recordings(folder)
+    recordings, of_tests = Recordings(folder), list[AttemptOutcome]()
     of_suite: set[Path] = set()
-    prompts: dict[tuple[CaseKey, int], set[str | None]] = {}
-    kept = {key.of_first for key in unfinished}
     for outcome in outcomes:
         if outcome.asked_by is None:
             of_suite.add(recordings.path(outcome.key, outcome.repeat))
-            continue
-        first = outcome.key.of_first
-        prompts.setdefault((first, outcome.repeat), set()).add(outcome.prompt_digest)
-        if outcome.failed:
-            kept.add(first)
-    for path in recordings.paths():
-        if path in of_suite or (recording := recordings.at(path)) is None:
-            continue
-        first = recording.key.of_first
-        if first not in kept and recording.prompt.digest not in prompts.get((first, recording.repeat), ()):
+        else:
+            of_tests.append(outcome)
+    recorded = {
+        path: (one.key, (one.repeat, one.prompt.digest))
+        for path in recordings.paths()
+        if path not in of_suite and (one := recordings.at(path)) is not None
+    }
+    there = {(key.of_first, prompt) for key, prompt in recorded.values()}
+    asked: set[object] = set()
+    for outcome in of_tests:
+        prompt = (outcome.repeat, outcome.prompt_digest)
+        of_test = (outcome.key.of_first, prompt)
+        asked.add(of_test if of_test in there else (outcome.key.function, prompt))
+    kept = {key.function for key in (*unfinished, *(one.key for one in of_tests if one.failed))}
+    for path, (key, prompt) in recorded.items():
+        if key.function not in kept and asked.isdisjoint([(key.of_first, prompt), (key.function, prompt)]):
             yield path
 
 
