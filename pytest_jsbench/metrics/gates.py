@@ -254,6 +254,8 @@ def _lacking(total: Metrics) -> Iterator[str]:
         yield f"{counted(total.errors, 'attempt')} of {total.planned:,} broken or missing"
     if total.unjudged:
         yield f"{counted(total.unjudged, 'attempt')} could not be judged"
+    if total.planned and total.complete and not total.passed:
+        yield f"none of {counted(total.planned, 'attempt')} passed"
 
 
 def _passed(total: Metrics, gates: Sequence[GateResult]) -> Iterator[str]:

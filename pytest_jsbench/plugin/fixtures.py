@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,7 +37,7 @@ def open_fixture(request: pytest.FixtureRequest) -> JSBench:
     """Make the object through which a test asks the run's engine; skip where no model is called."""
     tests = _tests(request)
     made = tests.fixture(request.node)
-    request.addfinalizer(lambda: tests.close(request.node))
+    request.addfinalizer(partial(tests.close, request.node))
     return made
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from pytest_jsbench.runner.attempts import Runner
+from pytest_jsbench.runner.rate_limits import Refused
+from pytest_jsbench.runs.records import MissingReason
 from tests.engines.openai_wire import SECRET, chunk, error_body, usage_chunk, whole
 from tests.engines.provider import DONE, Asked, Provider, Reply, json_reply, stream_reply
 from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
@@ -47,6 +51,7 @@ def test_it_asks(jsbench):
     assert answer.instance == {{"n": 1}}
     assert (answer.usage.input_tokens, answer.timing.tgt > 0) == (20, True)
 
+@pytest.mark.jsbench(check=False)
 def test_it_asks_again(jsbench):
     url = jsbench.endpoint.openai_url
     ask(url, 'say {{"n": -1}}', NUMBER)
@@ -64,7 +69,7 @@ def test_it_asks_freely(jsbench):
     assert said(call(jsbench.endpoint.openai_url, body)) == "hello"
     assert jsbench.endpoint.answers == ()
 
-@pytest.mark.jsbench(schema={{**NUMBER, "required": ["n", "m"]}})
+@pytest.mark.jsbench(schema={{**NUMBER, "required": ["n", "m"]}}, check=False)
 def test_its_contract_is_stricter_than_what_it_sends(jsbench):
     ask(jsbench.endpoint.openai_url, 'say {{"n": 4}}', NUMBER)
     (answer,) = jsbench.endpoint.answers
@@ -143,6 +148,10 @@ def echo(asked: Asked) -> Reply:
     return json_reply(whole(text))
 
 
+#: before tests that look at what their application makes of a broken call, or of prose
+LOOKING = "import pytest\npytestmark = pytest.mark.jsbench(check=False)\n"
+
+
 @pytest.fixture
 def provider() -> Iterator[Provider]:
     with Provider() as provider:
@@ -215,7 +224,7 @@ def test_the_same_question_to_several_models_or_as_a_stream_has_the_answer_of_ea
         return stream_reply(chunk(text, finish="stop"), DONE) if asked.body.get("stream") else json_reply(whole(text))
 
     provider.choose = named
-    bench.write({"test_one.py": ENSEMBLE})
+    bench.write({"test_one.py": LOOKING + ENSEMBLE})
 
     run(bench, *asking(provider, monkeypatch), "--jsbench-record=kept", "test_one.py").assert_outcomes(passed=1)
     again = run(bench, "--jsbench-replay=kept", "test_one.py")
@@ -259,7 +268,7 @@ def test_what_is_not_recorded_is_refused_in_words_and_mode_new_asks_for_that_alo
 def test_a_server_s_refusal_reaches_the_application_as_it_came_and_is_no_failure_of_the_model(
     plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain.write({"test_one.py": TOO_MANY})
+    plain.write({"test_one.py": LOOKING + TOO_MANY})
 
     result = run(plain, *asking(provider, monkeypatch), "--jsbench-record=kept", "--jsbench-output=out")
 
@@ -290,7 +299,7 @@ def test_no_key_that_an_application_sends_is_recorded(
 def test_the_marker_says_how_long_each_call_may_take(
     plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain.write({"test_one.py": SLOW})
+    plain.write({"test_one.py": LOOKING + SLOW})
 
     run(plain, "test_one.py", *asking(provider, monkeypatch), "--jsbench-output=out").assert_outcomes(passed=1)
 
@@ -331,7 +340,7 @@ def test_it_asks(jsbench):
 def test_a_server_that_leads_elsewhere_leads_no_application_there(
     plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
-    plain.write({"test_one.py": LED})
+    plain.write({"test_one.py": LOOKING + LED})
     provider.choose = lambda _: json_reply(
         whole("{}"), status=status, headers={"location": "https://stranger.example/v1", "refresh": "0; url=x"}
     )
@@ -364,3 +373,111 @@ def test_a_recording_that_leads_elsewhere_is_refused_in_one_line(
         assert stranger.asked == []
     (line,) = [line for line in result.errlines if "server." in line]
     assert str(kept.name) in line
+
+
+#: an application that never tells what the model said wrong, and tests that do not look
+UNSEEN = f"""
+import contextlib
+import pytest
+from application import ask, call, said
+
+NUMBER = {NUMBER!r}
+BAD, GOOD = 'say {{"n": -1}}', 'say {{"n": 1}}'
+
+def talk(url, *texts):
+    shape = {{"type": "json_schema", "json_schema": {{"name": "n", "schema": NUMBER}}}}
+    turns = [{{"role": "user", "content": text}} for text in texts]
+    call(url, {{"model": "m", "messages": turns, "response_format": shape}})
+
+@pytest.fixture
+def late(jsbench):
+    yield
+    ask(jsbench.endpoint.openai_url, BAD, NUMBER)
+
+def test_fails_asserting_nothing(jsbench):
+    ask(jsbench.endpoint.openai_url, BAD, NUMBER)
+
+def test_fails_for_another_question_that_ended_well(jsbench):
+    for text in (BAD, GOOD):
+        ask(jsbench.endpoint.openai_url, text, NUMBER)
+
+def test_fails_catching_it(jsbench):
+    with contextlib.suppress(AssertionError):
+        jsbench.using(schema=NUMBER).generate("say prose")
+
+def test_fails_catching_what_it_hands_in(jsbench):
+    with contextlib.suppress(AssertionError):
+        jsbench.using(schema=NUMBER).check("prose")
+
+@pytest.mark.jsbench(repeats=2, min_pass=1)
+def test_fails_in_each_repeat(jsbench):
+    ask(jsbench.endpoint.openai_url, BAD, NUMBER)
+
+def test_passes_and_its_teardown_fails(late):
+    pass
+
+@pytest.mark.xfail(strict=True)
+def test_xfails_as_foretold(jsbench):
+    ask(jsbench.endpoint.openai_url, BAD, NUMBER)
+
+@pytest.mark.jsbench(check=False)
+def test_passes_since_the_test_decides(jsbench):
+    ask(jsbench.endpoint.openai_url, BAD, NUMBER)
+    assert not jsbench.using(schema=NUMBER).generate("say prose").verdict.passed
+
+def test_passes_where_the_conversation_goes_on(jsbench):
+    talk(jsbench.endpoint.openai_url, BAD)
+    talk(jsbench.endpoint.openai_url, BAD, "n is too small", GOOD)
+
+def test_passes_where_it_asks_again(jsbench):
+    asking = jsbench.using(schema={{"type": "object", "required": ["n"]}}, prompt="turns")
+    for _ in range(2):
+        with contextlib.suppress(AssertionError):
+            asking.generate()
+"""
+
+
+def test_an_answer_that_does_not_pass_fails_its_test_at_its_end_unless_the_test_is_to_decide(
+    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.write({"test_one.py": UNSEEN})
+    turns: list[Asked] = []
+
+    def choose(asked: Asked) -> Reply:
+        if asked.body["messages"][-1]["content"] != "turns":
+            return echo(asked)
+        turns.append(asked)
+        return json_reply(whole("prose" if len(turns) == 1 else '{"n": 1}'))
+
+    provider.choose = choose
+    args = ("-p", "no:benchmark", "-rA", "test_one.py", "--junitxml=junit.xml")
+
+    result = run(bench, *asking(provider, monkeypatch), *args)
+
+    result.assert_outcomes(passed=4, failed=6, xfailed=1)
+    said = result.stdout.str()
+    for name in ("asserting_nothing", "for_another_question_that_ended_well", "catching_it", "in_each_repeat"):
+        assert f"FAILED test_one.py::test_fails_{name} - s" in said
+    assert "FAILED test_one.py::test_passes_and_its_teardown_fails - s" in said
+    assert "note:   the application got this answer; with check=False in the marker the test decides" in said
+    assert "project_tests.py" not in said
+    assert 'type="schema_violation"' in (bench.path / "junit.xml").read_text()
+
+
+@pytest.mark.parametrize("outcome", ["skipped", "failed"])
+def test_a_call_that_was_not_made_is_the_end_of_a_test_that_does_not_look(
+    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch, outcome: str
+) -> None:
+    twice = "def test_it(jsbench):\n    for _ in range(2):\n        ask(jsbench.endpoint.openai_url, GOOD, NUMBER)\n"
+    plain.write({"test_one.py": UNSEEN.partition("def talk")[0] + twice, "answers.json": "{}"})
+    if outcome == "skipped":
+        refused = Refused(MissingReason.LIMIT, "--jsbench-max-cost=1 would be passed")
+        monkeypatch.setattr(Runner, "attempt", Mock(side_effect=refused))
+        args = asking(provider, monkeypatch)
+    else:
+        args = ["--jsbench-engine=scripted", "--jsbench-engine-option=answers=answers.json"]
+
+    result = run(plain, "test_one.py", *args)
+
+    result.assert_outcomes(**{outcome: 1})
+    assert result.ret not in (pytest.ExitCode.OK, pytest.ExitCode.INTERNAL_ERROR)

@@ -13,6 +13,7 @@ from tests.engines.anthropic_wire import typed
 from tests.engines.openai_wire import SECRET, chunk, usage_chunk
 from tests.engines.provider import DONE, Asked, Provider, Reply, json_reply, stream_reply
 from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
+from tests.plugin.test_endpoint import LOOKING
 
 pytest.importorskip("openai", reason="needs the package openai")
 pytest.importorskip("anthropic", reason="needs the package anthropic")
@@ -195,7 +196,7 @@ def test_what_a_server_refuses_or_breaks_off_is_the_client_s_own_error(
     bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
-    bench.write({"test_one.py": REFUSED})
+    bench.write({"test_one.py": LOOKING + REFUSED})
 
     result = run(bench, "--jsbench-engine=openai", "--jsbench-model=m", f"--jsbench-base-url={provider.url}/v1")
 

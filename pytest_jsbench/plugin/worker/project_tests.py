@@ -44,6 +44,7 @@ class ProjectTest:
         runners: ProjectRunners,
         standing: StandingAnswers,
         serve: Callable[[Endpoint[Answer]], str],
+        rerun: str,
     ) -> None:
         self.terms = terms
         self.variant = variant
@@ -59,7 +60,10 @@ class ProjectTest:
         self._asked_from = asked_from
         self._runners = runners
         self._standing = standing
+        self._rerun = rerun
         standing.begin()
+        #: what this run of the test has heard since it was last checked
+        self._heard: list[tuple[Question, Record]] = []
         #: the results of its attempts, and how many of them are on a report
         self.outcomes: list[AttemptResult] = []
         self._taken = 0
@@ -74,6 +78,31 @@ class ProjectTest:
             self._ended[number] = of_error(error, self._runners.clean)
             raise
         self._ended[number] = next(iter(self._subtests), of_error(None, self._runners.clean))
+
+    def check(self) -> None:
+        """
+        Fail the test unless all that it and its application have ended with passes.
+
+        An answer that does not pass counts for nothing where the same conversation went on, or began again, with a call
+        for the same schema. A call that was not made skips the test, or fails it, with the reason.
+        """
+        __tracebackhide__ = True
+        self.attempts.settle()
+        heard, self._heard = self._heard, []
+        for endpoint in self.attempts.endpoints:
+            if endpoint.refusal is not None:
+                raise endpoint.refusal.with_traceback(None) from None
+        for at, (question, record) in enumerate(heard):
+            if question.terms.check and _fails(record) and not any(_goes_on(one, record) for _, one in heard[at + 1 :]):
+                whose = "the application got this answer" if question.exchange else "the test caught this failure"
+                said = f"{record.explanation}\n  note:   {whose}; with check=False in the marker the test decides"
+                raise CaseFailed(record, explanation=said, rerun=self._rerun)
+
+    def forget(self) -> None:
+        """The test has failed of something else, or was skipped: no more is to be said of what it has heard."""
+        self._heard.clear()
+        for endpoint in self.attempts.endpoints:
+            endpoint.refusal = None
 
     def conclude(self, report: pytest.TestReport, error: BaseException | None) -> list[AttemptResult]:
         """The results that are on no report yet, with the outcome of the test, once it has one."""
@@ -110,7 +139,20 @@ class ProjectTest:
         self.outcomes.append(heard.outcome)
         if isinstance(heard.result, Missing):
             raise pytest.skip.Exception(f"not run: {heard.result.message}", _use_item_location=True)
+        self._heard.append((question, heard.result))
         return heard.result
+
+
+def _fails(record: Record) -> bool:
+    """Whether it did not pass; an answer that no schema describes is nobody's to judge."""
+    return record.schema is not None and not record.verdict.passed
+
+
+def _goes_on(later: Record, record: Record) -> bool:
+    """Whether the later call asks by the same schema, in the conversation of the other."""
+    if record.prompt is None or later.prompt is None or later.schema_digest != record.schema_digest:
+        return False
+    return later.prompt.messages[: len(record.prompt.messages)] == record.prompt.messages
 
 
 _TEST = pytest.StashKey[ProjectTest]()
@@ -150,9 +192,10 @@ class ProjectTests:
         asked_from = AskedFrom(test=item.nodeid, line=None if line is None else line + 1)
         variant = self._variant(item)
         standing = item.stash.setdefault(_STANDING, StandingAnswers(key_of(item.nodeid, variant), variant))
-        test = ProjectTest(read_terms(item), asked_from, variant, self._runners[variant], standing, self._serve)
+        rerun = self._rerun(item)
+        test = ProjectTest(read_terms(item), asked_from, variant, self._runners[variant], standing, self._serve, rerun)
         item.stash[_TEST] = test
-        return JSBench(test.terms, test.attempts, folder=item.path.parent, rerun=self._rerun(item))
+        return JSBench(test.terms, test.attempts, folder=item.path.parent, rerun=rerun)
 
     def shared(self, variant: str) -> SharedJSBench:
         """Make the object through which fixtures ask for several tests."""
@@ -171,14 +214,17 @@ class ProjectTests:
             standing = self._standing.setdefault(
                 (variant, name), StandingAnswers(key_of_shared(name), variant, shared=True)
             )
-        test = ProjectTest(terms, asked_from, variant, self._runners[variant], standing, _serve_nobody)
+        test = ProjectTest(terms, asked_from, variant, self._runners[variant], standing, _serve_nobody, rerun="")
         test.outcomes = self._made
         return JSBench(terms, test.attempts, folder=self._config.rootpath, rerun="")
 
     def close(self, item: pytest.Item) -> None:
-        """The test is over: its addresses answer no more."""
-        for endpoint in item.stash[_TEST].attempts.endpoints:
+        """The test is over: its addresses answer no more, and what was asked after its function is checked."""
+        __tracebackhide__ = True
+        test = item.stash[_TEST]
+        for endpoint in test.attempts.endpoints:
             endpoint.close()
+        test.check()
 
     def _serve(self, endpoint: Endpoint[Answer]) -> str:
         """An address of this process for an application that the test calls; the server starts with the first."""
@@ -219,20 +265,21 @@ class ProjectTests:
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
         """Run a repeated test as often as its marker says, and fail it if too few of its runs passed."""
+        __tracebackhide__ = True
         test = pyfuncitem.stash.get(_TEST, None)
         if test is None or test.repeating or test.terms.repeats == 1:
-            with _running(test):
+            with _Running(test):
                 return (yield)
         tally = Tally(test.terms)
         test.repeating = True
         try:
             for repeat in range(test.terms.repeats - 1):
                 test.attempts.begin(repeat)
-                with tally, test.repeat(repeat), _running(test):
+                with tally, test.repeat(repeat), _Running(test):
                     # through the hook again, for whoever runs coroutines
                     pyfuncitem.ihook.pytest_pyfunc_call(pyfuncitem=pyfuncitem)
             test.attempts.begin(test.terms.repeats - 1)
-            with tally, test.repeat(test.terms.repeats - 1), _running(test):
+            with tally, test.repeat(test.terms.repeats - 1), _Running(test):
                 yield
         finally:
             test.repeating = False
@@ -251,6 +298,8 @@ class ProjectTests:
         if test is not None:
             test.attempts.settle()
             say(item, _properties(test.outcomes))
+            if call.excinfo is not None:
+                test.forget()
         failed = call.excinfo.value if call.excinfo is not None else None
         if isinstance(failed, CaseFailed) and failed.record.verdict.failure_type is not None:
             add_markers(item, AttemptOutcome.of(failed.record))
@@ -277,24 +326,32 @@ def _serve_nobody(_: object) -> str:
 PROJECT_TESTS = pytest.StashKey[ProjectTests]()
 
 
-@contextmanager
-def _running(test: ProjectTest | None) -> Iterator[None]:
+class _Running:
     """
-    Inside, the test's function runs.
+    Inside, the test's function runs; at its end what it has heard is checked.
 
     A test that fails because a limit forbids its application a call is skipped, as one that asks itself.
     """
-    if test is not None:
-        test.running = True
-    try:
-        yield
-    except (Exception, pytest.fail.Exception):
-        endpoints = () if test is None else test.attempts.endpoints
-        if (refusal := next((one.refusal for one in endpoints if one.refusal is not None), None)) is not None:
-            raise refusal from None
-        raise
-    finally:
-        if test is not None:
+
+    def __init__(self, test: ProjectTest | None) -> None:
+        self._test = test
+
+    def __enter__(self) -> None:
+        if self._test is not None:
+            self._test.running = True
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        __tracebackhide__ = True
+        if (test := self._test) is None:
+            return
+        try:
+            if error is None:
+                test.check()
+            elif isinstance(error, Exception | pytest.fail.Exception):
+                for endpoint in test.attempts.endpoints:
+                    if isinstance(endpoint.refusal, pytest.skip.Exception):
+                        raise endpoint.refusal from None
+        finally:
             test.running = False
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_jsbench.plugin.worker.project_tests import _running
+from pytest_jsbench.plugin.worker.project_tests import _Running
 from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
 from tests.plugin.test_limits import PRICED
 from tests.plugin.worker.test_project_tests import run_one
@@ -157,5 +157,5 @@ def test_a_test_that_fails_because_a_limit_forbade_its_application_a_call_is_ski
     endpoint = SimpleNamespace(refusal=pytest.skip.Exception("not run"))
     test = cast("Any", SimpleNamespace(running=False, attempts=SimpleNamespace(endpoints=[endpoint])))
 
-    with pytest.raises(pytest.skip.Exception, match="not run"), _running(test):
+    with pytest.raises(pytest.skip.Exception, match="not run"), _Running(test):
         raise failure
