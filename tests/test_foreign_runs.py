@@ -29,6 +29,7 @@ from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.prompts.presets import schema_prompt
 from pytest_jsbench.reports import comparison_table, evaluations
 from pytest_jsbench.reports.evaluations import run_to_dict, write_run
+from pytest_jsbench.reports.history import History
 from pytest_jsbench.runner.batches.ledger import BatchFile, BatchPart, is_unfinished, read_parts
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.rejudging import matched
@@ -327,3 +328,54 @@ def told(*arguments: object) -> int:
 def said(survived: Any) -> None:
     assert not survived.broken, str(survived)
     assert survived.grown < 1 << 30
+
+
+def _resumed(run: Path) -> None:
+    read_parts(run, METADATA)
+    journal.read_run(run)
+
+
+@pytest.mark.parametrize("name", ["records.jsonl", "records.gw0.jsonl", "run.json", "batch.json"])
+def test_a_file_of_a_run_that_is_a_link_out_of_its_folder_is_not_followed(run: Path, tmp_path: Path, name: str) -> None:
+    elsewhere = write_run_folder(tmp_path / "elsewhere")
+    BatchFile(elsewhere / "batch.json", METADATA, [BatchPart(id="b", handed_in_at="now", requests=("a",))])
+    (run / name).unlink(missing_ok=True)
+    (run / name).symlink_to(elsewhere / name.replace(".gw0", ""))
+
+    readers: list[Callable[[], object]] = [lambda: _resumed(run)]
+    if name == "run.json":
+        readers = [lambda: evaluations.load(run / name), lambda: evaluations.read(run)]
+    elif name == "records.jsonl":
+        readers += [lambda: journal.read_header(run), lambda: journal.read_run(run / name)]
+    for read in readers:
+        with pytest.raises(JSBenchError, match=rf"{name}: leads out of {run}"):
+            read()
+
+
+def test_a_run_that_is_a_link_out_of_the_folder_of_runs_is_not_followed(run: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    (runs / "2026").symlink_to(run, target_is_directory=True)
+
+    for read in (journal.read_run, journal.read_header, evaluations.read):
+        with pytest.raises(JSBenchError, match=r"2026: leads out of .*/runs"):
+            read(runs)
+
+
+def test_a_history_that_is_a_link_out_of_its_folder_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "secret").write_text("")
+    (tmp_path / "in" / "history.jsonl").symlink_to(tmp_path / "secret")
+
+    with pytest.raises(JSBenchError, match=r"history.jsonl: leads out of .*/in"):
+        History.read(tmp_path / "in" / "history.jsonl")
+
+
+def test_links_within_a_run_s_folder_and_to_a_folder_that_the_user_named_are_followed(
+    run: Path, tmp_path: Path
+) -> None:
+    (run / "records.jsonl").rename(run / "kept")
+    (run / "records.jsonl").symlink_to("kept")
+    (tmp_path / "latest").symlink_to(run, target_is_directory=True)
+
+    assert len(journal.read_run(tmp_path / "latest").outcomes) == len(RECORDS)

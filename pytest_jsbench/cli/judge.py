@@ -221,7 +221,7 @@ def _plain_lines(path: Path) -> Iterator[Plain]:
 
 def _objects(path: Path, *, lenient: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects of a JSONL file with their line numbers; with `lenient` it ends at a line that holds none."""
-    lines = FileReader(longest_line=LONGEST_LINE, error=RecordError).read_json_lines(path)
+    lines = FileReader(root=path.parent, longest_line=LONGEST_LINE, error=RecordError).read_json_lines(path)
     while True:
         try:
             line, data = next(lines)

@@ -212,7 +212,7 @@ def each_run(path: Path) -> list[Path]:
 
 def load(path: Path) -> dict[str, Any]:
     """The JSON object in a file; RecordError when there is none."""
-    data = FileReader(error=RecordError).read_json(path)
+    data = FileReader(root=path.parent, error=RecordError).read_json(path)
     if not isinstance(data, dict):
         message = f"{path} holds no JSON object; expected an evaluation, such as a run's run.json"
         raise RecordError(message, found=type(data).__name__, expected="a JSON object", where=path)

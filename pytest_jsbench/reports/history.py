@@ -235,7 +235,7 @@ class History:
         """
         entries: dict[tuple[object, ...], HistoryEntry] = {}
         damaged: list[RecordError] = []
-        for line in FileReader(longest_line=LONGEST_LINE, error=RecordError).read_lines(path):
+        for line in FileReader(root=path.parent, longest_line=LONGEST_LINE, error=RecordError).read_lines(path):
             if line.data is not None and not line.data.strip():
                 continue
             try:

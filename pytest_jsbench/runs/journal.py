@@ -19,10 +19,12 @@ from pytest_jsbench.core.files import (
     Unreadable,
     append_whole,
     check_size,
+    inside,
     parse_json,
     private,
     write_atomically,
 )
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import HEADER, RECORD
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Place, Records, Run, line_at, open_lines
 from pytest_jsbench.runs.records import LONGEST_LINE, RECORDS_VERSION, Digests, Record, RunMetadata
@@ -169,7 +171,7 @@ def _lines(path: Path) -> Iterator[Line]:
         if (size := path.stat().st_size) > LARGEST:
             message = f"{path}: cannot be read: {size:,} bytes; expected at most {LARGEST:,}"
             raise JournalError(message, found=size, expected=LARGEST, where=path)
-    yield from FileReader(longest_line=LONGEST_LINE, error=JournalError).read_lines(path)
+    yield from FileReader(root=path.parent, longest_line=LONGEST_LINE, error=JournalError).read_lines(path)
 
 
 def _parse(line: Line) -> Record | RunMetadata:
@@ -231,6 +233,8 @@ def find_runs(folder: Path) -> list[Path]:
     if _files(folder):
         return [folder]
     runs = [(_has_any(run), run.name, run) for run in folder.iterdir() if run.is_dir() and _files(run)]
+    if strange := next((run for *_, run in runs if not inside(folder, run)), None):
+        raise JournalError(printable(f"{strange}: leads out of {folder}"), found=strange, where=folder)
     return [run for _, _, run in sorted(runs)]
 
 

@@ -137,7 +137,7 @@ def is_unfinished(folder: Path) -> bool:
 
 
 def _read(path: Path) -> tuple[RunMetadata, tuple[BatchPart, ...]]:
-    data = FileReader(error=RecordError).read_json(path)
+    data = FileReader(root=path.parent, error=RecordError).read_json(path)
     try:
         found = expect(data, "it", Mapping)
         parts = tuple(map(_part, expect(found["batches"], "batches", list)))
