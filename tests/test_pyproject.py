@@ -30,7 +30,6 @@ USED_WITH = {
     "engines/anthropic": ["anthropic", "bedrock", "vertex"],
     "engines/gemini": ["gemini"],
     "engines/local": ["local", "llguidance", "outlines", "xgrammar"],
-    "engines/litellm.py": ["litellm"],
     "engines/decoding/token_server.py": ["llguidance", "outlines", "xgrammar"],
     "prompts/jinja.py": ["prompts"],
     "reports/html": ["report"],
@@ -109,6 +108,6 @@ def test_the_table_names_modules_and_extras_that_there_are() -> None:
     assert [pair for pair in OF_A_CLOUD if pair not in IMPORTED] == []
 
 
-@pytest.mark.parametrize("extra", [*ASKING, "litellm", "all", "test"])
+@pytest.mark.parametrize("extra", [*ASKING, "all", "test"])
 def test_with_every_extra_that_asks_a_model_the_options_of_xdist_and_pytest_benchmark_are_there(extra: str) -> None:
     assert {"pytest-xdist", "pytest-benchmark"} <= requirements(EXTRAS[extra])

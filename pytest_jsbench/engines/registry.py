@@ -33,7 +33,6 @@ _BUILT_IN = {
     "application": "pytest_jsbench.engines.application:FACTORY",
     "azure": "pytest_jsbench.engines.openai.azure:FACTORY",
     "gemini": "pytest_jsbench.engines.gemini.engine:FACTORY",
-    "litellm": "pytest_jsbench.engines.litellm:FACTORY",
     "llguidance": "pytest_jsbench.engines.decoding.llguidance:FACTORY",
     "local": "pytest_jsbench.engines.local.engine:FACTORY",
     "openai": "pytest_jsbench.engines.openai.engine:FACTORY",
