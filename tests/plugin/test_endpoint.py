@@ -275,7 +275,7 @@ def test_a_server_s_refusal_reaches_the_application_as_it_came_and_is_no_failure
     result.assert_outcomes(passed=1)
     assert outcomes(plain.records()) == {"test_it_is_refused": "api_error"}
     assert len(provider.asked) == 1
-    assert not (plain.path / "kept").exists()
+    assert not list((plain.path / "kept").iterdir())
 
 
 def test_no_key_that_an_application_sends_is_recorded(
