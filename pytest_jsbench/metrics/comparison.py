@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import counted, printable
-from pytest_jsbench.metrics.statistics import PairedDifference, adjusted, paired_difference
+from pytest_jsbench.metrics.statistics import SIGNIFICANCE, PairedDifference, Share, adjusted, paired_difference
 from pytest_jsbench.runs.settings import differences
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType
@@ -62,6 +62,11 @@ class CaseOutcome:
     def decided(self) -> tuple[str, ...]:
         """The attempts that say something about the model."""
         return tuple(end for end in self.attempts if end not in UNDECIDED)
+
+    @property
+    def share(self) -> Share:
+        """The attempts that passed, of those that say something about the model."""
+        return self.passes, len(self.decided)
 
     @property
     def flaky(self) -> bool:
@@ -147,66 +152,54 @@ def schema_digits(digest: str | None) -> str:
 class ValueComparison:
     """The values of two runs' answers, compared by case; p-values are adjusted for the number of tests."""
 
-    #: of the cases of which every value is right in each answer, and none invented
-    exact: PairedDifference
-    #: by field, of the cases of which every value of the field is right in each answer
+    #: of the answers of which every value is right, and none invented
+    difference: PairedDifference
+    #: by field, of the answers of which every value of the field is right
     fields: Mapping[str, PairedDifference]
     #: cases of whose values fewer are right in the second run, and more
     worse: tuple[CaseKey, ...]
     better: tuple[CaseKey, ...]
     #: cases of which the runs expect other values, or compare them otherwise
     changed: tuple[CaseKey, ...]
-    #: cases of which it is known in the first run alone whether every value is right
-    undecided: int
+    #: cases of which it is known in the first run, and not of each answer of the second, whether every value is right
+    undecided_now: int
 
     @property
     def differing(self) -> dict[str, PairedDifference]:
         """The fields that are not right in the same cases, those first that differ most surely."""
-        apart = {name: one for name, one in self.fields.items() if one.first_only or one.second_only}
+        apart = {name: one for name, one in self.fields.items() if one.fell or one.rose}
         return dict(sorted(apart.items(), key=lambda pair: pair[1].p_value))
 
     @property
     def told(self) -> list[tuple[str, str]]:
         """What came out of it in sentences for people: of whole answers by no name, and of each differing field."""
-        tests = f" (adjusted for {1 + len(self.fields)} tests, Holm)" if self.fields else ""
-        whole = f"{told(self.exact, does='have every value right', same='no change in any')}{tests}"
+        tests = f" (adjusted for {self.difference.comparisons} tests, Holm)" if self.difference.comparisons > 1 else ""
+        whole = f"{told(self.difference, does='have every value right', same='no change in any')}{tests}"
         right = {name: told(one, does="have it right") for name, one in self.differing.items()}
         return [("", whole), *right.items()]
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison as JSON values."""
         return {
-            **_difference_to_dict(self.exact),
-            "p_value_adjusted": self.exact.p_adjusted,
+            **self.difference.to_dict_of_several(),
             "worse": [str(key) for key in self.worse],
             "better": [str(key) for key in self.better],
             "changed": [str(key) for key in self.changed],
-            "fields": {
-                name: {**_difference_to_dict(one), "p_value_adjusted": one.p_adjusted}
-                for name, one in self.fields.items()
-            },
+            "fields": {name: one.to_dict_of_several() for name, one in self.fields.items()},
             "sentence": self.told[0][1],
         }
-
-
-def _difference_to_dict(found: PairedDifference) -> dict[str, Any]:
-    return {
-        "n": found.n,
-        "difference": found.value,
-        "difference_ci_low": found.ci_low,
-        "difference_ci_high": found.ci_high,
-        "p_value": found.p_value,
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonOfTests:
     """How the project's own tests of two runs ended, compared by case."""
 
-    #: of the cases of which the test of each attempt passed; the p-value is adjusted for the number of comparisons
+    #: of the answers that their test took; the p-value is adjusted for the number of comparisons
     difference: PairedDifference
-    #: cases whose tests passed in the first run and not in the second
+    #: cases of which a test took fewer answers in the second run
     worse: tuple[CaseKey, ...]
+    #: no case counts here, as a call that breaks says nothing of its test
+    undecided_now: int = 0
 
     @property
     def sentence(self) -> str:
@@ -215,18 +208,20 @@ class ComparisonOfTests:
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison as JSON values."""
-        worse = [str(key) for key in self.worse]
-        return {**_difference_to_dict(self.difference), "worse": worse, "sentence": self.sentence}
+        return {**self.difference.to_dict(), "worse": [str(key) for key in self.worse], "sentence": self.sentence}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The cases of two runs, compared; a case passes when all its attempts do."""
+    """The cases of two runs, compared by the share of each case's attempts that passes."""
 
     #: over the cases that both runs decided
     difference: PairedDifference
-    #: with every undecided case of the second run counted as a failure
+    #: with every undecided attempt of the second run counted as a failure
     worst: PairedDifference
+    #: cases that the first run decided, and the second not in each attempt
+    undecided_now: int
+    #: cases of which a smaller share passes in the second run, and a greater one
     newly_failing: tuple[CaseKey, ...]
     newly_passing: tuple[CaseKey, ...]
     #: cases in both runs that one of them did not decide
@@ -255,6 +250,12 @@ class Comparison:
         """The result in one sentence for people."""
         return told(self.difference)
 
+    @property
+    def changes(self) -> dict[str, tuple[CaseKey, ...]]:
+        """The cases that pass less and more than before, under a word for people; none of a kind without one."""
+        words = ("down", "up") if self.difference.repeated else ("broke", "mended")
+        return {word: keys for word, keys in zip(words, (self.newly_failing, self.newly_passing), strict=True) if keys}
+
     def __repr__(self) -> str:
         return f"<{self.sentence}>"
 
@@ -262,7 +263,7 @@ class Comparison:
         """The comparison as JSON values; `source` says what was compared with."""
         return {
             "source": source,
-            **_difference_to_dict(self.difference),
+            **self.difference.to_dict(),
             "newly_failing": [str(key) for key in self.newly_failing],
             "newly_passing": [str(key) for key in self.newly_passing],
             "undecided": [str(key) for key in self.undecided],
@@ -275,31 +276,38 @@ class Comparison:
 
     def to_dict_of_several(self, *, source: str) -> dict[str, Any]:
         """The same of one of several comparisons."""
-        found = self.difference
-        return {**self.to_dict(source=source), "p_value_adjusted": found.p_adjusted, "real": found.real}
+        return {**self.to_dict(source=source), **self.difference.to_dict_of_several(), "real": self.real}
 
 
 def told(found: PairedDifference, *, does: str = "pass", same: str = "the same verdict on each") -> str:
     """What came out of a comparison, in one sentence for people; `does` is what a case that succeeds does."""
     if found.value is None:
         return "no case was decided in both: nothing can be compared"
-    cases = counted(found.n, "case")
-    if not (found.first_only or found.second_only):
-        return f"{same} of {cases}"
-    more = "more" if found.value > 0 else "fewer"
-    said = f"{abs(found.second_only - found.first_only)} {more} of {cases} {does}"
-    if found.value == 0:
+    cases, ups = counted(found.n, "case"), ""
+    if not (found.fell or found.rose):
+        return f"as many attempts {does} in each of {cases}" if found.repeated else f"{same} of {cases}"
+    if found.repeated:
+        more = "the same" if found.value == 0 else f"{abs(found.value):.3f} {'higher' if found.value > 0 else 'lower'}"
+        said = f"the share of attempts that {does} is {more} over {cases}"
+        ups = f"; {counted(found.rose, 'case')} up, {found.fell} down"
+    elif found.value == 0:
         said = f"as many of {cases} {does}"
-    interval = f"({found.value:+.3f}, 95 % interval {found.ci_low:+.3f} to {found.ci_high:+.3f})"
+    else:
+        said = f"{abs(found.rose - found.fell)} {'more' if found.value > 0 else 'fewer'} of {cases} {does}"
+    interval = f"({found.value:+.3f}, 95 % interval {found.ci_low:+.3f} to {found.ci_high:+.3f}{ups})"
     return f"{said} {interval}: {_conclusion(found)}"
 
 
 def _conclusion(found: PairedDifference) -> str:
-    """Whether a difference is significant by the exact test; and why, where the interval suggests the opposite."""
+    """Whether a difference is significant by its test; and why, where the interval suggests the opposite."""
     said = "a real difference" if found.real else "not distinguishable from no change"
+    test, why = "sign-flip test" if found.repeated else "exact test", ""
     zero = found.ci_low is None or found.ci_high is None or found.ci_low <= 0 <= found.ci_high
-    why = "" if found.real is not zero else f"; the interval {'holds' if zero else 'leaves out'} 0, but is approximate"
-    return f"{said} (exact test: p = {found.p_adjusted:.2g}{why})"
+    if found.real is zero and found.real != (found.p_value < SIGNIFICANCE):
+        why = f", adjusted for {found.comparisons} comparisons; the interval is of this pair alone"
+    elif found.real is zero:
+        why = f"; the interval {'holds' if zero else 'leaves out'} 0, but is approximate"
+    return f"{said} ({test}: p = {found.p_adjusted:.2g}{why})"
 
 
 def compare(
@@ -312,13 +320,15 @@ def compare(
     changed = tuple(key for key in shared if _differ(first[key], second[key]))
     other = frozenset(changed)
     pairs = {key: _as_many(first[key], second[key]) for key in shared if key not in other}
-    decided = {key: pair for key, pair in pairs.items() if not any(map(is_undecided, pair))}
-    counted = {key: pair for key, pair in pairs.items() if not is_undecided(pair[0])}
+    known = {key: pair for key, pair in pairs.items() if pair[0].decided}
+    decided = {key: pair for key, pair in known.items() if pair[1].decided}
+    gained = {key: now.passes * was.share[1] - was.passes * now.share[1] for key, (was, now) in decided.items()}
     return Comparison(
-        difference=_difference([(was.passed, now.passed) for was, now in decided.values()]),
-        worst=_difference([(was.passed, now.passed) for was, now in counted.values()]),
-        newly_failing=tuple(key for key, (was, now) in decided.items() if was.passed and not now.passed),
-        newly_passing=tuple(key for key, (was, now) in decided.items() if now.passed and not was.passed),
+        difference=paired_difference((was.share, now.share) for was, now in decided.values()),
+        worst=paired_difference((was.share, (now.passes, len(now.attempts))) for was, now in known.values()),
+        undecided_now=sum(len(now.decided) < len(now.attempts) for _, now in known.values()),
+        newly_failing=tuple(key for key, count in gained.items() if count < 0),
+        newly_passing=tuple(key for key, count in gained.items() if count > 0),
         undecided=tuple(key for key in pairs if key not in decided),
         changed=changed,
         first_alone=len(first) - len(shared),
@@ -326,7 +336,7 @@ def compare(
         shortened=sum(len(first[key].attempts) != len(second[key].attempts) for key in pairs),
         settings=tuple(settings),
         values=_compare_values({key: (was.matches, now.matches) for key, (was, now) in pairs.items()}),
-        tests=_compare_tests({key: (_each(was.tests), _each(now.tests)) for key, (was, now) in pairs.items()}),
+        tests=_compare_tests({key: (_share(was.tests), _share(now.tests)) for key, (was, now) in pairs.items()}),
     )
 
 
@@ -341,48 +351,48 @@ def _compare_values(pairs: Mapping[CaseKey, tuple[Matches, Matches]]) -> ValueCo
     changed = tuple(key for key, (was, now) in known.items() if len(_compared_with(was) | _compared_with(now)) > 1)
     other = frozenset(changed)
     shared = {key: pair for key, pair in known.items() if key not in other}
-    fields: dict[str, list[tuple[bool | None, bool | None]]] = {}
+    fields: dict[str, list[tuple[Share, Share]]] = {}
     for was, now in shared.values():
         for name in dict.fromkeys(name for match in (*was, *now) if match is not None for name in match.fields):
             fields.setdefault(name, []).append((_right(was, name), _right(now, name)))
     exact = [(_exact(was), _exact(now)) for was, now in shared.values()]
-    first, *rest = adjusted([_difference(ends) for ends in (exact, *fields.values())])
+    first, *rest = adjusted([paired_difference(shares) for shares in (exact, *fields.values())])
     gained = {key: _gained(*pair) for key, pair in shared.items()}
     return ValueComparison(
-        exact=first,
+        difference=first,
         fields=dict(zip(fields, rest, strict=True)),
         worse=tuple(key for key, count in gained.items() if count < 0),
         better=tuple(key for key, count in gained.items() if count > 0),
         changed=changed,
-        undecided=sum(_exact(was) is not None and _exact(now) is None for was, now in pairs.values()),
+        undecided_now=sum(_exact(was)[1] > 0 and _exact(now)[1] < max(1, len(now)) for was, now in pairs.values()),
     )
 
 
-def _compare_tests(pairs: Mapping[CaseKey, tuple[bool | None, bool | None]]) -> ComparisonOfTests | None:
-    known = {key: pair for key, pair in pairs.items() if None not in pair}
+def _compare_tests(pairs: Mapping[CaseKey, tuple[Share, Share]]) -> ComparisonOfTests | None:
+    known = {key: (was, now) for key, (was, now) in pairs.items() if was[1] and now[1]}
     if not known:
         return None
-    worse = tuple(key for key, pair in known.items() if pair == (True, False))
-    return ComparisonOfTests(difference=_difference(list(known.values())), worse=worse)
+    worse = tuple(key for key, (was, now) in known.items() if now[0] * was[1] < was[0] * now[1])
+    return ComparisonOfTests(difference=paired_difference(known.values()), worse=worse)
 
 
 def _compared_with(matches: Matches) -> frozenset[str]:
     return frozenset(match.compared_with for match in matches if match is not None and match.compared_with)
 
 
-def _exact(matches: Matches) -> bool | None:
-    return _each(None if match is None or match.problem else match.exact for match in matches)
+def _exact(matches: Matches) -> Share:
+    return _share(None if match is None or match.problem else match.exact for match in matches)
 
 
-def _right(matches: Matches, field: str) -> bool | None:
+def _right(matches: Matches, field: str) -> Share:
     counts = [None if match is None else match.fields.get(field) for match in matches]
-    return _each(None if one is None else one[0] == one[1] for one in counts)
+    return _share(None if one is None else one[0] == one[1] for one in counts)
 
 
-def _each(ends: Iterable[bool | None]) -> bool | None:
-    """Whether each is so; None where that is open, since none is known not to be."""
-    found = frozenset(ends) or {None}
-    return False if False in found else None if None in found else True
+def _share(ends: Iterable[bool | None]) -> Share:
+    """How many of those that are known are so."""
+    known = [end for end in ends if end is not None]
+    return sum(known), len(known)
 
 
 def _gained(was: Matches, now: Matches) -> int:
@@ -401,35 +411,25 @@ def is_undecided(outcome: CaseOutcome) -> bool:
     return not outcome.passed and all(end in UNDECIDED for end in outcome.attempts if end != "passed")
 
 
-def _difference(ends: Sequence[tuple[bool | None, bool | None]]) -> PairedDifference:
-    """The difference over what was decided in both."""
-    return paired_difference(
-        both=ends.count((True, True)),
-        first_only=ends.count((True, False)),
-        second_only=ends.count((False, True)),
-        neither=ends.count((False, False)),
-    )
-
-
 def several(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """Comparisons that are made together, with p-values for their number; those of values for the number of theirs."""
     found = adjusted([one.difference for one in comparisons])
     valued = [one.values for one in comparisons if one.values is not None]
-    tests = iter(adjusted([test for one in valued for test in (one.exact, *one.fields.values())]))
+    tests = iter(adjusted([test for one in valued for test in (one.difference, *one.fields.values())]))
     ends = iter(adjusted([one.tests.difference for one in comparisons if one.tests is not None]))
     return [
         replace(
             one,
             difference=difference,
             values=one.values
-            and replace(one.values, exact=next(tests), fields={name: next(tests) for name in one.values.fields}),
+            and replace(one.values, difference=next(tests), fields={name: next(tests) for name in one.values.fields}),
             tests=one.tests and replace(one.tests, difference=next(ends)),
         )
         for one, difference in zip(comparisons, found, strict=True)
     ]
 
 
-#: with more runs than this each is compared with the first alone
+#: with more runs than this each is compared with the first alone, which is not chosen by its figures
 _MOST_PAIRED = 4
 
 

@@ -241,8 +241,7 @@ def _rate(name: MetricName, metric: str, metrics: Metrics) -> Figure:
 
 
 def _failure_rate(name: MetricName, kind: FailureType, metrics: Metrics) -> Figure:
-    rate = proportion(metrics.failure_counts[kind], metrics.planned, design_effect=metrics.pass_rate.design_effect)
-    return _range(name, rate, more=_undecided(kind, metrics))
+    return _range(name, metrics.of_planned(metrics.failure_counts[kind]), more=_undecided(kind, metrics))
 
 
 def _undecided(kind: FailureType, metrics: Metrics) -> int:
@@ -269,7 +268,7 @@ def _range_of_values(name: MetricName, rate: Proportion | MeanRate, metrics: Met
     """The range of a rate over values: one that never came may be right or wrong in everything."""
     value: float | None = getattr(rate, name.bound or "value")
     if value is None:
-        return _nothing("nothing judged")
+        return _nothing("nothing judged" if rate.value is None else "one document has no interval")
     unknown = metrics.errors + metrics.unjudged + metrics.uncompared
     low, high = (0.0, 1.0) if unknown else (value, value)
     shown = f"{rate.successes}/{rate.n} = {rate.value:.4g}" if isinstance(rate, Proportion) else f"{rate.value:.4g}"
@@ -331,45 +330,22 @@ def _of_keyword(name: MetricName, metrics: KeywordMetrics | None, total: Metrics
 
 
 def _of_baseline(name: MetricName, comparison: Comparison | None) -> Figure:
-    if comparison is not None and name.metric.startswith("values."):
-        return _of_baseline_values(name, comparison.values)
-    if comparison is not None and name.metric.startswith("tests."):
-        return _of_baseline_tests(name, comparison.tests)
-    if comparison is None or comparison.difference.value is None or comparison.worst.value is None:
+    """A figure of the comparison of verdicts, of values or of tests, with what undecided attempts may change."""
+    if comparison is None:
         return _nothing("nothing to compare")
-    found, worst = comparison.difference, comparison.worst
-    undecided = worst.n - found.n
-    if name.metric == "newly_failing":
-        return _count(found.first_only, more=undecided)
-    if name.metric == "newly_passing":
-        return _count(found.second_only, more=undecided)
-    if name.metric == "n":
-        return _count(found.n)
-    if name.metric == "p_value":
-        low, high = (found.p_value, found.p_value) if not undecided else (0.0, 1.0)
-        return Figure(value=found.p_value, low=low, high=high, shown=f"{found.p_value:.4g}")
-    value, least = (getattr(one, name.bound or "value") for one in (found, worst))
-    return Figure(value=value, low=least, high=value if not undecided else 1.0, shown=f"{value:+.4g}")
-
-
-def _of_baseline_values(name: MetricName, found: ValueComparison | None) -> Figure:
-    if found is None or found.exact.value is None:
-        return _nothing("no values to compare")
-    open_, metric = found.undecided, name.metric.removeprefix("values.")
-    if metric in {"worse", "better"}:
-        return _count(len(getattr(found, metric)), more=open_)
+    group, _, metric = name.metric.rpartition(".")
+    part: Comparison | ValueComparison | ComparisonOfTests | None = comparison
+    if group:
+        part = comparison.values if group == "values" else comparison.tests
+    if part is None or part.difference.value is None:
+        return _nothing(f"{f'no {group}' if group else 'nothing'} to compare")
     if metric == "n":
-        return _count(found.exact.n)
-    value = found.exact.p_value if metric == "p_value" else getattr(found.exact, name.bound or "value")
-    low, high = (0.0 if metric == "p_value" else -1.0, 1.0) if open_ else (value, value)
+        return _count(part.difference.n)
+    if metric not in {"difference", "p_value"}:
+        return _count(len(getattr(part, metric)), more=part.undecided_now)
+    bound = metric if metric == "p_value" else name.bound or "value"
+    value: float = getattr(part.difference, bound)
+    low = high = value
+    if part.undecided_now:
+        low, high = (0.0 if metric == "p_value" else -1.0 if group else getattr(comparison.worst, bound)), 1.0
     return Figure(value=value, low=low, high=high, shown=f"{value:.4g}" if metric == "p_value" else f"{value:+.4g}")
-
-
-def _of_baseline_tests(name: MetricName, found: ComparisonOfTests | None) -> Figure:
-    if found is None or found.difference.value is None:
-        return _nothing("no tests to compare")
-    metric = name.metric.removeprefix("tests.")
-    if metric in {"worse", "n"}:
-        return _count(len(found.worse) if metric == "worse" else found.difference.n)
-    value: float = found.difference.p_value if metric == "p_value" else getattr(found.difference, name.bound or "value")
-    return Figure(value=value, low=value, high=value, shown=f"{value:.4g}" if metric == "p_value" else f"{value:+.4g}")

@@ -171,7 +171,11 @@ class Metrics:
     @property
     def error_rate(self) -> Proportion:
         """Attempts that say nothing about the model / planned attempts."""
-        return proportion(self.errors, self.planned)
+        return self.of_planned(self.errors)
+
+    def of_planned(self, attempts: int) -> Proportion:
+        """So many of the planned attempts, with an interval over cases."""
+        return proportion(attempts, self.planned, design_effect=self.pass_rate.design_effect)
 
     @property
     def judged(self) -> int:
@@ -206,7 +210,7 @@ class Metrics:
             figures |= {name: rate.value, f"{name}_ci_low": rate.ci_low, f"{name}_ci_high": rate.ci_high}
         figures["failure_counts"] = {kind.value: self.failure_counts[kind] for kind in COUNTED_FAILURES}
         figures["failure_rates"] = {
-            kind.value: proportion(self.failure_counts[kind], self.planned).value for kind in COUNTED_FAILURES
+            kind.value: self.of_planned(self.failure_counts[kind]).value for kind in COUNTED_FAILURES
         }
         figures["fields"] = {
             f"{name}.{part}": value

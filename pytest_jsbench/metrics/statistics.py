@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist, fmean
+from typing import Any
 
 #: the p-value below which a difference is called real
 SIGNIFICANCE = 0.05
+#: the normal quantile of 95 % intervals
+_Z = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +31,10 @@ class Rate:
             return None
         return (self.ci_high - self.ci_low) / 2
 
+    def to_dict(self) -> dict[str, float | None]:
+        """The rate as JSON values."""
+        return {"value": self.value, "ci_low": self.ci_low, "ci_high": self.ci_high}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proportion(Rate):
@@ -33,62 +42,62 @@ class Proportion(Rate):
 
     successes: int
     n: int
-    #: how much wider the interval's variance is than that of `n` independent attempts
+    #: how much wider the interval's variance is than that of `n` independent attempts: 1 where each is its own cluster
     design_effect: float = 1.0
 
 
-def proportion(successes: int, n: int, *, confidence: float = 0.95, design_effect: float = 1.0) -> Proportion:
-    """
-    The proportion and its Wilson score interval, without continuity correction, over `n / design_effect` attempts.
-
-    Source: Wilson, Journal of the American Statistical Association 22 (1927), 209-212.
-    """
+def proportion(successes: int, n: int, *, design_effect: float = 1.0) -> Proportion:
+    """The proportion and its 95 % interval, over `n / design_effect` attempts."""
     if n == 0:
         return Proportion(successes=successes, n=0, value=None, ci_low=None, ci_high=None)
-    z = NormalDist().inv_cdf(0.5 + confidence / 2)
-    p, effective = successes / n, n / design_effect
-    scale = 1 + z * z / effective
-    centre = (p + z * z / (2 * effective)) / scale
-    half = z * math.sqrt(p * (1 - p) / effective + z * z / (4 * effective * effective)) / scale
-    low = 0.0 if successes == 0 else max(0.0, centre - half)
-    high = 1.0 if successes == n else min(1.0, centre + half)
-    return Proportion(successes=successes, n=n, value=p, ci_low=low, ci_high=high, design_effect=design_effect)
+    low, high = wilson(successes / n, n / design_effect)
+    return Proportion(
+        successes=successes, n=n, value=successes / n, ci_low=low, ci_high=high, design_effect=design_effect
+    )
+
+
+def wilson(rate: float, n: float) -> tuple[float, float]:
+    """
+    The 95 % score interval of a rate over n that are independent, without continuity correction.
+
+    It mirrors that of the complement, and a higher rate never lowers a bound. It holds for the mean of any values from
+    0 to 1, as none varies more than a proportion. Source: Wilson, Journal of the American Statistical Association 22
+    (1927), 209-212.
+    """
+    scale = 1 + _Z * _Z / n
+    centre = (rate + _Z * _Z / (2 * n)) / scale
+    half = _Z * math.sqrt(rate * (1 - rate) / n + _Z * _Z / (4 * n * n)) / scale
+    return 0.0 if rate <= 0 else max(0.0, centre - half), 1.0 if rate >= 1 else min(1.0, centre + half)
 
 
 def clustered(clusters: Iterable[tuple[int, int]]) -> Proportion:
     """
-    The proportion over clusters of (successes, n), whose attempts are not independent of each other.
+    The proportion over clusters of (successes, n), with an interval as if the attempts of a cluster all ended alike.
 
-    Wilson's interval over the effective sample size that the clusters' variance gives; that of a simple proportion
-    where every cluster holds one attempt. Source: Dean and Pagano, Survey Methodology 41 (2015), 221-241.
+    So m clusters carry at most what m attempts do, and more successes never lower a bound. Source: Kish, Survey
+    Sampling (1965), sections 5.4 and 8.2: the design effect of unequal clusters at an intraclass correlation of 1.
     """
-    pairs = [pair for pair in clusters if pair[1]]
-    successes, n = sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
-    if n == len(pairs):
-        return proportion(successes, n)
-    p = successes / n
-    if successes in {0, n}:
-        return proportion(successes, n, design_effect=n / len(pairs))
-    variance = sum((passed - p * size) ** 2 for passed, size in pairs) / (n * n)
-    return proportion(successes, n, design_effect=max(1.0, variance * n / (p * (1 - p))))
+    pairs = list(clusters)
+    successes, n = sum(count for count, _ in pairs), sum(size for _, size in pairs)
+    return proportion(successes, n, design_effect=sum(size * size for _, size in pairs) / n if n else 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeanRate(Rate):
-    """The mean of `n` rates; every figure is None when n is 0."""
+    """The mean of `n` rates; every figure is None when n is 0, and one cluster has no bounds."""
 
     n: int
-
-
-#: into how many parts a rate is cut, so that the mean is exact to a double's last digit
-_PARTS = 1 << 52
 
 
 def mean_rate(clusters: Iterable[Sequence[float]]) -> MeanRate:
     """The mean of rates, each of which counts as much as any other, over clusters that are independent."""
     known = [rates for rates in clusters if rates]
-    found = clustered((sum(round(rate * _PARTS) for rate in rates), len(rates) * _PARTS) for rates in known)
-    return MeanRate(value=found.value, ci_low=found.ci_low, ci_high=found.ci_high, n=sum(map(len, known)))
+    n = sum(map(len, known))
+    value = math.fsum(rate for rates in known for rate in rates) / n if n else None
+    low, high = (None, None)
+    if value is not None and len(known) > 1:
+        low, high = wilson(value, n * n / sum(len(rates) ** 2 for rates in known))
+    return MeanRate(value=value, ci_low=low, ci_high=high, n=n)
 
 
 def quantile(ordered: Sequence[float], q: float) -> float | None:
@@ -143,54 +152,73 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedDifference:
-    """The second of two proportions over the same n subjects, less the first, with its interval and its test."""
+    """The mean over n subjects of the share of a second's attempts that succeed, less the share of a first's."""
 
     n: int
-    #: subjects that succeed in the first only
-    first_only: int
-    #: subjects that succeed in the second only
-    second_only: int
+    #: subjects whose share is less in the second, and more
+    fell: int
+    rose: int
+    #: whether a subject has several attempts
+    repeated: bool
     #: second less first; None when n is 0, as are its bounds
     value: float | None
     ci_low: float | None
     ci_high: float | None
-    #: McNemar's exact test, two-sided; 1 where nothing differs
+    #: two-sided; 1 where nothing differs
     p_value: float
-    #: the same for as many tests as were made together; see `adjusted`
+    #: the same for as many comparisons as were made together; see `adjusted`
     p_adjusted: float
+    comparisons: int = 1
 
     @property
     def real(self) -> bool:
-        """Whether the difference is significant, given the number of tests."""
+        """Whether the difference is significant, given the number of comparisons."""
         return self.p_adjusted < SIGNIFICANCE
 
+    def to_dict(self) -> dict[str, Any]:
+        """The difference as JSON values."""
+        return {
+            "n": self.n,
+            "difference": self.value,
+            "difference_ci_low": self.ci_low,
+            "difference_ci_high": self.ci_high,
+            "p_value": self.p_value,
+        }
 
-def paired_difference(*, both: int, first_only: int, second_only: int, neither: int) -> PairedDifference:
-    """
-    The difference of two paired proportions, with the 95 % hybrid score interval and McNemar's exact test.
+    def to_dict_of_several(self) -> dict[str, Any]:
+        """The same of one of several comparisons."""
+        return {**self.to_dict(), "p_value_adjusted": self.p_adjusted}
 
-    Source: Newcombe, Statistics in Medicine 17 (1998), 2635-2650, method 10.
+
+#: the attempts of a subject that succeeded, and all of them
+Share = tuple[int, int]
+
+
+def paired_difference(pairs: Iterable[tuple[Share, Share]]) -> PairedDifference:
     """
-    n = both + first_only + second_only + neither
-    p_value = mcnemar(first_only, second_only)
-    if n == 0:
-        return PairedDifference(
-            n=0, first_only=0, second_only=0, value=None, ci_low=None, ci_high=None, p_value=p_value, p_adjusted=p_value
-        )
-    one, two = proportion(both + first_only, n), proportion(both + second_only, n)
-    below_one, above_one = _distances(one.value, one.ci_low, one.ci_high)
-    below_two, above_two = _distances(two.value, two.ci_low, two.ci_high)
-    phi = _correlation(both, first_only, second_only, neither)
-    difference = (second_only - first_only) / n
-    down = below_two**2 - 2 * phi * below_two * above_one + above_one**2
-    up = below_one**2 - 2 * phi * below_one * above_two + above_two**2
+    The difference of the shares of each subject, without those of which one has no attempts.
+
+    Its test is `sign_flips`, which is McNemar's exact test where each subject has one attempt; there its interval is
+    Newcombe's, and else Student's over the subjects.
+    """
+    known = [pair for pair in pairs if pair[0][1] and pair[1][1]]
+    n, whole = len(known), math.lcm(*(size for pair in known for _, size in pair))
+    gained = [after * whole // size - before * whole // was for (before, was), (after, size) in known]
+    repeated = whole > 1 or any(size > 1 for pair in known for _, size in pair)
+    low, high = None, None
+    if n:
+        ends = Counter((before, after) for (before, _), (after, _) in known)
+        table = ends[1, 1], ends[1, 0], ends[0, 1], ends[0, 0]
+        low, high = student([one / whole for one in gained]) if repeated else newcombe(*table)
+    p_value = sign_flips(gained)
     return PairedDifference(
         n=n,
-        first_only=first_only,
-        second_only=second_only,
-        value=difference,
-        ci_low=difference - math.sqrt(max(0.0, down)),
-        ci_high=difference + math.sqrt(max(0.0, up)),
+        fell=sum(one < 0 for one in gained),
+        rose=sum(one > 0 for one in gained),
+        repeated=repeated,
+        value=sum(gained) / (n * whole) if n else None,
+        ci_low=low,
+        ci_high=high,
         p_value=p_value,
         p_adjusted=p_value,
     )
@@ -199,35 +227,80 @@ def paired_difference(*, both: int, first_only: int, second_only: int, neither: 
 def adjusted(differences: Sequence[PairedDifference]) -> list[PairedDifference]:
     """The differences with p-values for their number, in the order in which they came."""
     p_values = holm([one.p_value for one in differences])
-    return [replace(one, p_adjusted=p_value) for one, p_value in zip(differences, p_values, strict=True)]
+    return [
+        replace(one, p_adjusted=p_value, comparisons=len(differences))
+        for one, p_value in zip(differences, p_values, strict=True)
+    ]
 
 
-def _distances(value: float | None, low: float | None, high: float | None) -> tuple[float, float]:
-    assert value is not None
-    assert low is not None
-    assert high is not None
-    return value - low, high - value
+def newcombe(both: int, first_only: int, second_only: int, neither: int) -> tuple[float, float]:
+    """
+    The 95 % hybrid score interval of the difference of two paired proportions.
 
-
-def _correlation(both: int, first_only: int, second_only: int, neither: int) -> float:
-    """Newcombe's corrected phi; 0 where a margin is empty."""
+    Source: Newcombe, Statistics in Medicine 17 (1998), 2635-2650, method 10.
+    """
+    n = both + first_only + second_only + neither
+    one, two = (both + first_only) / n, (both + second_only) / n
+    (low_one, high_one), (low_two, high_two) = wilson(one, n), wilson(two, n)
     margins = (both + first_only) * (second_only + neither) * (both + second_only) * (first_only + neither)
-    if margins == 0:
-        return 0.0
-    numerator = float(both * neither - first_only * second_only)
-    if numerator > 0:
-        numerator = max(numerator - (both + first_only + second_only + neither) / 2, 0.0)
-    return numerator / math.sqrt(margins)
+    product = both * neither - first_only * second_only
+    # corrected where it is positive; 0 where a margin is empty
+    phi = (max(product - n / 2, 0) if product > 0 else product) / math.sqrt(margins) if margins else 0.0
+    down = (two - low_two) ** 2 - 2 * phi * (two - low_two) * (high_one - one) + (high_one - one) ** 2
+    up = (one - low_one) ** 2 - 2 * phi * (one - low_one) * (high_two - two) + (high_two - two) ** 2
+    difference = (second_only - first_only) / n
+    return difference - math.sqrt(max(0.0, down)), difference + math.sqrt(max(0.0, up))
 
 
-def mcnemar(first_only: int, second_only: int) -> float:
-    """McNemar's exact test of the discordant pairs, two-sided: the binomial test of one half."""
-    discordant = first_only + second_only
-    tail = ways = 1
-    for count in range(min(first_only, second_only)):
-        ways = ways * (discordant - count) // (count + 1)
-        tail += ways
-    return min(1.0, 2 * tail / (1 << discordant))
+#: the expansion of Student's 0.975 quantile round the normal one, in powers of 1 / degrees of freedom
+_STUDENT = (_Z, 2.3722712, 2.8224986, 2.5558497, 1.5895341)
+
+
+def student(differences: Sequence[float]) -> tuple[float, float]:
+    """
+    The 95 % interval of the mean of differences from -1 to 1: Student's, over them and half of each end and two zeros.
+
+    What is added keeps it from being narrow where the few that there are agree by chance. Sources: Agresti and Min,
+    Statistics in Medicine 24 (2005), 729-740, who add the same to the cells of two paired proportions; of the quantile
+    Fisher and Cornish, Technometrics 2 (1960), 209-225: within 1 % from 2 degrees of freedom up, which one case has.
+    """
+    n = len(differences) + 2
+    mean = math.fsum(differences) / n
+    variance = (math.fsum(one * one for one in differences) + 1 - n * mean * mean) / (n - 1)
+    quantile = sum(term / (n - 1) ** power for power, term in enumerate(_STUDENT))
+    half = quantile * math.sqrt(variance / n)
+    return max(-1.0, mean - half), min(1.0, mean + half)
+
+
+#: sums that are counted one by one; draws where there are more
+_MOST_SUMS, _DRAWS = 200_000, 10_000
+
+
+def sign_flips(differences: Sequence[int]) -> float:
+    """
+    The chance of a sum as far from 0 as that of these, if each had either sign by the toss of a coin: two-sided.
+
+    Exact where the sums can be counted, and else of draws that are the same each time. Sources: Fisher, The Design of
+    Experiments (1935), section 21; of draws Phipson and Smyth, Statistical Applications in Genetics and Molecular
+    Biology 9 (2010), article 39.
+    """
+    sizes = Counter(abs(one) for one in differences if one)
+    far = abs(sum(differences))
+    sums = {0: 1}
+    for size, count in sizes.items():
+        if len(sums) * count > _MOST_SUMS:
+            coins = random.Random(0)  # noqa: S311
+            drawn = (
+                sum(size * (2 * coins.getrandbits(count).bit_count() - count) for size, count in sizes.items())
+                for _ in range(_DRAWS)
+            )
+            return (1 + sum(abs(one) >= far for one in drawn)) / (1 + _DRAWS)
+        before, sums, ways = sums, Counter[int](), 1
+        for heads in range(count + 1):
+            for total, many in before.items():
+                sums[total + size * (2 * heads - count)] += many * ways
+            ways = ways * (count - heads) // (heads + 1)
+    return sum(ways for total, ways in sums.items() if abs(total) >= far) / (1 << sizes.total())
 
 
 def one_sided_fisher(first: tuple[int, int], second: tuple[int, int]) -> float:

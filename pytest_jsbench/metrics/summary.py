@@ -83,7 +83,7 @@ def by_keyword(attempts: Iterable[AttemptOutcome]) -> dict[str, KeywordMetrics]:
     found = {
         name: KeywordMetrics(
             failures=None if unsaid else failures[name],
-            wrong_decisions=proportion(sum(wrong[key] for key in keys), sum(decisions[key] for key in keys)),
+            wrong_decisions=clustered((wrong[key], decisions[key]) for key in keys),
             pass_rate=clustered((passed[key], asked[key]) for key in keys),
         )
         for name, keys in users.items()
@@ -125,7 +125,7 @@ def summarize(run: Run) -> Summary:
     return replace(
         whole,
         variants=ranked,
-        pairs=tuple(pairs([(name, ends[name], settings[name]) for name in ranked])),
+        pairs=tuple(pairs([(name, variants[name].outcomes, settings[name]) for name in run.variants])),
         differing=differing(ends),
     )
 
@@ -189,7 +189,7 @@ def metrics(
     causes = Counter(test.cause for _, test in tested)
     kinds = Counter(attempt.failure_type for attempt in counted)
     faults = Counter(attempt.fault for attempt in counted)
-    decisions = [attempt.decisions for attempt in answered if attempt.decisions is not None]
+    decisions = [(attempt.key, attempt.decisions) for attempt in answered if attempt.decisions is not None]
     return Metrics(
         planned=plan.total(),
         excluded=len(attempts) - len(counted),
@@ -212,10 +212,8 @@ def metrics(
         note_counts=_notes(counted),
         retries=sum(attempt.retries for attempt in counted),
         fault_counts={kind: faults[kind] for kind in FaultKind},
-        over_constraint=proportion(sum(one.valid_rejected for one in decisions), sum(one.valid for one in decisions)),
-        under_constraint=proportion(
-            sum(one.invalid_accepted for one in decisions), sum(one.invalid for one in decisions)
-        ),
+        over_constraint=_sum((key, one.valid_rejected, one.valid) for key, one in decisions),
+        under_constraint=_sum((key, one.invalid_accepted, one.invalid) for key, one in decisions),
         value_accuracy=_accuracy(compared),
         value_accuracy_conforming=_accuracy((attempt, match) for attempt, match in compared if attempt.valid),
         value_accuracy_mean=_mean(compared),

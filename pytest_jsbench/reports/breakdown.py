@@ -71,7 +71,7 @@ class Breakdown:
         first = names[0] if not any(self.firsts) else "the same variant in the first run"
         tests = counted(self.tests, "test")
         marked = f"* differs from {first} by more than chance"
-        return f"{said}; {marked} (McNemar's exact test over the cases of both; p-values adjusted for {tests}, Holm)"
+        return f"{said}; {marked} (test over the cases of both; p-values adjusted for {tests}, Holm)"
 
     def to_dict(self, names: Sequence[str]) -> dict[str, Any]:
         """The same as JSON values."""
@@ -95,10 +95,7 @@ def _group_to_dict(group: CaseGroup, names: Sequence[str], firsts: Sequence[str]
 
 
 def _rates_to_dict(names: Sequence[str], rates: Sequence[Rate]) -> dict[str, dict[str, float | None]]:
-    return {
-        name: {"value": one.value, "ci_low": one.ci_low, "ci_high": one.ci_high}
-        for name, one in zip(names, rates, strict=True)
-    }
+    return {name: one.to_dict() for name, one in zip(names, rates, strict=True)}
 
 
 def break_down(

@@ -100,9 +100,8 @@ def _sections(
 def _pair(pair: Pair) -> Iterator[str]:
     found = pair.comparison
     yield f"- {code(pair.second)} against {code(pair.first)}: {found.sentence}"
-    for word, keys in (("broke", found.newly_failing), ("mended", found.newly_passing)):
-        if keys:
-            yield f"  - {word} {named(keys, show=code)}"
+    for word, keys in found.changes.items():
+        yield f"  - {word} {named(keys, show=code)}"
     for word, text in beside_verdicts(found):
         yield f"  - {word}: {code(text, LONGEST_FACT)}"
     for word, text in not_compared(found, first="the first", second="the second"):

@@ -44,10 +44,8 @@ def changes(comparison: Comparison, source: str, *, variant: str = "") -> list[s
 def _changes(comparison: Comparison, source: str, variant: str) -> Iterator[tuple[str, str]]:
     of = f"{printable(source)}, variant {printable(variant)}" if variant else printable(source)
     yield "baseline", f"{of}: {comparison.sentence}"
-    if comparison.newly_failing:
-        yield "broke", named(comparison.newly_failing)
-    if comparison.newly_passing:
-        yield "mended", named(comparison.newly_passing)
+    for word, keys in comparison.changes.items():
+        yield word, named(keys)
     yield from beside_verdicts(comparison)
     yield from not_compared(comparison, first="the baseline", second="this run")
     yield from apart(comparison.settings)
@@ -326,9 +324,8 @@ def _said(pair: Pair, *, verbose: bool) -> list[str]:
         printable(pair.second, _LONGEST_LABEL) + " ",
         f"against {printable(pair.first, _LONGEST_LABEL)}: {pair.comparison.sentence}",
     )
-    for word, keys in (("broke", found.newly_failing), ("mended", found.newly_passing)):
-        if keys:
-            lines += detail(f"  {word}", named(keys, most))
+    for word, keys in found.changes.items():
+        lines += detail(f"  {word}", named(keys, most))
     for word, text in beside_verdicts(found, most):
         lines += detail(f"  {word}", text)
     for word, text in not_compared(found, first="the first", second="the second"):

@@ -20,7 +20,7 @@ from pytest_jsbench.formats import EVALUATION, METRICS, RUN, published
 from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison, compare
 from pytest_jsbench.metrics.gates import GateResult
 from pytest_jsbench.metrics.metrics import RATES
-from pytest_jsbench.metrics.statistics import Rate, proportion
+from pytest_jsbench.metrics.statistics import Rate, clustered, proportion
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.outcomes import Run
@@ -128,7 +128,7 @@ class Evaluation:
     verdict: RunVerdict | None = None
     #: what could not be read of its records, one line each
     warnings: tuple[str, ...] = ()
-    #: of each variant of the run, best first; empty where it has none
+    #: of each variant of the run, in the order in which they were declared; empty where it has none
     variants: Mapping[str, Evaluation] = field(default_factory=dict)
 
     @property
@@ -171,13 +171,14 @@ class Evaluation:
         return (known[0], known[1]) if len(ends) == len(known) == 2 else None
 
     def _of_count(self, name: str) -> list[float | None]:
-        """The bounds of a failure rate, computed from its count."""
+        """The bounds of a failure rate, computed from its count, over cases where it is known how each ended."""
         group, _, kind = name.partition(".")
         counts, planned = self.metrics.get("failure_counts"), self.metrics.get("planned")
         count = counts.get(kind) if group == "failure_rates" and isinstance(counts, Mapping) else None
         if not isinstance(count, int) or not isinstance(planned, int) or not 0 <= count <= planned:
             return []
-        rate = proportion(count, planned)
+        ends = [one.attempts for one in (self.outcomes or {}).values()]
+        rate = clustered((one.count(kind), len(one)) for one in ends) if ends else proportion(count, planned)
         return [rate.ci_low, rate.ci_high]
 
     @property
@@ -264,7 +265,7 @@ def _variants(data: Mapping[str, Any], source: str) -> dict[str, Evaluation]:
             raise RecordError(message)
         whole = {**data, **one, "run": {**shared, **own[name]}, "verdict": None, "variants": None}
         found[name] = parse(whole, source=source)
-    return found
+    return {name: found[name] for name in own if name in found}
 
 
 def problems(path: Path) -> list[str]:
@@ -346,7 +347,7 @@ def evaluation_of(run: Run, summary: Summary, *, source: str) -> Evaluation:
     """The evaluation that a run is."""
     whole = _measured(run.metadata, summary, source=source)
     variants = {
-        name: _measured(run.metadata.of_variant(name), one, source=source) for name, one in summary.variants.items()
+        name: _measured(run.metadata.of_variant(name), summary.variants[name], source=source) for name in run.variants
     }
     return replace(whole, verdict=run.verdict, warnings=run.warnings, variants=variants)
 

@@ -308,26 +308,22 @@ def _score(metrics: Metrics, name: str) -> dict[str, Any] | None:
     if name in _TIMES:
         return _time(metrics, name)
     if name.startswith(_FAILURES):
-        return _failures(metrics, FailureType(name.removeprefix(_FAILURES)))
+        count = metrics.failure_counts[FailureType(name.removeprefix(_FAILURES))]
+        return _rate(metrics.of_planned(count), "failures")
     return _rate(getattr(metrics, name))
 
 
-def _failures(metrics: Metrics, kind: FailureType) -> dict[str, Any] | None:
-    if not metrics.planned:
-        return None
-    count = metrics.failure_counts[kind]
-    details = {"failures": str(count)}
-    return {"score": count / metrics.planned, "details": details, "uncertainty": {"num_samples": metrics.planned}}
-
-
-def _rate(rate: Proportion | MeanRate) -> dict[str, Any] | None:
+def _rate(rate: Proportion | MeanRate, count: str = "successes") -> dict[str, Any] | None:
     if rate.value is None:
         return None
     interval = {"lower": rate.ci_low, "upper": rate.ci_high, "confidence_level": 0.95, "method": "Wilson score"}
     return {
         "score": rate.value,
-        "details": {"successes": str(rate.successes)} if isinstance(rate, Proportion) else {},
-        "uncertainty": {"confidence_interval": interval, "num_samples": rate.n},
+        "details": {count: str(rate.successes)} if isinstance(rate, Proportion) else {},
+        "uncertainty": {
+            **({} if rate.ci_low is None else {"confidence_interval": interval}),
+            "num_samples": rate.n,
+        },
     }
 
 

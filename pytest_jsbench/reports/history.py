@@ -15,14 +15,14 @@ from pytest_jsbench.core.files import FileReader, Unreadable, append_whole, lock
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import HISTORY, METRICS
-from pytest_jsbench.metrics.comparison import is_undecided
-from pytest_jsbench.metrics.statistics import PairedDifference, adjusted, paired_difference
+from pytest_jsbench.metrics.comparison import MISSING, PASSED, UNDECIDED
+from pytest_jsbench.metrics.statistics import PairedDifference, Share, adjusted, paired_difference
 from pytest_jsbench.reports.evaluations import Evaluation, kept_of_run
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.settings import Setting, SettingDifference, differences, settings_of
 
 #: the version of a line; raised when a field is added
-HISTORY_VERSION = "1.1"
+HISTORY_VERSION = "1.2"
 #: bytes of a line
 LONGEST_LINE = 4_000_000
 _LONGEST_LABEL = 200
@@ -54,11 +54,13 @@ _USUAL: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseBits:
-    """How each case of a run ended, a bit for each, in the order of their names."""
+    """How each attempt at each case of a run ended, a bit for each, in the order of the cases' names."""
 
     count: int
     #: of their names and schemas
     digest: str
+    #: the most that a case had; those that another lacks are undecided
+    attempts: int
     passed: int
     undecided: int
 
@@ -69,41 +71,52 @@ class CaseBits:
             message = f"{found.source} does not say how each case ended; expected a run's folder or its run.json"
             raise RecordError(message, where=found.source)
         ordered = sorted(found.outcomes.items(), key=lambda pair: str(pair[0]))
+        most = max((len(outcome.attempts) for _, outcome in ordered), default=1)
+        ends = [end for _, one in ordered for end in (*one.attempts, *[MISSING] * (most - len(one.attempts)))]
         return cls(
             count=len(ordered),
             digest=digest([[str(key), outcome.schema] for key, outcome in ordered]),
-            passed=sum(outcome.passed << at for at, (_, outcome) in enumerate(ordered)),
-            undecided=sum(is_undecided(outcome) << at for at, (_, outcome) in enumerate(ordered)),
+            attempts=most,
+            passed=_bits(end == PASSED for end in ends),
+            undecided=_bits(end in UNDECIDED for end in ends),
         )
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> CaseBits:
         """The inverse of `to_dict`; RecordError where there are more bits than cases."""
         passed, undecided = int(data["passed"], 16), int(data["undecided"], 16)
-        if max(passed, undecided).bit_length() > data["count"] or passed & undecided:
-            message = f"cases.passed and cases.undecided are not of {data['count']} cases"
+        count, attempts = data["count"], data.get("attempts", 1)
+        if max(passed, undecided).bit_length() > count * attempts or passed & undecided:
+            message = f"cases.passed and cases.undecided are not of {count} cases"
             raise RecordError(message)
-        return cls(count=data["count"], digest=data["digest"], passed=passed, undecided=undecided)
+        return cls(count=count, digest=data["digest"], attempts=attempts, passed=passed, undecided=undecided)
 
     def to_dict(self) -> dict[str, Any]:
         """The bits as JSON values."""
         return {
             "count": self.count,
             "digest": self.digest,
+            "attempts": self.attempts,
             "passed": f"{self.passed:x}",
             "undecided": f"{self.undecided:x}",
         }
 
     def difference(self, before: CaseBits) -> PairedDifference:
-        """The difference of the pass rates, over the cases that both decided."""
-        decided = ((1 << self.count) - 1) & ~(self.undecided | before.undecided)
-        was, now = before.passed & decided, self.passed & decided
-        return paired_difference(
-            both=(was & now).bit_count(),
-            first_only=(was & ~now).bit_count(),
-            second_only=(now & ~was).bit_count(),
-            neither=(decided & ~was & ~now).bit_count(),
-        )
+        """The difference of the pass rates, over the cases that both decided, by as many attempts as both made."""
+        most = min(self.attempts, before.attempts)
+        return paired_difference(zip(before._shares(most), self._shares(most), strict=True))
+
+    def _shares(self, most: int) -> list[Share]:
+        """Of the first attempts at each case those that passed, and those that are decided."""
+        size = self.count * self.attempts
+        passed, undecided = (f"{bits:0{size}b}"[::-1] for bits in (self.passed, self.undecided))
+        starts = range(0, size, self.attempts)
+        return [(passed.count("1", at, at + most), undecided.count("0", at, at + most)) for at in starts]
+
+
+def _bits(ends: Iterable[bool]) -> int:
+    """The first of them as the lowest bit."""
+    return int("".join("01"[end] for end in ends)[::-1] or "0", 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,13 +273,11 @@ class History:
         ordered = [sorted(entries, key=lambda entry: entry.started_at) for entries in by_label.values()]
         found = [[SinceBefore.of(entries[-1], then) for then in _alike(entries)] for entries in ordered]
         differences = iter(adjusted([one.difference for since in found for one in since]))
-        tests = sum(map(len, found))
         return tuple(
             Series(
                 label=entries[0].label,
                 entries=tuple(entries),
                 since=tuple(replace(one, difference=next(differences)) for one in since),
-                tests=tests,
             )
             for entries, since in zip(ordered, found, strict=True)
         )
@@ -307,8 +318,6 @@ class Series:
     entries: tuple[HistoryEntry, ...]
     #: the newest line against the last and the first one before it that had its cases; none where there is none
     since: tuple[SinceBefore, ...]
-    #: for how many tests the p-values are adjusted
-    tests: int
 
 
 def add(path: Path, entries: Iterable[HistoryEntry]) -> tuple[list[HistoryEntry], History]:

@@ -15,7 +15,7 @@ from pytest_jsbench.reports.summary_table import Table, aligned, detail
 #: the last as the names of runs begin
 _TIMES = ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y%m%dT%H%M%S")
 #: what the column of changes counts
-LEGEND = "since: cases that pass now and did not in the line before with the same cases, and cases that no longer pass"
+LEGEND = "since: cases that pass more often than in the line before with the same cases, and cases that pass less often"
 
 
 def lines(found: Sequence[Series], *, last: int) -> Iterator[str]:
@@ -56,18 +56,12 @@ def _series_to_dict(one: Series) -> dict[str, Any]:
 
 
 def _since_to_dict(found: SinceBefore) -> dict[str, Any]:
-    difference = found.difference
     return {
         "run_id": found.before.run["run_id"],
-        "n": difference.n,
-        "difference": difference.value,
-        "difference_ci_low": difference.ci_low,
-        "difference_ci_high": difference.ci_high,
-        "p_value": difference.p_value,
-        "p_value_adjusted": difference.p_adjusted,
-        "real": difference.real,
+        **found.difference.to_dict_of_several(),
+        "real": found.difference.real,
         "settings": [setting.to_dict() for setting in found.settings],
-        "sentence": told(difference),
+        "sentence": told(found.difference),
     }
 
 
@@ -101,16 +95,17 @@ def _change(entries: Sequence[HistoryEntry]) -> str:
     if then is None:
         return "" if len(entries) == 1 else "other cases"
     found = entries[-1].cases.difference(then.cases)
-    return f"+{found.second_only} -{found.first_only}"
+    return f"+{found.rose} -{found.fell}"
 
 
 def _newest(one: Series) -> Iterator[tuple[str, str]]:
     """What the newest line has changed of the one before it, and of the first one."""
     if not one.since and len(one.entries) > 1:
         yield "newest", "its cases or their schemas are not those of any line before: nothing can be compared"
-    tests = f" (adjusted for {one.tests} tests, Holm)" if one.tests > 1 else ""
     times = _times(one.entries, _TIMES[1:])
     for word, found in zip(("newest", "and"), one.since, strict=False):
         when = times[one.entries.index(found.before)]
-        yield word, f"since {when}: {told(found.difference)}{tests}"
+        tests = found.difference.comparisons
+        holm = f" (adjusted for {tests} tests, Holm)" if tests > 1 else ""
+        yield word, f"since {when}: {told(found.difference)}{holm}"
         yield from apart(found.settings)

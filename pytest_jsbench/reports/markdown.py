@@ -151,10 +151,9 @@ def _facts(run: Run, summary: Summary, comparisons: Mapping[str, Comparison]) ->
     for variant, comparison in comparisons.items():
         of = f" (variant {code(variant)})" if variant else ""
         yield f"against the baseline{of}: {comparison.sentence}"
-        for word, keys in (("broke", comparison.newly_failing), ("mended", comparison.newly_passing)):
-            if keys:
-                more = f" and {len(keys) - _MOST_ANNOTATIONS} more" if len(keys) > _MOST_ANNOTATIONS else ""
-                yield f"{word}: {', '.join(code(str(key)) for key in keys[:_MOST_ANNOTATIONS])}{more}"
+        for word, keys in comparison.changes.items():
+            more = f" and {len(keys) - _MOST_ANNOTATIONS} more" if len(keys) > _MOST_ANNOTATIONS else ""
+            yield f"{word}: {', '.join(code(str(key)) for key in keys[:_MOST_ANNOTATIONS])}{more}"
         for word, text in (*beside_verdicts(comparison), *apart(comparison.settings)):
             yield fact(word, text)
 

@@ -73,11 +73,11 @@ class CoverageRates:
     def of_run(cls, found: Evaluation, task: str) -> CoverageRates:
         """Those of a task of a run."""
         part = replace(found, metrics=found.tasks[task])
-        planned, valid, *labelled = (
-            part.figures.get(name) or 0 for name in ("planned", "valid", "valid_instances", "invalid_instances")
-        )
+        names = ("planned", "cases", "valid", "valid_instances", "invalid_instances")
+        planned, cases, valid, *labelled = (part.figures.get(name) or 0 for name in names)
         # a grammar that decides on labelled answers gives none of its own
-        empirical = proportion(int(valid), 0 if any(labelled) else int(planned))
+        of = 0 if any(labelled) else int(planned)
+        empirical = proportion(int(valid), of, design_effect=planned / cases if cases else 1.0)
         return cls(
             declared=part.rate("declared_coverage"),
             empirical=empirical,
@@ -91,7 +91,7 @@ class CoverageRates:
     def to_dict(self) -> dict[str, dict[str, float | None]]:
         """As JSON values."""
         rates = {"declared": self.declared, "empirical": self.empirical, "compliance": self.compliance}
-        return {name: _rate_to_dict(one) for name, one in rates.items()}
+        return {name: one.to_dict() for name, one in rates.items()}
 
 
 #: parts of a time, in the order of the published rows
@@ -138,17 +138,13 @@ class MaskFigures:
         times = zip(_TIMES, (self.mask_time, self.first_mask), strict=True)
         return {
             **{name: dict(zip(_SPREAD, values, strict=True)) for name, values in times},
-            "declared_coverage": _rate_to_dict(self.declared),
-            "pass_rate": _rate_to_dict(self.passed),
+            "declared_coverage": self.declared.to_dict(),
+            "pass_rate": self.passed.to_dict(),
         }
 
 
 #: MaskBench's TBM and TTFM, as a run calls them
 _TIMES = ("mask_time", "grammar_compilation")
-
-
-def _rate_to_dict(one: Rate) -> dict[str, float | None]:
-    return {"value": one.value, "ci_low": one.ci_low, "ci_high": one.ci_high}
 
 
 def _published_rate(value: float) -> Rate:

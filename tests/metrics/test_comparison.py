@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey
@@ -165,8 +167,8 @@ def test_values_are_compared_over_cases_that_expect_the_same_and_of_which_someth
 
     found = values(before, now)
 
-    assert (found.exact.n, found.exact.first_only, found.fields["total"].first_only) == (2, 2, 1)
-    assert (found.worse, found.changed, found.undecided) == ((key("a"),), (key("b"),), 1)
+    assert (found.difference.n, found.difference.fell, found.fields["total"].fell) == (2, 2, 1)
+    assert (found.worse, found.changed, found.undecided_now) == ((key("a"),), (key("b"),), 1)
     assert compare({key("e"): ended("passed")}, {key("e"): ended("passed")}).values is None
 
 
@@ -178,7 +180,7 @@ def test_p_values_of_values_are_adjusted_for_all_tests_that_are_made_together() 
 
     assert first.values is not None
     assert third.values is not None
-    assert first.values.exact.p_adjusted == pytest.approx(6 / 2**8)
+    assert first.values.difference.p_adjusted == pytest.approx(6 / 2**8)
     assert list(third.values.fields) == ["total", "vendor"]
 
 
@@ -192,3 +194,54 @@ def test_values_of_a_case_are_read_back_and_what_is_none_is_refused_in_one_line(
     assert "values" not in ended("passed").to_dict()
     with pytest.raises(RecordError, match="values of"):
         CaseOutcome.from_dict({"schema": "", "attempts": ["passed"], "values": said})
+
+
+def shares(*counts: int, attempts: int = 4) -> dict[CaseKey, CaseOutcome]:
+    """Cases of which so many attempts pass, the first ones."""
+    return {
+        key(f"c{at}"): ended(*["passed"] * count, *["truncated"] * (attempts - count))
+        for at, count in enumerate(counts)
+    }
+
+
+def test_a_run_whose_pass_rate_is_higher_is_not_called_worse_though_fewer_cases_always_pass() -> None:
+    found = compare(shares(4, 4, 4, 4, 4, 0, 0, 0, 0, 0), shares(*[3] * 10))
+
+    assert found.difference.value == 0.25
+    assert found.sentence == (
+        "the share of attempts that pass is 0.250 higher over 10 cases (+0.250, 95 % interval -0.155 to +0.572; "
+        "5 cases up, 5 down): not distinguishable from no change (sign-flip test: p = 0.22)"
+    )
+    assert {word: len(keys) for word, keys in found.changes.items()} == {"down": 5, "up": 5}
+
+
+def test_what_each_attempt_came_to_does_not_matter_where_as_many_pass() -> None:
+    found = compare(shares(3, 1), shares(3, 1))
+
+    assert found.sentence == "as many attempts pass in each of 2 cases"
+    assert compare(shares(1, 2), shares(2, 1)).sentence.startswith(
+        "the share of attempts that pass is the same over 2 cases (+0.000, "
+    )
+
+
+def test_attempts_that_say_nothing_leave_the_case_to_the_others_and_count_at_worst() -> None:
+    before = {key("a"): ended("passed", "passed"), key("b"): ended("missing", "passed")}
+    now = {key("a"): ended("passed", "api_error"), key("b"): ended("truncated", "passed")}
+
+    found = compare(before, now)
+
+    assert (found.difference.value, found.worst.value, found.undecided_now) == (-0.25, -0.5, 1)
+    assert (found.newly_failing, found.undecided) == ((key("b"),), ())
+
+
+def test_tests_and_values_are_compared_by_the_shares_of_attempts_too() -> None:
+    before = {key("a"): replace(valued(1, 1), tests=(True, True)), key("b"): replace(valued(0, 0), tests=(False,) * 2)}
+    now = {key("a"): replace(valued(1, 0), tests=(True, False)), key("b"): replace(valued(1, 1), tests=(True,) * 2)}
+
+    found = compare(before, now)
+
+    assert found.tests is not None
+    assert (found.tests.difference.value, found.tests.worse) == (0.25, (key("a"),))
+    assert found.tests.sentence.startswith("the share of attempts that pass their test is 0.250 higher over 2 cases")
+    assert found.values is not None
+    assert (found.values.difference.value, found.values.fields["total"].value) == (0.25, 0.25)

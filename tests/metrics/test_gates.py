@@ -232,6 +232,46 @@ def test_a_run_is_held_against_its_baseline() -> None:
     assert met == [True, False, False, True, True, False]
 
 
+def test_a_higher_pass_rate_is_no_regression_though_fewer_cases_pass_each_time() -> None:
+    def repeated(*counts: int) -> Summary:
+        made = [
+            replace(record(f"c{at}", verdict=examples.PASSED if number < count else examples.VIOLATED), repeat=number)
+            for at, count in enumerate(counts)
+            for number in range(4)
+        ]
+        return summary(*made)
+
+    now = repeated(*[3] * 10)
+    comparison = {"": compare(repeated(4, 4, 4, 4, 4, 0, 0, 0, 0, 0).outcomes, now.outcomes)}
+
+    result = check(Gate.most_regression("0.02"), now, comparison)
+
+    assert result.message == "baseline.difference +0.25, gate >= -0.02: met"
+    assert check(Gate.parse("baseline.newly_failing<=5"), now, comparison).met
+    assert not check(Gate.parse("baseline.newly_failing<=4"), now, comparison).met
+
+
+def test_an_attempt_that_broke_may_have_passed_or_failed_beside_others_at_its_case() -> None:
+    before = summary(*(replace(record("a"), repeat=number) for number in range(4)))
+    now = summary(*(replace(record("a"), repeat=number) for number in range(3)), replace(broken("a"), repeat=3))
+    comparison = {"": compare(before.outcomes, now.outcomes)}
+
+    assert check(Gate.most_regression("0.25"), now, comparison).met
+    assert "the run is incomplete" in check(Gate.most_regression("0.2"), now, comparison).message
+    assert not check(Gate.parse("baseline.newly_failing<=0"), now, comparison).met
+
+
+def test_a_mean_over_one_document_meets_no_gate_on_its_lower_bound() -> None:
+    found = match(Expected(value={"a": 1}), {"a": 1})
+    now = summary(replace(record("a"), match=found))
+
+    result = check(Gate.parse("value_accuracy_mean.ci_low>=0"), now)
+
+    assert not result.met
+    assert result.message.endswith("NOT MET, one document has no interval")
+    assert check(Gate.parse("value_accuracy_mean>=1"), now).met
+
+
 def test_a_broken_call_counts_as_a_regression() -> None:
     before = summary(*(record(name) for name in "abcd"))
     now = summary(record("a"), record("b"), record("c"), broken("d"))

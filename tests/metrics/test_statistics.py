@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import itertools
 import math
+import random
 import statistics
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given
@@ -9,15 +12,20 @@ from hypothesis import strategies as st
 
 from pytest_jsbench.metrics.statistics import (
     Distribution,
+    PairedDifference,
+    Share,
+    adjusted,
     clustered,
     holm,
-    mcnemar,
     mean_rate,
+    newcombe,
     paired_difference,
     pass_at_k,
     pass_hat_k,
     proportion,
     quantile,
+    sign_flips,
+    student,
 )
 
 
@@ -86,13 +94,69 @@ def test_attempts_that_all_agree_within_their_cluster_count_once() -> None:
     assert repeated.ci_high == pytest.approx(once.ci_high)
 
 
-def test_attempts_that_do_not_depend_on_their_cluster_count_each() -> None:
-    assert clustered([(1, 2)] * 50) == proportion(50, 100)
-
-
 def test_clusters_that_all_passed_are_no_surer_than_their_number() -> None:
     assert clustered([(5, 5)] * 8).ci_low == pytest.approx(proportion(8, 8).ci_low)
     assert clustered([]).value is None
+
+
+SIZES = st.lists(st.integers(1, 20), min_size=1, max_size=8)
+
+
+@given(SIZES, st.data())
+def test_one_more_success_never_lowers_a_bound(sizes: list[int], data: st.DataObject) -> None:
+    counts = [data.draw(st.integers(0, size)) for size in sizes]
+    more = [min(count + data.draw(st.integers(0, 1)), size) for count, size in zip(counts, sizes, strict=True)]
+
+    before, after = clustered(zip(counts, sizes, strict=True)), clustered(zip(more, sizes, strict=True))
+
+    assert before.ci_low is not None
+    assert before.ci_high is not None
+    assert after.ci_low is not None
+    assert after.ci_high is not None
+    assert before.ci_low <= after.ci_low + 1e-12
+    assert before.ci_high <= after.ci_high + 1e-12
+
+
+@given(SIZES, st.data())
+def test_a_rate_and_its_complement_mirror_each_other(sizes: list[int], data: st.DataObject) -> None:
+    counts = [data.draw(st.integers(0, size)) for size in sizes]
+
+    found = clustered(zip(counts, sizes, strict=True))
+    others = clustered((size - count, size) for count, size in zip(counts, sizes, strict=True))
+
+    assert (found.ci_low, found.ci_high) == pytest.approx((1 - (others.ci_high or 0), 1 - (others.ci_low or 0)))
+
+
+@pytest.mark.parametrize(("right", "of"), [(20, 20), (19, 20), (1, 50), (50, 50)])
+def test_one_cluster_carries_what_one_attempt_carries(right: int, of: int) -> None:
+    found = clustered([(right, of)])
+
+    assert found.ci_low is not None
+    assert found.ci_high is not None
+    assert found.ci_low <= (proportion(1, 1).ci_low or 0)
+    assert found.ci_high >= (proportion(0, 1).ci_high or 0)
+    assert found.design_effect == of
+
+
+def beta(chance: random.Random, mean: float, correlation: float) -> float:
+    """A case's own chance to pass, where attempts at it have this intraclass correlation."""
+    scale = (1 - correlation) / correlation
+    return chance.betavariate(mean * scale, (1 - mean) * scale)
+
+
+@pytest.mark.parametrize("sizes", [(5,), (20,), (2, 5, 10, 40)], ids=str)
+@pytest.mark.parametrize("clusters", [2, 3, 5, 10])
+def test_the_interval_of_a_rate_holds_the_truth_from_two_clusters_up(clusters: int, sizes: tuple[int, ...]) -> None:
+    chance, times = random.Random(1), 400
+    for mean, correlation in itertools.product((0.5, 0.8, 0.95), (0.05, 0.2, 0.5)):
+        held = 0
+        for _ in range(times):
+            drawn = [(beta(chance, mean, correlation), chance.choice(sizes)) for _ in range(clusters)]
+            found = clustered((sum(chance.random() < rate for _ in range(size)), size) for rate, size in drawn)
+            assert found.ci_low is not None
+            assert found.ci_high is not None
+            held += found.ci_low <= mean <= found.ci_high
+        assert held / times >= 0.94, (mean, correlation)
 
 
 def test_measurements_that_never_came_count_as_never_ending() -> None:
@@ -102,6 +166,16 @@ def test_measurements_that_never_came_count_as_never_ending() -> None:
 
 
 COUNTS = st.integers(0, 60)
+
+
+def difference(*, both: int, first_only: int, second_only: int, neither: int) -> PairedDifference:
+    """Of subjects with one attempt each."""
+    ends = {(1, 1): both, (1, 0): first_only, (0, 1): second_only, (0, 0): neither}
+    return paired_difference(((was, 1), (now, 1)) for (was, now), count in ends.items() for _ in range(count))
+
+
+def mcnemar(first_only: int, second_only: int) -> float:
+    return sign_flips([-1] * first_only + [1] * second_only)
 
 
 @pytest.mark.parametrize(
@@ -119,11 +193,12 @@ def test_the_interval_of_a_paired_difference_is_newcombes_as_published(
 ) -> None:
     both, second_only, first_only, neither = table
 
-    found = paired_difference(both=both, first_only=first_only, second_only=second_only, neither=neither)
+    found = difference(both=both, first_only=first_only, second_only=second_only, neither=neither)
 
     assert found.value == pytest.approx((second_only - first_only) / sum(table))
     assert found.ci_low == pytest.approx(low, abs=5e-5)
     assert found.ci_high == pytest.approx(high, abs=5e-5)
+    assert (found.ci_low, found.ci_high) == newcombe(both, first_only, second_only, neither)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +223,134 @@ def test_mcnemars_test_is_statsmodels_own() -> None:
         assert mcnemar(first_only, second_only) == pytest.approx(expected, rel=1e-9)
 
 
+@given(st.lists(st.integers(-4, 4), max_size=10))
+def test_the_test_of_sign_flips_counts_every_sign_that_the_differences_may_have(differences: list[int]) -> None:
+    sums = [sum(signs) for signs in itertools.product(*((-one, one) for one in differences))]
+
+    expected = sum(abs(one) >= abs(sum(differences)) for one in sums) / len(sums)
+
+    assert sign_flips(differences) == pytest.approx(expected)
+
+
+def test_the_test_of_sign_flips_is_scipys_own() -> None:
+    stats = pytest.importorskip("scipy.stats", reason="needs scipy")
+    differences = [3, -1, 2, 4, 1, -2, 3, 1]
+
+    expected = stats.permutation_test((differences,), sum, permutation_type="samples", n_resamples=10_000).pvalue
+
+    assert sign_flips(differences) == pytest.approx(expected)
+
+
+def test_where_the_sums_are_too_many_to_count_they_are_drawn_alike_each_time() -> None:
+    stats = pytest.importorskip("scipy.stats", reason="needs scipy")
+    chance = random.Random(3)
+    differences = [chance.choice((-1, 1, 1)) * 7**at for at in range(6) for _ in range(300)]
+
+    found = sign_flips(differences)
+
+    spread = math.sqrt(sum(one * one for one in differences))
+    assert found == sign_flips(differences)
+    assert found == pytest.approx(2 * stats.norm.sf(abs(sum(differences)) / spread), abs=0.02)
+    assert sign_flips([7**at for at in range(6)] * 300) == pytest.approx(1 / 10_001)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 10, 100])
+def test_the_interval_over_cases_is_students_with_two_cases_more(count: int) -> None:
+    stats = pytest.importorskip("scipy.stats", reason="needs scipy")
+    differences = [0.1 * (at % 3) for at in range(count)]
+    # half of each end and two zeros: weights of half observations
+    n = count + 2
+    mean = sum(differences) / n
+    variance = (sum(one**2 for one in differences) + 1 - n * mean**2) / (n - 1)
+
+    low, high = student(differences)
+
+    half = stats.t.ppf(0.975, n - 1) * math.sqrt(variance / n)
+    assert (low, high) == pytest.approx((max(-1, mean - half), min(1, mean + half)), rel=0.02)
+
+
+@given(st.lists(st.sampled_from([0, 1, 2, 3, 4]), min_size=1, max_size=30), st.data())
+def test_an_interval_over_repeats_holds_its_estimate(counts: list[int], data: st.DataObject) -> None:
+    pairs = [((data.draw(st.integers(0, 4)), 4), (count, 4)) for count in counts]
+
+    found = paired_difference(pairs)
+
+    assert found.repeated
+    assert found.value is not None
+    assert found.ci_low is not None
+    assert found.ci_high is not None
+    assert -1 <= found.ci_low <= found.value <= found.ci_high <= 1
+
+
+def test_the_difference_is_of_shares_and_not_of_the_cases_that_always_pass() -> None:
+    first, second = [(4, 4)] * 5 + [(0, 4)] * 5, [(3, 4)] * 10
+
+    found = paired_difference(zip(first, second, strict=True))
+
+    assert (found.n, found.fell, found.rose, found.value) == (10, 5, 5, 0.25)
+    # of the 1,024 signs, those of which the sum of five 1 and five 3 is as far from 0 as 10
+    sums = [sum(signs) for signs in itertools.product(*[(-1, 1)] * 5, *[(-3, 3)] * 5)]
+    assert found.p_value == pytest.approx(sum(abs(one) >= 10 for one in sums) / 1024)
+
+
+def test_attempts_at_a_case_that_say_nothing_are_left_out_and_so_is_a_case_without_any() -> None:
+    found = paired_difference([((1, 2), (1, 1)), ((0, 0), (1, 1)), ((2, 3), (0, 0))])
+
+    assert (found.n, found.value, found.rose) == (1, 0.5, 1)
+
+
+def repeated(
+    chance: random.Random, before: float, after: float, cases: int, attempts: int
+) -> list[tuple[Share, Share]]:
+    """Cases of which half are the same for both, and the others another draw."""
+
+    def share(rate: float) -> Share:
+        return sum(chance.random() < rate for _ in range(attempts)), attempts
+
+    rates = [(beta(chance, before, 0.5), beta(chance, after, 0.5)) for _ in range(cases)]
+    return [(share(was), share(was if at % 2 else now)) for at, (was, now) in enumerate(rates)]
+
+
+@pytest.mark.parametrize("cases", [2, 4, 10, 30])
+def test_the_interval_of_a_difference_over_repeats_holds_the_truth_from_two_cases_up(cases: int) -> None:
+    chance, times = random.Random(2), 400
+    for before, after, attempts in itertools.product((0.5, 0.8), (0.8, 0.95), (2, 8)):
+        held, truth = 0, (after - before) / 2
+        for _ in range(times):
+            found = paired_difference(repeated(chance, before, after, cases, attempts))
+            assert found.ci_low is not None
+            assert found.ci_high is not None
+            held += found.ci_low <= truth <= found.ci_high
+        assert held / times >= 0.94, (before, after, attempts)
+
+
+def all_pairs(shares: Sequence[Sequence[Share]]) -> list[PairedDifference]:
+    return [paired_difference(zip(one, other, strict=True)) for one, other in itertools.combinations(shares, 2)]
+
+
+def with_the_first(shares: Sequence[Sequence[Share]]) -> list[PairedDifference]:
+    return [paired_difference(zip(shares[0], one, strict=True)) for one in shares[1:]]
+
+
+@pytest.mark.parametrize(
+    ("variants", "attempts", "compared"),
+    [(2, 1, all_pairs), (4, 1, all_pairs), (5, 1, with_the_first), (20, 1, with_the_first), (20, 3, with_the_first)],
+)
+def test_equal_variants_are_rarely_called_different(
+    variants: int, attempts: int, compared: Callable[[Sequence[Sequence[Share]]], list[PairedDifference]]
+) -> None:
+    chance, times, wrong = random.Random(4), 150, 0
+    for _ in range(times):
+        rates = [beta(chance, 0.7, 0.4) for _ in range(60)]
+        shares = [
+            [(sum(chance.random() < rate for _ in range(attempts)), attempts) for rate in rates]
+            for _ in range(variants)
+        ]
+        wrong += any(one.real for one in adjusted(compared(shares)))
+
+    assert wrong / times <= 0.05
+
+
 def test_holms_adjustment_is_statsmodels_own() -> None:
     multitest = pytest.importorskip("statsmodels.stats.multitest", reason="needs statsmodels")
     given_values = [0.2, 0.001, 0.04, 0.04, 0.9, 0.03]
@@ -160,8 +363,8 @@ def test_thousands_of_discordant_pairs_are_no_trouble() -> None:
 
 @given(COUNTS, COUNTS, COUNTS, COUNTS)
 def test_a_paired_interval_holds_its_estimate_and_swaps_with_its_sides(a: int, b: int, c: int, d: int) -> None:
-    found = paired_difference(both=a, first_only=b, second_only=c, neither=d)
-    swapped = paired_difference(both=a, first_only=c, second_only=b, neither=d)
+    found = difference(both=a, first_only=b, second_only=c, neither=d)
+    swapped = difference(both=a, first_only=c, second_only=b, neither=d)
 
     if a + b + c + d == 0:
         assert (found.value, found.ci_low, found.ci_high) == (None, None, None)
@@ -197,11 +400,27 @@ def test_of_all_attempts_pass_at_k_is_any_and_pass_hat_k_is_all() -> None:
     assert pass_hat_k(4, 2, 2) == pytest.approx(1 / 6)
 
 
-def test_a_mean_of_rates_is_exact_over_nothing_is_nothing_and_its_interval_is_that_of_its_clusters() -> None:
+def test_a_mean_of_rates_is_exact_and_its_interval_is_that_of_its_clusters() -> None:
     found = mean_rate([[1 / 3], [0.7, 0.1], []])
 
     assert found.value == pytest.approx((1 / 3 + 0.7 + 0.1) / 3, abs=1e-15)
     assert found.n == 3
     of_cases, of_attempts = mean_rate([[1.0, 1.0]] * 4), proportion(4, 4)
-    assert of_cases.ci_low == pytest.approx(of_attempts.ci_low)
+    assert (of_cases.ci_low, of_cases.ci_high) == pytest.approx((of_attempts.ci_low, 1.0))
     assert (mean_rate([]).value, mean_rate([[]]).ci_low) == (None, None)
+
+
+def test_a_mean_over_one_document_has_no_interval() -> None:
+    found = mean_rate([[0.5, 0.5]])
+
+    assert (found.value, found.ci_low, found.ci_high) == (0.5, None, None)
+    assert mean_rate([[0.5], [0.5]]).ci_low == pytest.approx(proportion(1, 2).ci_low)
+
+
+@pytest.mark.parametrize("documents", [2, 3, 5, 20])
+def test_the_interval_of_a_mean_over_documents_holds_the_truth_from_two_up(documents: int) -> None:
+    chance, times = random.Random(5), 400
+    for mean, correlation in itertools.product((0.5, 0.8, 0.95), (0.05, 0.2, 0.5)):
+        found = [mean_rate([[beta(chance, mean, correlation)] for _ in range(documents)]) for _ in range(times)]
+        held = sum((one.ci_low or 0) <= mean <= (one.ci_high or 0) for one in found)
+        assert held / times >= 0.94, (mean, correlation)

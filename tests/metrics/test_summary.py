@@ -7,6 +7,7 @@ import pytest
 from pytest_jsbench.core.cases import CaseKey, Schema
 from pytest_jsbench.core.generations import FaultKind
 from pytest_jsbench.core.timing import Timing
+from pytest_jsbench.metrics.statistics import proportion
 from pytest_jsbench.metrics.summary import by_keyword, summarize
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Missing, MissingReason
@@ -166,6 +167,37 @@ def test_decisions_about_labelled_answers_are_counted_by_their_labels() -> None:
     assert (figures["over_constraint"], figures["under_constraint"]) == (0.5, 0.25)
 
 
+def test_the_intervals_of_wrong_decisions_are_over_schemas() -> None:
+    rightly = [record(f"c{at}", verdict=examples.DECIDED_RIGHTLY, generation=examples.decided()) for at in range(30)]
+
+    total = summarize(examples.run(*rightly)).total
+
+    assert (total.over_constraint.successes, total.over_constraint.n) == (0, 60)
+    assert total.over_constraint.ci_high == pytest.approx(proportion(0, 30).ci_high)
+    assert total.under_constraint.ci_high == total.over_constraint.ci_high
+
+
+def test_the_rate_of_errors_mirrors_that_of_what_was_answered() -> None:
+    made = [
+        replace(
+            record(
+                f"c{at}",
+                verdict=examples.BROKEN if at < 2 else examples.PASSED,
+                generation=examples.failed() if at < 2 else None,
+            ),
+            repeat=number,
+        )
+        for at in range(4)
+        for number in range(5)
+    ]
+
+    total = summarize(examples.run(*made)).total
+
+    mirrored = 1 - (total.declared_coverage.ci_high or 0), 1 - (total.declared_coverage.ci_low or 0)
+    assert (total.error_rate.ci_low, total.error_rate.ci_high) == pytest.approx(mirrored)
+    assert total.error_rate.ci_low == pytest.approx(proportion(2, 4).ci_low)
+
+
 def test_without_labelled_answers_there_is_no_rate_of_wrong_decisions() -> None:
     figures = summarize(examples.run(record())).total.to_dict()
 
@@ -287,12 +319,12 @@ def test_a_variant_has_the_figures_of_a_run_of_its_own() -> None:
     assert whole.total.passed == 5
 
 
-def test_variants_are_compared_case_by_case_in_the_order_of_their_rank() -> None:
+def test_variants_are_compared_case_by_case_in_the_order_in_which_they_were_declared() -> None:
     summary = summarize(examples.compared(a="ppppvv", b="pppppp", c="vppppb"))
 
-    assert [(pair.first, pair.second) for pair in summary.pairs] == [("b", "a"), ("b", "c"), ("a", "c")]
+    assert [(pair.first, pair.second) for pair in summary.pairs] == [("a", "b"), ("a", "c"), ("b", "c")]
     first = summary.pairs[0].comparison
-    assert (first.difference.n, first.difference.first_only, first.difference.second_only) == (6, 2, 0)
+    assert (first.difference.n, first.difference.fell, first.difference.rose) == (6, 0, 2)
     assert [one.name for one in first.settings] == ["model"]
     assert [key.id for key in summary.differing] == ["case05", "case00", "case04"]
 
@@ -307,11 +339,15 @@ def test_what_a_pair_says_of_itself_is_what_is_left_of_it_among_several() -> Non
     assert alone["real"]
     assert alone["sentence"].endswith("a real difference (exact test: p = 0.031)")
     assert (among["p_value"], among["p_value_adjusted"], among["real"]) == (0.03125, 0.09375, False)
-    assert "not distinguishable from no change (exact test: p = 0.094;" in among["sentence"]
+    assert among["sentence"].endswith(
+        "(exact test: p = 0.094, adjusted for 3 comparisons; the interval is of this pair alone)"
+    )
 
 
-def test_many_variants_are_each_compared_with_the_best_alone() -> None:
-    summary = summarize(examples.compared(a="p", b="v", c="v", d="v", e="v"))
+def test_many_variants_are_each_compared_with_the_first_and_not_with_the_best() -> None:
+    summary = summarize(examples.compared(a="v", b="p", c="v", d="v", e="v"))
+
+    assert next(iter(summary.variants)) == "b"
 
     assert [(pair.first, pair.second) for pair in summary.pairs] == [("a", name) for name in "bcde"]
 

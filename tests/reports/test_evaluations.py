@@ -63,6 +63,20 @@ def test_a_run_is_read_by_its_folder_or_either_of_its_files(run: Path, name: str
     assert found.interval("ttft_p50") is None
 
 
+def test_the_whiskers_of_a_failure_rate_are_over_cases() -> None:
+    made = [
+        replace(record(name, verdict=examples.PASSED if name < "c" else examples.VIOLATED), repeat=number)
+        for name in "abcd"
+        for number in range(5)
+    ]
+    found = examples.run(*made)
+
+    read_again = parse(run_to_dict(found, summarize(found), config_path="c"), source="run.json")
+
+    assert read_again.interval("failure_rates.schema_violation") == pytest.approx((0.1500, 0.8500), abs=1e-4)
+    assert read_again.interval("failure_rates.schema_violation") == read_again.interval("pass_rate")
+
+
 def test_a_run_of_an_older_version_is_read_from_its_records(run: Path) -> None:
     data = load(run / "run.json")
     del data["cases"]
@@ -239,13 +253,13 @@ def test_a_run_of_variants_is_written_and_read_as_its_variants(tmp_path: Path) -
     jsonschema.Draft202012Validator(schema).validate(data)
     assert list(data["variants"]) == ["b", "a"]
     assert (data["backend"], data["run"]["model"]) == ("scripted", "2 models")
-    assert [(one["first"], one["second"], one["real"]) for one in data["comparisons"]] == [("b", "a", False)]
+    assert [(one["first"], one["second"], one["real"]) for one in data["comparisons"]] == [("a", "b", False)]
     assert data["differing"] == ["simple::case01"]
     found = read(tmp_path / "run.json")
-    assert list(found.variants) == ["b", "a"]
+    assert list(found.variants) == ["a", "b"]
     assert found.variants["a"].outcomes == summary.variants["a"].outcomes
-    assert [one.run["model"] for one in found.variants.values()] == ["model b", "model a"]
-    assert [one.label for one in found.variants.values()] == ["b", "a"]
+    assert [one.run["model"] for one in found.variants.values()] == ["model a", "model b"]
+    assert [one.label for one in found.variants.values()] == ["a", "b"]
 
 
 def test_the_baseline_of_a_run_of_variants_holds_the_cases_of_each(tmp_path: Path) -> None:

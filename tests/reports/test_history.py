@@ -23,13 +23,17 @@ from tests.mutations import mutated_lines, survive
 ENDS = {"p": examples.PASSED, "f": examples.VIOLATED, "?": examples.BROKEN}
 
 
-def evaluation(ends: str, *, day: int = 1, schema: Any = True, **metadata: Any) -> Evaluation:
-    """A run of that day of which each case ended so: `p` passed, `f` failed, `?` was never answered."""
+def evaluation(*ends: str, day: int = 1, schema: Any = True, **metadata: Any) -> Evaluation:
+    """A run of that day of which each attempt at each case ended so: `p` passed, `f` failed, `?` was not answered."""
     records = [
-        examples.record(
-            f"c{at}", verdict=ENDS[end], schema=schema, generation=examples.failed() if end == "?" else None
+        replace(
+            examples.record(
+                f"c{at}", verdict=ENDS[end], schema=schema, generation=examples.failed() if end == "?" else None
+            ),
+            repeat=number,
         )
-        for at, end in enumerate(ends)
+        for number, attempts in enumerate(ends)
+        for at, end in enumerate(attempts)
     ]
     run = examples.run(*records)
     known = {"run_id": f"run{day}", "started_at": f"2026-11-{day:02}T10:00:00+00:00", **metadata}
@@ -76,6 +80,22 @@ def test_bits_give_the_difference_that_whole_runs_give() -> None:
         found = CaseBits.of(second).difference(CaseBits.of(first))
 
         assert found == compare(first.outcomes or {}, second.outcomes or {}).difference
+
+
+def test_bits_of_several_attempts_give_the_difference_of_shares_that_whole_runs_give(tmp_path: Path) -> None:
+    chance = random.Random(6)
+    for repeats in (2, 3, 4):
+        first, second = (
+            evaluation(*["".join(chance.choices("ppf?", k=12)) for _ in range(count)]) for count in (repeats, 3)
+        )
+
+        found = CaseBits.of(second).difference(CaseBits.of(first))
+
+        assert found.repeated
+        assert found == compare(first.outcomes or {}, second.outcomes or {}).difference
+    better = kept(tmp_path / "h.jsonl", *[evaluation(*["ppf"] * day, "pff", day=day) for day in (1, 2)])
+    assert "the share of attempts that pass is 0.167 higher over 3 cases" in told(better)
+    assert "n/a 0 +1 -0" in told(better)
 
 
 def test_the_newest_line_is_held_against_the_last_one_with_its_cases(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_a_run_of_variants_has_a_row_for_each_and_the_cases_in_which_they_differ
     assert text.startswith("### jsbench: 2 variants\n")
     assert text.index("| `b` | 1.00 ±0.03 |") < text.index("| `a` | 0.02 ±0.04 |")
     assert "| 11 | `model b` |" in text
-    assert "- compared: `a against b: 61 fewer of 62 cases pass" in text
+    assert "- compared: `b against a: 61 more of 62 cases pass" in text
     assert "61 cases that some variants pass and others fail, the first 50</summary>" in text
     assert "| `simple::case01` | passed | schema_violation |" in text
     assert "| `simple::case01[a]` | schema_violation |" in text

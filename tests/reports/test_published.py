@@ -46,6 +46,20 @@ def grammar(task: str, *, masks: tuple[float, ...] = (), **changes: object) -> E
     return parse(run_to_dict(run, summarize(run), config_path="c"), source="run.json")
 
 
+def test_the_papers_coverage_of_a_run_with_repeats_has_an_interval_over_cases() -> None:
+    made = [
+        replace(record(f"c{at}", task="Glaiveai2K", verdict=examples.PASSED if at else examples.VIOLATED), repeat=one)
+        for at in range(4)
+        for one in range(5)
+    ]
+    run = examples.run(*made)
+
+    found = CoverageRates.of_run(parse(run_to_dict(run, summarize(run), config_path="c"), source="r"), "Glaiveai2K")
+
+    assert found.empirical.to_dict() == pytest.approx(found.compliance.to_dict())
+    assert found.empirical.to_dict() == pytest.approx(summarize(run).total.pass_rate.to_dict())
+
+
 def test_published_compliance_is_the_quotient_of_the_published_coverages() -> None:
     unlike = set()
     for task, row in published_coverage().tasks.items():

@@ -255,7 +255,7 @@ def test_the_verdict_on_merged_variants_names_whose_answer_failed(tmp_path: Path
     assert not merge_runs([tmp_path / "run"], tmp_path / "merged", out, gate=None)
 
     assert "1 test failed of what was answered: simple::case01[a]" in out.getvalue()
-    assert "a against b: 1 fewer of 2 cases pass" in out.getvalue()
+    assert "b against a: 1 more of 2 cases pass" in out.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_variants_have_a_table_and_each_attempt_says_whose_it_is() -> None:
     assert "<h1>2 variants</h1>" in text
     assert text.index('<th scope="row">b<br><span class="asked">model b</span>') < text.index('<th scope="row">a<br>')
     assert "<p>engine scripted, json_schema, prompt schema, " in text
-    assert "a against b: 1 fewer of 2 cases pass" in text
+    assert "b against a: 1 more of 2 cases pass" in text
     assert '<option value="0">a fails, another passes</option>' in text
     index = unpacked(text, "index")
     assert index["variants"] == ["a", "b"]
