@@ -10,7 +10,7 @@ from typing import Any
 from pytest_jsbench.core.cases import Schema
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12, NAMES, Dialect, find_dialect
 from pytest_jsbench.schemas.keywords import BY_KIND, used_keywords
-from pytest_jsbench.schemas.references import References
+from pytest_jsbench.schemas.references import References, has_cycle
 from pytest_jsbench.schemas.walking import REFERENCES, children
 
 #: features that are nothing but the use of one of some keywords
@@ -109,29 +109,6 @@ def _reach(subschemas: list[dict[str, Any]], references: References) -> set[str]
             if isinstance(target, dict):
                 below.append(target)
         targets[id(subschema)] = below
-    if _has_cycle(targets, subschemas):
+    if has_cycle(lambda schema: targets.get(id(schema), []), subschemas):
         found.add("recursive")
     return found
-
-
-def _has_cycle(below: Mapping[int, list[dict[str, Any]]], subschemas: list[dict[str, Any]]) -> bool:
-    """Whether a walk from a schema to what stands below it or is referred to can come back; without recursion."""
-    done: set[int] = set()
-    for start in subschemas:
-        if id(start) in done:
-            continue
-        way = [(id(start), iter(below.get(id(start), ())))]
-        on_way = {id(start)}
-        while way:
-            here, rest = way[-1]
-            step = next(rest, None)
-            if step is None:
-                way.pop()
-                on_way.discard(here)
-                done.add(here)
-            elif id(step) in on_way:
-                return True
-            elif id(step) not in done:
-                on_way.add(id(step))
-                way.append((id(step), iter(below.get(id(step), ()))))
-    return False

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import unquote, urljoin
 
 from pytest_jsbench.schemas.dialects import Dialect, find_dialect
-from pytest_jsbench.schemas.walking import DATA, NAMED, children
+from pytest_jsbench.schemas.walking import DATA, NAMED, REFERENCES, children
 
 #: the keywords by which something is found in a document, or that are counted
 _INDEXED = frozenset({"$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "prefixItems", "items"})
+
+#: the keywords by which other schemas are always read of the same value
+_SAME_VALUE = REFERENCES | {"allOf", "anyOf", "oneOf", "not", "if"}
 
 #: where a schema stands: keywords, names and indexes from the root
 Path = tuple[str, ...]
@@ -22,7 +26,7 @@ class References:
     def __init__(self, schema: dict[str, Any], dialect: Dialect) -> None:
         #: the longest list of schemas for the first items of an array
         self.longest_tuple = 0
-        #: every object of the document that may be a schema
+        #: every object of the document that may be a schema, in its order
         self.schemas: list[dict[str, Any]] = []
         self._bases: dict[int, str] = {}
         self._dialects: dict[int, Dialect] = {}
@@ -41,7 +45,7 @@ class References:
                 if not _INDEXED.isdisjoint(subschema):
                     base = self._enter(subschema, base, dialect)
                 self.schemas.append(subschema)
-                pending += [(child, base, dialect) for child in children(subschema)]
+                pending += [(child, base, dialect) for child in reversed(children(subschema))]
 
     def _enter(self, schema: dict[str, Any], base: str, dialect: Dialect) -> str:
         """Index one schema; the base URI that holds inside it."""
@@ -86,6 +90,34 @@ class References:
             others = self._recursive
         return [first, *(other for other in others if other is not first)]
 
+    @property
+    def never_end(self) -> bool:
+        """Whether references lead back to themselves, or the whole schema asks of each value whether it holds."""
+        referring = [schema for schema in self.schemas if not REFERENCES.isdisjoint(schema)]
+        return has_cycle(partial(self._read_first, REFERENCES), referring) or has_cycle(
+            partial(self._read_first, _SAME_VALUE), self.schemas[:1]
+        )
+
+    def _read_first(self, keywords: frozenset[str], schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """The schemas that have to be read of the same value, by these keywords."""
+        dialect = self.dialect(schema)
+        said = dialect.read(schema) if dialect else {}
+        for keyword in keywords & said.keys():
+            value = self.resolve(schema, said[keyword]) if keyword in REFERENCES else said[keyword]
+            yield from (part for part in (value if isinstance(value, list) else [value]) if isinstance(part, dict))
+
+    @property
+    def first_unresolved(self) -> str | None:
+        """The first reference that leads out of the document."""
+        reads = ((schema, self._dialects[id(schema)].read(schema).get("$ref")) for schema in self.schemas)
+        return next((name for one, name in reads if isinstance(name, str) and self.resolve(one, name) is None), None)
+
+    @property
+    def depend_on_the_way(self) -> bool:
+        """Whether a `$recursiveRef` may lead past a resource that is not marked, which validators get wrong."""
+        marked = [schema.get("$recursiveAnchor") is True for schema in self._resources.values()]
+        return sum(marked) > 1 and not all(marked)
+
     def resolve(self, schema: dict[str, Any], reference: object) -> object:
         """What the reference in that schema points to; None where that is not in the document."""
         if not isinstance(reference, str):
@@ -101,6 +133,31 @@ class References:
             # many a generated `id` names the place in the instance and was never meant as a base URI
             found = follow(self._resources[""], tokens_of(unquote(fragment)))
         return found
+
+
+def has_cycle(
+    below: Callable[[dict[str, Any]], Iterable[dict[str, Any]]], subschemas: Iterable[dict[str, Any]]
+) -> bool:
+    """Whether a walk from a schema to what stands below it or is referred to can come back; without recursion."""
+    done: set[int] = set()
+    for start in subschemas:
+        if id(start) in done:
+            continue
+        way = [(id(start), iter(below(start)))]
+        on_way = {id(start)}
+        while way:
+            here, rest = way[-1]
+            step = next(rest, None)
+            if step is None:
+                way.pop()
+                on_way.discard(here)
+                done.add(here)
+            elif id(step) in on_way:
+                return True
+            elif id(step) not in done:
+                on_way.add(id(step))
+                way.append((id(step), iter(below(step))))
+    return False
 
 
 class CertainReferences:

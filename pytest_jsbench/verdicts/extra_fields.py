@@ -70,12 +70,12 @@ class FieldNames:
 
     def __init__(self, schema: bool | dict[str, Any], dialect: Dialect) -> None:
         self._schema = schema
-        self._references = References({} if isinstance(schema, bool) else schema, dialect)
-        self._survey = Survey(self._references)
+        self.references = References({} if isinstance(schema, bool) else schema, dialect)
+        self._survey = Survey(self.references)
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        return all_names(self._references.schemas)
+        return all_names(self.references.schemas)
 
     @cached_property
     def _spellings(self) -> dict[str, str]:
@@ -120,7 +120,7 @@ class FieldNames:
         return {key: changed.get(key, child) for key, child in value.items() if key not in extra}
 
     def _below(self, schema: object, step: str | int) -> object:
-        return self._survey.below(schema, min(step, self._references.longest_tuple) if isinstance(step, int) else step)
+        return self._survey.below(schema, min(step, self.references.longest_tuple) if isinstance(step, int) else step)
 
     def _reason(self, name: object) -> ExtraFieldReason:
         return ExtraFieldReason.MISPLACED if name in self._names else ExtraFieldReason.UNNAMED

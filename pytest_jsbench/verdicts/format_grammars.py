@@ -165,7 +165,9 @@ def _is_ldh_name(text: str) -> bool:
 
 
 def _is_hostname(text: str) -> bool | None:
-    return text.isascii() and _is_ldh_name(text) and _is_idn_hostname(text)
+    # beside A-labels, hyphens may stand at places 3 and 4
+    plain = re.sub(r"(?i)(?<![^.])(?!xn--)[^.]+", lambda label: label[0].translate({0x2D: "a"}), text)
+    return text.isascii() and _is_ldh_name(text) and _is_idn_hostname(plain)
 
 
 def _is_idn_hostname(text: str) -> bool | None:

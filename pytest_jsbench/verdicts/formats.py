@@ -129,7 +129,7 @@ def is_idn_email(text: str) -> bool:
 
 def _is_domain_label(label: str) -> bool:
     if label.isascii():
-        return re.fullmatch(_LABEL, label) is not None
+        return _LDH_LABEL(label) is not None
     return not _FULL_STOPS.search(label) and is_idn_hostname(label)
 
 
@@ -148,7 +148,7 @@ def _fits(found: re.Match[str] | None) -> bool:
 
 # RFC 5890 to 5893: the library knows bidi and context rules, but maps to U-labels what is none (UTS 46)
 
-_LDH = re.compile(r"[A-Za-z0-9.\-]+").fullmatch
+_LDH_LABEL = re.compile(_LABEL).fullmatch
 _FULL_STOPS = re.compile("[.\u3002\uff0e\uff61]")
 #: RFC 5892, section 2.6, and those that appendix A allows in some contexts, which the library looks at
 _EXCEPTIONS = frozenset("-\u00df\u03c2\u06fd\u06fe\u0f0b\u3007\u00b7\u0375\u05f3\u05f4\u30fb\u200c\u200d")
@@ -170,7 +170,15 @@ _JAPANESE = (
 
 def is_hostname(text: str) -> bool:
     """RFC 1123, section 2.1, and RFC 5891, section 4.4: labels of letters, digits and hyphens, among them A-labels."""
-    return _LDH(text) is not None and is_idn_hostname(text)
+    labels = text.split(".")
+    if len(text) > _LONGEST_DOMAIN or not all(map(_LDH_LABEL, labels)):
+        return False
+    # IDNA reserves hyphens at places 3 and 4 for itself, and RFC 1123 takes them
+    return is_idn_hostname(".".join(label if _is_a_label(label) else re.sub("-+", "-", label) for label in labels))
+
+
+def _is_a_label(label: str) -> bool:
+    return label[:4].lower() == "xn--"
 
 
 def is_idn_hostname(text: str) -> bool:
@@ -199,7 +207,7 @@ def _in_known_blocks(labels: str) -> str:
 
 def _u_label(label: str) -> str:
     """The label, of an A-label the U-label; nothing of one that is not in its one right form."""
-    if label[:4].lower() != "xn--" or not label.isascii():
+    if not _is_a_label(label) or not label.isascii():
         return label
     encoded = label[4:].lower().encode()
     try:

@@ -47,16 +47,17 @@ class Compiled:
 
     def __init__(self, read: ReadSchema, validator: Validator, policy: JudgePolicy) -> None:
         self.dialect = read.dialect.uri
+        self.notes = read.notes
         self.validator = validator
         self._read = read
         self._policy = policy
 
     def has_few_violations(self, length: int) -> bool:
         """Whether an answer of that length cannot have so many that listing them goes out of bounds."""
-        return not self._refers and length * len(self._read.text) <= _FEW_VIOLATIONS
+        return not self.refers and length * len(self._read.text) <= _FEW_VIOLATIONS
 
     @functools.cached_property
-    def _refers(self) -> bool:
+    def refers(self) -> bool:
         """Whether it can say the same of one value very many times, by `$ref`, `$dynamicRef` or `$recursiveRef`."""
         return 'ef"' in self._read.text or self._read.hides_ascii
 
@@ -106,7 +107,11 @@ class InProcessJudge:
         validator = self._validator(read)
         if isinstance(validator, SchemaProblem):
             return validator
-        return Compiled(read, validator, self._policy)
+        compiled = Compiled(read, validator, self._policy)
+        if compiled.refers and compiled.field_names.references.never_end:
+            message = "its references lead back to themselves, so that it has no meaning (core, 9.4.1)"
+            return SchemaProblem(failure_type=FailureType.UNJUDGED, reason="endless_reference", message=message)
+        return compiled
 
     def _validator(self, read: ReadSchema) -> Validator | SchemaProblem:
         formats, exact = read.asserts_formats(self._policy), self._policy.validator != "jsonschema"
@@ -133,7 +138,7 @@ class InProcessJudge:
             return
         read = read_answer(text, self._policy)
         if isinstance(read, NotJson):
-            yield _not_json(read, truncated, compiled.dialect)
+            yield _not_json(read, truncated, compiled)
             return
         try:
             for verdict in _with_violations(self._decide(compiled, read), compiled, len(text)):
@@ -143,7 +148,8 @@ class InProcessJudge:
             return
         # where jsonschema has decided itself, there is no other to ask
         asked = self._policy.validator == "both" and isinstance(compiled.validator, RustValidator)
-        if asked and len(text) <= _LONGEST_DETAILED:
+        doubtful = compiled.refers and compiled.field_names.references.depend_on_the_way
+        if asked and len(text) <= _LONGEST_DETAILED and not doubtful:
             opinion = compiled.second.opinion(read.instance, valid=verdict.valid is True)
             yield replace(verdict, second_opinion=opinion)
 
@@ -167,7 +173,7 @@ class InProcessJudge:
             message=_message(failure_type, extra, names),
             extra_fields=extra.listed(),
             misplaced_fields=extra.listed(ExtraFieldReason.MISPLACED),
-            notes=read.notes,
+            notes=(*read.notes, *compiled.notes),
             dialect=compiled.dialect,
             # until it has spoken, and for good if it never does
             second_opinion=SecondOpinion.UNDECIDED if asked else SecondOpinion.NOT_ASKED,
@@ -180,7 +186,7 @@ def unjudged(reason: str, message: str, *, dialect: str | None = None) -> Verdic
     return Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason=reason, message=message, dialect=dialect)
 
 
-def _not_json(read: NotJson, truncated: bool, dialect: str) -> Verdict:
+def _not_json(read: NotJson, truncated: bool, compiled: Compiled) -> Verdict:
     failure_type = FailureType.TRUNCATED if truncated else FailureType.SYNTAX_ERROR
     message = f"stopped at the token limit: {read.message}" if truncated else read.message
     return Verdict(
@@ -188,8 +194,8 @@ def _not_json(read: NotJson, truncated: bool, dialect: str) -> Verdict:
         valid=None,
         reason=read.reason.value,
         message=message,
-        notes=read.notes,
-        dialect=dialect,
+        notes=(*read.notes, *compiled.notes),
+        dialect=compiled.dialect,
     )
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Generation
 
 #: of the rules by which verdicts are reached; verdicts of different versions are not to be compared
-JUDGE_VERSION = "2"
+JUDGE_VERSION = "3"
 #: the reason of an answer without text whose provider gave a JSON document as reasoning
 IN_REASONING = "in_reasoning"
 _DOCUMENT_LINE = re.compile(r"\n(?=[{\[])")

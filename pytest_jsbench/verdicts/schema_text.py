@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from pytest_jsbench.core.json_values import too_deep
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2020_12, Dialect, dialect_of, find_dialect
 from pytest_jsbench.schemas.metaschemas import UnknownVocabulary, custom_dialect, reduced
+from pytest_jsbench.schemas.walking import REFERENCES, children
 from pytest_jsbench.verdicts.json_text import RefusedError, exact_number, holds_lone_surrogate
-from pytest_jsbench.verdicts.verdicts import FailureType, SchemaProblem
+from pytest_jsbench.verdicts.verdicts import FailureType, Note, SchemaProblem
 
 if TYPE_CHECKING:
     from pytest_jsbench.verdicts.verdicts import JudgePolicy
@@ -24,6 +26,9 @@ DEEPEST_SCHEMA = 250
 
 #: a letter, a digit or a sign of ASCII as an escape, which no writer of JSON needs
 _ESCAPED_ASCII = re.compile(r"\\u00[2-7]")
+#: what a URI may hold as it is, before its fragment and in it; RFC 3986, appendix A
+_URI, _FRAGMENT = "%/?:@!$&'()*+,;=[]", "%/?:@!$&'()*+,;="
+_DEFINITIONS = frozenset({"$defs", "definitions"})
 
 
 class SchemaReason(StrEnum):
@@ -50,6 +55,8 @@ class ReadSchema:
     text: str
     #: whether it holds a number that no double is
     has_decimals: bool
+    #: what every verdict by it notes
+    notes: tuple[Note, ...] = ()
 
     @property
     def hides_ascii(self) -> bool:
@@ -116,7 +123,34 @@ def read_schema(text: str, default_dialect: str) -> ReadSchema | SchemaProblem:
     dialect = _dialect(schema, find_dialect(default_dialect) or DRAFT_2020_12)
     if isinstance(dialect, SchemaProblem):
         return dialect
-    return ReadSchema(schema=schema, dialect=dialect, text=text, has_decimals=Decimal in kinds)
+    notes: tuple[Note, ...] = ()
+    may_refer = 'ef"' in text or "\\u00" in text
+    if may_refer and isinstance(schema, dict) and _mend_references(schema, dialect):
+        notes = (Note.UNENCODED_REFERENCE,)
+    return ReadSchema(schema=schema, dialect=dialect, text=text, has_decimals=Decimal in kinds, notes=notes)
+
+
+def _mend_references(root: dict[str, Any], dialect: Dialect) -> bool:
+    """Percent-encode what references hold and no URI may, and refer to resources where they stand; whether any did."""
+    schemas, encoded, dynamic = [root], False, False
+    for schema in schemas:
+        schemas += children(schema)
+        for keyword in REFERENCES & schema.keys():
+            if isinstance(reference := schema[keyword], str):
+                uri, mark, fragment = reference.partition("#")
+                schema[keyword] = quote(uri, safe=_URI) + mark + quote(fragment, safe=_FRAGMENT)
+                encoded = encoded or schema[keyword] != reference
+                dynamic = dynamic or (keyword != "$ref" and keyword in dialect.keywords)
+    for schema in schemas if dynamic else ():
+        named = [id(each) for each in children({name: schema[name] for name in _DEFINITIONS & schema.keys()})]
+        for child in children(schema):
+            name = child.get("$id")
+            if isinstance(name, str) and not name.startswith("#") and id(child) not in named:
+                # of one that is not entered by a reference, both libraries forget which are around it (core, 7.1)
+                resource = dict(child)
+                child.clear()
+                child.update({"$ref": name, "$defs": {"resource": resource}})
+    return encoded
 
 
 def _dialect(schema: bool | dict[str, Any], default: Dialect) -> Dialect | SchemaProblem:

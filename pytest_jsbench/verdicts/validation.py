@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import re
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import jsonschema_rs
 
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.schemas.dialects import DRAFT_4
+from pytest_jsbench.schemas.dialects import DRAFT_4, DRAFT_7
 from pytest_jsbench.schemas.locations import json_path, json_pointer
+from pytest_jsbench.schemas.references import References
 from pytest_jsbench.schemas.walking import last_keyword
 from pytest_jsbench.verdicts.ecma_patterns import pattern_fault
 from pytest_jsbench.verdicts.formats import checks
@@ -22,6 +24,8 @@ from pytest_jsbench.verdicts.verdicts import SchemaProblem, Violation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from jsonschema_rs import KeywordValidator
+
 #: violations that a verdict lists
 MOST_VIOLATIONS = 20
 
@@ -29,6 +33,7 @@ MOST_VIOLATIONS = 20
 _REFERENCE = '"$ref": "http'
 _METASCHEMA_REFERENCE = re.compile(r'"\$ref": "https?://json-schema\.org/')
 _FORMAT = re.compile(r'"format"\s*:\s*"([^"]*)"')
+_CONTENTS = ("contentEncoding", "contentMediaType")
 _ENGINE_GAVE_UP = frozenset({"BacktrackLimitExceeded", "RegexEngineFailure"})
 
 
@@ -51,6 +56,16 @@ class Validator(Protocol):
 
     def violations(self, instance: object) -> tuple[Violation, ...]:
         """The first violations of an instance that does not conform."""
+
+
+class _Annotation:
+    """A keyword that no instance can break, for jsonschema-rs."""
+
+    def __init__(self, parent_schema: object, value: object, schema_path: object) -> None:
+        pass
+
+    def validate(self, instance: object) -> None:
+        """Whatever it is."""
 
 
 class RustValidator:
@@ -92,7 +107,7 @@ def compile_schema(read: ReadSchema, *, formats: bool) -> RustValidator | Schema
         if read.dialect.validator == DRAFT_4.validator and ('"enum"' in read.text or read.hides_ascii):
             _draft_4().validate(read.schema)
     except (ValueError, jsonschema_rs.ReferencingError) as refused:
-        return _problem(refused, patterns)
+        return _problem(refused, patterns, read)
     return RustValidator(compiled, patterns)
 
 
@@ -101,7 +116,12 @@ def _compile(read: ReadSchema, *, formats: bool) -> jsonschema_rs.Validator:
     validator: type[jsonschema_rs.Validator] = getattr(jsonschema_rs, read.dialect.validator)
     refers = _REFERENCE in read.text and _METASCHEMA_REFERENCE.search(read.text)
     registry = _metaschemas() if refers else None
-    return validator(read.schema, formats=handed, validate_formats=formats, offline=True, registry=registry)
+    # draft 6 does not know them, and draft 7 (validation, 8) lets them be asserted, as it does `format`
+    asserts_contents = formats and read.dialect.validator == DRAFT_7.validator
+    keywords: dict[str, type[KeywordValidator]] = {} if asserts_contents else dict.fromkeys(_CONTENTS, _Annotation)
+    return validator(
+        read.schema, formats=handed, validate_formats=formats, keywords=keywords, offline=True, registry=registry
+    )
 
 
 def _checks(read: ReadSchema) -> dict[str, Callable[[str], bool]]:
@@ -129,12 +149,16 @@ def _draft_4() -> jsonschema_rs.Validator:
     return jsonschema_rs.Draft4Validator(metaschema, validate_formats=False, offline=True)
 
 
-def _problem(error: Exception, patterns: TranslatedSchema) -> SchemaProblem:
+def _problem(error: Exception, patterns: TranslatedSchema, read: ReadSchema) -> SchemaProblem:
     if not isinstance(error, jsonschema_rs.ValidationError):
         return invalid(SchemaReason.METASCHEMA, str(error).partition("\n")[0])
     kind = error.kind
     if type(kind).__name__ == "Referencing":
-        return invalid(SchemaReason.UNRESOLVABLE_REFERENCE, error.message)
+        # of several the library names another one each time
+        whole = {} if isinstance(read.schema, bool) else read.schema
+        first = json.dumps(References(whole, read.dialect).first_unresolved)
+        message = error.message if first == "null" else f"$ref {first} leads to nothing here; nothing is ever fetched"
+        return invalid(SchemaReason.UNRESOLVABLE_REFERENCE, message)
     path = json_path(patterns.original_path(error.instance_path))
     if type(kind).__name__ == "Format" and getattr(kind, "format", None) == "regex":
         return bad_pattern(patterns.original(str(error.instance)), path)

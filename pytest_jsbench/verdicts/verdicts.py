@@ -70,6 +70,8 @@ class Note(StrEnum):
     NOT_ENFORCED = "not_enforced"
     #: the server sent another JSON value where its API has a text
     NOT_TEXT = "not_text"
+    #: the schema refers by what is no URI, as it holds what has to be percent-encoded there
+    UNENCODED_REFERENCE = "unencoded_reference"
     #: the answer quoted a secret of the run, and was judged, and is kept, with as many `*` in its place
     SECRET_REPLACED = "secret_replaced"  # noqa: S105  a note's name
 

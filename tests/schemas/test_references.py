@@ -52,3 +52,39 @@ def test_an_embedded_schema_is_found_by_its_identifier() -> None:
     references = References(ROOT, DRAFT_2020_12)
     assert references.resolve(ROOT, "apart") is ROOT["$defs"]["apart"]
     assert references.resolve(ROOT, "elsewhere") is None
+
+
+ENDLESS: list[dict[str, Any]] = [
+    {"$ref": "#"},
+    {"$dynamicRef": "#"},
+    {"properties": {"a": {"$ref": "#/properties/a"}}},
+    {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}},
+    {"allOf": [{"$ref": "#"}]},
+    {"anyOf": [{"type": "null"}, {"not": {"$ref": "#"}}]},
+    {"$ref": "#/$defs/a", "$defs": {"a": {"if": {"$ref": "#"}}}},
+]
+
+
+@pytest.mark.parametrize("schema", ENDLESS)
+def test_a_schema_that_asks_itself_of_the_same_value_never_ends(schema: dict[str, Any]) -> None:
+    assert References(schema, DRAFT_2020_12).never_end
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"$ref": "#"}}, "items": {"$ref": "#"}},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}},
+        {"$ref": "#/enum/0", "enum": [{"$ref": "#"}]},
+        # what only some values come to: it is judged wherever they do not
+        {"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}},
+    ],
+)
+def test_one_that_comes_to_other_values_or_other_schemas_does(schema: dict[str, Any]) -> None:
+    assert not References(schema, DRAFT_2020_12).never_end
+
+
+def test_the_first_reference_that_leads_nowhere_is_the_first_of_the_document() -> None:
+    properties = {name: {"items": [{"$ref": f"#/$defs/{name}"}]} for name in "zyxa"}
+    assert References({"properties": properties, "$defs": {"z": {}}}, DRAFT_2020_12).first_unresolved == "#/$defs/y"
+    assert References(ROOT, DRAFT_2020_12).first_unresolved is None

@@ -45,9 +45,8 @@ def test_what_hangs_only_the_second_opinion_has_a_verdict(
     assert verdict.second_opinion is SecondOpinion.UNDECIDED
 
 
-@pytest.mark.parametrize("schema", [{"$ref": "#"}, {"allOf": [{"$ref": "#"}]}])
-def test_endless_references_end_only_the_second_opinion(patient_for_a_second: Judge, schema: Any) -> None:
-    verdict = judged_in_time(patient_for_a_second, schema, "1")
+def test_endless_references_that_some_values_come_to_end_only_the_second_opinion(patient_for_a_second: Judge) -> None:
+    verdict = judged_in_time(patient_for_a_second, {"items": {"allOf": [{"$ref": "#/items"}]}}, "[1]")
     assert (verdict.valid, verdict.second_opinion) == (True, SecondOpinion.UNDECIDED)
 
 

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import json
 from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 from pytest_jsbench.core.errors import JudgeError
-from pytest_jsbench.schemas.dialects import DIALECTS
+from pytest_jsbench.schemas.dialects import DIALECTS, Dialect
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy
+from pytest_jsbench.verdicts.in_process import InProcessJudge
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 
@@ -80,7 +82,7 @@ def test_jsonschema_alone_finds_the_same_schemas_broken(schema: Any, reason: str
         {"$schema": "https://json-schema.org/draft/2020-12/schema#"},
         {"$ref": "https://json-schema.org/draft/2020-12/schema"},
         {"$ref": "http://json-schema.org/draft-04/schema#"},
-        {"$ref": "#"},
+        {"items": {"$ref": "#"}},
         {"pattern": r"^PUBMED:\{d}"},
         {"patternProperties": {r"\_": {}}},
         {"required": []},
@@ -116,3 +118,85 @@ def test_the_default_dialect_is_the_policys() -> None:
 def test_an_unknown_default_dialect_is_refused_with_the_nearest_known() -> None:
     with pytest.raises(JudgeError, match=r"did you mean 'http://json-schema\.org/draft-07/schema#'"):
         Judge(JudgePolicy(default_dialect="http://json-schema.org/draft-07/scheme#"))
+
+
+TREE: dict[str, Any] = {"$id": "tree", "$dynamicAnchor": "node", "properties": {"k": {"$dynamicRef": "#node"}}}
+ROOT: dict[str, Any] = {
+    "$id": "https://example.com/root",
+    "$dynamicAnchor": "node",
+    "required": ["only"],
+    "$defs": {"tree": TREE},
+}
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        {"$id": "mid", "$ref": "tree"},
+        {"$id": "mid", "allOf": [{"$id": "deeper", "$ref": "tree"}]},
+        {"anyOf": [False, {"$id": "mid", "$ref": "tree"}]},
+        {**TREE, "$id": "in-place"},
+        {"$ref": "#/$defs/tree"},
+        {"$ref": "tree"},
+    ],
+)
+@pytest.mark.parametrize("root", [ROOT, {key: value for key, value in ROOT.items() if key != "$id"}])
+def test_a_dynamic_reference_leads_to_the_outermost_resource_however_the_inner_ones_are_entered(
+    judge: Judge, inner: dict[str, Any], root: dict[str, Any]
+) -> None:
+    schema = {**root, "properties": {"x": inner}}
+    assert judge.judge(schema, '{"only": 1, "x": {"k": {}}}').valid is False
+    assert judge.judge(schema, '{"only": 1, "x": {"k": {"only": 1}}}').valid is True
+
+
+def test_what_only_the_inner_resource_asks_for_is_not_asked_where_a_dynamic_reference_leads_out(judge: Judge) -> None:
+    tree = {**TREE, "required": ["only"]}
+    root = {"$id": "https://example.com/root", "$dynamicAnchor": "node", "$defs": {"tree": tree}}
+    verdict = judge.judge({**root, "properties": {"x": {"$id": "mid", "$ref": "tree"}}}, '{"x": {"only": 1, "k": {}}}')
+    assert (verdict.valid, verdict.second_opinion) == (True, "agrees")
+
+
+def test_a_recursive_reference_past_a_resource_without_an_anchor_leaves_the_second_opinion_undecided(
+    judge: Judge,
+) -> None:
+    schema: dict[str, Any] = {
+        "$schema": "https://json-schema.org/draft/2019-09/schema",
+        "$id": "https://example.com/root",
+        "$recursiveAnchor": True,
+        "properties": {"x": {"$id": "mid", "$ref": "tree"}},
+        "$defs": {"tree": {"$id": "tree", "$recursiveAnchor": True, "properties": {"k": {"$recursiveRef": "#"}}}},
+    }
+    assert judge.judge(schema, '{"x": {"k": {}}}').second_opinion == "undecided"
+    schema["properties"]["x"]["$recursiveAnchor"] = True
+    assert judge.judge({**schema, "required": ["x"]}, '{"x": {"k": {}}}').valid is False
+
+
+@pytest.mark.parametrize("name", ["Top<A>", "a|b", "a b", "a[]", "é", "a^b", "a{b}", "a`b", 'a"b', "a#b", "a\\b"])
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.uri)
+def test_a_reference_that_holds_what_a_uri_may_not_is_followed_and_noted(
+    judge: Judge, name: str, dialect: Dialect
+) -> None:
+    schema = {"$schema": dialect.uri, "$ref": f"#/definitions/{name}", "definitions": {name: {"type": "string"}}}
+    verdict = judge.judge(schema, "1")
+    assert (verdict.keyword, verdict.notes, verdict.second_opinion) == ("type", ("unencoded_reference",), "agrees")
+    assert judge.judge(schema, "x").notes == ("unencoded_reference",)
+
+
+def test_a_reference_in_its_right_form_is_noted_by_nobody(judge: Judge) -> None:
+    schema = {"$ref": "#/definitions/a%3Cb~1c", "definitions": {"a<b/c": {"type": "string"}}}
+    assert judge.judge(schema, '"x"').notes == ()
+
+
+@pytest.mark.parametrize("schema", [{"$ref": "#"}, {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#"}}}])
+def test_a_schema_whose_references_never_end_is_not_judged(judge: Judge, schema: dict[str, Any]) -> None:
+    problem = judge.inspect(schema)
+    assert problem is not None
+    assert (problem.failure_type, problem.reason) == (FailureType.UNJUDGED, "endless_reference")
+    assert judge.judge(schema, "1").valid is None
+
+
+def test_of_several_references_that_lead_nowhere_the_first_is_named_each_time() -> None:
+    schema = json.dumps({"properties": {name: {"$ref": f"#/$defs/{name}"} for name in "zyxwvutsrqponmlkjihgfedcba"}})
+    problems = [InProcessJudge(JudgePolicy()).inspect(schema) for _ in range(3)]
+    messages = {problem.message for problem in problems if problem}
+    assert messages == {'$ref "#/$defs/z" leads to nothing here; nothing is ever fetched'}

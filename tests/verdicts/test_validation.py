@@ -194,3 +194,17 @@ def test_references_lead_through_patterns_that_are_written_otherwise(validator: 
     *_, right = judge.judge(json.dumps(schema), '{"b": null}', truncated=False)
     *_, wrong = judge.judge(json.dumps(schema), '{"b": 1}', truncated=False)
     assert (right.passed, wrong.keyword) == (True, "type")
+
+
+@pytest.mark.parametrize(
+    ("draft", "formats", "valid"),
+    [("draft-06", "assert", True), ("draft-07", "assert", False), ("draft-07", "ignore", True)],
+)
+@pytest.mark.parametrize("keyword", [{"contentEncoding": "base64"}, {"contentMediaType": "application/json"}])
+def test_contents_are_asserted_in_draft_7_alone_and_there_as_formats_are(
+    draft: str, formats: Any, valid: bool, keyword: dict[str, str]
+) -> None:
+    judge = InProcessJudge(JudgePolicy(formats=formats))
+    schema = json.dumps({"$schema": f"http://json-schema.org/{draft}/schema#", **keyword})
+    *_, verdict = judge.judge(schema, '"{"', truncated=False)
+    assert verdict.valid is valid
