@@ -35,6 +35,8 @@ class Selection:
     where: tuple[str, ...] = ()
     #: None: all
     sample: Sample | None = None
+    #: a folder of schemas that those of the source may refer to
+    registry: str | None = None
     #: the `$schema` by which conditions see a schema that declares none
     default_dialect: str = DRAFT_2020_12.uri
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 import difflib
 import glob
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import DatasetError, JSBenchError
 from pytest_jsbench.core.extensions import installed, is_reference, load, origin
+from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.datasets.base import CaseSource, Selection
+from pytest_jsbench.datasets.documents.folder import DocumentFolder, complete
+from pytest_jsbench.datasets.documents.json_text import broken
 
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.labelled import LabelledDataset
@@ -27,8 +33,39 @@ _KINDS = (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletedCases:
+    """A dataset whose schemas may refer to those of a folder, by the URI that each of these gives itself."""
+
+    dataset: CaseSource
+    folder: DocumentFolder
+
+    def keys(self) -> Sequence[CaseKey]:
+        """The selected cases."""
+        return self.dataset.keys()
+
+    def case(self, key: CaseKey) -> Case | BrokenCase:
+        """One of them."""
+        case = self.dataset.case(key)
+        try:
+            return (
+                case
+                if isinstance(case, BrokenCase)
+                else replace(case, schema=complete(case.schema, self.folder.retrieve))
+            )
+        except Unreadable as error:
+            return broken(key, str(key), error)
+
+
 def open_dataset(selection: Selection) -> CaseSource:
     """The dataset of a selection; DatasetError says what else was found, and every kind that is accepted."""
+    dataset = _open(selection)
+    if selection.registry is None:
+        return dataset
+    return CompletedCases(dataset=dataset, folder=DocumentFolder.whole(Path(selection.registry)))
+
+
+def _open(selection: Selection) -> CaseSource:
     source = selection.source
     if source == _BUILTIN:
         _refuse_split(selection)

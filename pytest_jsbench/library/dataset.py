@@ -9,7 +9,7 @@ from functools import cached_property
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, overload
 
-from pytest_jsbench.core.arguments import arguments, function, names, text, whole
+from pytest_jsbench.core.arguments import arguments, function, names, path, text, whole
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.prompts import Prompt, prompt_of
@@ -60,7 +60,7 @@ class Dataset:
         self._steps = steps
 
     @classmethod
-    @arguments(tasks=names, split=text, limit=whole(1), otherwise=_OTHERWISE)
+    @arguments(tasks=names, split=text, limit=whole(1), registry=path, otherwise=_OTHERWISE)
     def load(
         cls,
         source: str | PathLike[str] | Iterable[object] | type,
@@ -68,18 +68,21 @@ class Dataset:
         tasks: str | Iterable[str] | None = None,
         split: str = "test",
         limit: int | None = None,
+        registry: str | PathLike[str] | None = None,
     ) -> Dataset:
         """
         The cases of a source: of whatever `--jsbench-dataset` takes, or of what the program holds.
 
         That is a `datasets.Dataset`, streamed too, a DataFrame of pandas, a Pydantic model, a mapping of names to
-        schemas, or any iterable of cases, rows and schemas. `limit` takes the first so many of each task.
+        schemas, or any iterable of cases, rows and schemas. `limit` takes the first so many of each task;
+        `registry` is a folder of schemas to which these may refer.
         """
         selection = Selection(
             source=fspath(source) if isinstance(source, str | PathLike) else _IN_MEMORY,
             tasks=None if tasks is None else tuple(tasks),
             split=split,
             limit=limit,
+            registry=None if registry is None else fspath(registry),
         )
         with said_to_programs():
             if isinstance(source, str | PathLike):

@@ -101,7 +101,7 @@ _OTHERWISE = {
         ),
         "say it to open_engine(…), whose engine can be evaluated",
     ),
-    **dict.fromkeys(("tasks", "split", "limit"), "say it to Dataset.load(…)"),
+    **dict.fromkeys(("tasks", "split", "limit", "registry"), "say it to Dataset.load(…)"),
     "where": "say it to Dataset.filter(…)",
     "sample": "take it by Dataset.sample(size, seed)",
     **dict.fromkeys(("rpm", "requests_per_minute"), "give limits=RateLimits(requests_per_minute=…)"),

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from pytest_jsbench.core.cases import Case
+from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.verdicts import FailureType, Judge
-from tests.datasets.reading import problem, schema, write
+from tests.datasets.reading import opened, problem, schema, write
 
 ADDRESS = {
     "type": "object",
@@ -175,7 +177,6 @@ def test_a_boolean_and_a_name_that_is_taken_are_brought_in(tmp_path: Path, judge
         ("missing.json", "is not there; expected a file in"),
         ("deep", "is not there; expected a file in"),
         ("bad.json", "not JSON"),
-        ("old.json", "is of another dialect"),
     ],
 )
 def test_what_lies_outside_or_is_not_there_is_said_so(tmp_path: Path, reference: str, said: str) -> None:
@@ -186,7 +187,6 @@ def test_what_lies_outside_or_is_not_there_is_said_so(tmp_path: Path, reference:
             "in/order.json": order(reference),
             "in/deep/x.json": True,
             "in/bad.json": "{oops",
-            "in/old.json": {"$schema": "http://json-schema.org/draft-04/schema#"},
         },
     )
     (tmp_path / "in" / "link.json").symlink_to(tmp_path / "secret.json")
@@ -229,3 +229,39 @@ def test_what_depends_on_the_way_to_it_is_not_put_elsewhere(tmp_path: Path, judg
 
     assert found is not None
     assert found.reason == "unresolvable_reference"
+
+
+OLD = {
+    "$schema": "http://json-schema.org/draft-04/schema#",
+    "id": "https://example.com/old",
+    "properties": {"n": {"$ref": "#/definitions/n"}, "back": {"$ref": "order"}},
+    "definitions": {"n": {"minimum": 5, "exclusiveMinimum": True}},
+}
+
+
+@pytest.mark.parametrize("dialect", ["http://json-schema.org/draft-07/schema#", None])
+def test_a_file_of_another_dialect_is_brought_in_whole_and_read_by_its_own(
+    tmp_path: Path, judge: Judge, dialect: str | None
+) -> None:
+    own = {"$id": "https://example.com/order"} | ({"$schema": dialect} if dialect else {})
+    write(tmp_path, {"order.json": order("https://example.com/old", **own), "beside/old.json": OLD})
+
+    whole = schema(tmp_path, "order")
+
+    assert passes(judge, whole, {"to": {"n": 6, "back": {"to": {"n": 6}}}})
+    assert not passes(judge, whole, {"to": {"n": 5}})
+    assert not passes(judge, whole, {"to": {"back": {"to": {"n": 5}}}})
+
+
+def test_schemas_of_any_source_may_refer_to_those_of_a_folder(tmp_path: Path, judge: Judge) -> None:
+    write(tmp_path, {"rows.jsonl": json.dumps(order("https://example.com/a#/$defs/zip"))})
+    write(tmp_path / "others", {"deep/a.json": {"$id": "https://example.com/a", **ADDRESS}, "broken.json": "{"})
+
+    dataset = opened(tmp_path / "rows.jsonl", registry=str(tmp_path / "others"))
+    case = dataset.case(dataset.keys()[0])
+
+    assert isinstance(case, Case)
+    assert passes(judge, case.schema, {"to": "12345"})
+    assert not passes(judge, case.schema, {"to": "1234"})
+    with pytest.raises(DatasetError, match="no folder of schemas at"):
+        opened(tmp_path / "rows.jsonl", registry=str(tmp_path / "none"))

@@ -50,6 +50,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "tasks": "simple,medium",
         "split": "all",
         "limit": "30",
+        "registry": "shared/schemas",
         "where": "size<4096",
         "sample": "300:7",
     },

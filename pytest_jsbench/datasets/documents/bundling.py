@@ -57,7 +57,7 @@ def bundle(place: SchemaPlace, retrieve: Retrieve) -> Any:
 
 
 class _Bundle:
-    def __init__(self, place: SchemaPlace, retrieve: Retrieve) -> None:
+    def __init__(self, place: SchemaPlace, retrieve: Retrieve, foreign: dict[str, Any] | None = None) -> None:
         import referencing.jsonschema
 
         self._root = place.schema
@@ -80,6 +80,9 @@ class _Bundle:
         self._taken = set(_mapping(_mapping(place.schema).get(self._container)))
         #: identity of what was brought in to its name; what has an identity is kept alive beside it
         self._brought: dict[object, tuple[str, Any]] = {}
+        #: documents of other dialects by their URIs, brought in whole and referred to by these
+        self._foreign: dict[str, Any] = {} if foreign is None else foreign
+        self._is_inner = foreign is not None
         #: where references led, by what they name in full: to look one up takes a millisecond
         self._led: dict[str, tuple[Any, Any] | None] = {}
         self._parts = 0
@@ -96,6 +99,11 @@ class _Bundle:
             for keyword in (*_NAMES, "$schema"):
                 if isinstance(_mapping(definitions[name]).get(keyword), str):
                     del definitions[name][keyword]
+        brought: dict[str, Any] = {}
+        while not self._is_inner and (uri := next(iter(self._foreign.keys() - brought.keys()), None)) is not None:
+            place = SchemaPlace(document=self._foreign[uri], uri=uri, schema=self._foreign[uri])
+            brought[uri] = whole = _Bundle(place, self._retrieve, self._foreign).schema()
+            definitions[self._free_name(uri)] = {**whole, "id" if "draft-04" in whole["$schema"] else "$id": uri}
         if not definitions and not self._opaque:
             return self._root
         if definitions:
@@ -105,6 +113,7 @@ class _Bundle:
         return rewritten
 
     def _resource(self, uri: str) -> Any:
+        import referencing
         import referencing.exceptions
 
         try:
@@ -116,9 +125,8 @@ class _Bundle:
             raise referencing.exceptions.NoSuchResource(uri)
         dialect = _dialect(document)
         if dialect and dialect != self._dialect and not (self._dialect is None and "2020-12" in dialect):
-            message = f"is of another dialect, {printable(dialect, 80)}; expected {self._dialect or '2020-12'} as here"
-            self._refused[uri] = Unreadable(message, reason="unresolvable_reference")
-            raise referencing.exceptions.NoSuchResource(uri)
+            self._foreign[uri] = document
+            return referencing.Specification.OPAQUE.create_resource(document)
         return (self._spec if dialect else self._others).create_resource(document)
 
     def _inside(self, schema: Any, resolver: Any) -> Any:
@@ -152,6 +160,9 @@ class _Bundle:
     def _pointer(self, reference: str, resolver: Any, *, foreign: bool) -> str:
         """The reference as a pointer from the root; as it is where it leads nowhere, and that is the judge's to say."""
         found = self._find(reference, resolver)
+        full = urljoin(resolver._base_uri, reference) if found else ""  # noqa: SLF001  as in _find
+        if full.partition("#")[0] in self._foreign:
+            return full
         if found is None and self._opaque and reference.startswith("#") and not foreign:
             # the judge does not see the document that the reference is about
             message = f"refers to {printable(reference, 200)!r}, which is not there, or is no schema to be taken out"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path, PurePath
@@ -10,9 +10,16 @@ from urllib.parse import urljoin, urlsplit
 from urllib.request import url2pathname
 
 from pytest_jsbench.core.cases import Schema
+from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import FileReader, Unreadable, decode, parse_json, real
-from pytest_jsbench.datasets.documents.bundling import SchemaPlace, bundle, leaves
-from pytest_jsbench.datasets.documents.json_text import LARGEST_DOCUMENT, LARGEST_SCHEMA, YAML_SUFFIXES, as_schema
+from pytest_jsbench.datasets.documents.bundling import Retrieve, SchemaPlace, bundle, leaves
+from pytest_jsbench.datasets.documents.json_text import (
+    DOCUMENT_SUFFIXES,
+    LARGEST_DOCUMENT,
+    LARGEST_SCHEMA,
+    YAML_SUFFIXES,
+    as_schema,
+)
 
 #: parsed documents that stay in memory, for the cases that share one
 _KEPT = 4
@@ -21,12 +28,20 @@ _KEPT = 4
 class DocumentFolder:
     """Reads the documents of a folder; a link that leads out of it is not followed."""
 
-    def __init__(self, root: Path, files: Sequence[Path]) -> None:
+    def __init__(self, root: Path, files: Iterable[Path]) -> None:
         self.root = root
         self._real = real(root)
         self.reader = FileReader(root=root, longest_line=LARGEST_SCHEMA)
         self._files = files
         self._document = lru_cache(maxsize=_KEPT)(self._parse)
+
+    @classmethod
+    def whole(cls, root: Path) -> DocumentFolder:
+        """The folder with all of its documents; DatasetError where it is none."""
+        root = root.expanduser()
+        if not root.is_dir():
+            raise DatasetError(f"no folder of schemas at {root}", found=str(root), expected="a folder")
+        return cls(root, (path for path in sorted(root.rglob("*")) if path.suffix.lower() in DOCUMENT_SUFFIXES))
 
     def data(self, path: Path, *, largest: int = LARGEST_SCHEMA) -> bytes:
         """What a file holds; Unreadable where it lies outside, is no file, or holds too much."""
@@ -43,11 +58,7 @@ class DocumentFolder:
     def schema(self, path: Path) -> Schema:
         """The schema that a file holds, with what it refers to in other files of the folder brought into it."""
         schema = as_schema(parse_document(self.data(path), path=path, largest=LARGEST_SCHEMA))
-        if not leaves(schema):
-            return schema
-        place = SchemaPlace(document=schema, uri=self.uri(path), schema=schema)
-        bundled: Schema = bundle(place, self.retrieve)
-        return bundled
+        return complete(schema, self.retrieve, uri=self.uri(path))
 
     def uri(self, path: Path) -> str:
         """Where references of a document start from; the file's own place."""
@@ -94,6 +105,14 @@ class DocumentFolder:
 
     def _parse(self, path: Path) -> object:
         return parse_document(self.data(path, largest=LARGEST_DOCUMENT), path=path)
+
+
+def complete(schema: Schema, retrieve: Retrieve, *, uri: str = "") -> Schema:
+    """The schema with what it refers to elsewhere; Unreadable where that is there, and cannot be read."""
+    if not leaves(schema):
+        return schema
+    bundled: Schema = bundle(SchemaPlace(document=schema, uri=uri, schema=schema), retrieve)
+    return bundled
 
 
 def _join(base: str, uri: str) -> str:

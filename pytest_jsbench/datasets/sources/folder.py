@@ -17,7 +17,7 @@ from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.datasets.base import Found, Listing, Selection, choose_tasks
 from pytest_jsbench.datasets.documents.folder import DocumentFolder
 from pytest_jsbench.datasets.documents.json_text import (
-    JSON_SUFFIXES,
+    DOCUMENT_SUFFIXES,
     LARGEST_DOCUMENT,
     YAML_SUFFIXES,
     as_case,
@@ -28,7 +28,6 @@ from pytest_jsbench.datasets.documents.json_text import (
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.sources import openapi
 
-DOCUMENT_SUFFIXES = (*JSON_SUFFIXES, *YAML_SUFFIXES)
 #: before the suffix of a file that holds an expected answer
 _EXPECTED = ".expected"
 #: of the files that are taken from a folder

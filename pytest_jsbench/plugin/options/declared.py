@@ -265,6 +265,11 @@ OPTIONS = (
         help="Only the first N cases of each task. Default: all.",
     ),
     Option(
+        name="registry",
+        metavar="DIR",
+        help="A folder of schemas to which those of the dataset may refer by the `$id` that each gives itself.",
+    ),
+    Option(
         name="where",
         metavar="CONDITION",
         repeated=True,
@@ -403,7 +408,8 @@ OPTIONS = (
         name="formats",
         metavar="assert|ignore",
         choices=("assert", "ignore"),
-        help="Whether the keyword format is asserted (default: assert).",
+        help="Whether the keyword format is asserted (default: assert), and in draft-07 contentEncoding and "
+        "contentMediaType.",
     ),
     Option(
         name="default-dialect",

@@ -238,7 +238,7 @@ def _refuse_beside_new_recordings(config: pytest.Config, values: Mapping[str, An
 def _selection(values: Mapping[str, Any], policy: JudgePolicy) -> Selection:
     from pytest_jsbench.datasets.base import Sample, Selection
 
-    chosen = {name: values[name] for name in ("tasks", "split", "limit") if values[name] is not None}
+    chosen = {name: values[name] for name in ("tasks", "split", "limit", "registry") if values[name] is not None}
     if values["sample"] is not None:
         size, seed = values["sample"]
         chosen["sample"] = Sample(size=size, seed=seed)
