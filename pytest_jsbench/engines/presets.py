@@ -48,6 +48,8 @@ class ProviderPreset:
     unstreamed: tuple[ResponseFormat, ...] = ()
     #: whether it takes `stream_options`; one that does not sends its usage without being asked
     stream_options: bool = True
+    #: whether it takes `parallel_tool_calls`
+    single_call: bool = False
     #: whether it is asked to hold to the schema; or with which models
     strict: bool | tuple[str, ...] = True
     max_tokens_field: str = "max_tokens"

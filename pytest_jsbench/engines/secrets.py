@@ -48,7 +48,17 @@ HIDDEN = "…"
 _OPEN = frozenset(
     {"api", "stream", "strict", "schema_name", "max_tokens_field", "bounded", "slots", "context", "threads"}
     | {"reasoning_effort", "reasoning_budget", "effort_field", "budget_field"}
-    | {"formats", "seed_field", "stream_options", "unstreamed", "api_version", "region", "profile", "project"}
+    | {
+        "formats",
+        "seed_field",
+        "single_call",
+        "stream_options",
+        "unstreamed",
+        "api_version",
+        "region",
+        "profile",
+        "project",
+    }
     | {"start_timeout", "compile_timeout", "mask_timeout", "memory", "top_p", "records", "variant", "folder", "answers"}
 )
 #: names of fields that hold keys, passwords or tokens

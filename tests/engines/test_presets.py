@@ -13,7 +13,7 @@ from pytest_jsbench.core.errors import EngineError, MissingRequirement, RecordEr
 from pytest_jsbench.core.generations import FaultKind, FinishReason, GenerationParams, ResponseFormat
 from pytest_jsbench.engines import presets, secrets
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.openai.settings import Api
+from pytest_jsbench.engines.openai.settings import Api, OpenAISettings
 from pytest_jsbench.engines.presets import PRESET_NAMES, ProviderPreset, preset_of, subset_of
 from pytest_jsbench.engines.registry import find, names, require_batches, sampled
 from pytest_jsbench.formats import Format
@@ -236,6 +236,31 @@ def test_what_a_preset_says_is_overridden_option_by_option(provider: Provider) -
     assert body["stream"] is True
     forced = told("deepseek", provider, response_format=ResponseFormat.JSON_SCHEMA, options={"formats": "json_schema"})
     assert asked(provider, forced)["response_format"]["type"] == "json_schema"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sent"),
+    [
+        ("mistral", {}, [False]),
+        ("mistral", {"single_call": False}, []),
+        ("gemini-openai", {}, []),
+        ("together", {"single_call": True}, [False]),
+    ],
+)
+def test_with_a_forced_tool_a_second_call_is_not_asked_for_where_that_can_be_said(
+    provider: Provider, name: str, options: dict[str, Any], sent: list[bool]
+) -> None:
+    forced = told(name, provider, response_format=ResponseFormat.TOOL, options=options)
+    body = asked(provider, forced)
+    assert [body[name] for name in ("parallel_tool_calls",) if name in body] == sent
+    assert "parallel_tool_calls" not in asked(provider, replace(forced, response_format=ResponseFormat.TEXT))
+
+
+@pytest.mark.parametrize(("model", "single"), [("gpt-5.4-mini", True), ("o4-mini", False)])
+def test_openai_s_own_address_is_asked_for_a_single_call_but_for_models_that_refuse_the_word(
+    model: str, single: bool
+) -> None:
+    assert OpenAISettings.from_config(EngineConfig(name="openai", model=model)).single_call is single
 
 
 def test_a_seed_that_a_provider_does_not_take_is_recorded_as_none() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
@@ -46,7 +47,7 @@ FORMATS = (
 OPTIONS = (
     PROVIDER_OPTIONS
     | REASONING_OPTIONS
-    | {"api", "formats", "unstreamed", "stream_options"}
+    | {"api", "formats", "unstreamed", "stream_options", "single_call"}
     | {"max_tokens_field", "seed_field", "effort_field", "budget_field"}
 )
 
@@ -69,6 +70,8 @@ class OpenAISettings(ProviderSettings):
     seed_field: str | None = "seed"
     #: whether usage is asked for in a stream; some servers refuse the question and say it all the same
     stream_options: bool = True
+    #: whether a forced tool goes with `parallel_tool_calls: false`
+    single_call: bool = False
     api: Api = Api.CHAT
     #: whether it is a server of llama.cpp, which can say what a prompt becomes in its model's chat template
     has_template: bool = False
@@ -122,8 +125,10 @@ class OpenAISettings(ProviderSettings):
         ]
 
     def completed(self, body: dict[str, Any], request: Request) -> dict[str, Any]:
-        """The body with the limit, and with the extra body, which stands for fields of the same names."""
+        """The body with what each API has, and with the extra body, which stands for fields of the same names."""
         limited = {**body, self.max_tokens_field: request.params.max_tokens}
+        if self.single_call and self.response_format is ResponseFormat.TOOL:
+            limited["parallel_tool_calls"] = False
         return self.with_extra(limited, repeat=request.repeat, seed=self.seed_field or "seed")
 
 
@@ -174,6 +179,11 @@ def read_openai_settings(
         "max_tokens_field": options.text("max_tokens_field", default=limit),
         "seed_field": options.field("seed_field", default=preset.seed_field if preset else "seed"),
         "stream_options": options.flag("stream_options", default=preset is None or preset.stream_options),
+        # OpenAI's o-series refuses the parameter, whatever it says; servers of others may refuse what they do not know
+        "single_call": options.flag(
+            "single_call",
+            default=preset.single_call if preset else is_openai(address.url) and re.match(r"o\d", model) is None,
+        ),
         "api": api,
         "has_template": preset is not None and preset.name == "llamacpp",
         "preset": preset,
