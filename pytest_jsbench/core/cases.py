@@ -106,6 +106,8 @@ class Case:
     #: what the answer's values are compared with; it has no part in the verdict. None where nothing is expected
     expected: Expected | None = None
     tags: tuple[str, ...] = ()
+    #: what is asked for in words, where the dataset has more to say than the schema: the tool, and its description
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,7 +57,7 @@ def _check(name: str, source: str) -> None:
 
 def _render(name: str, source: str, case: Case) -> Prompt:
     made = _in_child(
-        "texts_of", name, source, case.schema, case.key.task, case.key.id, doing=f"rendered for {case.key}"
+        "texts_of", name, source, case.schema, case.key.task, case.key.id, case.about, doing=f"rendered for {case.key}"
     )
     if "problem" in made:
         raise PromptError(made["problem"])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.core.cases import Schema
 
-VARIABLES = ("schema", "schema_json", "task", "id", "fields")
+VARIABLES = ("schema", "schema_json", "task", "id", "about", "fields")
 _BLOCKS = ("system", "developer", "user")
 
 
@@ -32,13 +32,14 @@ def problem_of(name: str, source: str) -> str | None:
     return None
 
 
-def texts_of(name: str, source: str, schema: Schema, task: str, case_id: str) -> dict[str, Any]:
+def texts_of(name: str, source: str, schema: Schema, task: str, case_id: str, about: str) -> dict[str, Any]:
     """The texts that the template asks a case with, by their blocks; or a problem in one line."""
     values = {
         "schema": schema,
         "schema_json": json.dumps(schema),
         "task": task,
         "id": case_id,
+        "about": about,
         "fields": fields_of(schema),
     }
     try:

@@ -35,7 +35,12 @@ _CHAT_SYSTEM = "You need to generate a JSON object that matches the schema below
 def schema_prompt(case: Case) -> Prompt:
     """The prompt of the benchmark itself: one user message that ends in the schema."""
     text = _SCHEMA_TEMPLATE.replace("{schema}", json.dumps(case.schema))
-    return Prompt(messages=(Message(role="user", content=text),))
+    return Prompt(messages=(Message(role="user", content=_introduced(case, text)),))
+
+
+def _introduced(case: Case, text: str) -> str:
+    """The text of a preset below what the dataset says of the case."""
+    return f"{case.about}\n\n{text}" if case.about else text
 
 
 def fields_prompt(case: Case) -> Prompt:
@@ -49,7 +54,9 @@ def fields_prompt(case: Case) -> Prompt:
     if shown:
         user += hints.replace("{fields}", shown)
     user += schema.replace("{schema}", json.dumps(case.schema, indent=2))
-    return Prompt(messages=(Message(role="system", content=_FIELDS_SYSTEM), Message(role="user", content=user)))
+    return Prompt(
+        messages=(Message(role="system", content=_FIELDS_SYSTEM), Message(role="user", content=_introduced(case, user)))
+    )
 
 
 def chat_prompt(case: Case) -> Prompt:
@@ -57,7 +64,7 @@ def chat_prompt(case: Case) -> Prompt:
     return Prompt(
         messages=(
             Message(role="system", content=_CHAT_SYSTEM),
-            Message(role="user", content=json.dumps(case.schema)),
+            Message(role="user", content=_introduced(case, json.dumps(case.schema))),
         )
     )
 

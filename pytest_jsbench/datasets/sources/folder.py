@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -132,7 +132,12 @@ def _read_tool(folder: DocumentFolder, path: Path, steps: tuple[str | int, ...],
         except LookupError:
             raise Unreadable(f"{key.id} has no schema for its arguments", reason="not_a_schema") from None
 
-    return as_case(key, read, where=str(path))
+    case = as_case(key, read, where=str(path))
+    if isinstance(case, BrokenCase):
+        return case
+    from pytest_jsbench.datasets.sources import tools
+
+    return replace(case, about=tools.about(follow(folder.document(path), steps[:-1]), steps[-1]))
 
 
 def _read_api_schema(

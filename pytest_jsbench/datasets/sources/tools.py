@@ -26,6 +26,15 @@ def tool_schemas(document: object) -> tuple[ToolSchema, ...]:
     return tuple(_of_list((), document) or _of_lists(document) or _of_tool((), document))
 
 
+def about(tool: Mapping[str, Any], keyword: object) -> str:
+    """What the schema under the keyword of a tool's definition is of, for the prompt."""
+    part = "a result" if keyword == _OUTPUT else "the arguments of a call"
+    said = tool.get("description")
+    description = f": {said}" if isinstance(said, str) and said else "."
+    # a lone surrogate, which no call can carry, stays in the file
+    return f"Give {part} of the tool {tool.get('name')}{description}".encode(errors="replace").decode()
+
+
 def holds_many(document: object) -> bool:
     """Whether the document is a list of tools, and not a tool by itself."""
     return not tuple(_of_tool((), document))

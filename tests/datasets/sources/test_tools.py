@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.datasets.reading import keys, problem, schema, write
+from pytest_jsbench.core.cases import Case, CaseKey
+from pytest_jsbench.prompts import PRESETS, find_template
+from tests.datasets.reading import keys, problem, read, schema, write
 
 ARGUMENTS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 RESULT = {"type": "object", "properties": {"celsius": {"type": "number"}}}
@@ -85,3 +87,29 @@ def test_a_tool_whose_schema_is_none_is_a_broken_case(tmp_path: Path, arguments:
 )
 def test_a_schema_about_tools_is_a_schema(tmp_path: Path, own: Any) -> None:
     assert schema(write(tmp_path, {"a.json": own}), "a") == own
+
+
+@pytest.mark.parametrize("prompt", PRESETS)
+def test_the_tool_and_its_description_reach_the_prompt(tmp_path: Path, prompt: str) -> None:
+    source = write(tmp_path, {"weather.json": {**MCP_BOTH, "description": "How warm it is \ud800.\nNow."}})
+    arguments, result = read(source, "weather"), read(source, "weather.output")
+    assert isinstance(arguments, Case)
+    assert isinstance(result, Case)
+
+    heads = [find_template(prompt).render(case).messages[-1].content.split("\n\n")[0] for case in (arguments, result)]
+
+    assert heads == [
+        "Give the arguments of a call of the tool weather: How warm it is ?.\nNow.",
+        "Give a result of the tool weather: How warm it is ?.\nNow.",
+    ]
+
+
+def test_a_template_of_one_s_own_has_the_tool_as_about(tmp_path: Path) -> None:
+    pytest.importorskip("jinja2", reason="templates need the extra prompts")
+    template = tmp_path / "prompt.j2"
+    template.write_text("{{ about }} {{ id }}", "utf-8")
+    case = Case(key=CaseKey(task="t", id="x"), schema=True, about="Give the arguments of a call of the tool x.")
+
+    rendered = find_template(str(template)).render(case)
+
+    assert rendered.messages[0].content == "Give the arguments of a call of the tool x. x"
