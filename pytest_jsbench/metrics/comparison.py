@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import counted, printable
-from pytest_jsbench.metrics.statistics import SIGNIFICANCE, PairedDifference, Share, adjusted, paired_difference
+from pytest_jsbench.metrics.statistics import PairedDifference, Share, adjusted, paired_difference
 from pytest_jsbench.runs.settings import differences
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType
@@ -303,7 +303,7 @@ def _conclusion(found: PairedDifference) -> str:
     said = "a real difference" if found.real else "not distinguishable from no change"
     test, why = "sign-flip test" if found.repeated else "exact test", ""
     zero = found.ci_low is None or found.ci_high is None or found.ci_low <= 0 <= found.ci_high
-    if found.real is zero and found.real != (found.p_value < SIGNIFICANCE):
+    if not found.real and not zero and found.comparisons > 1:
         why = f", adjusted for {found.comparisons} comparisons; the interval is of this pair alone"
     elif found.real is zero:
         why = f"; the interval {'holds' if zero else 'leaves out'} 0, but is approximate"
@@ -317,9 +317,9 @@ def compare(
 ) -> Comparison:
     """The comparison of a second run with a first, over the cases and as many attempts as both have."""
     shared = [key for key in second if key in first]
-    changed = tuple(key for key in shared if _differ(first[key], second[key]))
-    other = frozenset(changed)
-    pairs = {key: _as_many(first[key], second[key]) for key in shared if key not in other}
+    schemas = {key: {one.schema for one in (first[key], second[key]) if one.schema} for key in shared}
+    most = {key: min(len(first[key].attempts), len(second[key].attempts)) for key in shared if len(schemas[key]) < 2}
+    pairs = {key: (first[key].first(count), second[key].first(count)) for key, count in most.items()}
     known = {key: pair for key, pair in pairs.items() if pair[0].decided}
     decided = {key: pair for key, pair in known.items() if pair[1].decided}
     gained = {key: now.passes * was.share[1] - was.passes * now.share[1] for key, (was, now) in decided.items()}
@@ -330,7 +330,7 @@ def compare(
         newly_failing=tuple(key for key, count in gained.items() if count < 0),
         newly_passing=tuple(key for key, count in gained.items() if count > 0),
         undecided=tuple(key for key in pairs if key not in decided),
-        changed=changed,
+        changed=tuple(key for key in shared if len(schemas[key]) > 1),
         first_alone=len(first) - len(shared),
         second_alone=len(second) - len(shared),
         shortened=sum(len(first[key].attempts) != len(second[key].attempts) for key in pairs),
@@ -338,10 +338,6 @@ def compare(
         values=_compare_values({key: (was.matches, now.matches) for key, (was, now) in pairs.items()}),
         tests=_compare_tests({key: (_share(was.tests), _share(now.tests)) for key, (was, now) in pairs.items()}),
     )
-
-
-def _differ(first: CaseOutcome, second: CaseOutcome) -> bool:
-    return bool(first.schema and second.schema) and first.schema != second.schema
 
 
 def _compare_values(pairs: Mapping[CaseKey, tuple[Matches, Matches]]) -> ValueComparison | None:
@@ -399,16 +395,6 @@ def _gained(was: Matches, now: Matches) -> int:
     """How many more values are right, over the attempts of which that is known in both."""
     both = [(one, other) for one, other in zip(was, now, strict=True) if one is not None and other is not None]
     return sum(other.right - one.right for one, other in both if not (one.problem or other.problem))
-
-
-def _as_many(first: CaseOutcome, second: CaseOutcome) -> tuple[CaseOutcome, CaseOutcome]:
-    count = min(len(first.attempts), len(second.attempts))
-    return first.first(count), second.first(count)
-
-
-def is_undecided(outcome: CaseOutcome) -> bool:
-    """Whether it is unknown if the case passed: no attempt failed, and at least one was not decided."""
-    return not outcome.passed and all(end in UNDECIDED for end in outcome.attempts if end != "passed")
 
 
 def several(comparisons: Sequence[Comparison]) -> list[Comparison]:
@@ -474,7 +460,7 @@ def differing(runs: Mapping[str, Mapping[CaseKey, CaseOutcome]]) -> tuple[CaseKe
     decided: Counter[CaseKey] = Counter()
     for run in runs.values():
         for key, outcome in run.items():
-            if not is_undecided(outcome):
+            if outcome.passed or outcome.passes < len(outcome.decided):
                 decided[key] += 1
                 passed[key] += outcome.passed
     apart = [key for key, count in decided.items() if 0 < passed[key] < count]

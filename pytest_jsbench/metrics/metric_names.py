@@ -201,7 +201,8 @@ def _of_metrics(name: MetricName, metrics: Metrics) -> Figure:
     metric, unknown = name.metric, metrics.errors + metrics.unjudged
     group, _, kind = metric.partition(".")
     if group == "failure_rates":
-        return _failure_rate(name, FailureType(kind), metrics)
+        rate = metrics.of_planned(metrics.failure_counts[FailureType(kind)])
+        return _range(name, rate, more=_undecided(FailureType(kind), metrics))
     if group == "failure_counts":
         return _count(metrics.failure_counts[FailureType(kind)], more=_undecided(FailureType(kind), metrics))
     if group == "test_failures":
@@ -238,10 +239,6 @@ def _rate(name: MetricName, metric: str, metrics: Metrics) -> Figure:
     if metric == "empirical_coverage":
         return _range(name, rate, more=metrics.unjudged, unseen=errors)
     return _range(name, rate, more=unknown)
-
-
-def _failure_rate(name: MetricName, kind: FailureType, metrics: Metrics) -> Figure:
-    return _range(name, metrics.of_planned(metrics.failure_counts[kind]), more=_undecided(kind, metrics))
 
 
 def _undecided(kind: FailureType, metrics: Metrics) -> int:

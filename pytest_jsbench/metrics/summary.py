@@ -189,6 +189,7 @@ def metrics(
     causes = Counter(test.cause for _, test in tested)
     kinds = Counter(attempt.failure_type for attempt in counted)
     faults = Counter(attempt.fault for attempt in counted)
+    notes = Counter(note for attempt in counted for note in attempt.notes)
     decisions = [(attempt.key, attempt.decisions) for attempt in answered if attempt.decisions is not None]
     return Metrics(
         planned=plan.total(),
@@ -209,7 +210,7 @@ def metrics(
         order_kept=clustered((kept[key], n) for key, n in ordered.items()),
         failure_counts={kind: kinds[kind] for kind in COUNTED_FAILURES},
         code_counts=dict(Counter(code for attempt in counted for code in attempt.codes).most_common()),
-        note_counts=_notes(counted),
+        note_counts={note: notes[note] for note in Note},
         retries=sum(attempt.retries for attempt in counted),
         fault_counts={kind: faults[kind] for kind in FaultKind},
         over_constraint=_sum((key, one.valid_rejected, one.valid) for key, one in decisions),
@@ -271,11 +272,6 @@ def _sum(counts: Iterable[tuple[CaseKey, int, int]]) -> Proportion:
         before = totals.get(key, (0, 0))
         totals[key] = (before[0] + right, before[1] + expected)
     return clustered(totals.values())
-
-
-def _notes(attempts: Iterable[AttemptOutcome]) -> dict[Note, int]:
-    found = Counter(note for attempt in attempts for note in attempt.notes)
-    return {note: found[note] for note in Note}
 
 
 def _by_case(attempts: Iterable[AttemptOutcome]) -> Counter[CaseKey]:

@@ -25,7 +25,7 @@ from pytest_jsbench.reports.summary_table import (
     rate,
     with_interval,
 )
-from pytest_jsbench.runs.settings import Bearing, Setting, SettingDifference, differences, distinguishing
+from pytest_jsbench.runs.settings import Bearing, SettingDifference, differences, distinguishing
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
@@ -141,7 +141,8 @@ def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None
     elif any(found.variant for found in evaluations):
         names = [found.label for found in evaluations]
     elif chosen := distinguishing(settings := [found.settings for found in evaluations]):
-        names = [_label(one, chosen) or found.label for one, found in zip(settings, evaluations, strict=True)]
+        told = (", ".join(one[name].label for name in chosen if name in one) for one in settings)
+        names = [name or found.label for name, found in zip(told, evaluations, strict=True)]
     else:
         names = [(_text(found.run.get("engine")) if _labelled(found) else "") or found.label for found in evaluations]
     for ends in ([_text(found.run.get("run_id")) for found in evaluations], [found.source for found in evaluations]):
@@ -149,10 +150,6 @@ def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None
         longer = [f"{name} ({end})" if count[name] > 1 else name for name, end in zip(names, ends, strict=True)]
         names = longer if len(set(longer)) > len(count) else names
     return distinct(names, _LONGEST_PLACE)
-
-
-def _label(settings: Mapping[str, Setting], chosen: Sequence[str]) -> str:
-    return ", ".join(settings[name].label for name in chosen if name in settings)
 
 
 def _labelled(found: Evaluation) -> bool:
@@ -189,7 +186,7 @@ def side_by_side(
         names = legend
     lines = aligned(*overview(evaluations, [printable(name, _LONGEST_LABEL) for name in names])) if ours else []
     short = not numbered and sum(map(len, names)) <= _WIDTH_OF_LABELS
-    columns = names if short else _numbers(names)
+    columns = names if short else [f"[{number}]" for number in range(1, len(names) + 1)]
     if verbose or not ours:
         lines += [*([""] if lines else []), *_metrics(evaluations, columns)]
         numbered = not short
@@ -312,10 +309,6 @@ def _metrics(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[st
         for shown, name in zip(distinct(every, _LONGEST_METRIC), every, strict=True)
     ]
     return aligned(["Metric", *names], rows)
-
-
-def _numbers(names: Sequence[str]) -> list[str]:
-    return [f"[{number}]" for number in range(1, len(names) + 1)]
 
 
 def _said(pair: Pair, *, verbose: bool) -> list[str]:

@@ -49,7 +49,7 @@ def run_to_dict(
 
     `baselines` are its comparisons with a baseline, by variant, or that of no name.
     """
-    known = baselines or {}
+    known, cases = baselines or {}, ([str(outcome.key), outcome.schema_digest] for outcome in run.outcomes)
     return {
         "schema_version": RUN_VERSION,
         "config_path": config_path,
@@ -60,7 +60,7 @@ def run_to_dict(
             "ended_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "complete": summary.total.complete,
             "resumed": run.resumed,
-            "dataset": {**run.metadata.dataset, "digest": _dataset_digest(run)},
+            "dataset": {**run.metadata.dataset, "digest": digest(sorted(cases))},
         },
         "verdict": None if run.verdict is None else run.verdict.to_dict(),
         "gates": [{"gate": one.gate.text, "met": one.met, "message": one.message} for one in gates],
@@ -102,10 +102,6 @@ def write_run(path: Path, data: Mapping[str, Any]) -> None:
     encoder = json.JSONEncoder(indent=2, ensure_ascii=True, allow_nan=False)
     # in parts, for there is one for each case
     write_atomically(path, itertools.chain(encoder.iterencode(data), "\n"))
-
-
-def _dataset_digest(run: Run) -> str:
-    return digest(sorted([str(outcome.key), outcome.schema_digest] for outcome in run.outcomes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -174,7 +174,10 @@ class HistoryEntry:
                 "label": printable(_label_of(found, label), _LONGEST_LABEL),
                 "variant": found.variant,
                 "run": {**run, "versions": judge},
-                "metrics": {name: _rounded(value) for name, value in known.items()},
+                "metrics": {
+                    name: value if isinstance(value, int) else float(f"{value:.{_DIGITS}g}")
+                    for name, value in known.items()
+                },
                 "cases": CaseBits.of(found).to_dict(),
                 "verdict": None if found.verdict is None else found.verdict.status.value,
             }
@@ -215,10 +218,6 @@ class HistoryEntry:
             "cases": self.cases.to_dict(),
             "verdict": self.verdict,
         }
-
-
-def _rounded(value: int | float) -> int | float:
-    return value if isinstance(value, int) else float(f"{value:.{_DIGITS}g}")
 
 
 def _label_of(found: Evaluation, given: str | None) -> str:

@@ -70,13 +70,9 @@ def _table(one: Series, last: int) -> Table:
     first = max(0, len(one.entries) - last)
     entries = one.entries[first:]
     headers, rows = overview([entry.evaluation for entry in entries], _times(entries))
-    ends = [(_lacking(entry), _change(one.entries[: at + 1])) for at, entry in enumerate(entries, start=first)]
+    lacking = [sum(entry.metrics.get(name, 0) for name in ("errors", "unjudged")) for entry in entries]
+    ends = [(f"{count:.0f}", _change(one.entries[: at + 1])) for at, count in enumerate(lacking, start=first)]
     return [*headers[:-1], "Errors", "Since"], [[*row[:-1], *end] for row, end in zip(rows, ends, strict=True)]
-
-
-def _lacking(entry: HistoryEntry) -> str:
-    """How many attempts say nothing about the model."""
-    return f"{entry.metrics.get('errors', 0) + entry.metrics.get('unjudged', 0):.0f}"
 
 
 def _times(entries: Sequence[HistoryEntry], forms: Sequence[str] = _TIMES) -> list[str]:

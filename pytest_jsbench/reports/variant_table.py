@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.metrics.comparison import CaseOutcome
     from pytest_jsbench.metrics.metrics import Metrics
-    from pytest_jsbench.metrics.statistics import Proportion
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.runs.outcomes import Run
     from pytest_jsbench.runs.records import RunMetadata
@@ -100,15 +99,6 @@ def _by_task(summary: Summary) -> Iterator[str]:
     yield from fitted(headers, rows)
 
 
-def _repeated(total: Metrics) -> str:
-    """Cases all of whose attempts passed, where they had several."""
-    return figure(total.pass_hat_k.value) if total.planned > total.cases else NOT_APPLICABLE
-
-
-def _bare(found: Proportion) -> str:
-    return figure(found.value)
-
-
 def tokens_of_one(total: Metrics) -> float | None:
     """Tokens of an answer, on average; None where it is not known."""
     tokens = total.tokens.output_tokens
@@ -132,10 +122,10 @@ def _cost(total: Metrics) -> str:
 
 _MODELS: Sequence[Column] = (
     ("Pass rate", lambda total: rate(total.pass_rate)),
-    ("Pass^k", _repeated),
-    ("Decl.\ncov.", lambda total: _bare(total.declared_coverage)),
-    ("Emp.\ncov.", lambda total: _bare(total.empirical_coverage)),
-    ("Values\nright", lambda total: _bare(total.value_accuracy)),
+    ("Pass^k", lambda total: figure(total.pass_hat_k.value if total.planned > total.cases else None)),
+    ("Decl.\ncov.", lambda total: figure(total.declared_coverage.value)),
+    ("Emp.\ncov.", lambda total: figure(total.empirical_coverage.value)),
+    ("Values\nright", lambda total: figure(total.value_accuracy.value)),
     ("TTFT\n(s)", lambda total: figure(total.ttft.p50)),
     ("TGT\n(s)", lambda total: figure(total.tgt.p50)),
     ("Tokens\nout", _tokens),
@@ -143,7 +133,7 @@ _MODELS: Sequence[Column] = (
 )
 _GRAMMARS: Sequence[Column] = (
     ("Pass rate", lambda total: rate(total.pass_rate)),
-    ("Decl.\ncov.", lambda total: _bare(total.declared_coverage)),
+    ("Decl.\ncov.", lambda total: figure(total.declared_coverage.value)),
     ("Valid,\nrejected", lambda total: of(total.over_constraint)),
     ("Invalid,\naccepted", lambda total: of(total.under_constraint)),
     ("Comp.\n(ms)", lambda total: milliseconds(total.grammar_compilation.p50)),

@@ -114,6 +114,9 @@ def test_where_the_interval_and_the_test_do_not_agree_the_sentence_says_which_de
     assert found.sentence.endswith(
         "not distinguishable from no change (exact test: p = 0.062; the interval leaves out 0, but is approximate)"
     )
+    assert several([found] * 3)[0].sentence.endswith(
+        "(exact test: p = 0.19, adjusted for 3 comparisons; the interval is of this pair alone)"
+    )
 
 
 def valued(*totals: int | None, invented: int = 0, compared_with: str = "") -> CaseOutcome:
