@@ -174,6 +174,8 @@ def _ends(gate: Gate, found: Figure) -> tuple[float, ...]:
 #: pytest's exit statuses
 _OK, _FAILED, _STOPPED, _BROKEN, _NO_TESTS = 0, 1, 2, 3, 5
 _MOST_NAMED = 10
+#: of tests whose answer failed, which pytest lists too
+_MOST_TESTS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,9 +240,9 @@ def _unmet(gates: Sequence[GateResult], *, undecided: bool) -> Iterator[str]:
 def _wrong(ending: Ending, *, gated: bool) -> Iterator[str]:
     yield from _some(ending.failures, "failures")
     if not gated and ending.answers:
-        more = ", …" if len(ending.answers) > _MOST_NAMED else ""
-        tests = counted(len(ending.answers), "test")
-        yield f"{tests} failed of what was answered: {', '.join(ending.answers[:_MOST_NAMED])}{more}"
+        more = len(ending.answers) - _MOST_TESTS
+        named = f"{', '.join(ending.answers[:_MOST_TESTS])}{f' and {more:,} more' if more > 0 else ''}"
+        yield f"{counted(len(ending.answers), 'test')} failed: {named}"
 
 
 def _some(lines: Sequence[str], noun: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ from pytest_jsbench.reports.comparison_table import (
     settings_table,
     warnings,
 )
-from pytest_jsbench.reports.markdown import LONGEST_FACT, cell, code, folded, table
+from pytest_jsbench.reports.markdown import LONGEST_FACT, cell, code, folded, table, verdict_line
 from pytest_jsbench.reports.published import published_table
 from pytest_jsbench.runs.settings import differences
 
@@ -74,7 +74,7 @@ def _sections(
     variants = sum(found.variant != "" and found.source == newest.source for found in evaluations)
     yield [f"### jsbench: {f'{variants} variants' if variants > 1 else code(names[-1])}"]
     if newest.verdict is not None:
-        yield [f"**{newest.verdict.status.upper()}**: {'; '.join(map(code, newest.verdict.because))}"]
+        yield [verdict_line(newest.verdict)]
     headers, rows = overview(evaluations, names)
     yield table(headers, _cells(rows))
     found = pairs(evaluations, names)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _TASK, _FAILURE_TYPE = "jsbench.task", "jsbench.failure_type"
 #: characters of one property
-_LONGEST = 1000
+_LONGEST = 2000
 _SAMPLING = ("temperature", "seed", "max_tokens")
 #: characters of a message of a large run
 _SHORT = 150

@@ -50,7 +50,7 @@ def summary_markdown(
     who = heading(run.metadata) if run.variants else f"{code(run.metadata.engine)} {code(run.metadata.model)}"
     lines = [f"### jsbench: {who}", ""]
     if run.verdict is not None:
-        lines += [f"**{run.verdict.status.upper()}**: {'; '.join(map(code, run.verdict.because))}", ""]
+        lines += [verdict_line(run.verdict), ""]
     if summary.variants:
         lines += _variants(run, summary)
     else:
@@ -178,6 +178,11 @@ def code(text: str, longest: int = _LONGEST_NAME) -> str:
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
     pad = " " if shown.startswith("`") or shown.endswith("`") else ""
     return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def verdict_line(verdict: RunVerdict) -> str:
+    """The verdict, each of its reasons whole."""
+    return f"**{verdict.status.upper()}**: {'; '.join(code(reason, LONGEST_FACT) for reason in verdict.because)}"
 
 
 def cell(text: str) -> str:

@@ -10,8 +10,8 @@ from typing import Any, TypeGuard
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import printable
 
-#: characters of one reason
-_LONGEST = 180
+#: characters of one reason, in which the node ids of several tests have room
+_LONGEST = 2000
 
 
 class RunStatus(StrEnum):

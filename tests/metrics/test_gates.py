@@ -546,3 +546,18 @@ def test_the_gate_on_the_baseline_holds_for_each_variant() -> None:
         ("gpt-5.1.baseline.difference>=-0.2", False),
         ("gpt.baseline.newly_failing<=0", True),
     ]
+
+
+def test_each_failing_test_that_a_verdict_names_is_named_whole_and_the_others_are_counted() -> None:
+    run = examples.run(record())
+    total = summarize(run).total
+    names = tuple(f"tests/test_{'long' * 60}.py::test_contract[{number}]" for number in range(62))
+
+    some, many = (decide(Ending(answers=failing), total, []) for failing in (names[:2], names))
+
+    assert some.because == (f"2 tests failed: {names[0]}, {names[1]}",)
+    assert many.because == (f"62 tests failed: {', '.join(names[:5])} and 57 more",)
+    run = replace(run, verdict=many)
+    assert suite_properties(run, summarize(run), ())["jsbench.because.1"] == many.because[0]
+    assert _of_page("".join(report.render(run, summarize(run), ())))[1] == [*many.because]
+    assert _of_markdown(summary_markdown(run, summarize(run), ()))[1] == [*many.because]

@@ -66,7 +66,7 @@ def test_without_a_gate_the_tests_that_failed_of_an_answer_are_named(bench: Benc
 
     assert verdict(bench, result) == (
         "failed",
-        ["1 test failed of what was answered: jsbench::orders::bad", "1 attempt of 3 broken or missing"],
+        ["1 test failed: jsbench::orders::bad", "1 attempt of 3 broken or missing"],
     )
 
 

@@ -178,8 +178,8 @@ def test_the_merged_run_has_a_verdict_which_is_shown_and_written(tmp_path: Path)
     found = json.loads((tmp_path / "out" / "run.json").read_text())["verdict"]
     assert not passed
     assert (found["status"], found["exit_status"]) == ("failed", 1)
-    assert found["because"] == ["1 test failed of what was answered: simple::c", "shard 2/2 is not among them"]
-    assert "verdict    FAILED: 1 test failed of what was answered: simple::c; shard 2/2 is\n" in output.getvalue()
+    assert found["because"] == ["1 test failed: simple::c", "shard 2/2 is not among them"]
+    assert "verdict    FAILED: 1 test failed: simple::c; shard 2/2 is not among them\n" in output.getvalue()
     assert evaluations.read_run(tmp_path / "out").verdict == RunVerdict.from_dict(found)
 
 
@@ -254,7 +254,7 @@ def test_the_verdict_on_merged_variants_names_whose_answer_failed(tmp_path: Path
 
     assert not merge_runs([tmp_path / "run"], tmp_path / "merged", out, gate=None)
 
-    assert "1 test failed of what was answered: simple::case01[a]" in out.getvalue()
+    assert "1 test failed: simple::case01[a]" in out.getvalue()
     assert "b against a: 1 more of 2 cases pass" in out.getvalue()
 
 

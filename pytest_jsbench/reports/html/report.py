@@ -134,7 +134,7 @@ def _source(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _visible(text: Any, limit: int = 300) -> str:
+def _visible(text: Any, limit: int | None = 300) -> str:
     return printable(str(text), limit)
 
 
