@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Generator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -126,7 +127,8 @@ class Terminal:
 
             for name, comparison in decision.comparisons.items():
                 lines += changes(comparison, decision.baseline.source, variant=name)
-        for line in [*lines, *detail("records", self._where()), *self._unasked(), *self._going_on(controller.summary)]:
+        lines += [*detail("records", self._where()), *detail("page", self._page())]
+        for line in [*lines, *self._unasked(), *self._going_on(controller.summary)]:
             reporter.write_line(line)
         for warning in controller.warnings:
             for line in detail("warning", printable(warning, 2000)):
@@ -167,6 +169,15 @@ class Terminal:
         if context.settings.output is None:
             return f"{folder} (the last 5 runs; --jsbench-output DIR keeps them for good)"
         return str(folder)
+
+    def _page(self) -> str:
+        """Where report.html is, as a link, or how to get it; empty where no record is kept."""
+        if (folder := self._context.handover.folder) is None:
+            return ""
+        if self._context.settings.output is not None and (page := folder / "report.html").exists():
+            return page.resolve().as_uri()
+        install = "" if find_spec("jinja2") is not None else "pip install 'pytest-jsbench[report]', and "
+        return f"{install}{shlex.join(['jsbench', 'report', '-o', 'report.html', str(_from_here(folder))])}"
 
     def _unasked(self) -> list[str]:
         """The recorded answers that no test of a whole run asked for, and the command that lists them."""

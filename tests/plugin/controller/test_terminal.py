@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 
 from tests.plugin.conftest import Bench, Ended
@@ -40,7 +42,8 @@ def test_the_summary_is_the_table_of_the_seed_within_eighty_columns(ended: Ended
             "records    *",
         ]
     )
-    assert max(len(line) for line in lines) <= 80, text
+    # a link that is broken in two is none
+    assert max(len(line) for line in lines if not line.startswith("page       file:")) <= 80, text
 
 
 def test_what_is_not_known_is_said_so_and_not_zero(bench: Bench) -> None:
@@ -56,7 +59,7 @@ def test_what_is_not_known_is_said_so_and_not_zero(bench: Bench) -> None:
 def test_the_summary_is_the_last_thing_before_pytests_own_last_line(mixed: Bench) -> None:
     pytest.importorskip("pytest_benchmark", reason="needs pytest-benchmark")
     mixed.timed = True
-    result = mixed.run()
+    result = mixed.run("--benchmark-sort=name")
 
     text = result.stdout.str()
     assert text.index("short test summary") < text.index("jsbench: scripted")
@@ -90,3 +93,38 @@ def test_verbose_adds_the_breakdown_by_keyword(mixed: Bench, ended: Ended) -> No
         ]
     )
     assert "Keyword" not in "\n".join(summary(ended.result))
+
+
+def test_the_page_of_a_run_that_is_kept_is_named_as_a_link(bench: Bench) -> None:
+    pytest.importorskip("jinja2", reason="needs the extra report")
+    bench.case("a")
+
+    lines = summary(bench.run("--jsbench-output=out put"))
+
+    (line,) = [line for line in lines if line.startswith("page ")]
+    (page,) = (bench.path / "out put").glob("*/report.html")
+    assert line.split() == ["page", page.as_uri()]
+
+
+@pytest.mark.parametrize(("folder", "installed"), [("", True), ("", False), ("out", False)])
+def test_where_there_is_no_page_the_command_that_makes_it_is_named(
+    plain: Bench, monkeypatch: pytest.MonkeyPatch, folder: str, installed: bool
+) -> None:
+    pytest.importorskip("jinja2", reason="needs the extra report")
+    plain.case("a")
+    found = importlib.util.find_spec
+    if not installed:
+        for place in ("importlib.util", "pytest_jsbench.plugin.controller.terminal"):
+            monkeypatch.setattr(
+                f"{place}.find_spec", lambda name, *more: None if name == "jinja2" else found(name, *more)
+            )
+
+    lines = summary(plain.run(*([f"--jsbench-output={folder}"] if folder else [])))
+
+    text = " ".join(" ".join(lines[next(n for n, one in enumerate(lines) if one.startswith("page ")) :]).split())
+    install = "" if installed else "pip install 'pytest-jsbench[report]', and "
+    assert text.startswith(f"page {install}jsbench report ")
+    command = text.partition("jsbench report ")[2].split(" verdict ")[0].split(" warning ")[0]
+    option, page, run = command.split()
+    assert (option, page) == ("-o", "report.html")
+    assert (plain.path / run / "records.jsonl").exists()
