@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, TextIO
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.runs.outcomes import Run
 
 _TASK, _FAILURE_TYPE = "jsbench.task", "jsbench.failure_type"
+#: attributes of a case that are pytest's own
+_PYTESTS = frozenset({"classname", "name", "time", "file", "line"})
 #: characters of one property
 _LONGEST = 2000
 _SAMPLING = ("temperature", "seed", "max_tokens")
@@ -56,17 +58,25 @@ def _figures(metrics: Metrics) -> dict[str, str]:
 
 
 def complete(
-    path: Path, properties: Mapping[str, str], costs: Mapping[str, float], *, details: str | None = None
+    path: Path,
+    properties: Mapping[str, str],
+    costs: Mapping[str, float],
+    *,
+    details: str | None = None,
+    hide: Callable[[str], str] = str,
 ) -> None:
     """
     Rewrite pytest's file: failures with their type, infrastructure faults as errors, and the run's properties.
 
     `details` says where those of a large run are: then each of our cases has its name, time, failure type and a short
-    message, and no more. One case at a time is held.
+    message, and no more. `hide` keeps a secret out of what tests have put there beside their reports. One case at a
+    time is held.
     """
     with TemporaryFile("w+", encoding="utf-8") as cases:
-        root, moved = _take_out_cases(path, cases, costs, short=details is not None)
+        root, moved = _take_out_cases(path, cases, costs, short=details is not None, hide=hide)
         (suite,) = root.iter("testsuite")
+        for one in suite.iter("property"):
+            one.attrib.update({name: hide(value) for name, value in one.items()})
         for counter, change in (("failures", -moved), ("errors", moved)):
             suite.set(counter, str(int(suite.get(counter, "0")) + change))
         _add(suite, {**properties, **({} if details is None else {"jsbench.details": details})})
@@ -78,7 +88,9 @@ def complete(
             file.write(end + after)
 
 
-def _take_out_cases(path: Path, to: TextIO, costs: Mapping[str, float], *, short: bool) -> tuple[Element, int]:
+def _take_out_cases(
+    path: Path, to: TextIO, costs: Mapping[str, float], *, short: bool, hide: Callable[[str], str]
+) -> tuple[Element, int]:
     """Write each case, completed; what stands around them, and how many failures are errors now."""
     moved, opened = 0, list[ElementTree.Element]()
     for event, element in ElementTree.iterparse(path, events=("start", "end")):  # noqa: S314  pytest has just written it
@@ -87,6 +99,7 @@ def _take_out_cases(path: Path, to: TextIO, costs: Mapping[str, float], *, short
             continue
         opened.pop()
         if element.tag == "testcase":
+            element.attrib.update({name: hide(value) for name, value in element.items() if name not in _PYTESTS})
             moved += _complete_case(element, costs, short=short)
             to.write(ElementTree.tostring(element, encoding="unicode"))
             opened[-1].remove(element)

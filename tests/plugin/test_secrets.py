@@ -88,3 +88,70 @@ def test_a_usage_error_that_quotes_a_secret_is_shown_without_it(
     shown = result.stdout.str() + result.stderr.str()
     assert "[key]" in shown
     assert KEY not in shown
+
+
+TELLING = """
+import os, pytest
+
+KEY = os.environ["MY_KEY"]
+
+def test_it_checks(jsbench):
+    jsbench.check("{}", schema={"type": "object"})
+
+def test_it_is_expected_to_fail():
+    pytest.xfail(f"refused {KEY}")
+
+@pytest.mark.xfail(reason=f"refused {KEY}")
+def test_it_is_marked():
+    assert False
+
+@pytest.mark.xfail(reason=f"refused {KEY}", strict=True)
+def test_it_passes_though_it_is_marked():
+    pass
+
+def test_it_is_skipped():
+    pytest.skip(f"refused {KEY}")
+
+def test_it_has_properties(record_property, record_testsuite_property, record_xml_attribute):
+    record_property("header", f"Bearer {KEY}")
+    record_property(KEY, {"header": [KEY]})
+    record_testsuite_property("header", KEY)
+    record_xml_attribute("header", KEY)
+    record_property("number", 5)
+
+def test_it_fails_in_parts(subtests):
+    with subtests.test("part"):
+        pytest.xfail(f"refused {KEY}")
+    with subtests.test("part"):
+        assert KEY == ""
+"""
+
+
+@pytest.mark.parametrize("broken", ["raise RuntimeError(KEY)", "pytest.skip(KEY, allow_module_level=True)"])
+def test_a_key_in_a_reason_or_a_property_of_a_test_is_hidden(
+    bench: Bench, broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    bench.write({"test_telling.py": TELLING, "test_broken.py": TELLING.partition("def")[0] + broken})
+
+    result = bench.pytester.runpytest_inprocess(
+        *("--jsbench-engine=openai", "--jsbench-model=m", "--jsbench-api-key-env=MY_KEY", "-p", "no:randomly"),
+        *("--jsbench-base-url=http://127.0.0.1:9/v1", "--jsbench-output=out", "--junitxml=junit.xml", "-rA"),
+        *(
+            *WITHOUT_SLOW_PLUGINS,
+            *bench.workers,
+            "-W",
+            "ignore",
+            "--continue-on-collection-errors",
+            "test_telling.py",
+            "test_broken.py",
+        ),
+    )
+
+    result.stdout.fnmatch_lines(["XFAIL *refused ?key?*"])
+    assert KEY not in result.stdout.str() + result.stderr.str()
+    written = [path for path in bench.path.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")]
+    assert [path.name for path in written if KEY.encode() in path.read_bytes()] == []
+    report = (bench.path / "junit.xml").read_text()
+    assert '"header" value="Bearer [key]"' in report
+    assert '"number" value="5"' in report

@@ -16,6 +16,7 @@ from pytest_jsbench.metrics import prices
 from pytest_jsbench.plugin.controller.expectations import GateDecision
 from pytest_jsbench.plugin.controller.progress import write_line
 from pytest_jsbench.plugin.session.cases import MANY
+from pytest_jsbench.plugin.session.secrecy import known_secrets
 from pytest_jsbench.runs import journal
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def complete_junit(
         where = "nowhere, since no record is kept" if folder is None else f"{folder}: records.jsonl, report.html"
         details = f"{len(run.planned):,} attempts are too many for all of their details to be here; they are in {where}"
     try:
-        junit.complete(path, properties, costs, details=details)
+        junit.complete(path, properties, costs, details=details, hide=known_secrets(config).out_of_message)
     except (OSError, ParseError) as error:
         # the summary has been shown by now
         write_line(config, f"jsbench: {path} is left as pytest wrote it: {error}", yellow=True)

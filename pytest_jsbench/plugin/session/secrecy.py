@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Completion
     from pytest_jsbench.core.secrets import Secrets
 
+R = TypeVar("R", pytest.TestReport, pytest.CollectReport)
+
 _FORMATTER = logging.Formatter()
 
 
@@ -31,14 +33,14 @@ def usage_errors(config: pytest.Config, *, about: str = "") -> Iterator[None]:
     try:
         yield
     except (JSBenchError, pytest.UsageError) as error:
-        secrets = _known_secrets(config)
+        secrets = known_secrets(config)
         # the cause is shown with the error where pytest shows a traceback
         error.args = tuple(secrets.out_of(error.args))
         prefix = f"{about}: " if about and isinstance(error, JSBenchError) else ""
         raise pytest.UsageError(secrets.out_of_message(f"{prefix}{error}")) from error
 
 
-def _known_secrets(config: pytest.Config) -> Secrets:
+def known_secrets(config: pytest.Config) -> Secrets:
     """Those of the environment and of the options, as far as these can be read: one of them may be what is wrong."""
     said: dict[str, Any] = dict.fromkeys(("variants", *SETTABLE))
     for name in said:
@@ -89,12 +91,27 @@ class Secrecy:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """A traceback may show the locals of an SDK, and captured output holds what third parties print."""
-        report = yield
+        report = self._cleaned((yield))
+        report.user_properties = [(self.out_of(name), self._shown(value)) for name, value in report.user_properties]
+        if hasattr(report, "wasxfail"):
+            report.wasxfail = self.out_of(report.wasxfail)
+        return report
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """A module that breaks while it is imported is shown like a test."""
+        return self._cleaned((yield))
+
+    def _cleaned(self, report: R) -> R:
         report.sections = [(name, self.out_of(text)) for name, text in report.sections]
-        shown = str(report.longrepr or "")
-        if (clean := self.out_of(shown)) != shown:
+        shown = report.longrepr or ""
+        if (clean := self._shown(shown)) is not shown:
             report.longrepr = _with_path(report.longrepr, clean)
         return report
+
+    def _shown(self, value: object) -> Any:
+        """The value, or the text that it would be shown as, where that holds a secret."""
+        return clean if (clean := self.out_of(text := str(value))) != text else value
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:
