@@ -212,6 +212,7 @@ class CaseEvaluation:
             )
             kept = Journal(folder / "records.jsonl", metadata)
             with closing(admission), closing(kept):
+                kept.open()
                 try:
                     self._ask(attempts, kept, Recorded(recorded), admission)
                 except KeyboardInterrupt as error:

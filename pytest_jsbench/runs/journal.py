@@ -43,10 +43,10 @@ class Journal:
     """
     Appends records to one file, one line each, flushed; safe to call from several threads.
 
-    Each worker makes one for its own file, and the controller makes one for the records of workers that write none.
-    The attempts' threads append each record as soon as it exists; the first one opens the file and writes the header
-    line before it. At the end the worker sends records that still arrive to another file (`go_on_in`), and closes it: a
-    record that comes even later is written all the same, and leaves no file open.
+    Each worker makes one for its own file, and opens it before any call. The attempts' threads append each record as
+    soon as it exists; the first one writes the header line before it. At the end the worker sends records that still
+    arrive to another file (`go_on_in`), and closes it: a record that comes even later is written all the same, and
+    leaves no file open.
     """
 
     def __init__(self, path: Path, metadata: RunMetadata) -> None:
@@ -54,9 +54,12 @@ class Journal:
         self._metadata = metadata
         self._lock = threading.Lock()
         self._file: FileIO | None = None
-        #: stands open in the place of the file, since calls in flight may hold all others before the first record comes
-        self._spare: int | None = os.open(os.devnull, os.O_RDONLY)
         self._closed = False
+
+    def open(self) -> None:
+        """Open the file before calls in flight hold all that may be open; where that fails the first record says so."""
+        with contextlib.suppress(OSError):
+            self._file = private(self.path).open("ab", buffering=0)
 
     def append(self, record: Record, digests: Digests | None = None) -> Place:
         """Write the record, and say where; JournalError when the disk will not, and then nothing of it is there."""
@@ -64,7 +67,6 @@ class Journal:
             line = _line(record.to_dict(digests))
             with self._lock:
                 if self._file is None:
-                    self._free_spare()
                     self._file = private(self.path).open("ab", buffering=0)
                 size = self._file.seek(0, os.SEEK_END)
                 text = line if size else _line(_header(self._metadata)) + line
@@ -87,13 +89,7 @@ class Journal:
         """Close the file."""
         with self._lock:
             self._closed = True
-            self._free_spare()
             self._close()
-
-    def _free_spare(self) -> None:
-        if self._spare is not None:
-            os.close(self._spare)
-            self._spare = None
 
     def _close(self) -> None:
         if self._file is not None:

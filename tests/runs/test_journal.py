@@ -139,6 +139,7 @@ def test_a_lone_surrogate_is_kept_and_the_file_stays_ascii(tmp_path: Path) -> No
 def test_the_first_record_is_written_where_calls_hold_all_other_files_that_may_be_open(tmp_path: Path) -> None:
     resource: Any = pytest.importorskip("resource", reason="needs POSIX")
     made, kept = record("a"), Journal(tmp_path / "records.jsonl", examples.metadata())
+    kept.open()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     held = [os.open(os.devnull, os.O_RDONLY)]
     resource.setrlimit(resource.RLIMIT_NOFILE, (held[0] + 4, hard))

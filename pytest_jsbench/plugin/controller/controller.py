@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -48,8 +47,6 @@ if TYPE_CHECKING:
 
 #: reasons that hold for all tests of a process, and that none of them shows
 _WARNED = frozenset({MissingReason.EXHAUSTED, MissingReason.ERROR})
-#: more than are open at once while a run is summed up
-_SPARE_FILES = 16
 
 
 class Controller:
@@ -94,9 +91,6 @@ class Controller:
         self._handed: Mapping[str, Any] = {}
         self._resources: ExitStack = contextlib.ExitStack()
         config.add_cleanup(self._resources.close)
-        #: open until the run is summed up, so that it can be where calls in flight hold all others that there may be
-        self._spare_files = contextlib.ExitStack()
-        config.add_cleanup(self._spare_files.close)
         self.run: Run | None = None
         self.summary: Summary | None = None
         self._expectations = Expectations.of(context)
@@ -111,9 +105,7 @@ class Controller:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Note the attempts of the suite, where this process runs the tests; open what the end will need."""
-        for _ in range(_SPARE_FILES):
-            self._spare_files.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        """Note the attempts of the suite, where this process runs the tests."""
         if not self.state.planned:
             self.state.plan(item.attempt for item in session.items if isinstance(item, JSBenchCase))
 
@@ -247,7 +239,6 @@ class Controller:
         return self._worker.collected or self._collected or Collected()
 
     def _finish(self, session: pytest.Session) -> None:
-        self._spare_files.close()
         from pytest_jsbench.metrics.gates import decide
         from pytest_jsbench.metrics.summary import summarize
 

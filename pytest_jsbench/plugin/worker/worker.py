@@ -108,6 +108,7 @@ class Worker:
             return
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
             return
+        self._journal.open()
         try:
             self._open(session, cases)
         except EngineError as error:
