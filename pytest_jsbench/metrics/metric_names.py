@@ -215,7 +215,7 @@ def _of_metrics(name: MetricName, metrics: Metrics) -> Figure:
         time, _, part = metric.rpartition("_")
         return _time(getattr(metrics, time), part, metrics.errors)
     if metric in TOKENS:
-        return _sum(getattr(metrics.tokens, metric), complete=metrics.errors == 0)
+        return _sum(getattr(metrics.tokens, metric), complete=metrics.errors == metrics.unreported == 0)
     if metric == "cost":
         priced = metrics.priced == metrics.completions + metrics.declined
         return _sum(metrics.cost, complete=metrics.errors == 0 and priced)

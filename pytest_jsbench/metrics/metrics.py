@@ -46,7 +46,10 @@ COUNTS = (
     "errors",
     "judged",
     "retries",
+    "reported",
+    "unreported",
     "priced",
+    "unpriced",
     "passed",
     "valid",
 )
@@ -153,10 +156,14 @@ class Metrics:
     #: seconds from when an attempt is queued to when it is sent
     queue: Distribution
     tokens: Tokens
+    #: attempts that told their tokens, and answers that did not
+    reported: int
+    unreported: int
     #: US dollars, over the attempts whose cost is known; None where none is
     cost: float | None
-    #: answered attempts whose cost is known
+    #: answered attempts whose cost is known, and others for which a provider was paid
     priced: int
+    unpriced: int
 
     @property
     def cases(self) -> int:

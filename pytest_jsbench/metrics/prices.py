@@ -26,6 +26,8 @@ class Costs:
 
     #: without attempts of unknown cost
     attempts: Mapping[Attempt, float] = field(default_factory=dict)
+    #: answers of paid providers that told no tokens, or have no published price
+    unknown: frozenset[Attempt] = frozenset()
     #: why no cost is known though a provider was called; empty otherwise
     problem: str = ""
 
@@ -52,7 +54,8 @@ def costs(run: Run) -> Costs:
             continue
         if cost is not None:
             known[outcome.attempt] = cost
-    return Costs(attempts=known, problem="" if known else "; ".join(unpriced.values()))
+    unknown = frozenset(outcome.attempt for outcome, _ in paid if outcome.answered and outcome.attempt not in known)
+    return Costs(attempts=known, unknown=unknown, problem="" if known else "; ".join(unpriced.values()))
 
 
 def price_of(metadata: RunMetadata, who: AnsweredBy | None = None, *, batch: bool = False) -> Price:

@@ -239,8 +239,13 @@ def metrics(
         queue=Distribution.of(attempt.queue_s for attempt in counted if attempt.queue_s is not None),
         # an answer to an application that no schema describes costs what it costs
         tokens=_tokens(attempts),
+        reported=len(
+            told := [one for one in attempts if one.usage is not None and one.usage.output_tokens is not None]
+        ),
+        unreported=sum(one.answered for one in attempts) - sum(one.answered for one in told),
         cost=_cost(attempts, costs),
         priced=sum(attempt.attempt in costs.attempts for attempt in attempts),
+        unpriced=sum(attempt.attempt in costs.unknown for attempt in attempts),
     )
 
 

@@ -218,7 +218,7 @@ def _measured(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
     if not run.metadata.labelled:
         yield "tokens", _tokens(total)
     if total.cost is not None:
-        yield "cost", dollars(total.cost)
+        yield "cost", dollars(total.cost) + _of_answers(total.priced, total.unpriced)
     elif summary.cost_problem:
         yield "cost", f"{NOT_APPLICABLE} ({printable(summary.cost_problem)})"
 
@@ -418,7 +418,13 @@ def _tokens(total: Metrics) -> str:
     tokens = total.tokens
     cached = "" if tokens.cached_tokens is None else f" ({tokens.cached_tokens:,} of them cached)"
     reasoning = "" if tokens.reasoning_tokens is None else f" ({tokens.reasoning_tokens:,} of them reasoning)"
-    return f"{count(tokens.input_tokens)} in{cached}, {count(tokens.output_tokens)} out{reasoning}"
+    told = f"{count(tokens.input_tokens)} in{cached}, {count(tokens.output_tokens)} out{reasoning}"
+    return told + _of_answers(total.reported, total.unreported)
+
+
+def _of_answers(known: int, unknown: int) -> str:
+    """Of how many answers a sum is, where it is not of all."""
+    return f", of {known:,} of {known + unknown:,} answers" if known and unknown else ""
 
 
 _MISSING = {

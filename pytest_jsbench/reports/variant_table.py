@@ -102,7 +102,7 @@ def _by_task(summary: Summary) -> Iterator[str]:
 def tokens_of_one(total: Metrics) -> float | None:
     """Tokens of an answer, on average; None where it is not known."""
     tokens = total.tokens.output_tokens
-    return None if tokens is None or not total.completions else tokens / total.completions
+    return None if tokens is None else tokens / total.reported
 
 
 def _tokens(total: Metrics) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from pytest_jsbench.core.cases import CaseKey, Schema
 from pytest_jsbench.core.generations import FaultKind
 from pytest_jsbench.core.timing import Timing
+from pytest_jsbench.metrics.metric_names import MetricName, figure
 from pytest_jsbench.metrics.statistics import proportion
 from pytest_jsbench.metrics.summary import by_keyword, summarize
 from pytest_jsbench.runs.outcomes import AttemptOutcome
@@ -97,6 +99,16 @@ def test_times_per_token_leave_the_first_token_out() -> None:
 
     assert total.tpot.p50 == pytest.approx(100.0)
     assert total.gct.p50 == pytest.approx(1.0)
+
+
+def test_a_sum_over_some_of_the_answers_has_no_upper_end_and_is_of_as_many() -> None:
+    told = [record("a"), record("b"), record("c", generation=examples.completion(tokens=None))]
+    summary = summarize(examples.run(*told))
+
+    assert (summary.total.reported, summary.total.unreported) == (2, 1)
+    assert summary.total.to_dict()["unreported"] == 1
+    sums = [figure(MetricName.parse("output_tokens"), one) for one in (summary, summarize(examples.run(*told[:2])))]
+    assert [(one.low, one.high) for one in sums] == [(22, math.inf), (22, 22)]
 
 
 def test_tokens_of_reasoning_before_the_answer_do_not_make_its_tokens_faster() -> None:

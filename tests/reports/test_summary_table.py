@@ -8,7 +8,7 @@ from pytest_jsbench.core.cases import Expected, safe_name
 from pytest_jsbench.core.generations import FaultKind
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports.summary_table import detail, details, facts, fitted, keyword_table, table_of_tasks
-from pytest_jsbench.reports.variant_table import tables
+from pytest_jsbench.reports.variant_table import tables, tokens_of_one
 from pytest_jsbench.runs.records import Record
 from pytest_jsbench.values import Match
 from tests import examples
@@ -158,6 +158,19 @@ def test_the_cost_is_said_where_it_is_known_and_why_not_where_it_should_be() -> 
     assert "cost       $1,234.5000" in details(run, paid)
     assert "cost       n/a (no price)" in details(run, replace(summary, cost_problem="no price"))
     assert not any(line.startswith("cost") for line in details(run, summary))
+
+
+def test_of_how_many_answers_the_tokens_and_the_cost_are_is_said_where_not_of_all() -> None:
+    silent = record("c", generation=examples.completion(tokens=None))
+    run = examples.run(record("a"), record("b"), silent, record("d", generation=examples.declined()))
+    summary = summarize(run)
+    whole = examples.run(record("a"), record("b"))
+
+    assert "tokens     60 in, 22 out, of 2 of 3 answers" in details(run, summary)
+    assert tokens_of_one(summary.total) == 11
+    assert "tokens     60 in, 22 out" in details(whole, summarize(whole))
+    paid = replace(summary, total=replace(summary.total, cost=0.5, priced=2, unpriced=1))
+    assert "cost       $0.5000, of 2 of 3 answers" in details(run, paid)
 
 
 def test_how_a_model_was_asked_to_reason_is_said_and_nothing_where_it_was_not() -> None:
