@@ -4,7 +4,6 @@ import itertools
 import math
 import random
 import statistics
-from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given
@@ -14,7 +13,6 @@ from pytest_jsbench.metrics.statistics import (
     Distribution,
     PairedDifference,
     Share,
-    adjusted,
     clustered,
     holm,
     mean_rate,
@@ -322,33 +320,6 @@ def test_the_interval_of_a_difference_over_repeats_holds_the_truth_from_two_case
             assert found.ci_high is not None
             held += found.ci_low <= truth <= found.ci_high
         assert held / times >= 0.94, (before, after, attempts)
-
-
-def all_pairs(shares: Sequence[Sequence[Share]]) -> list[PairedDifference]:
-    return [paired_difference(zip(one, other, strict=True)) for one, other in itertools.combinations(shares, 2)]
-
-
-def with_the_first(shares: Sequence[Sequence[Share]]) -> list[PairedDifference]:
-    return [paired_difference(zip(shares[0], one, strict=True)) for one in shares[1:]]
-
-
-@pytest.mark.parametrize(
-    ("variants", "attempts", "compared"),
-    [(2, 1, all_pairs), (4, 1, all_pairs), (5, 1, with_the_first), (20, 1, with_the_first), (20, 3, with_the_first)],
-)
-def test_equal_variants_are_rarely_called_different(
-    variants: int, attempts: int, compared: Callable[[Sequence[Sequence[Share]]], list[PairedDifference]]
-) -> None:
-    chance, times, wrong = random.Random(4), 150, 0
-    for _ in range(times):
-        rates = [beta(chance, 0.7, 0.4) for _ in range(60)]
-        shares = [
-            [(sum(chance.random() < rate for _ in range(attempts)), attempts) for rate in rates]
-            for _ in range(variants)
-        ]
-        wrong += any(one.real for one in adjusted(compared(shares)))
-
-    assert wrong / times <= 0.05
 
 
 def test_holms_adjustment_is_statsmodels_own() -> None:
