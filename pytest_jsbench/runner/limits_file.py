@@ -181,7 +181,8 @@ class LimitsFile:
             try:
                 yield connection
             finally:
-                connection.execute("COMMIT")
+                if connection.in_transaction:  # a full disk has ended it, and that is to be said
+                    connection.execute("COMMIT")
 
 
 def _server(state: sqlite3.Connection, name: str) -> tuple[float, float, int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from typing import Any
 from unittest.mock import Mock
@@ -481,3 +482,44 @@ def test_a_call_that_was_not_made_is_the_end_of_a_test_that_does_not_look(
 
     result.assert_outcomes(**{outcome: 1})
     assert result.ret not in (pytest.ExitCode.OK, pytest.ExitCode.INTERNAL_ERROR)
+
+
+CROWDED = """
+import resource, subprocess, sys
+from application import ask
+
+CROWD = '''
+import resource, socket, sys
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+host, port = sys.argv[1].split("/")[2].split(":")
+callers = []
+for _ in range(400):
+    callers.append(socket.create_connection((host, int(port)), timeout=20))
+    callers[-1].sendall(b"P")
+print("here", flush=True)
+sys.stdin.read()
+'''
+
+def test_it_asks(jsbench):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (250, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    url = jsbench.endpoint.openai_url
+    crowd = subprocess.Popen([sys.executable, "-c", CROWD, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert crowd.stdout.readline() == b"here\\n"
+    assert ask(url, "say {}", {"type": "object"})[0] == 200
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
+def test_a_crowd_of_strangers_takes_neither_the_answer_nor_the_summary(
+    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain.write({"test_one.py": CROWDED, "application.py": APPLICATION})
+
+    result = plain.pytester.runpytest_subprocess(
+        *("-p", "no:randomly", *asking(provider, monkeypatch), "--jsbench-output=out", "test_one.py"), timeout=60
+    )
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["pass rate  1/1*", "verdict *PASSED*"])
+    assert list((plain.path / "out").rglob("report.html"))

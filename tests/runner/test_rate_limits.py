@@ -337,3 +337,15 @@ def test_limits_that_cannot_be_asked_refuse_the_call_before_it_is_made(
     with pytest.raises(Refused, match=r"no more open files \(ulimit -n\)") as refused:
         admission.enter(lambda: ESTIMATE)
     assert refused.value.reason is MissingReason.EXHAUSTED
+
+
+def test_a_full_disk_under_the_limits_is_said_as_one(path: Path, close: list[Admission]) -> None:
+    shared = LimitsFile(path, RateLimits(max_cost=1.0))
+    with shared._state() as state:
+        state.execute("PRAGMA max_page_count = 8")
+    admission = Admission(shared, price=price, server="x" * 1_000_000)
+    close.append(admission)
+
+    for _ in range(2):
+        with pytest.raises(Refused, match=r"can no longer be kept: OperationalError: database or disk is full$"):
+            admission.enter(lambda: ESTIMATE)
