@@ -204,7 +204,7 @@ def paired_difference(pairs: Iterable[tuple[Share, Share]]) -> PairedDifference:
     known = [pair for pair in pairs if pair[0][1] and pair[1][1]]
     n, whole = len(known), math.lcm(*(size for pair in known for _, size in pair))
     gained = [after * whole // size - before * whole // was for (before, was), (after, size) in known]
-    repeated = whole > 1 or any(size > 1 for pair in known for _, size in pair)
+    repeated = whole > 1
     low, high = None, None
     if n:
         ends = Counter((before, after) for (before, _), (after, _) in known)
@@ -258,7 +258,7 @@ _STUDENT = (_Z, 2.3722712, 2.8224986, 2.5558497, 1.5895341)
 
 def student(differences: Sequence[float]) -> tuple[float, float]:
     """
-    The 95 % interval of the mean of differences from -1 to 1: Student's, over them and half of each end and two zeros.
+    The 95 % interval of the mean of differences from -1 to 1: Student's, over them, a half at each end and one at 0.
 
     What is added keeps it from being narrow where the few that there are agree by chance. Sources: Agresti and Min,
     Statistics in Medicine 24 (2005), 729-740, who add the same to the cells of two paired proportions; of the quantile
@@ -280,7 +280,8 @@ def sign_flips(differences: Sequence[int]) -> float:
     """
     The chance of a sum as far from 0 as that of these, if each had either sign by the toss of a coin: two-sided.
 
-    Exact where the sums can be counted, and else of draws that are the same each time. Sources: Fisher, The Design of
+    Exact where the sums can be counted, and else of draws that are the same each time. Where all are of one size it is
+    the test of McNemar, Psychometrika 12 (1947), 153-157, by the binomial distribution. Sources: Fisher, The Design of
     Experiments (1935), section 21; of draws Phipson and Smyth, Statistical Applications in Genetics and Molecular
     Biology 9 (2010), article 39.
     """

@@ -86,8 +86,9 @@ class CaseBits:
         """The inverse of `to_dict`; RecordError where there are more bits than cases."""
         passed, undecided = int(data["passed"], 16), int(data["undecided"], 16)
         count, attempts = data["count"], data.get("attempts", 1)
-        if max(passed, undecided).bit_length() > count * attempts or passed & undecided:
-            message = f"cases.passed and cases.undecided are not of {count} cases"
+        bits = count * attempts
+        if not max(passed, undecided).bit_length() <= bits <= 4 * LONGEST_LINE or passed & undecided:
+            message = f"cases.passed and cases.undecided are not of {count} cases with {attempts} attempts"
             raise RecordError(message)
         return cls(count=count, digest=data["digest"], attempts=attempts, passed=passed, undecided=undecided)
 

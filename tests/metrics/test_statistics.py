@@ -256,7 +256,6 @@ def test_where_the_sums_are_too_many_to_count_they_are_drawn_alike_each_time() -
 def test_the_interval_over_cases_is_students_with_two_cases_more(count: int) -> None:
     stats = pytest.importorskip("scipy.stats", reason="needs scipy")
     differences = [0.1 * (at % 3) for at in range(count)]
-    # half of each end and two zeros: weights of half observations
     n = count + 2
     mean = sum(differences) / n
     variance = (sum(one**2 for one in differences) + 1 - n * mean**2) / (n - 1)

@@ -188,7 +188,12 @@ def test_a_line_that_is_none_of_a_history_is_refused_and_the_file_stays(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("bits", "said"), [({"passed": "ff"}, "are not of 2 cases"), ({"undecided": "3"}, "are not of 2 cases")]
+    ("bits", "said"),
+    [
+        ({"passed": "ff"}, "are not of 2 cases"),
+        ({"undecided": "3"}, "are not of 2 cases"),
+        ({"count": 10_000_000, "attempts": 10_000_000}, "are not of 10000000 cases with 10000000 attempts"),
+    ],
 )
 def test_bits_of_more_cases_than_there_are_or_both_at_once_are_refused(bits: dict[str, str], said: str) -> None:
     data = HistoryEntry.of(evaluation("pp")).to_dict()
