@@ -1,17 +1,10 @@
-"""A server's address, apart from its credentials, and the options of a client that calls no other server."""
+"""A server's address, apart from its credentials."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
-
-from pytest_jsbench.core.generations import CallError, FaultKind
-from pytest_jsbench.core.text import printable
-
-if TYPE_CHECKING:
-    import httpx2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,43 +49,3 @@ def origin(url: str) -> tuple[str, str, int | None]:
     """Scheme, host and port of a URL, by which two servers are told apart."""
     parts = urlsplit(url)
     return parts.scheme, (parts.hostname or "").lower(), parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-
-
-def client_options(address: Address, *, sdk_error: type[Exception]) -> dict[str, Any]:
-    """What a client of that server is built with: its user and password, the hook that keeps it there, its limits."""
-    return {
-        "auth": address.userinfo,
-        "event_hooks": {"request": [_stay_at(address.url, sdk_error)]},
-        "limits": connection_limits(),
-    }
-
-
-def connection_limits() -> httpx2.Limits:
-    """
-    As many connections as there are calls in flight; an idle one is closed before the server does it.
-
-    llama.cpp, uvicorn and Node close one after 5 s, and a request that is just then on its way is lost.
-    """
-    import httpx2
-
-    return httpx2.Limits(keepalive_expiry=2.0)
-
-
-def _stay_at(url: str, sdk_error: type[Exception]) -> Callable[[httpx2.Request], None]:
-    # of the SDK's own kind too: any other error of a hook it takes for a lost connection, and tries again
-    class Elsewhere(CallError, sdk_error):  # type: ignore[valid-type, misc]
-        """The call would go to another server."""
-
-    def check(request: httpx2.Request) -> None:
-        target = str(request.url)
-        if origin(target) == origin(url):
-            return
-        scheme, host, port = origin(target)
-        there = printable(without_credentials(f"{scheme}://{host}:{port}"), 120)
-        message = (
-            f"the server points to {there}, away from {url}; nothing was sent there: if it is the right one, name it "
-            "with --jsbench-base-url"
-        )
-        raise Elsewhere(FaultKind.BAD_REQUEST, message)
-
-    return check

@@ -13,6 +13,8 @@ from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.engines.addresses import Address, without_credentials
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytest_jsbench.engines.base import EngineConfig
 
 #: sent to servers that ask for no key, because the SDKs insist on one
@@ -81,6 +83,14 @@ def find_key(config: EngineConfig, variables: tuple[str, ...], *, optional: bool
         " --jsbench-api-key-env"
     )
     raise MissingRequirement(message, expected="a key", where=variables[0])
+
+
+def headers_of_environment(variable: str, named: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the headers that an SDK reads from variables: from one of lines `Name: value`, and from named ones."""
+    lines = (line.partition(":") for line in os.environ.get(variable, "").splitlines())
+    headers = {name: os.environ.get(each, "").strip() for name, each in (named or {}).items()}
+    own = {name.strip(): value.strip() for name, colon, value in lines if colon}
+    return {name: value for name, value in {**headers, **own}.items() if value}
 
 
 def _sendable(engine: str, variable: str, value: str) -> str:

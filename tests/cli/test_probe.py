@@ -16,7 +16,7 @@ from tests.engines.openai_wire import SECRET
 from tests.engines.provider import Provider, json_reply, unreachable_url
 from tests.runner.probing.enforcing import Enforcing, Question, conforming, refusal, said
 
-pytest.importorskip("openai", reason="needs the extra openai")
+pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
 
 #: of the control, and of each way of asking alone
 CALLS = 3

@@ -71,7 +71,7 @@ def _speakers(*, streaming: bool) -> tuple[Speaker, ...]:
         Speaker(
             name=f"openai chat, {suffix}",
             engine="openai",
-            package="openai",
+            package="urllib3",
             streaming=streaming,
             secret=chat.SECRET,
             configured=chat.configured,
@@ -82,7 +82,7 @@ def _speakers(*, streaming: bool) -> tuple[Speaker, ...]:
         Speaker(
             name=f"openai responses, {suffix}",
             engine="openai",
-            package="openai",
+            package="urllib3",
             streaming=streaming,
             secret=chat.SECRET,
             configured=responses.configured,
@@ -97,7 +97,7 @@ def _speakers(*, streaming: bool) -> tuple[Speaker, ...]:
         Speaker(
             name=f"anthropic, {suffix}",
             engine="anthropic",
-            package="anthropic",
+            package="urllib3",
             streaming=streaming,
             secret=messages.SECRET,
             configured=messages.configured,
@@ -108,7 +108,7 @@ def _speakers(*, streaming: bool) -> tuple[Speaker, ...]:
         Speaker(
             name=f"gemini, {suffix}",
             engine="gemini",
-            package="google.genai",
+            package="urllib3",
             streaming=streaming,
             secret=gemini.SECRET,
             configured=gemini.configured,
@@ -126,7 +126,7 @@ def _clouds() -> tuple[Speaker, ...]:
     bedrock, vertex = "anthropic-bedrock", "anthropic-vertex"
     return (
         replace(chat, name="azure", engine="azure", configured=azure_wire.configured),
-        replace(whole, name=bedrock, engine=bedrock, package="boto3", configured=cloud_wire.bedrock),
+        replace(whole, name=bedrock, engine=bedrock, package="botocore", configured=cloud_wire.bedrock),
         replace(streamed, name=vertex, engine=vertex, package="google.auth", configured=cloud_wire.vertex),
     )
 

@@ -55,8 +55,7 @@ def test_a_connection_that_a_server_may_just_be_closing_is_not_used_again(
     speaker: Speaker, idle: float, connections: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
-    # the SDKs' connections read the time there
-    monkeypatch.setattr("httpcore2._sync.http11.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("pytest_jsbench.engines.http.client.time", SimpleNamespace(perf_counter=lambda: now[0]))
     with Provider() as provider:
         provider.replies.append(kept(speaker.good()))
         engine = engine_of(speaker, provider)
@@ -68,7 +67,7 @@ def test_a_connection_that_a_server_may_just_be_closing_is_not_used_again(
 
 
 def test_results_of_a_batch_are_fetched_from_no_other_server() -> None:
-    pytest.importorskip("anthropic", reason="the anthropic engine needs its package")
+    pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
     with Provider() as provider, Provider() as elsewhere:
         elsewhere.json({})
         batch = {"id": "b", "processing_status": "ended", "request_counts": {}, "results_url": f"{elsewhere.url}/r"}
@@ -82,7 +81,7 @@ def test_results_of_a_batch_are_fetched_from_no_other_server() -> None:
 
 
 def test_a_batch_whose_id_or_words_quote_the_key_shows_it_nowhere() -> None:
-    pytest.importorskip("anthropic", reason="the anthropic engine needs its package")
+    pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
     key = "Key-of-the-user"
     with Provider() as provider:
         line = {"custom_id": key, "result": {"type": "errored", "error": {"error": {"type": key, "message": key}}}}

@@ -128,7 +128,7 @@ def test_the_tools_of_the_user_or_of_the_schema_take_the_place_of_the_called_one
 def test_a_server_of_llama_cpp_whose_template_leaves_calls_out_is_not_asked(
     provider: Provider, rendered: str | None
 ) -> None:
-    pytest.importorskip("openai", reason="the llamacpp preset needs its package")
+    pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
 
     def choose(asked: Asked) -> Reply:
         if asked.path == "/apply-template":

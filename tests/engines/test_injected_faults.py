@@ -17,7 +17,7 @@ from pytest_jsbench.core.cases import Case, CaseKey, safe_name
 from pytest_jsbench.core.generations import Completion, Decided, Declined, DeclineReason, Failed, GenerationParams
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
-from pytest_jsbench.engines.http import calls as http_calls
+from pytest_jsbench.engines.http import client as http_client
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.engines.requirements import is_installed
 from pytest_jsbench.runner.attempts import RETRIED, Runner
@@ -131,7 +131,7 @@ def result() -> Result:
     root = logging.getLogger()
     level = root.level
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(http_calls, "LONGEST_BODY", OVERSIZED)
+        patch.setattr(http_client, "LONGEST_BODY", OVERSIZED)
         root.addHandler(handler)
         stack.callback(root.removeHandler, handler)
         root.setLevel(logging.DEBUG)

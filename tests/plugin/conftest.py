@@ -27,9 +27,6 @@ import pytest_jsbench.runner.limits_file  # noqa: F401
 from tests.warm_python import CHILD, WORKER, warm_python
 
 with contextlib.suppress(ImportError):
-    import httpcore2  # noqa: F401  # httpx2 loads it late, and knows its exceptions by their classes
-
-with contextlib.suppress(ImportError):
     import numpy  # noqa: F401  # its extension module refuses to be loaded twice
 
 #: they take longer to import than most tests here take to run, in each worker again

@@ -13,7 +13,7 @@ from tests.engines.openai_wire import SECRET, USAGE, chunk, usage_chunk
 from tests.engines.provider import DONE, Asked, Provider, Reply, stream_reply
 from tests.plugin.conftest import Bench
 
-pytest.importorskip("openai", reason="the openai engine needs the package openai")
+pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
 
 SAID = "It may be 1, or 2. I take 1.\n"
 ANSWER = '{"n": 1}'

@@ -205,7 +205,7 @@ def test_a_run_of_variants_is_replayed_variant_by_variant(plain: Bench) -> None:
 
 
 def test_an_error_of_one_variant_names_it(plain: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("openai", reason="needs the extra openai")
+    pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     prepared(plain).write({"jsbench.toml": f'{TABLE}[[variants]]\nname = "paid"\nengine = "openai"\nmodel = "m"\n'})

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from pytest_jsbench.core.generations import CallError, Declined, Failed, FaultKind, Sent
 from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.anthropic import answers
+from pytest_jsbench.engines.anthropic.settings import PATH
 from pytest_jsbench.engines.batch_api import (
-    RETRIES,
-    TIMEOUT,
     BatchLimits,
     BatchState,
-    SDKBatches,
-    read_id,
-    to_line,
+    ProviderBatches,
+    sound_id,
 )
-from pytest_jsbench.engines.http.answer_builder import count, enclosed
-from pytest_jsbench.engines.http.calls import reading
+from pytest_jsbench.engines.http.answer_builder import count, enclosed, get
+from pytest_jsbench.engines.http.calls import reading, to_json
 from pytest_jsbench.engines.http.faults import ProviderError
 
 if TYPE_CHECKING:
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
 #: as documented; a little less than the 256 MB of a batch
 LIMITS = BatchLimits(requests=100_000, size=240_000_000)
 
+_PATH = f"{PATH}/batches"
 #: what a call of its own would have had as its status; in results there is only the name
 _STATUS = {
     "invalid_request_error": 400,
@@ -55,24 +54,12 @@ _UNANSWERED = Failed(
 )
 
 
-class AnthropicBatches(SDKBatches):
+class AnthropicBatches(ProviderBatches):
     """Hands batches to one Messages server."""
 
     def __init__(self, settings: MessagesSettings, *, key: Key) -> None:
-        import anthropic
-
         self._settings: MessagesSettings = replace(settings, streaming=False)
-        self._client = settings.new_client(
-            key, max_retries=RETRIES, timeout=TIMEOUT, default_headers=dict(settings.extra_headers)
-        )
-        super().__init__(
-            sdk=anthropic,
-            sdk_error=anthropic.AnthropicError,
-            client=self._client,
-            address=settings.base_url,
-            model=settings.model,
-            key=key,
-        )
+        super().__init__(settings.new_client(key), model=settings.model, headers=settings.extra_headers, key=key)
 
     @property
     def limits(self) -> BatchLimits:
@@ -81,21 +68,20 @@ class AnthropicBatches(SDKBatches):
 
     def line(self, name: str, request: Request) -> bytes:
         """The request as the batch's body holds it."""
-        return to_line({"custom_id": name, "params": self._settings.to_body(request)})
+        return to_json({"custom_id": name, "params": self._settings.to_body(request)})
 
     def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
         """See that the server is there, knows the key and has batches; what is returned makes one."""
-        with self.explained():
-            self._client.messages.batches.list(limit=1)
-        return lambda: self._create(lines)
+        self.ask(f"{_PATH}?limit=1")
+        data = b'{"requests":[%b]}' % b",".join(lines)
+        return lambda: sound_id(self.ask(_PATH, data, once=True).get("id"))
 
     def state(self, batch: str) -> BatchState:
         """How it is getting on."""
-        with self.polling():
-            found = self._client.messages.batches.retrieve(batch)
+        answer = self._ask_for(batch)
         names = ("processing", "succeeded", "errored", "canceled", "expired")
-        counts = {name: count(getattr(found.request_counts, name, None)) or 0 for name in names}
-        ended = found.processing_status == "ended"
+        counts = {name: count(get(answer, "request_counts", name)) or 0 for name in names}
+        ended = answer.get("processing_status") == "ended"
         return BatchState(
             ended=ended,
             answered=counts["succeeded"],
@@ -105,17 +91,15 @@ class AnthropicBatches(SDKBatches):
         )
 
     def results(self, batch: str) -> Iterator[Result]:
-        """What the results file holds."""
+        """What the results file holds, which is where the batch says."""
         sent = self._settings.sent(batch=batch)
-        with self.explained(), self._client.messages.batches.with_streaming_response.results(batch) as response:
-            yield from self.read_results(response, sent)
+        place = self._ask_for(batch).get("results_url")
+        if not isinstance(place, str):
+            raise CallError(FaultKind.BAD_RESPONSE, "the server did not say where the batch's results are")
+        yield from self.read_results(place, sent)
 
-    def _create(self, lines: Sequence[bytes]) -> str:
-        # never twice by the SDK's own doing: it is paid for
-        once = self._client.with_options(max_retries=0)
-        with self.explained():
-            made = once.messages.batches.create(requests=[json.loads(line) for line in lines])
-        return read_id(made)
+    def _ask_for(self, batch: str) -> Mapping[str, Any]:
+        return self.ask(f"{_PATH}/{quote(batch, safe='')}")
 
     def read_result(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined:
         """A line of the results file."""

@@ -1,8 +1,8 @@
 """
 The engines `anthropic-bedrock` and `anthropic-vertex`: Claude in Amazon's and in Google's cloud.
 
-Both speak the Messages API, through the SDK's own clients. They let a caller in by what a cloud gives to a machine or a
-person: requests are signed, or carry a token that is fetched. No variable holds these, so the engine itself keeps what
+Both speak the Messages API. They let a caller in by what a cloud gives to a machine or a person: requests are signed,
+or carry a token that is fetched, by the cloud's own library. No variable holds these, so the engine itself keeps what
 each call carried out of what it says.
 """
 
@@ -14,24 +14,25 @@ import re
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.core.secrets import Secrets, one_line
 from pytest_jsbench.engines.addresses import Address
 from pytest_jsbench.engines.anthropic.engine import MessagesEngine, MessagesFactory
-from pytest_jsbench.engines.anthropic.settings import FORMATS, OPTIONS, MessagesSettings, http_client, read_thinking
+from pytest_jsbench.engines.anthropic.settings import FORMATS, OPTIONS, VERSION, MessagesSettings, read_thinking
 from pytest_jsbench.engines.options import Options, read_provider_settings
 from pytest_jsbench.engines.requirements import NO_KEY, Key, find_address, find_key
 from pytest_jsbench.engines.secrets import out_of_answer, out_of_fault
 
 if TYPE_CHECKING:
-    import anthropic
-    import httpx2
+    from collections.abc import Mapping
 
     from pytest_jsbench.core.generations import Completion, Declined, EngineInfo, Request
-    from pytest_jsbench.engines.anthropic.settings import Hooks
+    from pytest_jsbench.engines.anthropic.settings import Authorise
     from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.engines.http.client import Client, Outgoing
 
 _BEARER = "AWS_BEARER_TOKEN_BEDROCK"
 #: the cloud's own credentials let the caller in
@@ -51,6 +52,10 @@ class CloudSettings(MessagesSettings):
 
     def fault_of(self, error: Exception) -> FaultKind | None:
         """What an error is that says that the cloud's credentials cannot be had; None for any other."""
+        raise NotImplementedError
+
+    def authoriser(self) -> Authorise:
+        """Return what lets each call in where there is no key."""
         raise NotImplementedError
 
 
@@ -91,27 +96,35 @@ class BedrockSettings(CloudSettings):
         ways = f"set {_BEARER}, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or --jsbench-engine-option profile=NAME"
         raise _missing(config, "credentials of AWS", ways)
 
-    def new_client(
-        self, key: Key, *, request: Hooks = (), response: Hooks = (), **options: Any
-    ) -> anthropic.AnthropicBedrock:
-        """The SDK's client, which signs each request where there is no key."""
-        import anthropic
+    def to_call(self, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Return the path that names the model, and the body without it."""
+        rest = {"anthropic_version": VERSION, **body}
+        model, stream = quote(str(rest.pop("model")), safe=":"), rest.pop("stream", False)
+        return f"/model/{model}/invoke{'-with-response-stream' if stream else ''}", rest
+
+    def authoriser(self) -> Authorise:
+        """Return what signs each request."""
         import botocore.eventstream  # noqa: F401  a stream is read with it: not within the time of the first call
+        from botocore.auth import SigV4Auth
+        from botocore.awsrequest import AWSRequest
+        from botocore.session import Session
 
         # at DEBUG it writes down what it signs, session tokens and signatures too, and what it is let in by
         logging.getLogger("botocore").setLevel(logging.INFO)
-        return anthropic.AnthropicBedrock(
-            api_key=key.value or None,
-            aws_region=self.region,
-            aws_profile=self.profile,
-            base_url=self.base_url,
-            default_query=dict(self.extra_query),
-            http_client=http_client(self, request=request, response=response),
-            **options,
-        )
+        session = Session(profile=self.profile)
+
+        def sign(outgoing: Outgoing) -> Mapping[str, str]:
+            credentials = session.get_credentials()
+            if credentials is None:
+                raise RuntimeError("no credentials of AWS are left")
+            request = AWSRequest(outgoing.method, outgoing.url, dict(outgoing.headers), outgoing.body)
+            SigV4Auth(credentials, "bedrock", self.region).add_auth(request)
+            return dict(request.headers.items())
+
+        return sign
 
     def fault_of(self, error: Exception) -> FaultKind | None:
-        """Where there are none any more, the SDK raises a RuntimeError."""
+        """A RuntimeError is ours, where there are none any more."""
         from botocore.exceptions import BotoCoreError, HTTPClientError
 
         if isinstance(error, HTTPClientError):
@@ -165,22 +178,27 @@ class VertexSettings(CloudSettings):
             raise _missing(config, "credentials of Google Cloud", ways) from error
         return _AMBIENT
 
-    def new_client(
-        self, key: Key, *, request: Hooks = (), response: Hooks = (), **options: Any
-    ) -> anthropic.AnthropicVertex:
-        """The SDK's client, which fetches tokens where it has none, and new ones when they expire."""
-        import anthropic
+    def to_call(self, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Return the path that names the project and the model, and the body without it."""
+        rest = {"anthropic_version": VERSION, **body}
+        project, region, model = (quote(text, safe="") for text in (self.project, self.region, str(rest.pop("model"))))
+        verb = "streamRawPredict" if rest.get("stream") else "rawPredict"
+        return f"/projects/{project}/locations/{region}/publishers/anthropic/models/{model}:{verb}", rest
 
-        return anthropic.AnthropicVertex(
-            region=self.region,
-            project_id=self.project,
-            access_token=key.value or None,
-            credentials=None if key.value else _google_credentials(),
-            base_url=self.base_url,
-            default_query=dict(self.extra_query),
-            http_client=http_client(self, request=request, response=response),
-            **options,
-        )
+    def authoriser(self) -> Authorise:
+        """Return what fetches a token, and a new one when it has expired."""
+        from google.auth.transport.urllib3 import Request
+        from urllib3 import PoolManager
+
+        credentials, lock, http = _google_credentials(), threading.Lock(), PoolManager()
+
+        def bring(_: Outgoing) -> Mapping[str, str]:
+            with lock:
+                if credentials.expired or not credentials.token:
+                    credentials.refresh(Request(http))
+            return {"authorization": f"Bearer {credentials.token}"}
+
+        return bring
 
     def fault_of(self, error: Exception) -> FaultKind | None:
         """Google gave no token, or could not be asked."""
@@ -197,7 +215,18 @@ class CloudEngine(MessagesEngine):
     def __init__(self, settings: CloudSettings, info: EngineInfo, *, key: Key) -> None:
         self._cloud = settings
         self._carried = threading.local()
-        super().__init__(settings, info, key=key, request=[self._note])
+        super().__init__(settings, info, key=key)
+
+    def new_client(self, settings: MessagesSettings, key: Key) -> Client:
+        """Return the client, whose signatures and tokens are noted."""
+        authorise = None if key.value else self._cloud.authoriser()
+
+        def noted(outgoing: Outgoing) -> Mapping[str, str]:
+            headers = {**outgoing.headers, **(authorise(outgoing) if authorise else {})}
+            self._note(headers)
+            return headers
+
+        return settings.new_client(key, noted)
 
     def generate(self, request: Request) -> Completion | Declined:
         """One call, in whose outcome no signature and no token is."""
@@ -213,9 +242,9 @@ class CloudEngine(MessagesEngine):
             message = f"no credentials: {type(error).__name__}: {error}"
             raise CallError(kind, one_line(message)) from None
 
-    def _note(self, request: httpx2.Request) -> None:
-        """The client's hook for requests, in the thread of the call."""
-        sent = (request.headers.get(name, "") for name in ("authorization", "x-amz-security-token"))
+    def _note(self, headers: Mapping[str, str]) -> None:
+        lowered = {name.lower(): value for name, value in headers.items()}
+        sent = (lowered.get(name, "") for name in ("authorization", "x-amz-security-token"))
         self._carried.texts = tuple(text for header in sent for text in (header, *_CREDENTIAL.findall(header)))
 
     def _secrets(self) -> Secrets:
@@ -286,7 +315,7 @@ def _google_host(region: str) -> str:
 BEDROCK_OPTIONS = OPTIONS | {"region", "profile"}
 VERTEX_OPTIONS = OPTIONS | {"region", "project"}
 BEDROCK = MessagesFactory(
-    BedrockSettings, BEDROCK_OPTIONS, engine=CloudEngine, extra="bedrock", packages={"boto3": "boto3"}
+    BedrockSettings, BEDROCK_OPTIONS, engine=CloudEngine, extra="bedrock", packages={"botocore": "botocore"}
 )
 VERTEX = MessagesFactory(
     VertexSettings, VERTEX_OPTIONS, engine=CloudEngine, extra="vertex", packages={"google-auth": "google.auth"}

@@ -9,41 +9,43 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent
 from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.anthropic import answers
-from pytest_jsbench.engines.anthropic.settings import OPTIONS, PATH, MessagesSettings
+from pytest_jsbench.engines.anthropic.settings import OPTIONS, MessagesSettings
 from pytest_jsbench.engines.base import UnsharedFactory
 from pytest_jsbench.engines.http.answer_builder import read_answer
-from pytest_jsbench.engines.http.calls import Deadline, answered, bound, post, reading, settle, through
+from pytest_jsbench.engines.http.calls import Deadline, answered, reading, settle
 from pytest_jsbench.engines.http.faults import explain_error
-from pytest_jsbench.engines.requirements import package_version, require_package
+from pytest_jsbench.engines.requirements import require_package
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_jsbench.core.generations import Completion, Declined, GenerationParams, Request
-    from pytest_jsbench.engines.anthropic.settings import Hooks
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.batch_api import Batches
+    from pytest_jsbench.engines.http.client import Client
     from pytest_jsbench.engines.requirements import Key
 
 
 class MessagesEngine:
     """Calls one Messages server, with one client for its whole life."""
 
-    def __init__(self, settings: MessagesSettings, info: EngineInfo, *, key: Key, request: Hooks = ()) -> None:
+    def __init__(self, settings: MessagesSettings, info: EngineInfo, *, key: Key) -> None:
         self._settings = settings
         self._info = info
         self._key = key
-        self._client = settings.new_client(key, request=request, response=[bound], max_retries=0)
+        self._client = self.new_client(settings, key)
 
     @property
     def info(self) -> EngineInfo:
         """Who it is, for reports."""
         return self._info
 
-    def generate(self, request: Request) -> Completion | Declined:
-        """One call; what the SDK raises becomes a CallError or a Declined."""
-        import anthropic
+    def new_client(self, settings: MessagesSettings, key: Key) -> Client:
+        """Return the client of the server."""
+        return settings.new_client(key)
 
+    def generate(self, request: Request) -> Completion | Declined:
+        """Make one call; a provider's refusal becomes a CallError or a Declined."""
         settings = self._settings
         exchange = request.origin.exchange
         sent = settings.sent() if exchange is None else exchange.sent
@@ -53,12 +55,10 @@ class MessagesEngine:
             lambda error: explain_error(
                 error,
                 sent,
-                sdk=anthropic,
                 address=settings.base_url,
                 model=request.origin.model or settings.model,
                 secret=self._key.value,
             ),
-            sdk_error=anthropic.AnthropicError,
             deadline=deadline,
         )
         return answered(outcome, exchange)
@@ -70,13 +70,12 @@ class MessagesEngine:
     def _call(self, request: Request, sent: Sent, deadline: Deadline) -> Completion | Declined:
         settings = self._settings
         if (exchange := request.origin.exchange) is not None:
-            return exchange.pass_on(through(self._client, PATH, settings.extra_headers), deadline)
-        body = settings.to_body(request)
+            return exchange.pass_on(self._client.passing_on(settings.to_call, settings.extra_headers), deadline)
+        path, body = settings.to_call(settings.to_body(request))
         watch = Stopwatch()
-        response = post(self._client, PATH, body, headers=settings.extra_headers, deadline=deadline)
+        response = self._client.post(path, body, headers=settings.extra_headers, deadline=deadline)
         with closing(response), reading():
-            answer = read_answer(answers, response, watch, deadline=deadline, streaming=settings.streaming)
-            return answer.to_generation(sent)
+            return read_answer(answers, response, watch, streaming=settings.streaming).to_generation(sent)
 
 
 class MessagesFactory(UnsharedFactory):
@@ -102,7 +101,7 @@ class MessagesFactory(UnsharedFactory):
 
     def check(self, config: EngineConfig) -> None:
         """See that the packages and the key are there, and that every option is known."""
-        require_package(config.name, "anthropic", extra=self._extra, minimum=(2,))
+        require_package(config.name, "urllib3", extra=self._extra, minimum=(2, 6))
         for package, module in self._packages.items():
             require_package(config.name, package, extra=self._extra, module=module)
         self._settings.from_config(config).find_key(config)
@@ -137,7 +136,7 @@ class AnthropicFactory(MessagesFactory):
 
 
 def _describe(settings: MessagesSettings, *, engine: str) -> EngineInfo:
-    details: dict[str, Any] = {"anthropic": package_version("anthropic")}
+    details: dict[str, Any] = {}
     if settings.response_format is ResponseFormat.TOOL:
         details["strict"] = settings.strict
     details |= settings.extras

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.messages import INSTRUCTING
-from pytest_jsbench.engines.addresses import Address, client_options
-from pytest_jsbench.engines.http.calls import timed
+from pytest_jsbench.engines.addresses import Address
 from pytest_jsbench.engines.options import (
     PROVIDER_OPTIONS,
     Options,
@@ -18,30 +17,28 @@ from pytest_jsbench.engines.options import (
     read_provider_settings,
 )
 from pytest_jsbench.engines.reasoning import REASONING_OPTIONS, AskedReasoning
-from pytest_jsbench.engines.requirements import Key, find_address, find_key, find_model
+from pytest_jsbench.engines.requirements import Key, find_address, find_key, find_model, headers_of_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    import anthropic
-    import httpx2
+    from collections.abc import Callable, Iterable, Mapping
 
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.core.messages import Message
     from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.engines.http.client import Client, Outgoing
 
-    #: of an HTTP client, called with each request before it is sent, or with each response before its body is read
-    Hooks = Sequence[Callable[..., Any]]
+    #: gives the headers that let a request in
+    Authorise = Callable[[Outgoing], Mapping[str, str]]
 
 #: the smallest model that Anthropic documents with structured outputs
 DEFAULT_MODEL = "claude-haiku-4-5"
 HOME = "https://api.anthropic.com"
 PATH = "/v1/messages"
+#: of the API, as anthropic 2.13 names it
+VERSION = "2026-10-21"
 FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL, ResponseFormat.TEXT)
 OPTIONS = PROVIDER_OPTIONS | REASONING_OPTIONS
-
-BEARER = "ANTHROPIC_AUTH_TOKEN"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,23 +63,31 @@ class MessagesSettings(ProviderSettings):
 
     def find_key(self, config: EngineConfig) -> Key:
         """The key by which the server is called; MissingRequirement where it wants one that is not there."""
-        return find_key(config, ("ANTHROPIC_API_KEY", BEARER), optional=not is_anthropic(self.base_url))
+        return find_key(config, ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), optional=not is_anthropic(self.base_url))
 
-    def new_client(
-        self, key: Key, *, request: Hooks = (), response: Hooks = (), **options: Any
-    ) -> anthropic.Anthropic | anthropic.AnthropicBedrock | anthropic.AnthropicVertex:
-        """The SDK's client of that server alone, with the key as the server takes it, and hooks for what it carries."""
-        import anthropic
+    def new_client(self, key: Key, authorise: Authorise | None = None) -> Client:
+        """Return the client of that server alone, which `authorise` lets in where no key does."""
+        from pytest_jsbench.engines.http.client import Client
 
-        bearer = key.variable == BEARER
-        return anthropic.Anthropic(
-            api_key=None if bearer else key.value,
-            auth_token=key.value if bearer else None,
-            base_url=self.base_url,
-            default_query=dict(self.extra_query),
-            http_client=http_client(self, request=request, response=response),
-            **options,
+        return Client(
+            self.address,
+            headers={
+                "anthropic-version": VERSION,
+                **self.authorization(key),
+                **headers_of_environment("ANTHROPIC_CUSTOM_HEADERS"),
+            },
+            query=self.extra_query,
+            authorise=authorise,
+            secret=key.value,
         )
+
+    def authorization(self, key: Key) -> dict[str, str]:
+        """Return the header that lets a caller in; what a cloud signs needs none."""
+        return {"authorization": f"Bearer {key.value}"} if key.value else {}
+
+    def to_call(self, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Return where a body goes, below the server's address, and the body as it goes there."""
+        return PATH, dict(body)
 
     def to_body(self, request: Request) -> dict[str, Any]:
         """The body of one call; the API has no seed, and few models take a temperature."""
@@ -171,12 +176,3 @@ def read_thinking(options: Options) -> AskedReasoning:
 def is_anthropic(url: str) -> bool:
     """Whether the address is Anthropic's own."""
     return url.rstrip("/") == HOME
-
-
-def http_client(settings: MessagesSettings, *, request: Hooks = (), response: Hooks = ()) -> httpx2.Client:
-    """What carries the SDK's calls to that server, and nowhere else."""
-    import anthropic
-
-    options = client_options(settings.address, sdk_error=anthropic.AnthropicError)
-    hooks = {"request": [*options["event_hooks"]["request"], *request], "response": list(response)}
-    return timed(anthropic.DefaultHttpxClient(**{**options, "event_hooks": hooks}))

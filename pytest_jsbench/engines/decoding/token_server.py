@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.generations import CallError, FaultKind, ResponseFormat, Sent
-from pytest_jsbench.core.secrets import one_line
-from pytest_jsbench.engines.addresses import connection_limits
-from pytest_jsbench.engines.http.calls import Deadline, bound, reading, timed
-from pytest_jsbench.engines.http.faults import ProviderError, classify_error, connection_fault
+from pytest_jsbench.core.generations import CallError, Completion, FaultKind, ResponseFormat, Sent
+from pytest_jsbench.engines.addresses import Address
+from pytest_jsbench.engines.http.calls import Deadline, parse_json, reading
+from pytest_jsbench.engines.http.faults import EnclosedError, explain_error
 from pytest_jsbench.engines.openai.engine import without_calls
 
 if TYPE_CHECKING:
@@ -39,20 +38,13 @@ class TokenServer:
     """
 
     def __init__(self, address: str, *, key: Key) -> None:
-        import httpx2
+        from pytest_jsbench.engines.http.client import Client
 
         self._address = address
         self._key = key
-        self._client = timed(
-            httpx2.Client(
-                base_url=address,
-                headers={"authorization": f"Bearer {key.value}"},
-                # a proxy would look for the server on its own machine
-                trust_env=False,
-                limits=connection_limits(),
-                event_hooks={"response": [bound]},
-            )
-        )
+        # a proxy would look for the server on its own machine
+        headers = {"authorization": f"Bearer {key.value}"}
+        self._client = Client(Address.parse(address), headers=headers, proxies=False, secret=key.value)
 
     def close(self) -> None:
         """Close the client's connections."""
@@ -100,24 +92,19 @@ class TokenServer:
         return [[(top["id"], top["logprob"]) for top in position["top_logprobs"]] for position in positions]
 
     def _post(self, path: str, body: Mapping[str, Any], deadline: Deadline) -> Any:
-        import httpx2
-
         try:
-            with deadline.enforced(), reading():
-                response = self._client.post(path, json=body, timeout=deadline.to_timeout())
-                if response.is_success:
-                    return response.json()
-                said = ProviderError.parse(response.json(), status=response.status_code)
-        except (httpx2.HTTPError, CallError) as error:
+            with reading(), closing(self._client.post(path, body, deadline=deadline)) as response:
+                return parse_json(response.read().decode())
+        except CallError:
             if deadline.passed:
                 raise deadline.fault() from None
-            if isinstance(error, CallError):
-                raise
-            raise connection_fault(error, address=self._address, secret=self._key.value) from None
-        outcome = classify_error(said, sent=_SENT, secret=self._key.value)
+            raise
+        except EnclosedError as error:
+            outcome = explain_error(error, _SENT, address=self._address, model="the model", secret=self._key.value)
         if isinstance(outcome, CallError):
             raise outcome
-        raise CallError(FaultKind.BAD_RESPONSE, one_line(said.message, secret=self._key.value))
+        message = outcome.text if isinstance(outcome, Completion) else outcome.message
+        raise CallError(FaultKind.BAD_RESPONSE, message)
 
 
 class Slots:

@@ -6,14 +6,14 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import EngineInfo, Sent
+from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import UnsharedFactory
 from pytest_jsbench.engines.gemini import answers
-from pytest_jsbench.engines.gemini.client import http_client, new_client, post
 from pytest_jsbench.engines.gemini.settings import KEYS, OPTIONS, GeminiSettings, is_gemini
 from pytest_jsbench.engines.http.answer_builder import read_answer
-from pytest_jsbench.engines.http.calls import Deadline, bound, reading, settle
-from pytest_jsbench.engines.http.faults import EnclosedError, explain_error
-from pytest_jsbench.engines.requirements import Key, find_key, package_version, require_package
+from pytest_jsbench.engines.http.calls import Deadline, reading, settle
+from pytest_jsbench.engines.http.faults import explain_error
+from pytest_jsbench.engines.requirements import Key, find_key, require_package
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Completion, Declined, GenerationParams, Request
@@ -28,8 +28,7 @@ class GeminiEngine:
         self._settings = settings
         self._info = info
         self._key = key
-        self._http = http_client(settings, handing_over=True, response=[bound])
-        self._client = new_client(settings, key, self._http)
+        self._client = settings.new_client(key)
 
     @property
     def info(self) -> EngineInfo:
@@ -44,23 +43,21 @@ class GeminiEngine:
         return settle(
             lambda: self._call(request, sent, deadline),
             lambda error: explain_error(
-                error, sent, sdk=None, address=settings.base_url, model=settings.model, secret=self._key.value
+                error, sent, address=settings.base_url, model=settings.model, secret=self._key.value
             ),
-            sdk_error=EnclosedError,
             deadline=deadline,
         )
 
     def close(self) -> None:
         """Close the client's connections."""
         self._client.close()
-        self._http.close()
 
     def _call(self, request: Request, sent: Sent, deadline: Deadline) -> Completion | Declined:
-        settings = self._settings
-        found = post(self._client, settings, settings.to_body(request), deadline=deadline)
-        with closing(found.response), reading():
-            answer = read_answer(answers, found.response, found.watch, deadline=deadline, streaming=settings.streaming)
-            return answer.to_generation(sent)
+        settings, body = self._settings, self._settings.to_body(request)
+        watch = Stopwatch()
+        response = self._client.post(settings.path, body, headers=settings.extra_headers, deadline=deadline)
+        with closing(response), reading():
+            return read_answer(answers, response, watch, streaming=settings.streaming).to_generation(sent)
 
 
 class GeminiFactory(UnsharedFactory):
@@ -70,7 +67,7 @@ class GeminiFactory(UnsharedFactory):
 
     def check(self, config: EngineConfig) -> None:
         """See that the package and the key are there, and that every option is known."""
-        require_package(config.name, "google-genai", extra="gemini", minimum=(3,), module="google.genai")
+        require_package(config.name, "urllib3", extra="gemini", minimum=(2, 6))
         _key(config, GeminiSettings.from_config(config))
 
     def describe(self, config: EngineConfig) -> EngineInfo:
@@ -101,11 +98,7 @@ def _key(config: EngineConfig, settings: GeminiSettings) -> Key:
 
 
 def _describe(settings: GeminiSettings, *, engine: str) -> EngineInfo:
-    details: dict[str, Any] = {
-        "google-genai": package_version("google-genai"),
-        "api_version": settings.api_version,
-        **settings.extras,
-    }
+    details: dict[str, Any] = {"api_version": settings.api_version, **settings.extras}
     at_home = is_gemini(settings.base_url)
     return EngineInfo(
         engine=engine,

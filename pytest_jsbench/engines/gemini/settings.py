@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, assert_never
+from urllib.parse import quote
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.files import Unreadable, parse_json
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.core.messages import Message, ToolCall
     from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.engines.http.client import Client
+    from pytest_jsbench.engines.requirements import Key
 
 #: the one in the examples of google-genai 3.4
 DEFAULT_MODEL = "gemini-3.8-flash"
@@ -81,6 +84,24 @@ class GeminiSettings(ProviderSettings):
         """How a case's schema is sent; tools stand beside `generationConfig`."""
         tools = tools_beside(self.response_format, self.schema_name, self.extra_fields)
         return Sent(response_format=self.response_format, batch=batch, tools=tools)
+
+    def new_client(self, key: Key) -> Client:
+        """Return the client of that server alone."""
+        from pytest_jsbench.engines.http.client import Client
+
+        return Client(self.address, headers={"x-goog-api-key": key.value}, query=self.extra_query, secret=key.value)
+
+    @property
+    def model_path(self) -> str:
+        """Where the model is, below the server's address; a tuned one says by itself what it is."""
+        kinds = ("models/", "tunedModels/")
+        model = self.model if self.model.startswith(kinds) else f"models/{self.model}"
+        return f"/{self.api_version}/{quote(model)}"
+
+    @property
+    def path(self) -> str:
+        """Where a call goes, below the server's address."""
+        return f"{self.model_path}:{'streamGenerateContent?alt=sse' if self.streaming else 'generateContent'}"
 
     def to_body(self, request: Request) -> dict[str, Any]:
         """The body of one call, in the words of the REST API."""

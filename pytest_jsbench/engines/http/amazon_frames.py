@@ -12,8 +12,9 @@ from pytest_jsbench.engines.http.calls import parse_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    import httpx2
     from botocore.eventstream import EventStreamMessage
+
+    from pytest_jsbench.engines.http.client import Response
 
 _KIND = "application/vnd.amazon.eventstream"
 #: the status that a call of its own would have had; in a frame there is only the name
@@ -25,7 +26,7 @@ _STATUS = {
 }
 
 
-def is_framed(response: httpx2.Response) -> bool:
+def is_framed(response: Response) -> bool:
     """Whether the body is made of such frames."""
     kind: str = response.headers.get("content-type", "")
     return kind.startswith(_KIND)

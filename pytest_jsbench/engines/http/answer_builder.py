@@ -30,11 +30,9 @@ from pytest_jsbench.verdicts.not_json import start_of_answer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import httpx2
-
     from pytest_jsbench.core.generations import Sent
     from pytest_jsbench.core.timing import Stopwatch
-    from pytest_jsbench.engines.http.calls import Deadline
+    from pytest_jsbench.engines.http.client import Response
 
 
 #: beyond it a JSON number may be another in the next tool that reads it
@@ -178,12 +176,10 @@ class API(Protocol):
         """Read an answer that came in one piece."""
 
 
-def read_answer(
-    api: API, response: httpx2.Response, watch: Stopwatch, *, deadline: Deadline, streaming: bool
-) -> AnswerBuilder:
+def read_answer(api: API, response: Response, watch: Stopwatch, *, streaming: bool) -> AnswerBuilder:
     """Read the body to its end; a server that was asked for a stream may still answer in one piece."""
     if streaming and not is_one_piece(response):
-        return api.read_stream(EventStream(response, deadline), watch)
+        return api.read_stream(EventStream(response), watch)
     return api.read_whole(read_object(response), watch)
 
 
@@ -210,7 +206,7 @@ def parts(value: object) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def is_one_piece(response: httpx2.Response) -> bool:
+def is_one_piece(response: Response) -> bool:
     """Whether the body is JSON and no stream; CallError for a web page."""
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "text/html":
@@ -219,7 +215,7 @@ def is_one_piece(response: httpx2.Response) -> bool:
     return bool(kind.endswith("json"))
 
 
-def read_object(response: httpx2.Response) -> dict[str, Any]:
+def read_object(response: Response) -> dict[str, Any]:
     """The body, a JSON object; an error object in it is raised as EnclosedError."""
     is_one_piece(response)
     return enclosed(parse_json(response.read().decode("utf-8-sig")))

@@ -18,9 +18,7 @@ from pytest_jsbench.engines.http.faults import EnclosedError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    import httpx2
-
-    from pytest_jsbench.engines.http.calls import Deadline
+    from pytest_jsbench.engines.http.client import Response
 
 #: bytes of one event; the longest is the one at the end of Responses, which holds the whole answer once more
 LONGEST_EVENT = 16 * 1024 * 1024
@@ -32,11 +30,10 @@ _DONE = "[DONE]"
 class EventStream:
     """The events of one response, read once by the thread that made the call."""
 
-    __slots__ = ("_deadline", "_response", "pieces")
+    __slots__ = ("_response", "pieces")
 
-    def __init__(self, response: httpx2.Response, deadline: Deadline) -> None:
+    def __init__(self, response: Response) -> None:
         self._response = response
-        self._deadline = deadline
         #: how many pieces of the body have been read so far
         self.pieces = 0
 
@@ -65,11 +62,9 @@ class EventStream:
         Only a connection whose body was read to its end serves the next call. Otherwise each call would open one of
         its own, and its time to the first token would hold a TLS handshake.
         """
-        from httpx2 import HTTPError
-
-        self._deadline.shorten()
+        self._response.shorten()
         # the answer itself is whole
-        with suppress(HTTPError):
+        with suppress(CallError):
             for _ in pieces:
                 pass
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.generations import (
     CallError,
@@ -469,47 +469,27 @@ def _failed_generation(error: ProviderError, sent: Sent) -> Completion:
 
 
 def explain_error(
-    error: Exception, sent: Sent, *, sdk: Any, address: str, model: str, secret: str
+    error: Exception, sent: Sent, *, address: str, model: str, secret: str
 ) -> Completion | Declined | CallError:
-    """
-    What an exception says of a call: one of the SDK, or of its HTTP client.
-
-    The SDK is the module `openai` or `anthropic`; None for another, whose errors come as EnclosedError.
-    """
-    from httpx2 import HTTPError
-
-    if isinstance(error, EnclosedError):
-        said = ProviderError.parse(error.body or str(error), status=error.status, headers=error.headers)
-    elif isinstance(error, HTTPError):
-        return connection_fault(error, address=address, secret=secret)
-    elif sdk is None:
-        return request_fault(error, secret=secret)
-    elif isinstance(error, sdk.APIStatusError):  # of an error inside anthropic's stream the status is 200
-        said = ProviderError.parse(error.body, status=error.status_code, headers=dict(error.response.headers))
-    elif isinstance(error, sdk.APIConnectionError):
-        return connection_fault(error, address=address, secret=secret)
-    elif isinstance(error, sdk.APIError):
-        said = ProviderError.parse(error.body or str(error), status=200)
-    else:
-        return request_fault(error, secret=secret)
-    return classify_error(said, sent=sent, secret=secret, route=f"{model} at {_without_credentials(address)}")
+    """Return what a provider's refusal says of a call, or that the request could not be made."""
+    if not isinstance(error, EnclosedError):
+        message = f"the request cannot be made: {type(error).__name__}: {error}"
+        return CallError(FaultKind.ENGINE, one_line(message, secret=secret))
+    words = error.body if error.status >= 400 else error.body or str(error)
+    provider_error = ProviderError.parse(words, status=error.status, headers=error.headers)
+    route = f"{model} at {_without_credentials(address)}"
+    return classify_error(provider_error, sent=sent, secret=secret, route=route)
 
 
 def connection_fault(error: BaseException, *, address: str, secret: str | None = None) -> CallError:
     """The fault of a broken connection: a timeout where a read took too long, otherwise the connection's."""
     causes = list(_causes(error))
+    # the innermost cause that says anything: those around it name our own objects
+    words = next((str(cause) for cause in reversed(causes) if str(cause)), type(error).__name__)
+    message = one_line(f"{_without_credentials(address)}: {words}", secret=secret)
     names = {type(cause).__name__ for cause in causes}
-    # the innermost cause that says anything: the SDKs' own words are only "Connection error."
-    said = next((str(cause) for cause in reversed(causes) if str(cause)), type(error).__name__)
-    message = one_line(f"{_without_credentials(address)}: {said}", secret=secret)
-    slow = not names.isdisjoint({"ReadTimeout", "WriteTimeout", "PoolTimeout"})
+    slow = "TimeoutError" in names and "ConnectTimeoutError" not in names
     return CallError(FaultKind.TIMEOUT if slow else FaultKind.CONNECTION, message)
-
-
-def request_fault(error: Exception, *, secret: str | None) -> CallError:
-    """A request that cannot be made."""
-    message = f"the request cannot be made: {type(error).__name__}: {error}"
-    return CallError(FaultKind.ENGINE, one_line(message, secret=secret))
 
 
 def _without_credentials(address: str) -> str:

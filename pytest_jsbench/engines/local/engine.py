@@ -263,7 +263,7 @@ class LocalFactory:
         """See that the packages and the model's file are there, and that every option is known."""
         LocalSettings.from_config(config)
         require_package(config.name, "xllamacpp", extra="local")
-        require_package(config.name, "openai", extra="local", minimum=(3,))
+        require_package(config.name, "urllib3", extra="local", minimum=(2, 6))
         if config.api_key is None:
             find_model_file(config)
 
@@ -278,7 +278,6 @@ class LocalFactory:
             context=settings.context,
             details={
                 "xllamacpp": package_version("xllamacpp"),
-                "openai": package_version("openai"),
                 "bounded": settings.narrowing,
                 "slots": settings.slots,
                 "context": settings.context,

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
+from pytest_jsbench.engines.openai import responses
 from pytest_jsbench.engines.openai.engine import OpenAIFactory
-from pytest_jsbench.engines.openai.late_types import late_types
-from pytest_jsbench.engines.openai.settings import OPTIONS, OpenAISettings, http_client, read_openai_settings
+from pytest_jsbench.engines.openai.settings import OPTIONS, OpenAISettings, read_openai_settings
 from pytest_jsbench.engines.options import Options
 from pytest_jsbench.engines.requirements import Key, find_address, find_key, find_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import openai
-
     from pytest_jsbench.engines.addresses import Address
     from pytest_jsbench.engines.base import EngineConfig
 
@@ -54,29 +51,20 @@ class AzureSettings(OpenAISettings):
                 f" api_version=2025-04-01-preview, or set {_VERSION}"
             )
             raise MissingRequirement(message, expected="a version", where="api_version")
-        return cls(**{**read, "extras": {**read["extras"], "api_version": version}}, api_version=version)
+        more = {"extras": {**read["extras"], "api_version": version}, "api_version": version}
+        return cls(**{**read, **more, "extra_query": {"api-version": version, **read["extra_query"]}})
 
     def find_key(self, config: EngineConfig) -> Key:
         """The resource's key, or a token of Entra ID; another server may want neither."""
         return find_key(config, ("AZURE_OPENAI_API_KEY", _TOKEN), optional=config.base_url is not None)
 
-    def new_client(
-        self, key: Key, *, response: Sequence[Callable[..., Any]] = (), **options: Any
-    ) -> openai.AzureOpenAI:
-        """The SDK's client of that resource, which puts the deployment into the path and the version into the query."""
-        with late_types():
-            import openai
+    def authorization(self, key: Key) -> dict[str, str]:
+        """Return the resource's key, or the token, in the header of each."""
+        return {"authorization": f"Bearer {key.value}"} if key.variable == _TOKEN else {"api-key": key.value}
 
-        token = key.variable == _TOKEN
-        return openai.AzureOpenAI(
-            api_key=None if token else key.value,
-            azure_ad_token=key.value if token else None,
-            api_version=self.api_version,
-            base_url=self.base_url,
-            default_query=dict(self.extra_query),
-            http_client=http_client(self, response=list(response)),
-            **options,
-        )
+    def path_of(self, path: str, model: str) -> str:
+        """Return the path of the deployment; Responses names it in its body alone."""
+        return path if path == responses.PATH else f"/deployments/{quote(model, safe='')}{path}"
 
 
 def _address(config: EngineConfig) -> Address:

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from urllib3 import encode_multipart_formdata
 
 from pytest_jsbench.core.generations import CallError, Declined, Failed, FaultKind, ResponseFormat, Sent
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.batch_api import (
-    RETRIES,
-    TIMEOUT,
     BatchLimits,
     BatchState,
-    SDKBatches,
-    read_id,
-    to_line,
+    ProviderBatches,
+    sound_id,
 )
-from pytest_jsbench.engines.http.answer_builder import count, enclosed
-from pytest_jsbench.engines.http.calls import reading
+from pytest_jsbench.engines.http.answer_builder import as_object, count, enclosed, get, items
+from pytest_jsbench.engines.http.calls import reading, to_json
 from pytest_jsbench.engines.http.faults import ProviderError, classify_error
 from pytest_jsbench.engines.openai import chat, responses
 from pytest_jsbench.engines.openai.settings import Api
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from openai.types import Batch
 
     from pytest_jsbench.core.generations import Completion, Request
     from pytest_jsbench.engines.batch_api import Result
@@ -47,25 +45,13 @@ _ENDED = {
 _NOT_MADE = {"batch_expired": "expired", "batch_cancelled": "cancelled"}
 
 
-class OpenAIBatches(SDKBatches):
+class OpenAIBatches(ProviderBatches):
     """Hands batches to one server."""
 
     def __init__(self, settings: OpenAISettings, *, key: Key) -> None:
-        import openai
-
         self._settings: OpenAISettings = replace(settings, streaming=False)
         self._api: OpenAIAPI = chat if settings.api is Api.CHAT else responses
-        self._client = settings.new_client(
-            key, max_retries=RETRIES, timeout=TIMEOUT, default_headers=dict(settings.extra_headers)
-        )
-        super().__init__(
-            sdk=openai,
-            sdk_error=openai.OpenAIError,
-            client=self._client,
-            address=settings.base_url,
-            model=settings.model,
-            key=key,
-        )
+        super().__init__(settings.new_client(key), model=settings.model, headers=settings.extra_headers, key=key)
 
     @property
     def limits(self) -> BatchLimits:
@@ -75,48 +61,41 @@ class OpenAIBatches(SDKBatches):
     def line(self, name: str, request: Request) -> bytes:
         """The request as the input file holds it."""
         body = self._api.to_body(self._settings, request)
-        return to_line({"custom_id": name, "method": "POST", "url": self._endpoint, "body": body})
+        return to_json({"custom_id": name, "method": "POST", "url": f"/v1{self._api.PATH}", "body": body})
 
     def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
         """Upload the input file; what is returned makes the batch."""
-        with self.explained():
-            file = self._client.files.create(file=("jsbench.jsonl", b"\n".join([*lines, b""])), purpose="batch")
-        return lambda: self._create(file.id)
+        parts = (("purpose", "batch"), ("file", ("jsbench.jsonl", b"\n".join([*lines, b""]), "application/jsonl")))
+        data, kind = encode_multipart_formdata(parts)
+        file = sound_id(self.ask("/files", data, content_type=kind).get("id"), of="the file")
+        return lambda: self._create(file)
 
     def state(self, batch: str) -> BatchState:
         """How it is getting on."""
-        with self.polling():
-            found = self._client.batches.retrieve(batch)
-        counts = found.request_counts
+        answer = self._ask_for(batch)
+        counts, ended = answer.get("request_counts"), answer.get("status") in _ENDED
         return BatchState(
-            ended=found.status in _ENDED,
-            answered=count(getattr(counts, "completed", None)) or 0,
-            failed=count(getattr(counts, "failed", None)) or 0,
-            total=count(getattr(counts, "total", None)) or 0,
-            unanswered=self._unanswered(found) if found.status in _ENDED else None,
+            ended=ended,
+            answered=count(get(counts, "completed")) or 0,
+            failed=count(get(counts, "failed")) or 0,
+            total=count(get(counts, "total")) or 0,
+            unanswered=self._unanswered(answer) if ended else None,
         )
 
     def results(self, batch: str) -> Iterator[Result]:
         """What the output file and the error file hold."""
         sent = self._settings.sent(batch=batch)
-        with self.polling():
-            found = self._client.batches.retrieve(batch)
-        with self.explained():
-            for file in (found.output_file_id, found.error_file_id):
-                if file:
-                    with self._client.files.with_streaming_response.content(file) as response:
-                        yield from self.read_results(response, sent)
+        answer = self._ask_for(batch)
+        for field in ("output_file_id", "error_file_id"):
+            if (file := answer.get(field)) is not None:
+                yield from self.read_results(f"/files/{quote(sound_id(file), safe='')}/content", sent)
 
-    @property
-    def _endpoint(self) -> Any:
-        return f"/v1{self._api.PATH}"
+    def _ask_for(self, batch: str) -> Mapping[str, Any]:
+        return self.ask(f"/batches/{quote(batch, safe='')}")
 
     def _create(self, file: str) -> str:
-        # never twice by the SDK's own doing: it is paid for
-        once = self._client.with_options(max_retries=0)
-        with self.explained():
-            made = once.batches.create(input_file_id=file, endpoint=self._endpoint, completion_window="24h")
-        return read_id(made)
+        body = {"input_file_id": file, "endpoint": f"/v1{self._api.PATH}", "completion_window": "24h"}
+        return sound_id(self.ask("/batches", to_json(body), once=True).get("id"))
 
     def read_result(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined:
         """A line of the output file or of the error file."""
@@ -132,16 +111,17 @@ class OpenAIBatches(SDKBatches):
         with reading():
             return self._api.read_whole(enclosed(body), Stopwatch()).to_generation(sent)
 
-    def _unanswered(self, batch: Batch) -> Failed:
-        kind, message = _ENDED[batch.status]
-        problems = (batch.errors.data if batch.errors else None) or []
+    def _unanswered(self, batch: Mapping[str, Any]) -> Failed:
+        kind, message = _ENDED[str(batch["status"])]
+        problems = items(batch.get("errors"), "data")
         if problems:
-            first = problems[0]
-            said = first.message or first.code or "no word of why"
-            line = "" if first.line is None else f" (line {first.line} of its file)"
-            error = ProviderError(message=said, status=400, names=frozenset([first.code] if first.code else []))
+            first = as_object(problems[0])
+            words = str(first.get("message") or first.get("code") or "no word of why")
+            line = "" if first.get("line") is None else f" (line {first['line']} of its file)"
+            names = frozenset([code] if isinstance(code := first.get("code"), str) else [])
+            error = ProviderError(message=words, status=400, names=names)
             outcome = classify_error(error, sent=Sent(response_format=ResponseFormat.TEXT), secret=self._key.value)
             kind = outcome.kind if isinstance(outcome, CallError) else kind
             more = f", and {len(problems) - 1:,} more" if len(problems) > 1 else ""
-            message = f"{message}: {one_line(said, secret=self._key.value)}{line}{more}"
+            message = f"{message}: {one_line(f'{words}{line}', secret=self._key.value)}{more}"
         return Failed(kind=kind, message=message)

@@ -6,16 +6,16 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.generations import Declined, DeclineReason, EngineInfo, ResponseFormat, Sent
+from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, EngineInfo, ResponseFormat, Sent
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import UnsharedFactory
-from pytest_jsbench.engines.http.answer_builder import read_answer
-from pytest_jsbench.engines.http.calls import Deadline, answered, bound, post, reading, settle, through
-from pytest_jsbench.engines.http.faults import explain_error
+from pytest_jsbench.engines.http.answer_builder import as_object, read_answer
+from pytest_jsbench.engines.http.calls import Deadline, answered, parse_json, reading, settle
+from pytest_jsbench.engines.http.faults import EnclosedError, explain_error
 from pytest_jsbench.engines.openai import chat, responses
 from pytest_jsbench.engines.openai.settings import OPTIONS, Api, OpenAISettings, is_openai
-from pytest_jsbench.engines.requirements import package_version, require_package
+from pytest_jsbench.engines.requirements import require_package
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +35,7 @@ class OpenAIEngine:
         self._settings = settings
         self._info = info
         self._key = key
-        self._client = settings.new_client(key, response=[bound], max_retries=0)
+        self._client = settings.new_client(key)
 
     @property
     def info(self) -> EngineInfo:
@@ -43,7 +43,7 @@ class OpenAIEngine:
         return self._info
 
     def generate(self, request: Request) -> Completion | Declined:
-        """One call; what the SDK raises becomes a CallError or a Declined."""
+        """Make one call; a provider's refusal becomes a CallError or a Declined."""
         if (exchange := request.origin.exchange) is not None:
             return answered(self.ask(request, sent=exchange.sent), exchange)
         return self.ask(request, sent=self._settings.sent())
@@ -57,8 +57,6 @@ class OpenAIEngine:
         extra_body: Mapping[str, Any] | None = None,
     ) -> Completion | Declined:
         """`generate`, with fields of this one request that stand for the schema, where there are any."""
-        import openai
-
         deadline = deadline or Deadline(request.params.timeout)
         settings = self._settings
         if settings.has_template and request.prompt.calls_tools:
@@ -73,12 +71,10 @@ class OpenAIEngine:
             lambda error: explain_error(
                 error,
                 sent,
-                sdk=openai,
                 address=settings.base_url,
                 model=request.origin.model or settings.model,
                 secret=self._key.value,
             ),
-            sdk_error=openai.OpenAIError,
             deadline=deadline,
         )
 
@@ -97,14 +93,12 @@ class OpenAIEngine:
         """An address of the server's own, beside those of the API."""
         return self._settings.base_url.rstrip("/").removesuffix("/v1") + path
 
-    def _ask_server(self, path: str, body: dict[str, Any], *, timeout: float = 10.0) -> dict[str, Any]:
-        """What the server says to a question beside the API; nothing where it does not know it."""
-        import openai
-
+    def _ask_server(self, url: str, body: dict[str, Any], *, timeout: float = 10.0) -> dict[str, Any]:
+        """Ask the server a question beside the API; nothing comes back where it does not know it."""
         try:
-            with Deadline(timeout).enforced():
-                return self._client.post(path, body=body, options={"timeout": timeout}, cast_to=dict[str, Any])
-        except (openai.OpenAIError, ValueError):
+            with closing(self._client.post(url, body, deadline=Deadline(timeout))) as response:
+                return dict(as_object(parse_json(response.read().decode())))
+        except (CallError, EnclosedError, ValueError, RecursionError):
             return {}
 
     def close(self) -> None:
@@ -115,13 +109,16 @@ class OpenAIEngine:
         self, settings: OpenAISettings, request: Request, sent: Sent, deadline: Deadline
     ) -> Completion | Declined:
         if (exchange := request.origin.exchange) is not None:
-            return exchange.pass_on(through(self._client, exchange.path, settings.extra_headers), deadline)
+            path = settings.path_of(exchange.path, request.origin.model or settings.model)
+            posting = self._client.passing_on(lambda body: (path, body), settings.extra_headers)
+            return exchange.pass_on(posting, deadline)
         api: OpenAIAPI = chat if settings.api is Api.CHAT else responses
         body = api.to_body(settings, request)
         watch = Stopwatch()
-        response = post(self._client, api.PATH, body, headers=settings.extra_headers, deadline=deadline)
+        path = settings.path_of(api.PATH, settings.model)
+        response = self._client.post(path, body, headers=settings.extra_headers, deadline=deadline)
         with closing(response), reading():
-            answer = read_answer(api, response, watch, deadline=deadline, streaming=settings.streaming)
+            answer = read_answer(api, response, watch, streaming=settings.streaming)
             return answer.to_generation(sent)
 
 
@@ -150,7 +147,7 @@ class OpenAIFactory(UnsharedFactory):
 
     def check(self, config: EngineConfig) -> None:
         """See that the package and the key are there, and that every option is known."""
-        require_package(config.name, "openai", extra="openai", minimum=(3,))
+        require_package(config.name, "urllib3", extra="openai", minimum=(2, 6))
         self._settings.from_config(config).find_key(config)
 
     def describe(self, config: EngineConfig) -> EngineInfo:
@@ -185,7 +182,7 @@ class OpenAIBatchFactory(OpenAIFactory):
 
 def describe(settings: OpenAISettings, *, engine: str) -> EngineInfo:
     """Who an engine with these settings is."""
-    details: dict[str, Any] = {"openai": package_version("openai")}
+    details: dict[str, Any] = {}
     if settings.response_format in (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL):
         details["strict"] = settings.strict
     if settings.api is not Api.CHAT:

@@ -10,10 +10,8 @@ from urllib.parse import urlsplit
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import ResponseFormat
-from pytest_jsbench.engines.addresses import Address, client_options
+from pytest_jsbench.engines.addresses import Address
 from pytest_jsbench.engines.http.answer_builder import API
-from pytest_jsbench.engines.http.calls import timed
-from pytest_jsbench.engines.openai.late_types import late_types
 from pytest_jsbench.engines.options import (
     PROVIDER_OPTIONS,
     Options,
@@ -23,17 +21,13 @@ from pytest_jsbench.engines.options import (
 )
 from pytest_jsbench.engines.presets import ProviderPreset, preset_of
 from pytest_jsbench.engines.reasoning import REASONING_OPTIONS, AskedReasoning
-from pytest_jsbench.engines.requirements import Key, find_address, find_key, find_model
+from pytest_jsbench.engines.requirements import Key, find_address, find_key, find_model, headers_of_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import httpx2
-    import openai
-
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.core.messages import Message
     from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.engines.http.client import Client
 
 #: small, with structured outputs, and without a shutdown date in the list of models of openai 3.52
 DEFAULT_MODEL = "gpt-5.4-mini"
@@ -104,18 +98,26 @@ class OpenAISettings(ProviderSettings):
         variables = () if preset.key is None else (preset.key,)
         return find_key(config, variables, optional=not variables or config.base_url is not None)
 
-    def new_client(self, key: Key, *, response: Sequence[Callable[..., Any]] = (), **options: Any) -> openai.OpenAI:
-        """The SDK's client of that server alone, with hooks for its responses."""
-        with late_types():
-            import openai
+    def new_client(self, key: Key) -> Client:
+        """Return the client of that server alone, with what the SDK's own variables add to each call."""
+        from pytest_jsbench.engines.http.client import Client
 
-        return openai.OpenAI(
-            api_key=key.value,
-            base_url=self.base_url,
-            default_query=dict(self.extra_query),
-            http_client=http_client(self, response=list(response)),
-            **options,
+        of_account = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
+        return Client(
+            self.address,
+            headers={**self.authorization(key), **headers_of_environment("OPENAI_CUSTOM_HEADERS", of_account)},
+            query=self.extra_query,
+            proxies=self.proxies,
+            secret=key.value,
         )
+
+    def authorization(self, key: Key) -> dict[str, str]:
+        """Return the headers that let a caller in."""
+        return {"authorization": f"Bearer {key.value}"}
+
+    def path_of(self, path: str, model: str) -> str:  # noqa: ARG002  an Azure resource has one for each model
+        """Return where an API is, below the server's address."""
+        return path
 
     def turns(self, request: Request) -> list[Message]:
         """The conversation with the roles that the server knows."""
@@ -207,12 +209,3 @@ def is_openai(url: str) -> bool:
     """Whether the address is OpenAI's own, in any region."""
     host = urlsplit(url).hostname or ""
     return host == "api.openai.com" or host.endswith(".api.openai.com")
-
-
-def http_client(settings: OpenAISettings, **hooks: list[Callable[..., Any]]) -> httpx2.Client:
-    """What carries the SDK's calls to that server, and nowhere else."""
-    import openai
-
-    options = client_options(settings.address, sdk_error=openai.OpenAIError)
-    options["event_hooks"] |= hooks
-    return timed(openai.DefaultHttpxClient(trust_env=settings.proxies, **options))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.runs.redaction import Redaction
 
 #: the packages that log what they send and get
-_LOGGERS = ("openai", "anthropic", "google_genai", "httpx", "httpx2", "httpcore", "httpcore2")
+_LOGGERS = ("openai", "anthropic", "google_genai", "httpx", "httpx2", "httpcore", "httpcore2", "urllib3")
 
 
 class Withheld(Exception):

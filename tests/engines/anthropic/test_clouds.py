@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Completion
     from pytest_jsbench.engines.base import EngineFactory
 
-pytest.importorskip("anthropic", reason="these engines need the package anthropic")
-pytest.importorskip("boto3", reason="the engine anthropic-bedrock needs the package boto3")
+pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
+pytest.importorskip("botocore", reason="the engine anthropic-bedrock needs the package botocore")
 pytest.importorskip("google.auth", reason="the engine anthropic-vertex needs the package google-auth")
 
 ANSWER = (start(), delta('{"city": '), delta('"Oslo"}'), stop())
@@ -317,12 +317,12 @@ def test_a_key_and_a_profile_at_once_are_refused(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("config", "package", "extra"), [(BEDROCK, "boto3", "bedrock"), (VERTEX, "google-auth", "vertex")]
+    ("config", "package", "extra"), [(BEDROCK, "botocore", "bedrock"), (VERTEX, "google-auth", "vertex")]
 )
 def test_a_missing_package_is_one_line_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, config: EngineConfig, package: str, extra: str
 ) -> None:
-    monkeypatch.setattr(requirements, "is_installed", lambda module: module not in ("boto3", "google.auth"))
+    monkeypatch.setattr(requirements, "is_installed", lambda module: module not in ("botocore", "google.auth"))
     with pytest.raises(MissingRequirement) as caught:
         find(config.name).check(config)
     expected = f"engine '{config.name}' needs the package {package}: pip install 'pytest-jsbench[{extra}]'"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.engines.base import Engine, EngineFactory
 
-pytest.importorskip("anthropic", reason="the anthropic engine needs the package anthropic")
+pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
 
 
 @pytest.fixture

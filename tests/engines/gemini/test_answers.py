@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.engines.base import Engine
 
-pytest.importorskip("google.genai", reason="the gemini engine needs the package google-genai")
+pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
 
 
 @pytest.fixture

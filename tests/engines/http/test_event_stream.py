@@ -6,7 +6,6 @@ import pytest
 
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.engines.http import event_stream
-from pytest_jsbench.engines.http.calls import Deadline
 from pytest_jsbench.engines.http.event_stream import EventStream, read_events
 from pytest_jsbench.engines.http.faults import EnclosedError
 
@@ -91,10 +90,13 @@ class Body:
         while self.unread:
             yield self.unread.pop(0)
 
+    def shorten(self) -> None:
+        """What follows the last words is read in a moment."""
+
 
 def values(*pieces: str) -> list[Any]:
     body: Any = Body(*pieces)
-    return list(EventStream(body, Deadline(60)))
+    return list(EventStream(body))
 
 
 def test_what_keeps_the_connection_alive_is_no_value() -> None:
@@ -104,13 +106,13 @@ def test_what_keeps_the_connection_alive_is_no_value() -> None:
 
 def test_nothing_after_the_last_words_is_a_value_and_the_body_is_read_to_its_end() -> None:
     body: Any = Body('data: {"a": 1}\n\ndata: [DONE]\n\n', "data: 2\n\n", "rest")
-    assert list(EventStream(body, Deadline(60))) == [{"a": 1}]
+    assert list(EventStream(body)) == [{"a": 1}]
     assert not body.unread
 
 
 def test_the_values_know_in_which_piece_they_came() -> None:
     body: Any = Body("data: 1\n\ndata: 2\n\n", "data:", " 3\n\n")
-    stream = EventStream(body, Deadline(60))
+    stream = EventStream(body)
     assert [(value, stream.pieces) for value in stream] == [(1, 1), (2, 1), (3, 3)]
 
 

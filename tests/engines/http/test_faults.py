@@ -19,7 +19,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.engines.http.faults import (
     ProviderError,
     connection_fault,
-    request_fault,
+    explain_error,
     retry_after,
 )
 from pytest_jsbench.engines.requirements import NO_KEY
@@ -147,13 +147,9 @@ def test_an_error_that_is_nested_deeper_than_any_is_one_all_the_same(deep: Any) 
     assert decided.kind is FaultKind.SERVER
 
 
-class ReadTimeout(Exception):
-    """Named as the HTTP library names its own."""
-
-
 def test_a_slow_read_is_a_timeout_and_all_else_the_connections_fault() -> None:
     slow = RuntimeError("Request timed out.")
-    slow.__cause__ = ReadTimeout("timed out")
+    slow.__cause__ = TimeoutError("timed out")
     assert connection_fault(slow, address="http://h/v1").kind is FaultKind.TIMEOUT
     broken = connection_fault(ConnectionResetError("reset by peer"), address="http://user:pass@h:1/v1")
     assert broken.kind is FaultKind.CONNECTION
@@ -161,9 +157,10 @@ def test_a_slow_read_is_a_timeout_and_all_else_the_connections_fault() -> None:
 
 
 def test_a_request_that_cannot_be_made_is_the_engines_fault() -> None:
-    with pytest.raises(UnicodeEncodeError) as caught:
-        "\ud800".encode()
-    assert request_fault(caught.value, secret=None).kind is FaultKind.ENGINE
+    error = ValueError("Invalid header value b'a\\nb'")
+    outcome = explain_error(error, WITH_SCHEMA, address="http://h", model="m", secret="my-own-server-key")
+    assert isinstance(outcome, CallError)
+    assert outcome.kind is FaultKind.ENGINE
 
 
 def test_a_broken_connection_quotes_no_key() -> None:

@@ -82,7 +82,6 @@ def test_it_says_who_it_is_without_saying_where(engine: Engine, local_config: En
     assert ".gguf" not in info.model
     assert info.details == {
         "xllamacpp": metadata.version("xllamacpp"),
-        "openai": metadata.version("openai"),
         "bounded": True,
         "slots": 4,
         "context": 4096,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.engines.base import Engine
 
-pytest.importorskip("openai", reason="the openai engine needs the package openai")
+pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
 
 
 @pytest.fixture

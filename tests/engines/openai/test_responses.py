@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.engines.base import Engine
 
-pytest.importorskip("openai", reason="the openai engine needs the package openai")
+pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
 
 ALL = Usage(input_tokens=20, output_tokens=9, cached_tokens=16, reasoning_tokens=4)
 

@@ -1,0 +1,400 @@
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.generations import CallError, FaultKind
+from pytest_jsbench.engines.addresses import Address
+from pytest_jsbench.engines.http import client as module
+from pytest_jsbench.engines.http.calls import Deadline
+from pytest_jsbench.engines.http.client import Client, Outgoing
+from tests.engines.provider import (
+    Asked,
+    Provider,
+    Reply,
+    dripping,
+    dripping_head,
+    json_reply,
+    kept,
+    raw_reply,
+    stream_reply,
+    unreachable_url,
+)
+
+NewClient = Callable[..., Client]
+CLOSED = Reply(pieces=())
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with Provider() as provider:
+        yield provider
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.fixture
+def new_client() -> Iterator[NewClient]:
+    """Make clients that are closed at the end."""
+    with ExitStack() as ends:
+
+        def new_client(url: str, **options: Any) -> Client:
+            return ends.enter_context(closing(Client(Address.parse(url), **options)))
+
+        yield new_client
+
+
+@pytest.fixture
+def client(provider: Provider, new_client: NewClient) -> Client:
+    return new_client(f"{provider.url}/v1")
+
+
+def ask(client: Client, body: Any = 0, *, seconds: float = 30, **options: Any) -> Any:
+    response = client.request("POST", "/x", json.dumps(body).encode(), deadline=Deadline(seconds), **options)
+    return json.loads(response.read())
+
+
+def test_a_call_goes_below_the_address_with_its_query_its_headers_and_its_user(provider: Provider) -> None:
+    provider.json({})
+    address = Address.parse(provider.url.replace("http://", "http://user:p%40ss@") + "/v1/")
+    client = Client(address, headers={"X-Own": "a"}, query={"version": "1 2"})
+    ask(client, {"a": 1}, headers={"x-own": "b"})
+    asked = provider.asked[0]
+    assert (asked.path, asked.body) == ("/v1/x?version=1+2", {"a": 1})
+    assert asked.headers["x-own"] == "b"
+    assert asked.headers["authorization"] == "Basic dXNlcjpwQHNz"
+    assert asked.headers["content-type"] == "application/json"
+
+
+def test_what_authorises_a_request_sees_it_as_it_goes_out(new_client: NewClient, provider: Provider) -> None:
+    provider.json({})
+    signed: list[Outgoing] = []
+
+    def sign(outgoing: Outgoing) -> dict[str, str]:
+        signed.append(outgoing)
+        return {"Authorization": "signed"}
+
+    ask(new_client(f"{provider.url}/v1", authorise=sign), {"a": 1})
+    assert (signed[0].url, signed[0].body) == (f"{provider.url}/v1/x", b'{"a": 1}')
+    assert provider.asked[0].headers["authorization"] == "signed"
+
+
+def test_calls_one_after_the_other_share_a_connection_and_calls_at_once_do_not(
+    client: Client, provider: Provider
+) -> None:
+    provider.replies.append(kept(json_reply({}, silence=0.1)))
+    for _ in range(3):
+        ask(client)
+    assert provider.opened == 1
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(lambda _: ask(client), range(3)))
+    assert provider.opened == 3
+
+
+def test_a_streamed_body_that_was_read_to_its_end_gives_its_connection_back(client: Client, provider: Provider) -> None:
+    provider.replies.append(kept(stream_reply("a", "b")))
+    for _ in range(2):
+        assert client.request("POST", "/x", b"", deadline=Deadline(30)).read() == b"ab"
+    client.request("POST", "/x", b"", deadline=Deadline(30)).close()
+    client.request("POST", "/x", b"", deadline=Deadline(30)).close()
+    assert provider.opened == 2  # the third call closed the first connection with its body unread
+
+
+def test_a_connection_that_was_idle_too_long_is_not_used(
+    client: Client, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_KEPT", 0.0)
+    provider.replies.append(kept(json_reply({})))
+    ask(client)
+    ask(client)
+    assert provider.opened == 2
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_what_a_server_sends_beyond_its_answer_is_the_answer_to_no_other_call(
+    client: Client, provider: Provider, *, together: bool
+) -> None:
+    def answered(asked: Asked) -> Reply:
+        answer, more = (kept(json_reply({"n": n})).pieces[0] for n in (asked.body, "more"))
+        return Reply(pieces=(answer + more,) if together else (answer, more), keep=True)
+
+    provider.choose = answered
+    numbers = []
+    for number in range(3):
+        numbers.append(ask(client, number)["n"])
+        time.sleep(0.05)
+    assert numbers == [0, 1, 2]
+
+
+def asked_until_closed(client: Client, provider: Provider, second: Reply, **options: Any) -> list[Any]:
+    """Ask three times, one after the other, where a kept connection answers so to its second request."""
+    kept_once = {"kept": False}
+
+    def answered(asked: Asked) -> Reply:
+        if kept_once["kept"]:
+            kept_once["kept"] = False
+            return second
+        kept_once["kept"] = True
+        return kept(json_reply({"n": asked.body}))
+
+    provider.choose = answered
+    return [ask(client, number, **options)["n"] for number in range(3)]
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_kept_connection_that_is_closed_under_a_request_is_no_answer_to_it(
+    client: Client, provider: Provider, *, reset: bool
+) -> None:
+    assert asked_until_closed(client, provider, replace(CLOSED, reset=reset)) == [0, 1, 2]
+    assert [asked.body for asked in provider.asked] == [0, 1, 1, 2, 2]
+
+
+def test_what_may_go_out_once_only_is_not_asked_again(client: Client, provider: Provider) -> None:
+    with pytest.raises(CallError):
+        asked_until_closed(client, provider, CLOSED, once=True)
+    assert [asked.body for asked in provider.asked] == [0, 1]
+
+
+@pytest.mark.parametrize("written", [b"HTTP/1.1", b"HTTP/1.1 102 Processing\r\n\r\n", b"nothing that is HTTP\r\n\r\n"])
+def test_a_server_that_said_anything_has_answered(client: Client, provider: Provider, written: bytes) -> None:
+    with pytest.raises(CallError) as caught:
+        asked_until_closed(client, provider, Reply(pieces=(written,)))
+    assert caught.value.kind is FaultKind.CONNECTION
+    assert [asked.body for asked in provider.asked] == [0, 1]
+
+
+def test_a_server_that_worked_on_a_request_is_not_asked_again(
+    client: Client, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_AT_ONCE", 0.1)
+    with pytest.raises(CallError, match="without response"):
+        asked_until_closed(client, provider, replace(CLOSED, silence=0.2))
+    assert [asked.body for asked in provider.asked] == [0, 1]
+
+
+def test_a_new_connection_that_is_closed_is_the_calls_fault(client: Client, provider: Provider) -> None:
+    provider.replies.append(CLOSED)
+    with pytest.raises(CallError) as caught:
+        ask(client)
+    assert (caught.value.kind, len(provider.asked)) == (FaultKind.CONNECTION, 1)
+
+
+def test_a_client_that_is_closed_while_a_call_is_in_flight_asks_no_more(
+    client: Client, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_AT_ONCE", 60.0)
+    provider.choose = lambda asked: kept(json_reply({}, silence=float(asked.body)))
+    ask(client, 0)
+    with ThreadPoolExecutor(1) as threads:
+        call = threads.submit(ask, client, 30)
+        while len(provider.asked) < 2:
+            time.sleep(0.001)
+        client.close()
+        assert isinstance(call.exception(timeout=20), CallError)
+    assert (len(provider.asked), provider.opened) == (2, 1)
+
+
+@pytest.mark.parametrize("slow", [dripping, dripping_head, lambda reply, pause: replace(reply, silence=3 * pause)])
+def test_what_drips_ends_at_the_deadline_wherever_it_drips(client: Client, provider: Provider, slow: Any) -> None:
+    provider.replies.append(slow(json_reply({"text": "x" * 100}), pause=0.1))
+    begun = time.perf_counter()
+    with pytest.raises(CallError) as caught:
+        ask(client, seconds=0.25)
+    assert caught.value.kind is FaultKind.TIMEOUT
+    assert time.perf_counter() - begun < 2
+
+
+def test_a_request_that_nobody_reads_ends_at_the_deadline(new_client: NewClient, client: Client) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client = new_client(f"http://127.0.0.1:{server.getsockname()[1]}")
+        with pytest.raises(CallError) as caught:
+            ask(client, "x" * 20_000_000, seconds=0.3)
+    assert caught.value.kind is FaultKind.TIMEOUT
+
+
+def test_where_nobody_listens_the_connection_is_to_blame(new_client: NewClient) -> None:
+    url = unreachable_url()
+    with pytest.raises(CallError) as caught:
+        ask(new_client(url))
+    assert caught.value.kind is FaultKind.CONNECTION
+    assert caught.value.message.startswith(f"{url}: [Errno")
+
+
+def test_the_end_of_a_body_gets_only_a_moment_once_the_answer_is_there(
+    client: Client, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_GRACE", 0.1)
+    provider.replies.append(replace(stream_reply("data: 1\n\n", cut=True), hang=True))
+    provider.replies[0] = replace(
+        provider.replies[0], pieces=(provider.replies[0].pieces[0].removesuffix(b"0\r\n\r\n"),)
+    )
+    response = client.request("POST", "/x", b"", deadline=Deadline(30))
+    pieces = response.iter_bytes()
+    assert next(pieces) == b"data: 1\n\n"
+    response.shorten()
+    with pytest.raises(CallError):
+        next(pieces)
+
+
+def test_each_piece_of_a_stream_comes_when_the_server_sends_it(client: Client, provider: Provider) -> None:
+    provider.replies.append(stream_reply("a", "b", "c", pause=0.05))
+    response = client.request("POST", "/x", b"", deadline=Deadline(30))
+    times = [time.perf_counter() for _ in response.iter_bytes()]
+    assert len(times) == 3
+    assert times[2] - times[0] > 0.05
+
+
+def test_a_packed_body_is_unpacked_and_its_bound_is_of_what_it_unpacks_to(
+    client: Client, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = {"content-encoding": "gzip"}
+    provider.raw(gzip.compress(b'{"a": 1}'), kind="application/json", headers=packed)
+    provider.raw(gzip.compress(b" " * 500_000), kind="application/json", headers=packed)
+    monkeypatch.setattr(module, "LONGEST_BODY", 100_000)
+    assert ask(client) == {"a": 1}
+    with pytest.raises(CallError, match="longer than 100,000 bytes"):
+        ask(client)
+
+
+@pytest.mark.parametrize("status", [200, 400])
+@pytest.mark.parametrize("packed", ["gzip, gzip", "gzip,deflate", "br", "zstd", "compress"])
+def test_a_body_that_is_packed_more_than_once_or_otherwise_than_was_asked_for_is_not_unpacked(
+    client: Client, provider: Provider, packed: str, status: int
+) -> None:
+    body = gzip.compress(gzip.compress(bytes(1_000_000)))
+    provider.raw(body, status=status, headers={"content-encoding": packed})
+    response = client.request("POST", "/x", b"", deadline=Deadline(30))
+    with pytest.raises(CallError, match=r"the answer is packed as .*; expected one of: gzip, deflate"):
+        response.read()
+    assert provider.asked[0].headers["accept-encoding"] == "gzip, deflate"
+
+
+def test_the_words_of_an_error_are_cut_at_the_bound(
+    client: Client, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LONGEST_BODY", 100_000)
+    provider.raw(b"x" * 500_000, status=500)
+    response = client.request("POST", "/x", b"", deadline=Deadline(30))
+    assert (response.is_error, len(response.read()) <= 100_000) == (True, True)
+
+
+@pytest.mark.parametrize("status", [307, 308])
+def test_a_place_of_the_same_server_is_followed(client: Client, provider: Provider, status: int) -> None:
+    provider.json({}, status=status, headers={"location": "/v2/x"})
+    provider.json({"a": 1})
+    assert ask(client, {"q": 1}) == {"a": 1}
+    assert [(asked.path, asked.body) for asked in provider.asked] == [("/v1/x", {"q": 1}), ("/v2/x", {"q": 1})]
+
+
+@pytest.mark.parametrize("place", ["http://elsewhere.example/v1", "https://127.0.0.1/v1", "//other.example"])
+def test_another_server_is_never_asked(client: Client, provider: Provider, place: str) -> None:
+    provider.json({}, status=307, headers={"location": place})
+    with pytest.raises(CallError, match=r"nothing was sent there: .* --jsbench-base-url") as caught:
+        ask(client)
+    assert caught.value.kind is FaultKind.BAD_REQUEST
+
+
+@pytest.mark.parametrize("status", [301, 302, 307])
+def test_a_server_that_points_elsewhere_again_and_again_is_left(
+    client: Client, provider: Provider, status: int
+) -> None:
+    provider.json({}, status=status, headers={"location": "/v2/x"})
+    with pytest.raises(CallError, match="name the right address with --jsbench-base-url"):
+        ask(client)
+    assert len(provider.asked) == (4 if status == 307 else 1)
+
+
+def test_a_header_that_cannot_be_sent_is_refused(client: Client, provider: Provider) -> None:
+    with pytest.raises(ValueError, match="header"):
+        ask(client, headers={"x-own": "a\r\nx-other: b"})
+    assert not provider.asked
+
+
+def test_the_proxy_of_the_environment_is_asked_but_for_what_it_leaves_out(
+    new_client: NewClient, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider.json({})
+    monkeypatch.setenv("HTTP_PROXY", provider.url.replace("http://", "http://user:pass@"))
+    ask(new_client("http://model.example:8000/v1"))
+    assert provider.asked[0].path == "http://model.example:8000/v1/x"
+    assert provider.asked[0].headers["host"] == "model.example:8000"
+    assert provider.asked[0].headers["proxy-authorization"] == "Basic dXNlcjpwYXNz"
+    monkeypatch.setenv("NO_PROXY", "model.example")
+    with pytest.raises(CallError):
+        ask(new_client("http://model.example:8000/v1"), seconds=5)
+    with pytest.raises(CallError):
+        ask(new_client("http://other.example:8000/v1", proxies=False), seconds=5)
+    assert len(provider.asked) == 1
+
+
+def test_a_server_with_tls_is_asked_through_a_tunnel(
+    new_client: NewClient, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider.raw(b"", status=403)
+    monkeypatch.setenv("HTTPS_PROXY", provider.url.removeprefix("http://"))
+    with pytest.raises(CallError, match="403") as caught:
+        ask(new_client("https://model.example/v1"))
+    assert caught.value.kind is FaultKind.CONNECTION
+    assert (provider.asked[0].method, provider.asked[0].path) == ("CONNECT", "model.example:443")
+
+
+def test_a_proxy_of_another_kind_is_refused_in_one_line(new_client: NewClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://user:pass@localhost:1080")
+    with pytest.raises(EngineError, match="is none of http:// or https://") as caught:
+        new_client("http://model.example")
+    assert "pass" not in str(caught.value)
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    path = tmp_path / "server.pem"
+    options = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-days", "2"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes"]
+    command += ["-keyout", str(path), "-out", str(tmp_path / "c.pem")]
+    try:
+        subprocess.run([*command, *options], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no openssl")
+    path.write_bytes(path.read_bytes() + (tmp_path / "c.pem").read_bytes())
+    return path
+
+
+def test_a_certificate_is_trusted_that_the_environment_names_and_no_other(
+    new_client: NewClient, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+
+    class Secure(Provider):
+        def _converse(self, connection: socket.socket) -> None:
+            with suppress(OSError):
+                super()._converse(context.wrap_socket(connection, server_side=True))
+
+    with Secure() as provider:
+        provider.replies.append(kept(raw_reply(b'{"a": 1}', kind="application/json")))
+        url = provider.url.replace("http://", "https://")
+        with pytest.raises(CallError, match="CERTIFICATE_VERIFY_FAILED") as caught:
+            ask(new_client(url))
+        assert caught.value.kind is FaultKind.CONNECTION
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        client = new_client(url)
+        assert [ask(client), ask(client)] == [{"a": 1}, {"a": 1}]
+        assert (len(provider.asked), provider.opened) == (2, 1)

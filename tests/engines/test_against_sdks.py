@@ -1,0 +1,177 @@
+"""What is sent and read, beside the official SDKs: the same body to the same place, the same answer out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.core.generations import Completion, ResponseFormat
+from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.registry import find
+from tests.engines import anthropic_wire, openai_wire
+from tests.engines.asking import request
+from tests.engines.provider import Asked, Provider, Reply, json_reply, stream_reply
+from tests.engines.speakers import SPEAKERS, TEXT, Speaker
+
+openai = pytest.importorskip("openai", reason="the SDK is the reference")
+anthropic = pytest.importorskip("anthropic", reason="the SDK is the reference")
+
+FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL, ResponseFormat.TEXT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What a caller takes out of an answer."""
+
+    text: str
+    input_tokens: int | None
+    output_tokens: int | None
+
+
+def chat(provider: Provider, body: dict[str, Any]) -> Reading:
+    client = openai.OpenAI(base_url=f"{provider.url}/v1", api_key=openai_wire.SECRET, max_retries=0)
+    answer = client.chat.completions.create(**body)
+    if not body.get("stream"):
+        return _of_chat(answer.choices[0].message, answer.usage)
+    chunks = list(answer)
+    text = "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices)
+    usage = next((chunk.usage for chunk in chunks if chunk.usage), None)
+    return Reading(
+        text=text, input_tokens=usage and usage.prompt_tokens, output_tokens=usage and usage.completion_tokens
+    )
+
+
+def _of_chat(message: Any, usage: Any) -> Reading:
+    calls = "".join(call.function.arguments for call in message.tool_calls or [])
+    return Reading(
+        text=calls or message.content, input_tokens=usage.prompt_tokens, output_tokens=usage.completion_tokens
+    )
+
+
+def responses(provider: Provider, body: dict[str, Any]) -> Reading:
+    client = openai.OpenAI(base_url=f"{provider.url}/v1", api_key=openai_wire.SECRET, max_retries=0)
+    answer = client.responses.create(**body)
+    if body.get("stream"):
+        answer = [event.response for event in answer if event.type == "response.completed"][-1]
+    usage = answer.usage
+    return Reading(text=answer.output_text, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
+
+
+def messages(provider: Provider, body: dict[str, Any]) -> Reading:
+    client = anthropic.Anthropic(base_url=provider.url, api_key=anthropic_wire.SECRET, max_retries=0)
+    if body.pop("stream", False):
+        with client.messages.stream(**body) as stream:
+            answer = stream.get_final_message()
+    else:
+        answer = client.messages.create(**body)
+    usage = answer.usage
+    inputs = usage.input_tokens + (usage.cache_creation_input_tokens or 0) + (usage.cache_read_input_tokens or 0)
+    text = "".join(block.text for block in answer.content if block.type == "text")
+    return Reading(text=text, input_tokens=inputs, output_tokens=usage.output_tokens)
+
+
+SDKS: dict[str, Callable[[Provider, dict[str, Any]], Reading]] = {
+    "openai chat": chat,
+    "openai responses": responses,
+    "anthropic": messages,
+}
+BESIDE = [speaker for speaker in SPEAKERS if speaker.name.partition(",")[0] in SDKS]
+
+
+def told(provider: Provider, config: EngineConfig) -> tuple[Asked, Completion]:
+    engine = find(config.name).build(config)
+    answer = engine.generate(request(temperature=None))
+    engine.close()
+    assert isinstance(answer, Completion)
+    return provider.asked[-1], answer
+
+
+def _good(speaker: Speaker) -> Reply:
+    """A good answer; anthropic's SDK reads no block whose beginning it has not seen."""
+    if speaker.engine != "anthropic" or not speaker.streaming:
+        return speaker.good()
+    block = anthropic_wire.typed("content_block_start", index=0, content_block={"type": "text", "text": ""})
+    first, *rest = speaker.events
+    head, start, delta = first.partition("event: content_block_delta")
+    return stream_reply(head + block + start + delta, *rest)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("speaker", BESIDE, ids=lambda speaker: speaker.name)
+def test_the_same_call_goes_out_and_the_same_answer_is_read(speaker: Speaker, form: ResponseFormat) -> None:
+    with Provider() as provider:
+        provider.replies.append(_good(speaker))
+        config = speaker.configured(provider, options={"stream": speaker.streaming}, response_format=form)
+        ours, answer = told(provider, config)
+        reading = SDKS[speaker.name.partition(",")[0]](provider, dict(ours.body))
+        theirs = provider.asked[-1]
+
+    assert (ours.method, ours.path, ours.body) == (theirs.method, theirs.path, theirs.body)
+    telling = ("authorization", "x-api-key", "anthropic-version", "content-type")
+    assert {name: ours.headers.get(name) for name in telling} == {name: theirs.headers.get(name) for name in telling}
+    usage = answer.usage
+    assert reading == Reading(text=TEXT, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
+    assert answer.text == TEXT
+
+
+def test_the_arguments_of_a_tool_are_the_sdks() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "output", "arguments": TEXT}}
+    body = openai_wire.whole(None, finish="tool_calls", message={"tool_calls": [call]})
+    with Provider() as provider:
+        provider.json(body)
+        config = openai_wire.configured(provider, options={"stream": False}, response_format=ResponseFormat.TOOL)
+        ours, answer = told(provider, config)
+        assert chat(provider, dict(ours.body)).text == answer.text == TEXT
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500, 529])
+def test_a_refusal_is_the_sdks_status_and_words(status: int) -> None:
+    with Provider() as provider:
+        provider.json(openai_wire.error_body("what is wrong"), status=status)
+        engine = find("openai").build(openai_wire.configured(provider, response_format=ResponseFormat.TEXT))
+        with pytest.raises(Exception, match="what is wrong") as ours:
+            engine.generate(request())
+        engine.close()
+        with pytest.raises(openai.APIStatusError, match="what is wrong") as theirs:
+            chat(provider, dict(provider.asked[-1].body))
+    assert getattr(ours.value, "status", None) == theirs.value.status_code
+
+
+VARIABLES = {
+    "OPENAI_API_KEY": "key-of-the-environment",
+    "OPENAI_ORG_ID": "org-1",
+    "OPENAI_PROJECT_ID": "proj-1",
+    "OPENAI_CUSTOM_HEADERS": "X-Own: a: b\nX-Other:c",
+    "ANTHROPIC_API_KEY": "key-of-the-environment",
+    "ANTHROPIC_CUSTOM_HEADERS": "X-Own: a: b\nX-Other:c",
+}
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic"])
+def test_the_sdks_variables_mean_what_they_mean_there(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reply(asked: Asked) -> Reply:
+        whole = anthropic_wire.whole(anthropic_wire.TEXT) if "messages" in asked.path else openai_wire.whole()
+        return json_reply(whole)
+
+    with Provider() as provider:
+        provider.choose = reply
+        for variable, value in VARIABLES.items():
+            monkeypatch.setenv(variable, value)
+        base = provider.url if name == "anthropic" else f"{provider.url}/v1"
+        monkeypatch.setenv(f"{name.upper()}_BASE_URL", base)
+        ours, _ = told(provider, EngineConfig(name=name, model="m", options={"stream": False}))
+        if name == "openai":
+            openai.OpenAI().chat.completions.create(**ours.body)
+        else:
+            anthropic.Anthropic().messages.create(**ours.body)
+        theirs = provider.asked[-1]
+
+    named = ("authorization", "x-api-key", "openai-organization", "openai-project", "x-own", "x-other")
+    assert {header: ours.headers.get(header) for header in named} == {
+        header: theirs.headers.get(header) for header in named
+    }
+    assert ours.path == theirs.path
+    assert ours.headers["x-own"] == "a: b"
