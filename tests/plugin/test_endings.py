@@ -381,17 +381,30 @@ def test_a_run_that_has_no_more_memory_keeps_what_it_has_and_goes_on_later(
     assert sorted(called) == [f"c{number:02}" for number in range(12)]
 
 
-LOOKING = HUNGRY.replace(
-    """"c05" and os.path.exists("exhausted")""", """"" and not list(Path("out").glob("*/records*.jsonl"))"""
-).replace("import os", "from pathlib import Path")
+GREEDY = """
+import resource
+from contextlib import suppress
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (150, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+held = []
+
+def hold_all():
+    with suppress(OSError):
+        while True:
+            held.append(open(os.devnull))
+""" + HUNGRY.replace("    return Completion(", "    hold_all()\n    return Completion(")
 
 
-def test_the_file_of_the_records_is_open_before_the_first_call(twelve: Bench) -> None:
-    twelve.write({"hungry.py": LOOKING})
+def test_a_call_that_holds_all_other_files_that_may_be_open_keeps_no_answer_off_the_disk(twelve: Bench) -> None:
+    freeing = "import hungry\n\ndef pytest_runtest_logreport(report):\n    hungry.held.clear()\n"
+    twelve.write({"hungry.py": GREEDY, "conftest.py": freeing})
+    greedy = ("--jsbench-engine=hungry:Hungry", "--jsbench-engine-option=x=1", "--jsbench-concurrency=1")
 
-    result = twelve.run("--jsbench-engine=hungry:Hungry", "--jsbench-engine-option=x=1", "--jsbench-output=out")
+    result = twelve.run_subprocess(*greedy, "--jsbench-output=out", "-k", "c00")
 
-    result.assert_outcomes(passed=12)
+    result.assert_outcomes(passed=1)
+    assert len(twelve.records()) == 1
+    result.stdout.no_fnmatch_line("*not on disk*")
 
 
 AWAY = """
