@@ -523,3 +523,35 @@ def test_a_crowd_of_strangers_takes_neither_the_answer_nor_the_summary(
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["pass rate  1/1*", "verdict *PASSED*"])
     assert list((plain.path / "out").rglob("report.html"))
+
+
+DEEP = """
+import json, pytest
+from application import call
+
+@pytest.mark.parametrize("where", ["metadata", "tools", "messages"])
+@pytest.mark.parametrize("depth", [240, 290, 310, 490])
+def test_it_asks_deeply(jsbench, depth, where):
+    deep = json.loads('{"a": ' * depth + "{}" + "}" * depth)
+    body = {"model": "m", "messages": [{"role": "user", "content": "say {}"}]}
+    held = {"metadata": deep, "messages": [{"role": "user", "content": [{"type": "x", "y": deep}]}]}
+    held["tools"] = [{"type": "function", "function": {"name": "f", "parameters": {"x": deep}}}]
+    status, text = call(jsbench.endpoint.openai_url, {**body, where: held[where]})
+    if depth > 300:
+        assert (status, "the request nests more than 300 levels deep" in text) == (400, True), text
+    else:
+        assert (status, where) in {(200, "metadata"), (200, "messages"), (200 if depth < 250 else 400, "tools")}, text
+"""
+
+
+def test_a_request_that_is_too_deep_is_refused_before_it_is_asked(
+    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain.write({"test_one.py": DEEP})
+    provider.choose = lambda _: json_reply(whole("{}"))
+
+    result = run(plain, *asking(provider, monkeypatch), "--jsbench-record=kept", "--jsbench-output=out", "test_one.py")
+
+    assert "500" not in result.stdout.str()
+    assert len(provider.asked) == 5
+    assert not [line for line in result.outlines if line.startswith("E  ") and "AssertionError" in line]
