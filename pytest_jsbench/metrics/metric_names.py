@@ -201,7 +201,7 @@ def _of_metrics(name: MetricName, metrics: Metrics) -> Figure:
     metric, unknown = name.metric, metrics.errors + metrics.unjudged
     group, _, kind = metric.partition(".")
     if group == "failure_rates":
-        rate = metrics.of_planned(metrics.failure_counts[FailureType(kind)])
+        rate = metrics.failure_rate(FailureType(kind))
         return _range(name, rate, more=_undecided(FailureType(kind), metrics))
     if group == "failure_counts":
         return _count(metrics.failure_counts[FailureType(kind)], more=_undecided(FailureType(kind), metrics))

@@ -10,7 +10,7 @@ from pytest_jsbench.core.generations import FaultKind
 from pytest_jsbench.metrics.statistics import Distribution, MeanRate, Proportion, Rate, proportion
 from pytest_jsbench.runs.own_outcomes import Cause
 from pytest_jsbench.runs.records import MissingReason
-from pytest_jsbench.verdicts import FailureType, Note
+from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType, Note
 
 #: the failure types that count as failures; a case with a broken schema is excluded instead
 COUNTED_FAILURES = tuple(kind for kind in FailureType if kind is not FailureType.INVALID_SCHEMA)
@@ -90,8 +90,11 @@ class Tokens:
 class Metrics:
     """The metrics of a set of attempts: one task's, or a whole run's."""
 
-    #: planned attempts, without those with a broken schema
+    #: planned attempts, without those with a broken schema, and the cases that they are of
     planned: int
+    cases: int
+    #: attempts that say nothing about the model / planned attempts
+    error_rate: Proportion
     #: attempts with a broken schema
     excluded: int
     completions: int
@@ -166,23 +169,15 @@ class Metrics:
     unpriced: int
 
     @property
-    def cases(self) -> int:
-        """The cases that were to be attempted."""
-        return self.pass_hat_k.n
-
-    @property
     def errors(self) -> int:
         """Attempts that say nothing about the model: failed calls and missing attempts."""
         return self.failed + self.missing
 
-    @property
-    def error_rate(self) -> Proportion:
-        """Attempts that say nothing about the model / planned attempts."""
-        return self.of_planned(self.errors)
-
-    def of_planned(self, attempts: int) -> Proportion:
-        """So many of the planned attempts, with an interval over cases."""
-        return proportion(attempts, self.planned, design_effect=self.pass_rate.design_effect)
+    def failure_rate(self, kind: FailureType) -> Proportion:
+        """The planned attempts that ended so; over nothing where only an answer could, and none was judged."""
+        if not self.judged and kind not in NOT_THE_MODELS:
+            return proportion(0, 0)
+        return proportion(self.failure_counts[kind], self.planned, design_effect=self.error_rate.design_effect)
 
     @property
     def judged(self) -> int:
@@ -216,9 +211,7 @@ class Metrics:
             rate: Rate = getattr(self, name)
             figures |= {name: rate.value, f"{name}_ci_low": rate.ci_low, f"{name}_ci_high": rate.ci_high}
         figures["failure_counts"] = {kind.value: self.failure_counts[kind] for kind in COUNTED_FAILURES}
-        figures["failure_rates"] = {
-            kind.value: self.of_planned(self.failure_counts[kind]).value for kind in COUNTED_FAILURES
-        }
+        figures["failure_rates"] = {kind.value: self.failure_rate(kind).value for kind in COUNTED_FAILURES}
         figures["fields"] = {
             f"{name}.{part}": value
             for name, one in self.fields.items()

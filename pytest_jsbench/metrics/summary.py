@@ -64,10 +64,13 @@ def by_keyword(attempts: Iterable[AttemptOutcome]) -> dict[str, KeywordMetrics]:
     failures: Counter[str] = Counter()
     wrong: Counter[CaseKey] = Counter()
     decisions: Counter[CaseKey] = Counter()
+    decided: set[CaseKey] = set()
     unsaid = False
     for attempt in attempts:
         if attempt.excluded:
             continue
+        if _tells(attempt) and attempt.failure_type is not FailureType.UNJUDGED:
+            decided.add(attempt.key)
         used.setdefault(attempt.key, attempt.keywords)
         asked[attempt.key] += 1
         passed[attempt.key] += attempt.passed
@@ -84,7 +87,7 @@ def by_keyword(attempts: Iterable[AttemptOutcome]) -> dict[str, KeywordMetrics]:
         name: KeywordMetrics(
             failures=None if unsaid else failures[name],
             wrong_decisions=clustered((wrong[key], decisions[key]) for key in keys),
-            pass_rate=clustered((passed[key], asked[key]) for key in keys),
+            pass_rate=clustered((passed[key], asked[key]) for key in keys if not decided.isdisjoint(keys)),
         )
         for name, keys in users.items()
     }
@@ -179,6 +182,9 @@ def metrics(
     valid = _by_case(attempt for attempt in completions if attempt.valid is True)
     passed = _by_case(attempt for attempt in counted if attempt.passed)
     heard = made - failed
+    # where every call broke on its way nothing is known of model and engine, and a rate over nothing is null
+    heard_of = plan if any(map(_tells, counted)) else Counter[CaseKey]()
+    decided = heard_of if any(_tells(one) and one.failure_type is not FailureType.UNJUDGED for one in counted) else {}
     ordered = _by_case(attempt for attempt in completions if attempt.order_kept is not None)
     kept = _by_case(attempt for attempt in completions if attempt.order_kept)
     matches = [(attempt, attempt.match) for attempt in counted if attempt.match is not None]
@@ -193,6 +199,8 @@ def metrics(
     decisions = [(attempt.key, attempt.decisions) for attempt in answered if attempt.decisions is not None]
     return Metrics(
         planned=plan.total(),
+        cases=len(plan),
+        error_rate=clustered((n - heard[key], n) for key, n in plan.items()),
         excluded=len(attempts) - len(counted),
         completions=len(answered),
         declined=sum(attempt.generation == "declined" for attempt in counted),
@@ -201,12 +209,12 @@ def metrics(
         missing_reasons={reason: reasons.get(reason, 0) for reason in MissingReason},
         unjudged=kinds[FailureType.UNJUDGED],
         disputed=sum(attempt.disputed for attempt in counted),
-        declared_coverage=clustered((replied[key], n) for key, n in plan.items()),
+        declared_coverage=clustered((replied[key], n) for key, n in heard_of.items()),
         declared_coverage_excluding_errors=clustered((replied[key], n) for key, n in heard.items()),
         empirical_coverage=clustered((valid[key], n) for key, n in completed.items()),
-        pass_rate=clustered((passed[key], n) for key, n in plan.items()),
-        pass_at_k=proportion(sum(passed[key] > 0 for key in plan), len(plan)),
-        pass_hat_k=proportion(sum(passed[key] == n for key, n in plan.items()), len(plan)),
+        pass_rate=clustered((passed[key], n) for key, n in decided.items()),
+        pass_at_k=proportion(sum(passed[key] > 0 for key in decided), len(decided)),
+        pass_hat_k=proportion(sum(passed[key] == n for key, n in decided.items()), len(decided)),
         order_kept=clustered((kept[key], n) for key, n in ordered.items()),
         failure_counts={kind: kinds[kind] for kind in COUNTED_FAILURES},
         code_counts=dict(Counter(code for attempt in counted for code in attempt.codes).most_common()),
@@ -277,6 +285,11 @@ def _sum(counts: Iterable[tuple[CaseKey, int, int]]) -> Proportion:
         before = totals.get(key, (0, 0))
         totals[key] = (before[0] + right, before[1] + expected)
     return clustered(totals.values())
+
+
+def _tells(attempt: AttemptOutcome) -> bool:
+    """The attempt says something of what is tested: an answer came, or a decoding library broke."""
+    return not attempt.failed or attempt.fault in {FaultKind.HANG, FaultKind.CRASH}
 
 
 def _by_case(attempts: Iterable[AttemptOutcome]) -> Counter[CaseKey]:

@@ -308,8 +308,7 @@ def _score(metrics: Metrics, name: str) -> dict[str, Any] | None:
     if name in _TIMES:
         return _time(metrics, name)
     if name.startswith(_FAILURES):
-        count = metrics.failure_counts[FailureType(name.removeprefix(_FAILURES))]
-        return _rate(metrics.of_planned(count), "failures")
+        return _rate(metrics.failure_rate(FailureType(name.removeprefix(_FAILURES))), "failures")
     return _rate(getattr(metrics, name))
 
 

@@ -143,7 +143,8 @@ def _of_keyword(name: str, found: KeywordMetrics) -> list[str]:
 
 def _facts(run: Run, summary: Summary, comparisons: Mapping[str, Comparison]) -> Iterator[str]:
     total = summary.total
-    yield f"passed {total.passed} of {total.planned}; rates with their 95 % intervals, times as medians"
+    passed = "nothing was judged" if total.pass_rate.value is None else f"passed {total.passed} of {total.planned}"
+    yield f"{passed}; rates with their 95 % intervals, times as medians"
     if not total.complete:
         yield f"**incomplete**: {counted(total.errors, 'attempt')} broken or missing, {total.unjudged} unjudged"
     for name, text in facts(run, summary):

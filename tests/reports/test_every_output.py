@@ -15,7 +15,7 @@ import pytest
 
 from pytest_jsbench.core.generations import Completion, FaultKind, Usage
 from pytest_jsbench.core.timing import Timing
-from pytest_jsbench.metrics.gates import Gate, check
+from pytest_jsbench.metrics.gates import Ending, Gate, check, decide
 from pytest_jsbench.metrics.metric_names import METRICS
 from pytest_jsbench.metrics.metrics import RATES, Metrics
 from pytest_jsbench.metrics.summary import Summary, summarize
@@ -27,6 +27,7 @@ from pytest_jsbench.reports.summary_table import details, facts, keyword_table
 from pytest_jsbench.reports.variant_table import tables
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
 from pytest_jsbench.runs.records import Missing, MissingReason, Record
+from pytest_jsbench.runs.run_verdict import RunStatus
 from pytest_jsbench.verdicts import Note
 from tests import examples
 
@@ -271,3 +272,33 @@ def test_the_times_of_grammars_and_masks_are_in_every_output_and_can_be_gates(tm
     assert not check(Gate.parse("compile_time_max<=0.007"), summary).met
     again = evaluations.read(tmp_path / "run.json")
     assert re.search(r"x .* 10\.00 +1 +20\.0$", comparison_table.side_by_side([again], ["x"], verbose=False)[-1])
+
+
+def test_no_output_has_a_rate_for_what_only_broken_calls_say_nothing_of() -> None:
+    lost = examples.failed(FaultKind.CONNECTION)
+    broken = [examples.record(name, task="down", verdict=examples.BROKEN, generation=lost) for name in "abc"]
+    run = examples.run(*broken)
+    summary = summarize(run)
+    gate = check(Gate.parse("pass_rate<=1"), summary)
+    verdict = decide(Ending(), summary.total, [gate])
+
+    figures = summary.total.to_dict()
+    rates = ("pass_rate", "pass_at_k", "pass_hat_k", "declared_coverage", "empirical_coverage")
+    assert [figures[name] for name in rates] == [None] * len(rates)
+    assert [figures["error_rate"], figures["planned"], figures["cases"]] == [1.0, 3, 3]
+    known = {"api_error": 1.0, "unjudged": 0.0}
+    assert figures["failure_rates"] == {**dict.fromkeys(figures["failure_rates"]), **known}
+    assert [one.pass_rate.value for one in summary.keywords.values()] == [None] * len(summary.keywords)
+    assert (gate.met, gate.undecided) == (False, True)
+    assert gate.message == "pass_rate n/a, gate <= 1: NOT MET, nothing judged"
+    assert verdict.status is RunStatus.INCOMPLETE
+    run = replace(run, verdict=verdict)
+    lines = [*tables(run, summary), *details(run, summary)]
+    assert [line.split()[1:3] for line in lines if line.startswith(("down", "total"))] == [["n/a", "n/a"]] * 2
+    assert "pass rate  n/a (nothing was judged)" in lines
+    texts = [summary_markdown(run, summary, [gate]), "".join(report.render(run, summary, [gate])), "\n".join(lines)]
+    assert not [text for text in texts if re.search(r"0/3|0 of 3|\b0\.00\b|\b0\.000\b", text)]
+    properties = junit.suite_properties(run, summary, (gate,))
+    assert not [name for name in properties if name.endswith(("pass_rate", "coverage"))]
+    one_answered = summarize(examples.run(*broken, examples.record("d", task="up"))).tasks
+    assert [one_answered[task].pass_rate.value for task in ("down", "up")] == [None, 1.0]
