@@ -198,8 +198,8 @@ class ComparisonOfTests:
     difference: PairedDifference
     #: cases of which a test took fewer answers in the second run
     worse: tuple[CaseKey, ...]
-    #: no case counts here, as a call that breaks says nothing of its test
-    undecided_now: int = 0
+    #: cases of which a test ended in the first run, and not of each attempt of the second
+    undecided_now: int
 
     @property
     def sentence(self) -> str:
@@ -336,7 +336,7 @@ def compare(
         shortened=sum(len(first[key].attempts) != len(second[key].attempts) for key in pairs),
         settings=tuple(settings),
         values=_compare_values({key: (was.matches, now.matches) for key, (was, now) in pairs.items()}),
-        tests=_compare_tests({key: (_share(was.tests), _share(now.tests)) for key, (was, now) in pairs.items()}),
+        tests=_compare_tests({key: (was.tests, now.tests) for key, (was, now) in pairs.items()}),
     )
 
 
@@ -364,12 +364,16 @@ def _compare_values(pairs: Mapping[CaseKey, tuple[Matches, Matches]]) -> ValueCo
     )
 
 
-def _compare_tests(pairs: Mapping[CaseKey, tuple[Share, Share]]) -> ComparisonOfTests | None:
-    known = {key: (was, now) for key, (was, now) in pairs.items() if was[1] and now[1]}
+def _compare_tests(pairs: Mapping[CaseKey, tuple[Ends, Ends]]) -> ComparisonOfTests | None:
+    shares = {key: (_share(was), _share(now)) for key, (was, now) in pairs.items()}
+    known = {key: (was, now) for key, (was, now) in shares.items() if was[1] and now[1]}
     if not known:
         return None
-    worse = tuple(key for key, (was, now) in known.items() if now[0] * was[1] < was[0] * now[1])
-    return ComparisonOfTests(difference=paired_difference(known.values()), worse=worse)
+    return ComparisonOfTests(
+        difference=paired_difference(known.values()),
+        worse=tuple(key for key, (was, now) in known.items() if now[0] * was[1] < was[0] * now[1]),
+        undecided_now=sum(was[1] > 0 and now[1] < max(1, len(pairs[key][1])) for key, (was, now) in shares.items()),
+    )
 
 
 def _compared_with(matches: Matches) -> frozenset[str]:
@@ -439,19 +443,16 @@ Standing = tuple[str, "Mapping[CaseKey, CaseOutcome]", "Mapping[str, Setting]"]
 
 def pairs(*groups: Sequence[Standing]) -> list[Pair]:
     """The pairs of runs in each group, with p-values for the number of all; of many runs each with the first alone."""
-    chosen = itertools.chain.from_iterable(map(_paired, groups))
+    chosen = itertools.chain.from_iterable(
+        zip(itertools.repeat(group[0]), group[1:]) if len(group) > _MOST_PAIRED else itertools.combinations(group, 2)
+        for group in groups
+    )
     found = [
         Pair(first=first, second=second, comparison=compare(before, after, differences([one, other])))
         for (first, before, one), (second, after, other) in chosen
     ]
     compared = several([pair.comparison for pair in found])
     return [replace(pair, comparison=comparison) for pair, comparison in zip(found, compared, strict=True)]
-
-
-def _paired(known: Sequence[Standing]) -> Iterable[tuple[Standing, Standing]]:
-    if len(known) > _MOST_PAIRED:
-        return ((known[0], one) for one in known[1:])
-    return itertools.combinations(known, 2)
 
 
 def differing(runs: Mapping[str, Mapping[CaseKey, CaseOutcome]]) -> tuple[CaseKey, ...]:

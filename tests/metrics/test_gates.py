@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pytest_jsbench.core.cases import CaseKey, Expected
 from pytest_jsbench.core.errors import GateError, RecordError
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.metrics.comparison import compare
+from pytest_jsbench.metrics.comparison import CaseOutcome, compare
 from pytest_jsbench.metrics.gates import Ending, Gate, GateResult, check, check_all, decide
 from pytest_jsbench.metrics.metric_names import METRICS
 from pytest_jsbench.metrics.summary import Summary, summarize
@@ -259,6 +259,19 @@ def test_an_attempt_that_broke_may_have_passed_or_failed_beside_others_at_its_ca
     assert check(Gate.most_regression("0.25"), now, comparison).met
     assert "the run is incomplete" in check(Gate.most_regression("0.2"), now, comparison).message
     assert not check(Gate.parse("baseline.newly_failing<=0"), now, comparison).met
+
+
+def test_a_test_that_never_ended_may_have_failed() -> None:
+    passed = CaseOutcome(schema="aa", attempts=("passed",), tests=(True,))
+    broke = CaseOutcome(schema="aa", attempts=("api_error",))
+    first, second = (CaseKey(task="t", id=name) for name in "ab")
+    comparison = compare({first: passed, second: passed}, {first: passed, second: broke})
+
+    result = check(Gate.parse("baseline.tests.difference>=0"), summary(record("a")), {"": comparison})
+
+    assert not result.met
+    assert "the run is incomplete" in result.message
+    assert not check(Gate.parse("baseline.tests.worse<=0"), summary(record("a")), {"": comparison}).met
 
 
 def test_a_mean_over_one_document_meets_no_gate_on_its_lower_bound() -> None:
