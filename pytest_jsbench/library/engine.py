@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -71,20 +72,26 @@ def open_engine(
     seed: int | None = None,
     timeout: float = 120.0,
     adapt: str = "verbatim",
+    client: Any = None,
     **options: Any,
 ) -> OpenEngine:
     """
     Start an engine: one that `--jsbench-engine` knows by that name, or a function that takes a request.
 
-    Each argument is that of the option with its name; all others are the engine's own. Close it, or use it in `with`.
+    Each argument is that of the option with its name; all others are the engine's own. Close it, or use it in `with`. A
+    `client` of a provider's SDK, such as `openai.OpenAI(…)`, says where the server is, and with which key and headers
+    it is called.
     """
     with said_to_programs():
         factory = _factory(engine)
+        address, key, of_client = (base_url, None, {}) if client is None else _of_client(client, base_url)
+        options = {**of_client, **options}
         config = EngineConfig(
             name=engine if isinstance(engine, str) else getattr(factory, "name", type(factory).__name__),
             model=model,
-            base_url=base_url,
+            base_url=address,
             api_key_env=api_key_env,
+            api_key=None if api_key_env else key,
             response_format=None if response_format is None else _format(response_format),
             options={name: fspath(said) if isinstance(said, PathLike) else said for name, said in options.items()},
         )
@@ -106,6 +113,24 @@ def open_engine(
             offer = "say it to evaluate(…)" if is_of_run else nearest(str(error.found), known)
             message = f"open_engine has no argument '{error.found}', and engine '{config.name}' no such option: {offer}"
             raise EngineError(message, found=error.found, expected=known, where="open_engine") from None
+
+
+#: of a call, and not of a client: these are ours, or name an SDK that is not used
+_OF_CALL = re.compile(r"accept|content-type|user-agent|authorization|(x-)?api-key|x-stainless-.*", re.IGNORECASE)
+
+
+def _of_client(client: Any, base_url: str | None) -> tuple[str, str | None, dict[str, Any]]:
+    """Return the address, the key and the options that an SDK's client says by its public attributes."""
+    try:
+        address, key = str(client.base_url), client.api_key or getattr(client, "auth_token", None)
+        headers, query = dict(client.default_headers), dict(client.default_query)
+    except AttributeError as error:
+        kind = type(client).__name__
+        message = f"client is a {kind} without {error.name}: expected openai.OpenAI, or anthropic.Anthropic"
+        raise EngineError(message, found=kind, expected="openai.OpenAI", where="client") from None
+    own = {name: value for name, value in headers.items() if isinstance(value, str) and not _OF_CALL.fullmatch(name)}
+    options = {"extra_headers": own, "extra_query": {name: str(value) for name, value in query.items()}}
+    return base_url or address, key, {name: value for name, value in options.items() if value}
 
 
 def _factory(engine: EngineLike) -> EngineFactory:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from pytest_jsbench import open_engine
+from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import Completion, ResponseFormat
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
@@ -175,3 +177,25 @@ def test_the_sdks_variables_mean_what_they_mean_there(name: str, monkeypatch: py
     }
     assert ours.path == theirs.path
     assert ours.headers["x-own"] == "a: b"
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic"])
+def test_a_configured_client_says_where_its_server_is_and_how_it_is_called(name: str) -> None:
+    with Provider() as provider:
+        provider.json(openai_wire.whole() if name == "openai" else anthropic_wire.whole(anthropic_wire.TEXT))
+        base = f"{provider.url}/v1" if name == "openai" else provider.url
+        more = {"default_headers": {"X-Own": "mine"}, "default_query": {"team": "a b"}}
+        sdk = openai.OpenAI if name == "openai" else anthropic.Anthropic
+        with open_engine(name, model="m", client=sdk(api_key="key-of-the-client", base_url=base, **more)) as engine:
+            answer = engine.generate(request())
+    assert isinstance(answer, Completion)
+    assert answer.text == '{"city": "Oslo"}'
+    headers = provider.asked[0].headers
+    assert (headers["authorization"], headers["x-own"]) == ("Bearer key-of-the-client", "mine")
+    assert provider.asked[0].path.endswith("?team=a+b")
+    assert not any("stainless" in header for header in headers)
+
+
+def test_what_is_no_client_is_refused_by_name() -> None:
+    with pytest.raises(EngineError, match=r"client is a dict without base_url: expected openai\.OpenAI"):
+        open_engine("openai", client={})

@@ -1,1 +1,1 @@
-"""Gemini's own API, `generateContent`, through Google's SDK."""
+"""Gemini's own API, `generateContent`."""
