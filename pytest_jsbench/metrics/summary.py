@@ -196,6 +196,7 @@ def metrics(
     kinds = Counter(attempt.failure_type for attempt in counted)
     faults = Counter(attempt.fault for attempt in counted)
     notes = Counter(note for attempt in counted for note in attempt.notes)
+    priced = [costs.attempts[attempt.attempt] for attempt in attempts if attempt.attempt in costs.attempts]
     decisions = [(attempt.key, attempt.decisions) for attempt in answered if attempt.decisions is not None]
     return Metrics(
         planned=plan.total(),
@@ -251,8 +252,8 @@ def metrics(
             told := [one for one in attempts if one.usage is not None and one.usage.output_tokens is not None]
         ),
         unreported=sum(one.answered for one in attempts) - sum(one.answered for one in told),
-        cost=_cost(attempts, costs),
-        priced=sum(attempt.attempt in costs.attempts for attempt in attempts),
+        cost=sum(priced) if priced else None,
+        priced=len(priced),
         unpriced=sum(attempt.attempt in costs.unknown for attempt in attempts),
     )
 
@@ -323,8 +324,3 @@ def _tokens(attempts: Iterable[AttemptOutcome]) -> Tokens:
         cached_tokens=total("cached_tokens"),
         reasoning_tokens=total("reasoning_tokens"),
     )
-
-
-def _cost(attempts: Iterable[AttemptOutcome], costs: Costs) -> float | None:
-    known = [costs.attempts[attempt.attempt] for attempt in attempts if attempt.attempt in costs.attempts]
-    return sum(known) if known else None
