@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -19,6 +19,7 @@ from pytest_jsbench.reports.variant_table import tables
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.merging import merge
 from pytest_jsbench.runs.records import Attempt
+from pytest_jsbench.runs.stores import at_hand, originally
 
 if TYPE_CHECKING:
     from pytest_jsbench.runs.merging import Merged
@@ -33,7 +34,10 @@ def add_merge(commands: Any) -> None:
         "records.jsonl and run.json in a folder, and the summary. 0 when all passed, or the gate is met.",
     )
     merge.add_argument(
-        "runs", type=Path, nargs="+", metavar="DIR", help="a run's folder, a folder of runs (the newest)"
+        "runs",
+        nargs="+",
+        metavar="DIR",
+        help="a run's folder, a folder of runs (the newest); or its URL, such as 's3://bucket/shard-*' (extra stores)",
     )
     merge.add_argument(
         "--output", "-o", type=Path, required=True, metavar="DIR", help="where the merged run is written"
@@ -44,11 +48,18 @@ def add_merge(commands: Any) -> None:
 
 def _merge(options: argparse.Namespace, out: TextIO) -> bool:
     gate = None if options.min_pass_rate is None else Gate.least_pass_rate(options.min_pass_rate)
-    return merge_runs(options.runs, options.output, out, gate=gate)
+    with at_hand(options.runs) as (paths, originals):
+        return merge_runs(paths, options.output, out, gate=gate, originals=originals)
 
 
-def merge_runs(paths: Sequence[Path], output: Path, out: TextIO, *, gate: Gate | None) -> bool:
-    """Write the merged run to a folder and print its summary; True where its verdict is that it passed."""
+def merge_runs(
+    paths: Sequence[Path], output: Path, out: TextIO, *, gate: Gate | None, originals: Mapping[str, str] | None = None
+) -> bool:
+    """
+    Write the merged run to a folder and print its summary; True where its verdict is that it passed.
+
+    `originals` are the URLs that paths are copies of.
+    """
     merged = merge(paths)
     summary = summarize(merged.run)
     gates = [] if gate is None else [check(gate, summary)]
@@ -61,7 +72,7 @@ def merge_runs(paths: Sequence[Path], output: Path, out: TextIO, *, gate: Gate |
         raise MergeError(message, where=output) from error
     journal.write(output / "records.jsonl", run.metadata, (outcome.source for outcome in run.outcomes))
     write_run(output / "run.json", run_to_dict(run, summary, config_path="unknown", gates=gates))
-    lines = [printable(note) for note in merged.notes]
+    lines = [printable(originally(note, originals or {})) for note in merged.notes]
     lines += ["", *tables(run, summary), "", *details(run, summary), f"records    {output}"]
     lines += [f"gate       {result.message}" for result in gates] + detail("verdict", verdict.text)
     out.writelines(f"{line}\n" for line in lines)

@@ -91,3 +91,62 @@ def test_the_array_of_slurm_is_the_whole_merged_and_a_killed_job_is_resumed(tmp_
     assert "is not among them" not in merged.stdout
     records = list(map(json.loads, (tmp_path / "merged" / "records.jsonl").read_text().splitlines()))
     assert len({record["id"] for record in records if "id" in record}) == 88
+
+
+SERVER = """
+import json, sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+class Server(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.reply({"data": [{"id": "MODEL"}]})
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        message = {"role": "assistant", "content": "{}"}
+        self.reply({"model": "MODEL", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+
+    def reply(self, value):
+        body = json.dumps(value).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+ThreadingHTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Server).serve_forever()
+"""
+
+
+@pytest.mark.skipif("JSBENCH_MACHINES" not in os.environ, reason="starts four sessions: tox -e machines runs it")
+def test_the_fleet_asks_each_server_a_shard_and_ends_with_a_line_of_history(tmp_path: Path) -> None:
+    script = recipe("vllm serve").text
+    for theirs, ours in {
+        "gpus=(0 1 2 3 4 5 6 7)": "gpus=(0 1)",
+        "8000 +": f"{20_000 + os.getpid() % 20_000} +",
+        "vllm serve": f"{sys.executable} server.py",
+        "--jsbench-dataset=schemas": "--jsbench-dataset=schemas --jsbench-engine-option=stream=false",
+    }.items():
+        assert theirs in script
+        script = script.replace(theirs, ours)
+    (tmp_path / "server.py").write_text(SERVER)
+    (tmp_path / "schemas").mkdir()
+    for number in range(20):
+        (tmp_path / "schemas" / f"c{number}.json").write_text(json.dumps({"title": str(number), "type": "object"}))
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+    ran = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    logs = "".join(path.read_text() for path in tmp_path.glob("logs/*"))
+    assert ran.returncode == 0, ran.stdout + ran.stderr + logs
+    assert "server-1" in ran.stdout
+    assert "merged 2 runs: 20 attempts, of which 0 were in more than one" in ran.stdout
+    (line,) = map(json.loads, (tmp_path / "history.jsonl").read_text().splitlines())
+    assert line["metrics"]["passed"] == 20
