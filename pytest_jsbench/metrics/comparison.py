@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.metrics.statistics import PairedDifference, Share, adjusted, paired_difference
@@ -16,8 +17,8 @@ from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType
 
 if TYPE_CHECKING:
-    from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.runs.outcomes import AttemptOutcome
+    from pytest_jsbench.runs.records import Attempt
     from pytest_jsbench.runs.settings import Setting, SettingDifference
 
 PASSED = "passed"
@@ -119,15 +120,26 @@ def _matches(values: Any, attempts: int) -> Matches:
 
 
 def outcomes(planned: Iterable[CaseKey], attempts: Iterable[AttemptOutcome]) -> dict[CaseKey, CaseOutcome]:
-    """The outcome of each case, in the order of the plan, without the cases with a broken schema."""
-    plan = Counter(planned)
-    by_case: dict[CaseKey, list[AttemptOutcome]] = {key: [] for key in plan}
-    for attempt in attempts:
-        by_case.setdefault(attempt.key, []).append(attempt)
+    """
+    The outcome of each case, in the order of the plan, without the cases with a broken schema.
+
+    The last of an application's calls for the same stands for the first.
+    """
+    plan, made = Counter(planned), list(attempts)
+    first: dict[Attempt, CaseKey] = {}
+    for attempt in made:
+        if attempt.called_again:
+            last = attempt.attempt._replace(key=CaseKey(task=attempt.key.task, id=attempt.called_again))
+            plan[attempt.key if last in first else last.key] -= 1
+            first.setdefault(last, attempt.key)
+    by_case: dict[CaseKey, list[AttemptOutcome]] = {key: [] for key, number in plan.items() if number > 0}
+    for attempt in made:
+        if not attempt.called_again:
+            by_case.setdefault(first.get(attempt.attempt, attempt.key), []).append(attempt)
     return {
-        key: _outcome(made, planned=plan[key])
-        for key, made in by_case.items()
-        if not any(attempt.excluded for attempt in made)
+        key: _outcome(ends, planned=plan[key])
+        for key, ends in by_case.items()
+        if not any(attempt.excluded for attempt in ends)
     }
 
 

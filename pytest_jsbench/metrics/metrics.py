@@ -45,6 +45,7 @@ COUNTS = (
     "disputed",
     "errors",
     "judged",
+    "called_again",
     "retries",
     "reported",
     "unreported",
@@ -121,6 +122,8 @@ class Metrics:
     code_counts: Mapping[str, int]
     #: notes of the judge, which decide no verdict
     note_counts: Mapping[Note, int]
+    #: calls of applications that went on to call again for the same; the last one counts
+    called_again: int
     #: calls that failed and were made again
     retries: int
     #: failed calls, by the kind of fault
@@ -140,7 +143,7 @@ class Metrics:
     fields: Mapping[str, Proportion]
     #: values that were not expected
     invented: int
-    #: answered attempts whose test, of a project's own, passed / those whose test ended
+    #: tests of a project's own that passed / those that ended, and that did not only meet broken calls
     tests_passed: Proportion
     #: the others, by why their test failed
     test_failures: Mapping[Cause, int]

@@ -67,7 +67,7 @@ def by_keyword(attempts: Iterable[AttemptOutcome]) -> dict[str, KeywordMetrics]:
     decided: set[CaseKey] = set()
     unsaid = False
     for attempt in attempts:
-        if attempt.excluded:
+        if not attempt.counted:
             continue
         if _tells(attempt) and attempt.failure_type is not FailureType.UNJUDGED:
             decided.add(attempt.key)
@@ -172,7 +172,8 @@ def metrics(
     reasons: Mapping[MissingReason, int],
 ) -> Metrics:
     """The metrics of these attempts; `planned` names the case of each attempt that was to be made."""
-    counted = [attempt for attempt in attempts if not attempt.excluded]
+    counted = [attempt for attempt in attempts if attempt.counted]
+    again = sum(bool(attempt.called_again) for attempt in attempts)
     completions = [attempt for attempt in counted if attempt.generation == "completion"]
     answered = [attempt for attempt in counted if attempt.answered]
     plan, made = _plan(planned, attempts), _by_case(counted)
@@ -190,9 +191,13 @@ def metrics(
     matches = [(attempt, attempt.match) for attempt in counted if attempt.match is not None]
     compared = [(attempt, match) for attempt, match in matches if not match.problem]
     # a broken call says nothing of the model, and so its test does not
-    tested = [(one, one.test_outcome) for one in counted if one.test_outcome is not None and not one.failed]
-    ended = [(one.key, test.passed) for one, test in tested if test.passed is not None]
-    causes = Counter(test.cause for _, test in tested)
+    tested = {
+        (one.asked_by and one.asked_by.test, one.repeat, one.variant): (one.key.of_first, one.test_outcome)
+        for one in counted
+        if one.test_outcome is not None and not one.failed
+    }
+    ended = [(key, test.passed) for key, test in tested.values() if test.passed is not None]
+    causes = Counter(test.cause for _, test in tested.values())
     kinds = Counter(attempt.failure_type for attempt in counted)
     faults = Counter(attempt.fault for attempt in counted)
     notes = Counter(note for attempt in counted for note in attempt.notes)
@@ -202,7 +207,7 @@ def metrics(
         planned=plan.total(),
         cases=len(plan),
         error_rate=clustered((n - heard[key], n) for key, n in plan.items()),
-        excluded=len(attempts) - len(counted),
+        excluded=len(attempts) - len(counted) - again,
         completions=len(answered),
         declined=sum(attempt.generation == "declined" for attempt in counted),
         failed=failed.total(),
@@ -220,6 +225,7 @@ def metrics(
         failure_counts={kind: kinds[kind] for kind in COUNTED_FAILURES},
         code_counts=dict(Counter(code for attempt in counted for code in attempt.codes).most_common()),
         note_counts={note: notes[note] for note in Note},
+        called_again=again,
         retries=sum(attempt.retries for attempt in counted),
         fault_counts={kind: faults[kind] for kind in FaultKind},
         over_constraint=_sum((key, one.valid_rejected, one.valid) for key, one in decisions),
@@ -297,13 +303,14 @@ def _by_case(attempts: Iterable[AttemptOutcome]) -> Counter[CaseKey]:
     return Counter(attempt.key for attempt in attempts)
 
 
-def _plan(planned: Sequence[CaseKey], attempts: Iterable[AttemptOutcome]) -> Counter[CaseKey]:
+def _plan(planned: Sequence[CaseKey], attempts: Sequence[AttemptOutcome]) -> Counter[CaseKey]:
     """The number of attempts planned for each case, at least those it had; none for a case with a broken schema."""
     plan = Counter(planned) | _by_case(attempts)
     for attempt in attempts:
         if attempt.excluded:
             plan.pop(attempt.key, None)
-    return plan
+    plan.subtract(attempt.key for attempt in attempts if attempt.called_again)
+    return +plan
 
 
 def _spread(attempts: Iterable[AttemptOutcome], name: str) -> Distribution:

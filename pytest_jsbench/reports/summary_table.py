@@ -248,6 +248,9 @@ def _left_out(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
             yield "excluded", f"{counted(broken, 'case')} whose own schema is broken (skipped)"
         if free := sum(excluded.values()):
             yield "excluded", f"{counted(free, 'answer')} to an application that no schema describes"
+    if total.called_again:
+        calls = counted(total.called_again, "call")
+        yield "again", f"{calls} after which an application called again for the same: the last one counts"
     if total.unjudged:
         yield "unjudged", f"{counted(total.unjudged, 'answer')} that could not be judged: the figures are incomplete"
     if run.metadata.redacted:
@@ -289,7 +292,7 @@ def _tests(total: Metrics) -> str:
     """How many attempts the project's own tests took, and why they refused the others."""
     ranked = sorted(total.test_failures.items(), key=lambda pair: -pair[1])
     why = ", ".join(f"{reason.value} {count}" for reason, count in ranked if count)
-    return f"{of(total.tests_passed)} of answers passed their test{f'; {why}' if why else ''}"
+    return f"{of(total.tests_passed)} passed{f'; {why}' if why else ''}"
 
 
 def _repeats(total: Metrics) -> str:

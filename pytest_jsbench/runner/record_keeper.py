@@ -155,7 +155,7 @@ class RecordKeeper:
             outcome = self._write(record)
         return replace(outcome, resumed=True, classifier_errors=errors), record
 
-    def conclude(self, made: AttemptResult, ended: OwnOutcome) -> AttemptResult:
+    def conclude(self, made: AttemptResult, ended: OwnOutcome, *, called_again: str) -> AttemptResult:
         """
         The result of an attempt with how the test that asked ended, and its record written once more with that.
 
@@ -166,13 +166,13 @@ class RecordKeeper:
         if self._redaction is not None:
             ended = ended.without_words(REDACTED)
         record = made.result.read()
-        concluded = replace(record, test_outcome=ended)
+        concluded = replace(record, test_outcome=ended, called_again=called_again)
         if concluded == record:
             return made
         source = made.result.source
         with contextlib.suppress(JournalError):
             source = concluded if isinstance(source, Record) else self._journal.append(concluded)
-        outcome = replace(made.result, source=source, test_outcome=ended.without_words())
+        outcome = replace(made.result, source=source, test_outcome=ended.without_words(), called_again=called_again)
         return replace(made, result=outcome)
 
     def _redacted(self, record: Record) -> Record:

@@ -130,6 +130,8 @@ class AttemptOutcome:
     match: Match | None = None
     #: how the project's test that asked ended, without its words; None where no test asked, or it has not ended
     test_outcome: OwnOutcome | None = None
+    #: the id of the last call that its application made after it for the same; empty: it is the last one
+    called_again: str = ""
 
     @property
     def attempt(self) -> Attempt:
@@ -162,9 +164,14 @@ class AttemptOutcome:
         return self.failure_type is FailureType.INVALID_SCHEMA
 
     @property
+    def counted(self) -> bool:
+        """Whether the figures count it: it has a schema, and is the last of its application's calls for the same."""
+        return not (self.excluded or self.called_again)
+
+    @property
     def failing(self) -> bool:
         """Whether it counts as one that did not pass."""
-        return not (self.passed or self.excluded)
+        return self.counted and not self.passed
 
     @property
     def answered(self) -> bool:
@@ -234,6 +241,7 @@ class AttemptOutcome:
             order_kept=verdict.order_kept,
             match=None if record.match is None else record.match.counts(),
             test_outcome=None if record.test_outcome is None else record.test_outcome.without_words(),
+            called_again=record.called_again,
         )
 
     def to_dict(self) -> dict[str, Any]:

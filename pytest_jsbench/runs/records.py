@@ -198,6 +198,8 @@ class Record:
     variant: str = ""
     #: how the project's test that asked ended; None: a case of the dataset, or the test has not ended
     test_outcome: OwnOutcome | None = None
+    #: the id of the last call that the application made after it for the same, and which counts in its place
+    called_again: str = ""
 
     @property
     def attempt(self) -> Attempt:
@@ -260,6 +262,7 @@ class Record:
             "changes": [asdict(change) for change in self.changes],
             "asked_by": None if self.asked_by is None else asdict(self.asked_by),
             **({} if self.test_outcome is None else {"test_outcome": self.test_outcome.to_dict()}),
+            **({"called_again": self.called_again} if self.called_again else {}),
             "answered_by": None if self.answered_by is None else asdict(self.answered_by),
             "params": self.params and asdict(self.params),
             "reference": self.reference,
@@ -300,6 +303,7 @@ class Record:
                 redacted=_redacted(data),
                 variant=_variant(data.get("variant", "")),
                 test_outcome=None if (ended := data.get("test_outcome")) is None else OwnOutcome.from_dict(ended),
+                called_again=expect(data.get("called_again", ""), "called_again", str),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             message = f"not a record of pytest-jsbench: {type(error).__name__}: {error}"

@@ -35,7 +35,7 @@ def test_how_tests_ended_is_counted_shown_and_gated(bench: Bench) -> None:
     )
     result.stdout.fnmatch_lines(
         [
-            "tests      2/9 = 0.222 of answers passed their test; *",
+            "tests      2/9 = 0.222 passed; *",
             "gate       tests_passed 2/9 = 0.2222, gate >= 0.9: NOT MET",
         ]
     )

@@ -37,6 +37,8 @@ def of_error(error: BaseException | None, clean: Callable[[str], str]) -> OwnOut
         return OwnOutcome(end=End.PASSED)
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
+    if _cause(error) is Cause.ERROR:
+        error = _telling(error)
     # without pytest's lines on where each value is from, which repeat the answer
     said = _WHERE.split(described(error), maxsplit=1)[0].removeprefix(f"{type(error).__name__}: ")
     cause, field = None, None
@@ -57,6 +59,16 @@ def of_error(error: BaseException | None, clean: Callable[[str], str]) -> OwnOut
     elif cause is Cause.ERROR:
         said = described(error)
     return OwnOutcome(end=end, cause=cause, field=field and one_line(clean(field)), message=one_line(clean(said)))
+
+
+def _telling(error: BaseException) -> BaseException:
+    """Of an exception and those that it was raised from, the first that says what an answer was; or itself."""
+    chain = [error]
+    while (inner := chain[-1].__cause__ or chain[-1].__context__) is not None and all(
+        one is not inner for one in chain
+    ):
+        chain.append(inner)
+    return next((one for one in chain if _cause(one) in (Cause.ANSWER, Cause.TYPE_REFUSED)), error)
 
 
 def _cause(error: BaseException) -> Cause:

@@ -279,9 +279,9 @@ class ProjectRunners:
         outcome, record = self._worker.keeper.write(record)
         return Heard(outcome=outcome, result=record)
 
-    def conclude(self, made: AttemptResult, ended: OwnOutcome) -> AttemptResult:
+    def conclude(self, made: AttemptResult, ended: OwnOutcome, *, called_again: str) -> AttemptResult:
         """The result of an attempt whose test has ended so, which is written down."""
-        return self._worker.keeper.conclude(made, ended)
+        return self._worker.keeper.conclude(made, ended, called_again=called_again)
 
     def clean(self, text: str) -> str:
         """The text without the secrets of the engines."""

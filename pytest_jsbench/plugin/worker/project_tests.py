@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_jsbench.core.errors import ContractError, JSBenchError
+from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.text import described
 from pytest_jsbench.fixture.jsbench import Answer, Attempts, CaseFailed, JSBench, Question, SharedJSBench
 from pytest_jsbench.fixture.marker import MarkerArguments
@@ -24,7 +25,7 @@ from pytest_jsbench.plugin.worker.own_outcomes import of_error, of_report
 from pytest_jsbench.plugin.worker.project_runners import AskedFrom, ProjectRunners, StandingAnswers
 from pytest_jsbench.runner.record_keeper import AttemptResult
 from pytest_jsbench.runs.outcomes import AttemptOutcome
-from pytest_jsbench.runs.records import Missing, MissingReason, Record
+from pytest_jsbench.runs.records import Attempt, Missing, MissingReason, Record
 
 if TYPE_CHECKING:
     from pytest_jsbench.fixture.endpoint import Endpoint, EndpointServer
@@ -64,6 +65,9 @@ class ProjectTest:
         standing.begin()
         #: what this run of the test has heard since it was last checked
         self._heard: list[tuple[Question, Record]] = []
+        #: the calls of its application that were answered, and those of them after which it called again for the same
+        self._calls: list[Record] = []
+        self._called_again: dict[Attempt, str] = {}
         #: the results of its attempts, and how many of them are on a report
         self.outcomes: list[AttemptResult] = []
         self._taken = 0
@@ -123,10 +127,13 @@ class ProjectTest:
 
     def _concluded(self, made: AttemptResult) -> AttemptResult:
         ended = self._ended.get(made.result.repeat)
-        return made if ended is None else self._runners.conclude(made, ended)
+        if ended is None:
+            return made
+        return self._runners.conclude(made, ended, called_again=self._called_again.get(made.result.attempt, ""))
 
     def _ask(self, question: Question) -> Record:
         __tracebackhide__ = True
+        before = [] if question.exchange is None else [one for one in self._calls if one.repeat == question.repeat]
         try:
             heard = self._runners.ask(question, asked_from=self._asked_from, standing=self._standing)
         except JSBenchError:
@@ -140,6 +147,10 @@ class ProjectTest:
         if isinstance(heard.result, Missing):
             raise pytest.skip.Exception(f"not run: {heard.result.message}", _use_item_location=True)
         self._heard.append((question, heard.result))
+        if question.exchange is not None:
+            self._calls.append(heard.result)
+            again = [one.attempt for one in before if _tries_again(heard.result, one)]
+            self._called_again.update(dict.fromkeys(again, heard.result.key.id))
         return heard.result
 
 
@@ -149,10 +160,16 @@ def _fails(record: Record) -> bool:
 
 
 def _goes_on(later: Record, record: Record) -> bool:
-    """Whether the later call asks by the same schema, in the conversation of the other."""
-    if record.prompt is None or later.prompt is None or later.schema_digest != record.schema_digest:
+    """Whether the later call asks by the same schema, or after a broken call, in the conversation of the other."""
+    same = later.schema_digest == record.schema_digest or isinstance(record.generation, Failed)
+    if record.prompt is None or later.prompt is None or not same:
         return False
     return later.prompt.messages[: len(record.prompt.messages)] == record.prompt.messages
+
+
+def _tries_again(later: Record, record: Record) -> bool:
+    """Whether an application calls again for the same: a passed answer that it asks for anew is another sample."""
+    return _goes_on(later, record) and (_fails(record) or later.prompt != record.prompt)
 
 
 _TEST = pytest.StashKey[ProjectTest]()
@@ -306,7 +323,10 @@ class ProjectTests:
         report = yield
         shared = self._made[:]
         del self._made[: len(shared)]  # a thread may add one meanwhile
-        transport.attach_all(report, [*shared, *(() if test is None else test.conclude(report, failed))])
+        own = [] if test is None else test.conclude(report, failed)
+        transport.attach_all(report, [*shared, *own])
+        if report.failed and len(own) > 1:
+            report.sections.append(("calls", "\n".join(map(_listed, own))))
         redaction = self._context.handover.redaction
         if redaction is not None:
             withhold(report, item, call, redaction, rerun=self._rerun(item))
@@ -416,6 +436,17 @@ def _properties(outcomes: Sequence[AttemptResult]) -> list[tuple[str, object]]:
     several = [("jsbench.attempts", len(made)), ("jsbench.passed", sum(one.passed for one in made))] if made else []
     resumed = [("jsbench.resumed", True)] if any(outcome.resumed for outcome in outcomes) else []
     return [*(properties(made[0]) if len(made) == 1 else several), *resumed]
+
+
+def _listed(made: AttemptResult) -> str:
+    """One of a test's attempts, and what came of it, on a line."""
+    if isinstance(made.result, Missing):
+        return f"{made.result.key}: not run ({made.result.reason})"
+    said = made.explanation.partition("\n")[0] or "passed"
+    tokens = made.result.usage and made.result.usage.total_tokens
+    more = [f"{tokens:,} tokens"] if tokens else []
+    more += ["called again"] if made.result.called_again else []
+    return f"{made.result.key}: {', '.join([said, *more])}"
 
 
 def _say_it_first(longrepr: Any, failed: CaseFailed) -> None:

@@ -1,0 +1,214 @@
+"""Applications that call again where an answer does not please them, and those whose model calls tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.engines.openai_wire import error_body, whole
+from tests.engines.provider import Asked, Provider, Reply, json_reply
+from tests.plugin.conftest import NUMBER, Bench
+from tests.plugin.test_endpoint import asking, outcomes, run
+
+pytest.importorskip("openai", reason="needs the package openai")
+
+LOOP = f"""
+import json
+import pydantic
+from application import call
+
+class Refused(Exception):
+    pass
+
+class Even(pydantic.BaseModel):
+    n: int
+
+    @pydantic.field_validator("n")
+    @classmethod
+    def even(cls, n):
+        assert n % 2 == 0, "odd"
+        return n
+
+def loop(jsbench, text, tries=3):
+    messages = [{{"role": "user", "content": text}}]
+    shape = {{"type": "json_schema", "json_schema": {{"name": "n", "schema": {NUMBER!r}}}}}
+    for left in range(tries, 0, -1):
+        body = {{"model": "m", "messages": messages, "response_format": shape}}
+        status, answer = call(jsbench.endpoint.openai_url, body)
+        if status == 500:
+            continue
+        said = json.loads(answer)["choices"][0]["message"]["content"]
+        try:
+            return Even.model_validate_json(said)
+        except pydantic.ValidationError as error:
+            if left == 1:
+                raise Refused("gave up") from error
+        messages = [*messages, {{"role": "assistant", "content": said}}, {{"role": "user", "content": text}}]
+"""
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with Provider() as provider:
+        provider.choose = counting
+        yield provider
+
+
+def counting(asked: Asked) -> Reply:
+    """The number of the turn, or what the first message says of it."""
+    turns, text = len(asked.body["messages"]) // 2 + 1, asked.body["messages"][0]["content"]
+    if text == "odd":
+        return json_reply(whole('{"n": 1}'))
+    if text == "mends":
+        return json_reply(whole('{"n": -1}' if turns == 1 else '{"n": 2}'))
+    return json_reply(whole('{"n": 2}'))
+
+
+def test_a_loop_that_is_never_content_counts_once_by_its_last_answer_and_its_test_failed_of_the_type(
+    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pydantic")
+    bench.write({"test_one.py": LOOP + "def test_loop(jsbench):\n    loop(jsbench, 'odd')\n"})
+
+    result = run(bench, "test_one.py", *asking(provider, monkeypatch), "--jsbench-output=out")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*- calls -*",
+            "test_one::test_loop: passed, 29 tokens, called again",
+            "test_one::test_loop@2: passed, 29 tokens, called again",
+            "test_one::test_loop@3: passed, 29 tokens",
+            "pass rate  1/1 = 1.000 *",
+            "tests      0/1 = 0.000 passed; type_refused 1",
+            "tokens     60 in *, 27 out *",
+            "again      2 calls after which an application called again for the same: the*",
+        ]
+    )
+    figures = bench.run_json()["metrics"]
+    assert {name: figures[name] for name in ("planned", "missing", "excluded", "called_again")} == {
+        "planned": 1,
+        "missing": 0,
+        "excluded": 0,
+        "called_again": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("calls", "planned", "passed"),
+    [
+        ("loop(jsbench, 'mends')", 1, 1),
+        ("loop(jsbench, 'even'); loop(jsbench, 'even')", 2, 2),
+        ("loop(jsbench, 'even'); loop(jsbench, 'other')", 2, 2),
+    ],
+)
+def test_what_came_right_is_one_and_two_samples_of_the_same_are_two(
+    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch, calls: str, planned: int, passed: int
+) -> None:
+    pytest.importorskip("pydantic")
+    bench.write({"test_one.py": LOOP + f"def test_loop(jsbench):\n    {calls}\n"})
+
+    result = run(bench, "test_one.py", *asking(provider, monkeypatch), "--jsbench-output=out")
+
+    result.assert_outcomes(passed=1)
+    figures = bench.run_json()["metrics"]
+    assert (figures["planned"], figures["passed"], figures["missing"]) == (planned, passed, 0)
+    assert figures["failure_counts"]["schema_violation"] == 0
+    assert (figures["tests_passed"], result.ret) == (1.0, 0)
+
+
+def test_a_broken_call_that_its_client_made_again_is_no_error_and_the_case_is_that_of_the_first_call(
+    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pydantic")
+    replies = [json_reply(error_body("broke"), status=500), *[json_reply(whole('{"n": 2}'))] * 2]
+    provider.choose = lambda _: replies.pop(0)
+    repeated = "import pytest\n@pytest.mark.jsbench(repeats=2)\ndef test_loop(jsbench):\n    loop(jsbench, 'x')\n"
+    plain.write({"test_one.py": LOOP + repeated})
+
+    result = run(plain, "test_one.py", *asking(provider, monkeypatch), "--jsbench-output=out")
+
+    result.assert_outcomes(passed=1)
+    figures = plain.run_json()["metrics"]
+    assert [figures[name] for name in ("planned", "errors", "missing", "passed", "called_again")] == [2, 0, 0, 2, 1]
+    ((name, case),) = plain.run_json()["cases"].items()
+    assert (name, case["attempts"]) == ("test_one::test_loop", ["passed", "passed"])
+
+
+TOOLS = """
+import pytest
+from application import call
+
+TOOLS = [
+    {"type": "function", "function": {"name": name, "parameters": {"type": "object", "required": [field]}}}
+    for name, field in (("find", "city"), ("count", "n"))
+]
+
+def use(jsbench, said, choice="auto"):
+    body = {"model": "m", "messages": [{"role": "user", "content": said}], "tools": TOOLS, "tool_choice": choice}
+    call(jsbench.endpoint.openai_url, body)
+    return [(one.tool, one.verdict.failure_type, len(one.calls)) for one in jsbench.endpoint.answers]
+
+FORCED = {"type": "function", "function": {"name": "count"}}
+pytestmark = pytest.mark.jsbench(check=False)
+
+def test_auto(jsbench):
+    assert use(jsbench, '[["find", {"city": 1}], ["count", {"n": 1}]]') == [("find", None, 2)]
+
+def test_second(jsbench):
+    assert use(jsbench, '[["find", {"city": 1}], ["count", {}]]') == [("count", "schema_violation", 2)]
+
+def test_text(jsbench):
+    assert use(jsbench, '[]') == []
+
+def test_no_call(jsbench):
+    assert use(jsbench, '[]', "required") == [(None, "no_call", 0)]
+
+def test_unknown(jsbench):
+    assert use(jsbench, '[["drop", {}]]') == [("drop", "unknown_tool", 1)]
+
+def test_wrong(jsbench):
+    assert use(jsbench, '[["find", {"city": 1}]]', FORCED) == [("find", "wrong_tool", 1)]
+
+def test_forced(jsbench):
+    assert use(jsbench, '[["count", {"n": 1}]]', FORCED) == [("count", None, 1)]
+"""
+
+
+def calling(asked: Asked) -> Reply:
+    """Calls of the tools that the message lists, their arguments as objects; or a text where it lists none."""
+    listed: list[Any] = json.loads(asked.body["messages"][0]["content"])
+    calls = [{"id": "c", "function": {"name": name, "arguments": value}} for name, value in listed]
+    return json_reply(whole(None if calls else "hello", message={"tool_calls": calls} if calls else {}))
+
+
+def test_the_calls_of_tools_are_judged_by_what_was_declared_and_may_be_called_live_and_replayed(
+    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider.choose = calling
+    bench.write({"test_one.py": TOOLS})
+    expected = {
+        "test_auto": None,
+        "test_second": "schema_violation",
+        "test_text": "invalid_schema",
+        "test_no_call": "no_call",
+        "test_unknown": "unknown_tool",
+        "test_wrong": "wrong_tool",
+        "test_forced": None,
+    }
+
+    result = run(bench, "test_one.py", *asking(provider, monkeypatch), "--jsbench-output=out", "--jsbench-record=kept")
+
+    result.assert_outcomes(passed=7)
+    assert outcomes(bench.records()) == expected
+    result.stdout.fnmatch_lines(
+        ["failures   no_call 1, unknown_tool 1, wrong_tool 1, schema_violation 1", "noted*not_text *"]
+    )
+
+    result = run(bench, "test_one.py", "--jsbench-replay=kept", "--jsbench-output=again")
+
+    result.assert_outcomes(passed=7)
+    assert outcomes(bench.records("again")) == expected
