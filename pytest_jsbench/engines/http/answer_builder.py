@@ -22,6 +22,7 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.text import counted, shortened
 from pytest_jsbench.engines.http.calls import parse_json
 from pytest_jsbench.engines.http.event_stream import EventStream
 from pytest_jsbench.engines.http.faults import EnclosedError
@@ -105,6 +106,14 @@ class AnswerBuilder:
     def empty(self) -> bool:
         """Whether no text and no refusal has come yet."""
         return not self._pieces and not self._refusal
+
+    @property
+    def begun(self) -> str:
+        """What had come when a stream broke off; empty where nothing had."""
+        if not self._arrived:
+            return ""
+        text = "".join(self._pieces)
+        return f"after {counted(len(text), 'character')} in {self._watch.stop().tgt:.2f} s: {shortened(text)}"
 
     def refuse(self, piece: object) -> None:
         """A piece of the provider's refusal."""

@@ -37,8 +37,12 @@ if TYPE_CHECKING:
 class EnclosedError(Exception):
     """A response that holds an error object; mostly one of status 200, as OpenRouter sends."""
 
-    def __init__(self, body: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, body: object, *, status: int = 200, headers: Mapping[str, str] | None = None, after: str = ""
+    ) -> None:
         super().__init__(f"an error inside a response of status {status}")
+        #: what had come of the answer
+        self.after = after
         self.body = body
         self.status = status
         self.headers = headers
@@ -396,16 +400,18 @@ _SCHEMA = (
         status=_status_in(400, 422),
         message=_says(r"schema|grammar|too many states|output_config\.format|guided|structured.outputs"),
     ),
-    # llama.cpp, while it samples: no sentence is left in the grammar; what the grammar let through (of a pattern,
-    # mostly) its own parser does not read
+    # llama.cpp, while it samples: no sentence is left in the grammar
     _Rule(
         outcome=DeclineReason.UNSUPPORTED_SCHEMA,
         status=_status_in(500),
-        message=_says(r"empty grammar stack|failed to parse grammar|expected peg-\w+ format"),
+        message=_says(r"empty grammar stack|failed to parse grammar"),
     ),
 )
 
 _REST = (
+    # llama.cpp's own parser does not read what its own grammar let through, of a pattern mostly; the same call would
+    # end so again
+    _Rule(outcome=FaultKind.ENGINE, message=_says(r"output that does not match the expected \S+ format")),
     _Rule(outcome=FaultKind.TIMEOUT, status=_status_in(408, 504)),
     _Rule(outcome=FaultKind.TIMEOUT, names=_named("timeout_error", "timeout", "deadline_exceeded")),
     _Rule(
@@ -478,7 +484,10 @@ def explain_error(
     words = error.body if error.status >= 400 else error.body or str(error)
     provider_error = ProviderError.parse(words, status=error.status, headers=error.headers)
     route = f"{model} at {_without_credentials(address)}"
-    return classify_error(provider_error, sent=sent, secret=secret, route=route)
+    outcome = classify_error(provider_error, sent=sent, secret=secret, route=route)
+    if isinstance(outcome, CallError) and outcome.kind is FaultKind.ENGINE and error.after:
+        outcome.message = one_line(f"{outcome.message} ({error.after})", secret=secret)
+    return outcome
 
 
 def connection_fault(error: BaseException, *, address: str, secret: str | None = None) -> CallError:

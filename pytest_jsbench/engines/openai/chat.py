@@ -93,7 +93,7 @@ def read_stream(stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
         chunk = as_object(value)
         # the first is Gemini's, the last vLLM's
         if isinstance(value, list) or chunk.get("error") or chunk.get("object") == "error":
-            raise EnclosedError(value)
+            raise EnclosedError(value, after=answer.begun)
         # the usage comes with the last choice, or after it with no choice at all
         _use(answer, chunk)
         for each in items(chunk, "choices"):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -373,3 +374,18 @@ def test_an_engine_works_on_after_a_call_was_cut_off(provider: Provider, engine:
     provider.stream(chunk("{}", finish="stop"), DONE)
     fault(engine, request(timeout=0.2))
     assert complete(engine).text == "{}"
+
+
+def test_what_the_servers_own_parser_does_not_read_is_the_engines_fault_with_the_text_that_had_come(
+    provider: Provider, engine: Engine
+) -> None:
+    words = "The model produced output that does not match the expected peg-native format"
+    error = event({"error": {"code": 500, "message": words, "type": "server_error"}})
+    provider.stream(chunk('"Email'), chunk("Subject"), error)
+    provider.stream(error)
+
+    begun, nothing = fault(engine), fault(engine)
+
+    assert (begun.kind, begun.status) == (FaultKind.ENGINE, 500)
+    assert re.fullmatch(re.escape(words) + r' \(after 13 characters in \d+\.\d\d s: "EmailSubject\)', begun.message)
+    assert (nothing.kind, nothing.message) == (FaultKind.ENGINE, words)
