@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, assert_never
 from urllib.parse import quote, quote_plus, unquote
@@ -28,6 +28,7 @@ from pytest_jsbench.core.generations import (
     FaultKind,
     Request,
 )
+from pytest_jsbench.core.json_values import too_deep
 from pytest_jsbench.core.secrets import Secrets, key_like_hidden
 from pytest_jsbench.core.text import LONGEST, described, sentence
 from pytest_jsbench.engines.addresses import Address, without_credentials
@@ -65,6 +66,8 @@ _OPEN = frozenset(
 _TELLING = re.compile(
     r"key(?!word)|token(?!s)|secret|passw|credential|cookie|\bsig|\bcode\b|auth(?!or(?!i[sz]))|license", re.IGNORECASE
 )
+#: the lines of a stream, with their ends apart; and the levels of an event that is looked into
+_LINES, _DEEPEST = re.compile("(\r\n?|\n)"), 200
 #: headers that everybody may read
 _PUBLIC_HEADERS = re.compile(
     r"accept(-.+)?|content-type|user-agent|(http-)?referer|origin|x-title|.+-(version|beta)", re.IGNORECASE
@@ -406,7 +409,8 @@ def out_of_answer(answer: Completion | Declined, secrets: Secrets) -> Completion
     if sent is not None and sent.batch is not None:
         sent = replace(sent, batch=secrets.out_of_message(sent.batch))
     if server is not None:
-        server = replace(server, body=secrets.out_of_answer(server.body))
+        body = secrets.out_of_answer(server.body)
+        server = replace(server, body=_out_of_events(body, secrets) if server.streamed else body)
     match answer:
         case Completion():
             return replace(out_of_completion(answer, secrets), sent=sent, server=server)
@@ -414,6 +418,40 @@ def out_of_answer(answer: Completion | Declined, secrets: Secrets) -> Completion
             return replace(answer, message=secrets.out_of_message(answer.message), sent=sent, server=server)
         case never:
             assert_never(never)
+
+
+def _out_of_events(body: str, secrets: Secrets) -> str:
+    """The body of a stream with no secret of which each event holds a piece, since clients put the pieces together."""
+    lines = _LINES.split(body)
+    data = {number: line.removeprefix("data:") for number, line in enumerate(lines) if line.startswith("data:")}
+    events: dict[int, Any] = {}
+    for number, text in data.items():
+        with suppress(ValueError):
+            events[number] = None if too_deep(text, _DEEPEST) else json.loads(text)
+    for by_block in (True, False):  # a client may tell blocks apart or not
+        pieces: dict[object, list[tuple[int, Any, Any]]] = {}
+        for number, event in events.items():
+            for holder, name, block in _texts_in(event):
+                pieces.setdefault((name, block if by_block else ()), []).append((number, holder, name))
+        for parts in pieces.values():
+            text = "".join(holder[name] for _, holder, name in parts)
+            clean = secrets.out_of_answer(text)
+            for last, (number, holder, name) in enumerate(parts if clean != text else (), start=1 - len(parts)):
+                end = len(holder[name]) if last else len(clean)
+                holder[name], clean = clean[:end], clean[end:]
+                lines[number] = f"data: {json.dumps(events[number], ensure_ascii=False)}"
+    return "".join(lines)
+
+
+def _texts_in(value: Any, block: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any, tuple[str, ...]]]:
+    """Each text in an event: what holds it, under which name or number, and of which of several blocks it is."""
+    if isinstance(value, dict):
+        block = (*block, *(str(each) for name, each in value.items() if name.endswith(("index", "item_id"))))
+    for name, each in value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ()):
+        if isinstance(each, str):
+            yield value, name, block
+        else:
+            yield from _texts_in(each, block)
 
 
 def _of_failed(failed: Failed, secrets: Secrets) -> Failed:

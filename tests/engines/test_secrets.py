@@ -1,16 +1,30 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.generations import Completion, FinishReason, ServerAnswer
+from pytest_jsbench.core.secrets import Secrets
 from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.addresses import Address, without_credentials
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.openai.settings import OpenAISettings
 from pytest_jsbench.engines.registry import find
-from pytest_jsbench.engines.secrets import check, find_secrets, mark, outline, public, public_extras, shown_option
+from pytest_jsbench.engines.secrets import (
+    check,
+    find_secrets,
+    mark,
+    out_of_answer,
+    outline,
+    public,
+    public_extras,
+    shown_option,
+)
+from tests.engines import anthropic_wire, openai_wire, responses_wire
 
 URL = "http://me:pass-word%2F1@h:8000/v1/?token=T0ken-of-url&n=1"
 
@@ -132,3 +146,86 @@ def test_an_engines_error_keeps_its_class_and_its_values_without_a_secret(monkey
 def test_a_configuration_prints_no_value_that_may_be_a_secret() -> None:
     shown = repr(config(extra_body={"api_key": "Nested-value"})) + repr(OpenAISettings.from_config(config()))
     assert not any(secret in shown for secret in ("pass-word", "T0ken", "Nested-value"))
+
+
+KEY = "Zq7-not-to-be-told-4411"
+#: by API and kind, the event that brings a piece
+PIECES: dict[str, Callable[[str], str]] = {
+    "chat text": openai_wire.chunk,
+    "chat parts": lambda text: openai_wire.chunk([{"type": "text", "text": text}]),
+    "chat reasoning": lambda text: openai_wire.chunk(reasoning_content=text),
+    "chat arguments": lambda text: openai_wire.chunk(tool_calls=[{"index": 0, "function": {"arguments": text}}]),
+    "chat refusal": lambda text: openai_wire.chunk(refusal=text),
+    "responses text": responses_wire.delta,
+    "responses arguments": lambda text: responses_wire.delta(text, "function_call_arguments"),
+    "responses reasoning": lambda text: responses_wire.delta(text, "reasoning_text"),
+    "responses refusal": lambda text: responses_wire.delta(text, "refusal"),
+    "messages text": anthropic_wire.delta,
+    "messages arguments": lambda text: anthropic_wire.delta(kind="input_json_delta", partial_json=text),
+    "messages reasoning": lambda text: anthropic_wire.delta(kind="thinking_delta", thinking=text),
+}
+
+
+def masked(body: str, path: str = "/chat/completions") -> str:
+    server = ServerAnswer(path=path, status=200, content_type="text/event-stream", body=body)
+    answer = Completion(text="", finish_reason=FinishReason.STOP, timing=None, server=server)
+    found = out_of_answer(answer, Secrets([KEY])).server
+    assert found is not None
+    return found.body
+
+
+def said(body: str) -> str:
+    """What a client puts together of the events of a body."""
+    pieces: list[str] = []
+
+    def hear(value: dict[str, Any]) -> dict[str, Any]:
+        names = ("content", "text", "reasoning_content", "arguments", "refusal", "delta", "partial_json", "thinking")
+        pieces.extend(piece for name in names if isinstance(piece := value.get(name), str))
+        return value
+
+    for line in body.splitlines():
+        if line.startswith("data:"):
+            json.loads(line[5:], object_hook=hear)
+    return "".join(pieces)
+
+
+@pytest.mark.parametrize("size", [1, 5, 40])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("kind", PIECES)
+def test_a_key_that_a_server_splits_over_its_events_is_in_none_of_them(kind: str, size: int, end: str) -> None:
+    text = f'{{"a": "ä {KEY}", "b": "{KEY}"}}'
+    events = [PIECES[kind](text[start : start + size]) for start in range(0, len(text), size)]
+    body = "".join([*events, "data: [DONE]\n\n", "data: {\n\n"]).replace("\n", end)
+    assert said(body[: body.index("data: [DONE]")]) == text
+
+    found = masked(body)
+
+    assert said(found[: found.index("data: [DONE]")]) == text.replace(KEY, "*" * len(KEY))
+    assert found.count(end) == body.count(end)
+    assert masked(found) == found
+
+
+@pytest.mark.parametrize("key", [KEY, KEY.replace("-", "\\u002d")])
+def test_a_key_is_found_in_each_of_several_calls_whose_pieces_come_in_turn(key: str) -> None:
+    pieces = [(index, key[start : start + 3]) for start in range(0, len(key), 3) for index in (0, 1)]
+    body = "".join(
+        openai_wire.chunk(tool_calls=[{"index": index, "function": {"arguments": piece}}]) for index, piece in pieces
+    )
+
+    found = masked(body)
+
+    assert set(said(found)) == {"*"}
+
+
+def test_a_key_that_goes_on_in_another_block_is_found() -> None:
+    begun = anthropic_wire.typed("content_block_start", index=0, content_block={"type": "text", "text": KEY[:9]})
+    more = anthropic_wire.typed("content_block_delta", index=1, delta={"type": "text_delta", "text": KEY[9:]})
+
+    assert said(masked(begun + more)) == "*" * len(KEY)
+
+
+def test_a_stream_without_a_key_stays_as_it_came() -> None:
+    deep = '{"a":' * 400 + "1" + "}" * 400
+    body = f'data:{{"b" : 1}}\r\n\r\ndata: {deep}\n\n: ping\n\ndata: not json\n\n{openai_wire.chunk("ä")}data: [DONE]'
+
+    assert masked(body) == body

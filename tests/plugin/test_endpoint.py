@@ -555,3 +555,26 @@ def test_a_request_that_is_too_deep_is_refused_before_it_is_asked(
     assert "500" not in result.stdout.str()
     assert len(provider.asked) == 5
     assert not [line for line in result.outlines if line.startswith("E  ") and "AssertionError" in line]
+
+
+QUOTED = """
+from application import call
+
+def test_it_hears_of_the_key(jsbench):
+    call(jsbench.endpoint.openai_url, {"model": "m", "stream": True, "messages": [{"role": "user", "content": "x"}]})
+"""
+
+
+def test_a_key_that_a_stream_cuts_in_two_is_in_no_recording(
+    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain.write({"test_one.py": QUOTED})
+    first, second = SECRET[:7], SECRET[7:]
+    provider.choose = lambda _: stream_reply(chunk(f"my {first}"), chunk(second), chunk(finish="stop"), DONE)
+
+    run(plain, *asking(provider, monkeypatch), "--jsbench-record=kept", "test_one.py").assert_outcomes(passed=1)
+
+    (kept,) = (plain.path / "kept").rglob("*.json")
+    assert first not in kept.read_text()
+    assert second not in kept.read_text()
+    assert f'"content": "my {"*" * len(first)}"' in "\n".join(json.loads(kept.read_text())["server"]["body"])
