@@ -14,7 +14,7 @@ from pytest_jsbench.runner.attempts import Runner
 from pytest_jsbench.runner.rate_limits import Refused
 from pytest_jsbench.runs.records import MissingReason
 from tests.engines.openai_wire import SECRET, chunk, error_body, usage_chunk, whole
-from tests.engines.provider import DONE, Asked, Provider, Reply, json_reply, stream_reply
+from tests.engines.provider import DONE, Asked, Provider, Reply, json_reply, raw_reply, stream_reply
 from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
 
 pytest.importorskip("openai", reason="needs the package openai")
@@ -578,3 +578,49 @@ def test_a_key_that_a_stream_cuts_in_two_is_in_no_recording(
     assert first not in kept.read_text()
     assert second not in kept.read_text()
     assert f'"content": "my {"*" * len(first)}"' in "\n".join(json.loads(kept.read_text())["server"]["body"])
+
+
+HEARD = """
+import json, pytest, urllib.error, urllib.request
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("what", ["401", "200"])
+def test_it_hears(jsbench, what, stream):
+    said = {"content-type": "application/json"}
+    body = {"model": "m", "stream": stream, "messages": [{"role": "user", "content": what}]}
+    url = jsbench.endpoint.openai_url + "/chat/completions"
+    try:
+        answer = urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), said), timeout=20)
+    except urllib.error.HTTPError as refusal:
+        answer = refusal
+    text = answer.read().decode()
+    with open("heard.txt", "a") as file:
+        file.write(f"{answer.headers} {text}")
+    assert answer.headers["x-echo"] == "Bearer [key]"
+    assert (answer.status, "[key]" in text) == (int(what), True)
+"""
+
+
+def test_a_key_that_a_server_quotes_is_kept_from_the_application(
+    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain.write({"test_one.py": HEARD})
+    echoed = {"x-echo": f"Bearer {SECRET}"}
+
+    def quoting(asked: Asked) -> Reply:
+        words = f"you sent {SECRET}"
+        if asked.body["messages"][-1]["content"] == "401":
+            return json_reply(error_body(words), status=401, headers=echoed)
+        if asked.body["stream"]:
+            events = "".join([chunk(words), chunk(finish="stop"), DONE]).encode()
+            return raw_reply(events, kind="text/event-stream", headers=echoed)
+        return json_reply(whole(words), headers=echoed)
+
+    provider.choose = quoting
+
+    # a refusal fails its test, whatever that asserts
+    run(plain, *asking(provider, monkeypatch), "test_one.py").assert_outcomes(passed=2, failed=2)
+
+    heard = (plain.path / "heard.txt").read_text()
+    assert (len(provider.asked), heard.count("you sent [key]"), heard.count("Bearer [key]")) == (4, 4, 4)
+    assert SECRET not in heard

@@ -49,7 +49,9 @@ class ProjectTest:
     ) -> None:
         self.terms = terms
         self.variant = variant
-        self.attempts = Attempts(standing.key, self._ask, serve=lambda endpoint: (serve(endpoint), runners.model))
+        self.attempts = Attempts(
+            standing.key, self._ask, serve=lambda endpoint: (serve(endpoint), runners.model), hide=runners.clean
+        )
         #: whether the runs of a repeated test are under way
         self.repeating = False
         #: whether the test's function is running, so that a report is of a subtest
