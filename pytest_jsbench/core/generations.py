@@ -320,6 +320,7 @@ class CallError(JSBenchError):
         *,
         status: int | None = None,
         retry_after: float | None = None,
+        broke_off: bool = False,
     ) -> None:
         super().__init__(message)
         self.kind = kind
@@ -327,6 +328,8 @@ class CallError(JSBenchError):
         self.status = status
         #: seconds that the provider asked to wait
         self.retry_after = retry_after
+        #: whether the connection was there, and the answer did not come to its end
+        self.broke_off = broke_off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -468,7 +468,7 @@ def _of_info(info: EngineInfo, secrets: Secrets) -> EngineInfo:
 def out_of_fault(error: CallError, secrets: Secrets) -> CallError:
     """The same with no secret in its message."""
     message = secrets.out_of_message(error.message)
-    return CallError(error.kind, message, status=error.status, retry_after=error.retry_after)
+    return CallError(error.kind, message, status=error.status, retry_after=error.retry_after, broke_off=error.broke_off)
 
 
 @contextmanager

@@ -56,6 +56,7 @@ RETRIED = frozenset(
 _MAY_COST = frozenset({FaultKind.TIMEOUT, FaultKind.BAD_RESPONSE})
 #: bytes of a prompt or a schema that are at least one token
 _BYTES_PER_TOKEN = 2
+_ONE_AT_A_TIME = "if none breaks off alone, the server takes one at a time: --jsbench-concurrency=1"
 #: seconds after its own time limit at which a call is over in any case
 _GRACE = 10.0
 _FIRST_BACK_OFF, _LONGEST_BACK_OFF = 0.5, 30.0
@@ -238,13 +239,15 @@ class Runner:
         if admission is None:
             return self.engine.generate(request)
         permit = admission.enter(lambda: most_of(request))
-        waits.seconds += permit.waited
+        waits.seconds, flying = waits.seconds + permit.waited, admission.flying
         usage, end = None, CallEnd(sign=Sign.NOTHING)
         try:
             generation = self.engine.generate(request)
             usage, end = generation.usage, CallEnd()
         except CallError as error:
             usage = Usage() if error.kind in _MAY_COST else None
+            if error.broke_off and (most := max(flying, admission.flying)) > 1:
+                error.message += f" ({most} calls were in flight; {_ONE_AT_A_TIME})"
             end, waits.fault = CallEnd.of(error), error
             raise
         finally:

@@ -149,7 +149,8 @@ class Admission:
         self._concurrency = concurrency
         #: a file that is there once the run is interrupted, in whichever process
         self._interrupted = interrupted
-        self._flying = 0
+        #: calls in flight
+        self.flying = 0
         self._counting = threading.Lock()
         #: one thread of a process waits at the head of its queue; the others wait for that one
         self._turn = threading.Lock()
@@ -173,7 +174,7 @@ class Admission:
         with self._turn:
             while True:
                 self._check()
-                asked = replace(estimate, share=self._part_of(self._flying + 1) if self._flying else 0.0)
+                asked = replace(estimate, share=self._part_of(self.flying + 1) if self.flying else 0.0)
                 try:
                     admitted = self._shared.reserve(asked, cost, self._provider, self._server)
                 except Refused as refused:
@@ -205,7 +206,7 @@ class Admission:
         try:
             state = self._shared.account(
                 permit,
-                replace(end, beside=self._part_of(self._flying)),
+                replace(end, beside=self._part_of(self.flying)),
                 tokens=permit.tokens if tokens is None else tokens,
                 cost=permit.cost if cost is None else cost,
                 output=output,
@@ -226,7 +227,7 @@ class Admission:
 
     def _fly(self, calls: int) -> None:
         with self._counting:
-            self._flying += calls
+            self.flying += calls
 
     def _cost(self, usage: Usage) -> float | None:
         return None if self._price is None else self._price(usage)

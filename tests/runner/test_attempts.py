@@ -34,7 +34,7 @@ from pytest_jsbench.prompts import PRESETS
 from pytest_jsbench.runner import attempts, provider_state
 from pytest_jsbench.runner.attempts import RETRIED, Runner
 from pytest_jsbench.runner.limits_file import LimitsFile
-from pytest_jsbench.runner.rate_limits import Admission, RateLimits, Refused
+from pytest_jsbench.runner.rate_limits import Admission, Estimate, RateLimits, Refused
 from pytest_jsbench.runs.records import AnsweredBy, MissingReason, Record
 from pytest_jsbench.runs.rejudging import judge_again
 from pytest_jsbench.verdicts import FailureType, Judge, Note
@@ -198,6 +198,23 @@ def test_once_the_run_has_given_up_what_was_tried_failed_and_the_rest_is_not_mad
         run.attempt(CASE)
     assert refused.value.reason is MissingReason.UNAVAILABLE
     assert len(engine.requests) == 10
+
+
+@pytest.mark.parametrize(("beside", "hinted"), [(0, False), (1, True)])
+def test_an_answer_that_breaks_off_beside_others_says_that_the_server_may_take_one_call_at_a_time(
+    judge: Judge, admission: Admission, beside: int, *, hinted: bool
+) -> None:
+    broken = CallError(FaultKind.BAD_RESPONSE, "broke off", broke_off=True, retry_after=float("inf"))
+    for _ in range(beside):
+        admission.enter(lambda: Estimate(input_tokens=1, output_tokens=1, seconds=1))
+
+    record = replace(runner(Misbehaving(faults=[broken]), judge), admission=admission).attempt(CASE)
+
+    hint = (
+        " (2 calls were in flight; if none breaks off alone, the server takes one at a time: --jsbench-concurrency=1)"
+    )
+    assert isinstance(record.generation, Failed)
+    assert record.generation.message == "broke off" + hint * hinted
 
 
 def test_tries_end(judge: Judge) -> None:

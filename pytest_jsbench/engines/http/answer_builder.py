@@ -132,7 +132,7 @@ class AnswerBuilder:
             return self._declined(refusal, sent)
         if self._finish is None:
             message = f"the answer broke off without a finish reason; {len(arrived)} characters of it were dropped"
-            raise CallError(FaultKind.BAD_RESPONSE, message)
+            raise CallError(FaultKind.BAD_RESPONSE, message, broke_off=True)
         if self._finish is FinishReason.CONTENT_FILTER and not arrived:
             return self._declined("the provider's content filter let nothing through", sent)
         calls = tuple(

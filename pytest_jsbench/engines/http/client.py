@@ -207,7 +207,7 @@ class Response:
             return self._raw.read1(_READ_AT_ONCE)
         except _BROKEN as error:
             self.close()
-            raise self._client.fault(error) from None
+            raise self._client.fault(error, begun=True) from None
 
 
 class Client:
@@ -324,9 +324,9 @@ class Client:
         else:
             connection.close()
 
-    def fault(self, error: Exception) -> CallError:
+    def fault(self, error: Exception, *, begun: bool = False) -> CallError:
         """Return the fault of a connection that broke."""
-        return connection_fault(error, address=self.address.url, secret=self._secret)
+        return connection_fault(error, address=self.address.url, secret=self._secret, begun=begun)
 
     def close(self) -> None:
         """Close all connections; a call in flight ends."""

@@ -337,7 +337,7 @@ _ACCOUNT = (
 #: longer paths (`output_config.format.schema.…`)
 _NO_STRUCTURED_OUTPUT = _Rule(
     outcome=FaultKind.BAD_REQUEST,
-    status=_CLIENT_ERRORS,
+    status=_CLIENT_ERRORS | {500},  # llama-cpp-python's
     message=_says(
         r"not (?:supported|available) (?:with|by|for|on|in) (?:this|the|your) model"
         r"|(?:do|does)(?: not|n't) support (?:the )?\W?(?:response.?format|output.?config|structured|json|tool|output"
@@ -412,6 +412,8 @@ _REST = (
     # llama.cpp's own parser does not read what its own grammar let through, of a pattern mostly; the same call would
     # end so again
     _Rule(outcome=FaultKind.ENGINE, message=_says(r"output that does not match the expected \S+ format")),
+    # what a server finds wrong with the request's body is as wrong when it comes again
+    _Rule(outcome=FaultKind.BAD_REQUEST, status=_status_in(500), message=_says(r"\bloc\W+body\b")),
     _Rule(outcome=FaultKind.TIMEOUT, status=_status_in(408, 504)),
     _Rule(outcome=FaultKind.TIMEOUT, names=_named("timeout_error", "timeout", "deadline_exceeded")),
     _Rule(
@@ -490,15 +492,17 @@ def explain_error(
     return outcome
 
 
-def connection_fault(error: BaseException, *, address: str, secret: str | None = None) -> CallError:
-    """The fault of a broken connection: a timeout where a read took too long, otherwise the connection's."""
+def connection_fault(
+    error: BaseException, *, address: str, secret: str | None = None, begun: bool = False
+) -> CallError:
+    """The fault of a broken connection, maybe in a begun answer: a timeout where a read took too long, or else its."""
     causes = list(_causes(error))
     # the innermost cause that says anything: those around it name our own objects
     words = next((str(cause) for cause in reversed(causes) if str(cause)), type(error).__name__)
     message = one_line(f"{_without_credentials(address)}: {words}", secret=secret)
     names = {type(cause).__name__ for cause in causes}
     slow = "TimeoutError" in names and "ConnectTimeoutError" not in names
-    return CallError(FaultKind.TIMEOUT if slow else FaultKind.CONNECTION, message)
+    return CallError(FaultKind.TIMEOUT if slow else FaultKind.CONNECTION, message, broke_off=begun and not slow)
 
 
 def _without_credentials(address: str) -> str:

@@ -169,3 +169,13 @@ def test_a_broken_connection_quotes_no_key() -> None:
     assert (
         connection_fault(quoting, address="http://h", secret=secret).message == "http://h: illegal status line: [key]"
     )
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_an_answer_that_broke_off_is_told_from_a_server_that_is_not_there_and_from_one_that_is_slow(
+    *, begun: bool
+) -> None:
+    reset, slow = ConnectionResetError("reset by peer"), TimeoutError("timed out")
+
+    assert connection_fault(reset, address="http://h", begun=begun).broke_off is begun
+    assert connection_fault(slow, address="http://h", begun=begun).broke_off is False
