@@ -497,12 +497,14 @@ def connection_fault(
 ) -> CallError:
     """The fault of a broken connection, maybe in a begun answer: a timeout where a read took too long, or else its."""
     causes = list(_causes(error))
-    # the innermost cause that says anything: those around it name our own objects
-    words = next((str(cause) for cause in reversed(causes) if str(cause)), type(error).__name__)
-    message = one_line(f"{_without_credentials(address)}: {words}", secret=secret)
     names = {type(cause).__name__ for cause in causes}
     slow = "TimeoutError" in names and "ConnectTimeoutError" not in names
-    return CallError(FaultKind.TIMEOUT if slow else FaultKind.CONNECTION, message, broke_off=begun and not slow)
+    broke_off = begun and not slow
+    # the innermost cause that says anything: those around it name our own objects
+    words = next((str(cause) for cause in reversed(causes) if str(cause)), type(error).__name__)
+    words = f"{_without_credentials(address)}: {'the answer broke off: ' * broke_off}{words}"
+    kind = FaultKind.TIMEOUT if slow else FaultKind.CONNECTION
+    return CallError(kind, one_line(words, secret=secret), broke_off=broke_off)
 
 
 def _without_credentials(address: str) -> str:
