@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.core import allocator
 from pytest_jsbench.plugin.options.settings import Settings
 from pytest_jsbench.plugin.session import cases
 from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 def activate(config: pytest.Config) -> None:
     """Make this process ready for the run; pytest.UsageError, with its cause, where the input does not allow it."""
-    allocator.bound_heaps()
     with usage_errors(config):
         context, resumption = _make_context(config)
         config.stash[RUN_CONTEXT] = context

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.core.allocator import Leftovers
 from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.errors import JournalError, exhausted
 from pytest_jsbench.core.generations import Failed
@@ -86,7 +85,6 @@ class RecordKeeper:
         #: whether what cannot be kept is not to be paid for
         self._must_keep = must_keep
         self._recording_error = ""
-        self._leftovers = Leftovers()
 
     def make_or_find(
         self, attempt: Attempt, make: Callable[[], Record], judge: Callable[[], Judge], *, stopped: Callable[[], bool]
@@ -189,15 +187,8 @@ class RecordKeeper:
                 self._refuse(Refused(MissingReason.DISK, str(error)))
             outcome = AttemptOutcome.of(record, digests=digests)
             return replace(_result(outcome, record), journal_error=str(error.found or error))
-        self._leftovers.add(_size(record))
         return _result(AttemptOutcome.of(record, place, digests), record)
 
 
 def _result(outcome: AttemptOutcome, record: Record) -> AttemptResult:
     return AttemptResult(result=outcome, explanation="" if outcome.passed else record.explanation)
-
-
-def _size(record: Record) -> int:
-    """The characters of prompt and answer; prompts hold the schema too."""
-    prompt, answer = record.prompt, getattr(record.generation, "text", "")
-    return len(answer) + (0 if prompt is None else sum(len(text) for one in prompt.messages for text in one.texts))

@@ -7,7 +7,6 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.core.allocator import Leftovers
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.locations import json_path
 from pytest_jsbench.verdicts.answer_text import AnswerDocument, read_answer
@@ -82,7 +81,6 @@ class InProcessJudge:
         #: by their texts, the one that was asked for last at the end
         self._kept: dict[str, Compiled | SchemaProblem] = {}
         self._kept_length = 0
-        self._leftovers = Leftovers()
 
     def _compiled(self, schema_text: str) -> Compiled | SchemaProblem:
         compiled = self._kept.pop(schema_text, None)
@@ -98,7 +96,6 @@ class InProcessJudge:
             oldest = next(iter(self._kept))
             del self._kept[oldest]
             self._kept_length -= len(oldest)
-            self._leftovers.add(len(oldest))
 
     def _compile(self, schema_text: str) -> Compiled | SchemaProblem:
         read = read_schema(schema_text, self._policy.default_dialect)

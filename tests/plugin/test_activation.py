@@ -157,14 +157,3 @@ def test_a_classifier_that_there_is_none_of_is_refused_before_anything_runs(plai
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: unknown classifier 'german': expected package.module:function, for no *"])
-
-
-def test_where_it_is_active_each_process_bounds_its_heaps(bench: Bench) -> None:
-    bound = "import pathlib, os\nfrom pytest_jsbench.core import allocator\n"
-    bound += 'allocator.bound_heaps = lambda: pathlib.Path(f"bound.{os.getpid()}").touch()'
-    bench.write({"bounding.py": bound})
-    bench.case("fine")
-
-    bench.run_subprocess("-p", "bounding")
-
-    assert len([*bench.path.glob("bound.*")]) == (3 if bench.workers else 1)
