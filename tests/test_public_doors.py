@@ -1,0 +1,120 @@
+"""The package goes through public doors alone: no private name of another package, no trick with modules or code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Set
+
+import pytest
+
+from tests.docs.reference import PACKAGE
+
+#: what is there today, and is to go; nothing is added
+EXCEPTIONS = {
+    # the child imports a few modules of the package without its __init__
+    ("core/child_process.py", "sys.modules"),
+    # where a resolver of `referencing` stands is not public
+    ("datasets/documents/bundling.py", "._base_uri"),
+    # pytest-benchmark has no other place for rows
+    ("plugin/controller/benchmark.py", "._benchmarksession"),
+    # xdist's schedulers compare what workers have collected by it
+    ("plugin/controller/xdist_scheduling.py", "._check_nodes_have_same_collection"),
+    # a keyword of jsonschema, with another engine of patterns
+    ("verdicts/second_opinion.py", "FunctionType"),
+    ("verdicts/second_opinion.py", ".__code__"),
+    ("verdicts/second_opinion.py", ".__globals__"),
+    ("verdicts/second_opinion.py", ".__closure__"),
+}
+#: what changes modules, classes or functions of others behind their back
+_TRICKS = {"sys.modules", "sys.meta_path", "sys.path_hooks"}
+_CODE = {"FunctionType", "CodeType"}
+_CODE_OF = {"__code__", "__globals__", "__closure__"}
+
+
+#: private by their look alone: of named tuples and of os
+_PUBLIC = {"_asdict", "_replace", "_fields", "_make", "_exit"}
+
+
+def tricks(source: str, inherited: Set[str] = frozenset()) -> Iterator[str]:
+    """
+    Each private name of another module, and each trick, that a module's text has.
+
+    On `self`, names that another module of ours gives are its own too: a class may inherit them.
+    """
+    tree = ast.parse(source)
+    own = set(_own_names(tree))
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module=module, names=names):
+                private = [one.name for one in names if _is_private(one.name)]
+                yield from (f"import {name}" for name in [*private, *filter(_is_private, (module or "").split("."))])
+            case ast.Import(names=names):
+                yield from (f"import {part}" for one in names for part in one.name.split(".") if _is_private(part))
+            case ast.Attribute(value=ast.Name(id="sys"), attr=name) if f"sys.{name}" in _TRICKS:
+                yield f"sys.{name}"
+            case ast.Attribute(attr="__class__", ctx=ast.Store()):
+                yield ".__class__ ="
+            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name) if name in inherited:
+                pass
+            case ast.Attribute(attr=name) if name in _CODE_OF or (_is_private(name) and name not in own):
+                yield f".{name}"
+            case ast.Call(
+                func=ast.Name(id="getattr" | "setattr" | "delattr"), args=[_, ast.Constant(value=str(name)), *_]
+            ):
+                if _is_private(name) and name not in own:
+                    yield f".{name}"
+            case ast.Name(id=name) if name in _CODE:
+                yield name
+            case ast.Constant(value=str(text)):  # a program for another interpreter
+                yield from re.findall(r"\bsys\.(?:modules|meta_path|path_hooks)\b", text)
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name != "_" and name not in _PUBLIC
+
+
+def _own_names(tree: ast.Module) -> Iterator[str]:
+    """The private names that a module gives: functions, variables, and attributes of its classes."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.Attribute(attr=name, ctx=ast.Store()) | ast.Name(id=name, ctx=ast.Store()):
+                yield name
+
+
+def test_the_package_goes_through_public_doors_alone() -> None:
+    sources = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8") for path in PACKAGE.rglob("*.py")}
+    inherited = {name for source in sources.values() for name in _own_names(ast.parse(source))}
+    found = {(name, trick) for name, source in sources.items() for trick in tricks(source, inherited)}
+
+    assert found - EXCEPTIONS == set(), "go through a public door"
+    assert EXCEPTIONS - found == set(), "is gone: take it out of the list"
+
+
+@pytest.mark.parametrize(
+    ("source", "trick"),
+    [
+        ("from _pytest.config import Config", "import _pytest"),
+        ("from pytest_jsbench.runs.journal import _line", "import _line"),
+        ("import _thread", "import _thread"),
+        ("client._pool.close()", "._pool"),
+        ("getattr(config, '_benchmarksession', None)", "._benchmarksession"),
+        ("setattr(client, '_client', ours)", "._client"),
+        ("import sys\nsys.modules['openai'] = ours", "sys.modules"),
+        ("sys.meta_path.insert(0, finder)", "sys.meta_path"),
+        ("PROGRAM = 'import sys; sys.modules[name] = it'", "sys.modules"),
+        ("answer.__class__ = Ours", ".__class__ ="),
+        ("FunctionType(theirs.__code__, {})", "FunctionType"),
+        ("FunctionType(theirs.__code__, {})", ".__code__"),
+    ],
+)
+def test_what_is_no_public_door_is_seen(source: str, trick: str) -> None:
+    assert trick in list(tricks(source))
+
+
+def test_what_is_a_module_s_own_is_not() -> None:
+    own = "class A:\n    def __init__(self): self._x = 1\n    def same(self, other): return other._x == self._x"
+
+    assert list(tricks(own)) == []
