@@ -207,7 +207,7 @@ def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVe
         lacking += _lacking(total)
     exit_status = _exit_status(ending, total, gates, found=bool(wrong or lacking))
     if exit_status == _OK:
-        return RunVerdict.of(RunStatus.PASSED, exit_status, [*_passed(total, gates), *_beside(ending)])
+        return RunVerdict.of(RunStatus.PASSED, exit_status, [*_passed(total, gates, ending.deselected)])
     if not wrong and not lacking:
         (lacking if exit_status in {_STOPPED, _NO_TESTS} else wrong).append(_unexplained(exit_status))
     status = RunStatus.FAILED if wrong else RunStatus.INCOMPLETE
@@ -238,17 +238,13 @@ def _unmet(gates: Sequence[GateResult], *, undecided: bool) -> Iterator[str]:
 
 
 def _wrong(ending: Ending, *, gated: bool) -> Iterator[str]:
-    yield from _some(ending.failures, "failures")
+    yield from ending.failures[:_MOST_NAMED]
+    if len(ending.failures) > _MOST_NAMED:
+        yield f"{len(ending.failures) - _MOST_NAMED:,} more failures"
     if not gated and ending.answers:
         more = len(ending.answers) - _MOST_TESTS
         named = f"{', '.join(ending.answers[:_MOST_TESTS])}{f' and {more:,} more' if more > 0 else ''}"
         yield f"{counted(len(ending.answers), 'test')} failed: {named}"
-
-
-def _some(lines: Sequence[str], noun: str) -> Iterator[str]:
-    yield from lines[:_MOST_NAMED]
-    if len(lines) > _MOST_NAMED:
-        yield f"{len(lines) - _MOST_NAMED:,} more {noun}"
 
 
 def _lacking(total: Metrics) -> Iterator[str]:
@@ -260,18 +256,15 @@ def _lacking(total: Metrics) -> Iterator[str]:
         yield f"none of {counted(total.planned, 'attempt')} passed"
 
 
-def _passed(total: Metrics, gates: Sequence[GateResult]) -> Iterator[str]:
+def _passed(total: Metrics, gates: Sequence[GateResult], deselected: int) -> Iterator[str]:
     if gates:
         yield "the gate is met" if len(gates) == 1 else f"all {len(gates)} gates are met"
     elif total.passed == total.planned:
         yield "the attempt passed" if total.planned == 1 else f"all {total.planned:,} attempts passed"
     else:
         yield f"{total.passed:,} of {counted(total.planned, 'attempt')} passed, and no test failed"
-
-
-def _beside(ending: Ending) -> Iterator[str]:
-    if ending.deselected:
-        yield f"{ending.deselected:,} more {'test was' if ending.deselected == 1 else 'tests were'} deselected"
+    if deselected:
+        yield f"{deselected:,} more {'test was' if deselected == 1 else 'tests were'} deselected"
 
 
 def _unexplained(exit_status: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -20,10 +21,7 @@ _NO_TOKENS = {"input_tokens": None, "output_tokens": None}
 #: pytest-benchmark's own columns are for functions, and too many for a terminal
 _COLUMNS = ["min", "median", "mean", "max", "rounds"]
 #: the options that ask for its table, or say how it looks
-_OF_TABLE = tuple(
-    f"--benchmark-{name}"
-    for name in ("columns", "compare", "group-by", "histogram", "name", "only", "sort", "time-unit", "verbose")
-)
+_OF_TABLE = "columns|compare|group-by|histogram|name|only|sort|time-unit|verbose"
 
 
 def add_rows(config: pytest.Config, run: Run, *, rows: Literal["task", "case"]) -> str:
@@ -42,7 +40,7 @@ def add_rows(config: pytest.Config, run: Run, *, rows: Literal["task", "case"]) 
     try:
         from pytest_benchmark.stats import Metadata
 
-        if not session.benchmarks and not _is_typed(config, "--benchmark-columns"):
+        if not session.benchmarks and not _is_typed(config, "columns"):
             session.columns = _COLUMNS
         for row, seconds in _measured(run, rows):
             metadata = Metadata(row, iterations=1, options={"timer": "engine"})
@@ -56,15 +54,14 @@ def add_rows(config: pytest.Config, run: Run, *, rows: Literal["task", "case"]) 
 
 def shown_groups(config: pytest.Config, groups: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     """The groups of the table: ours are in it only where they are asked for, since they are wide."""
-    if value_of(config, "benchmark-rows") or _is_typed(config, *_OF_TABLE):
+    if value_of(config, "benchmark-rows") or _is_typed(config, _OF_TABLE):
         return groups
     return [(name, rows) for name, rows in groups if not str(rows[0]["fullname"]).startswith("jsbench::")]
 
 
-def _is_typed(config: pytest.Config, *options: str) -> bool:
-    variable = shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))
-    arguments = [*config.getini("addopts"), *variable, *config.invocation_params.args]
-    return any(str(argument).startswith(options) for argument in arguments)
+def _is_typed(config: pytest.Config, names: str) -> bool:
+    arguments = [*config.getini("addopts"), *shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))]
+    return any(re.match(f"--benchmark-({names})", str(one)) for one in [*arguments, *config.invocation_params.args])
 
 
 def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, list[float]]]:
@@ -87,7 +84,8 @@ def _of_one(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, list
         if (failure := attempt.failure_type) is not None:
             counts["failures"][failure.value] = counts["failures"].get(failure.value, 0) + 1
         if rows == "case":
-            counts["verdict"] = _verdict(counts["failures"])
+            # of a case that was asked several times, the failure that it had most often
+            counts["verdict"] = max(counts["failures"], key=counts["failures"].__getitem__, default="passed")
         for count in _NO_TOKENS:
             if (tokens := getattr(attempt.usage, count, None)) is not None:
                 counts[count] = tokens + (counts[count] or 0)
@@ -97,11 +95,6 @@ def _of_one(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, list
                 values.setdefault((metric, name), []).append(value)
     for metric, name in sorted(values, key=lambda pair: _METRICS.index(pair[0])):
         yield _row(metric, name, run.metadata.variant, extra[name]), values[metric, name]
-
-
-def _verdict(failures: dict[str, int]) -> str:
-    """The case's verdict; of one that was asked several times, the failure it had most often."""
-    return max(failures, key=failures.__getitem__, default="passed")
 
 
 def _row(metric: str, name: str, variant: str, extra_info: dict[str, Any]) -> Any:

@@ -61,7 +61,8 @@ class Terminal:
         """The lines on the engine, the cases and what is resumed."""
         context = self._context
         metadata = context.handover.metadata
-        asked = f"jsbench: {self._asked()}, {_at_once(context)}{_limited(context)}"
+        pace = f"{context.plan.concurrency} in flight" if context.settings.batch is None else "handed in as a batch"
+        asked = f"jsbench: {self._asked()}, {pace}{_limited(context)}"
         if metadata.variants:
             shown = [f"jsbench: {_variant(context, one)}" for one in each(metadata)]
             more = len(shown) - _MOST_VARIANTS
@@ -146,11 +147,12 @@ class Terminal:
                 reporter.write_line(line, green=verdict.passed, red=not verdict.passed, bold=True)
 
     def _asked(self) -> str:
-        return (
-            f"{_source(self._context)}, {self._cases()}"
-            if self._context.settings.targets.suite
-            else "a project's own tests"
-        )
+        if not self._context.settings.targets.suite:
+            return "a project's own tests"
+        source = self._context.handover.metadata.dataset["source"]
+        if self._context.plan.selected.labelled is None:
+            return f"dataset {source}, {self._cases()}"
+        return f"labelled answers of {source} (no model is called), {self._cases()}"
 
     def _cases(self) -> str:
         shard, here = self._context.settings.shard, counted(len(self._context.plan.keys), "case")
@@ -247,17 +249,6 @@ def _from_workspace(path: Path) -> str:
     workspace = os.environ.get("GITHUB_WORKSPACE")
     inside = workspace is not None and path.is_relative_to(workspace)
     return path.relative_to(workspace).as_posix() if inside and workspace is not None else ""
-
-
-def _source(context: RunContext) -> str:
-    source = context.handover.metadata.dataset["source"]
-    if context.plan.selected.labelled is None:
-        return f"dataset {source}"
-    return f"labelled answers of {source} (no model is called)"
-
-
-def _at_once(context: RunContext) -> str:
-    return f"{context.plan.concurrency} in flight" if context.settings.batch is None else "handed in as a batch"
 
 
 def _limited(context: RunContext) -> str:

@@ -58,8 +58,7 @@ def _of_preset(config: pytest.Config, option: Option) -> Any:
 def typed_for_a_run(config: pytest.Config) -> str:
     """The first typed option that means nothing without an engine; empty where there is none."""
     typed = {str(argument).partition("=")[0] for argument in config.invocation_params.args}
-    flags = (option.flag for option in OPTIONS if option.name not in _OF_JUDGING)
-    return next((flag for flag in flags if flag in typed), "")
+    return next((one.flag for one in OPTIONS if one.flag in typed and one.name not in _OF_JUDGING), "")
 
 
 def start_of(config: pytest.Config, name: str) -> Path:
