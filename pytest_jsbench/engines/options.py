@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from enum import StrEnum
 
-    from pytest_jsbench.core.generations import GenerationParams, Tools
+    from pytest_jsbench.core.generations import GenerationParams
     from pytest_jsbench.engines.addresses import Address
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.presets import ProviderPreset
@@ -194,12 +194,16 @@ class ProviderSettings:
         return self.address.url
 
     def sent(self, *, batch: str | None = None) -> Sent:
-        """How a case's schema is sent, and which tools are, of which the extra body may have more."""
-        return Sent(
-            response_format=self.response_format,
-            batch=batch,
-            tools=tools_beside(self.response_format, self.schema_name, self.extra_body),
-        )
+        """How a case's schema is sent, and which tools are: it is one, unless further fields say others."""
+        name = self.schema_name if self.response_format is ResponseFormat.TOOL else None
+        tool = {"tools": [{"type": "function", "name": name}], "tool_choice": {"type": "tool", "name": name}}
+        tools = read_tools({**(tool if name else {}), **self.further_fields}, own=name)
+        return Sent(response_format=self.response_format, batch=batch, tools=tools)
+
+    @property
+    def further_fields(self) -> Mapping[str, Any]:
+        """The fields that a user adds to a body."""
+        return self.extra_body
 
     def sampled(self, params: GenerationParams, *, limit: str, seed: str = "seed") -> GenerationParams:
         """The parameters as they are where fields of the extra body stand for them, of which two are named."""
@@ -214,13 +218,6 @@ class ProviderSettings:
         if _is_number(self.extra_body.get(seed)):
             whole[seed] += repeat
         return self.reasoning.put_into(whole)
-
-
-def tools_beside(response_format: ResponseFormat, name: str, extra: Mapping[str, Any]) -> Tools | None:
-    """The tools of a body: the one that a case's schema is, unless further fields of the body say others."""
-    is_tool = response_format is ResponseFormat.TOOL
-    own = {"tools": [{"type": "function", "name": name}], "tool_choice": {"type": "tool", "name": name}}
-    return read_tools({**(own if is_tool else {}), **extra}, own=name if is_tool else None)
 
 
 def _is_number(value: object) -> bool:

@@ -18,16 +18,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 from urllib.parse import quote, quote_plus, unquote
 
 from pytest_jsbench.core.errors import EngineError, JSBenchError, exhausted
-from pytest_jsbench.core.generations import (
-    CalledTool,
-    CallError,
-    Completion,
-    Declined,
-    EngineInfo,
-    Failed,
-    FaultKind,
-    Request,
-)
+from pytest_jsbench.core.generations import CallError, Completion, Declined, EngineInfo, Failed, FaultKind, Request
 from pytest_jsbench.core.json_values import too_deep
 from pytest_jsbench.core.secrets import Secrets, key_like_hidden
 from pytest_jsbench.core.text import LONGEST, described, sentence
@@ -49,17 +40,8 @@ HIDDEN = "…"
 _OPEN = frozenset(
     {"api", "stream", "strict", "schema_name", "max_tokens_field", "bounded", "slots", "context", "threads"}
     | {"reasoning_effort", "reasoning_budget", "effort_field", "budget_field"}
-    | {
-        "formats",
-        "seed_field",
-        "single_call",
-        "stream_options",
-        "unstreamed",
-        "api_version",
-        "region",
-        "profile",
-        "project",
-    }
+    | {"formats", "seed_field", "single_call", "stream_options", "unstreamed"}
+    | {"api_version", "region", "profile", "project"}
     | {"start_timeout", "compile_timeout", "mask_timeout", "memory", "top_p", "records", "variant", "folder", "answers"}
 )
 #: names of fields that hold keys, passwords or tokens
@@ -387,20 +369,13 @@ def check(factory: EngineFactory, config: EngineConfig) -> None:
 
 def out_of_completion(answer: Completion, secrets: Secrets) -> Completion:
     """The same with no secret in what the model said; a text that held one is marked."""
-    text, reasoning = secrets.out_of_answer(answer.text), secrets.out_of_answer(answer.reasoning)
-    replaced = answer.secret_replaced or text != answer.text
+    text, reasoning, beside = map(secrets.out_of_answer, (answer.text, answer.reasoning, answer.beside))
+    parts = [tuple(map(secrets.out_of_answer, (call.name, call.arguments))) for call in answer.calls]
     calls = tuple(
-        CalledTool(name=secrets.out_of_answer(call.name), arguments=secrets.out_of_answer(call.arguments))
-        for call in answer.calls
+        replace(call, name=name, arguments=said) for call, (name, said) in zip(answer.calls, parts, strict=True)
     )
-    return replace(
-        answer,
-        text=text,
-        reasoning=reasoning,
-        calls=calls,
-        beside=secrets.out_of_answer(answer.beside),
-        secret_replaced=replaced or calls != answer.calls,
-    )
+    replaced = answer.secret_replaced or (text, calls) != (answer.text, answer.calls)
+    return replace(answer, text=text, reasoning=reasoning, beside=beside, calls=calls, secret_replaced=replaced)
 
 
 def out_of_answer(answer: Completion | Declined, secrets: Secrets) -> Completion | Declined:

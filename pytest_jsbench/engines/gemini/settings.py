@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.files import Unreadable, parse_json
-from pytest_jsbench.core.generations import ResponseFormat, Sent
+from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.messages import INSTRUCTING
 from pytest_jsbench.engines.addresses import Address
 from pytest_jsbench.engines.options import (
@@ -18,7 +18,6 @@ from pytest_jsbench.engines.options import (
     ProviderSettings,
     read_provider_settings,
     read_reasoning,
-    tools_beside,
 )
 from pytest_jsbench.engines.reasoning import REASONING_OPTIONS
 from pytest_jsbench.engines.requirements import find_address, find_model
@@ -80,10 +79,10 @@ class GeminiSettings(ProviderSettings):
         version = options.identifier("api_version", default="v1")
         return cls(**read, extra_body=generation, extra_fields=fields, api_version=version)
 
-    def sent(self, *, batch: str | None = None) -> Sent:
-        """How a case's schema is sent; tools stand beside `generationConfig`."""
-        tools = tools_beside(self.response_format, self.schema_name, self.extra_fields)
-        return Sent(response_format=self.response_format, batch=batch, tools=tools)
+    @property
+    def further_fields(self) -> Mapping[str, Any]:
+        """The fields that a user adds to a body, beside `generationConfig`."""
+        return self.extra_fields
 
     def new_client(self, key: Key) -> Client:
         """Return the client of that server alone."""
