@@ -1,0 +1,39 @@
+"""
+Lines by package beside the budgets of pyproject.toml (`[tool.lines]`): `python .ci/lines.py`.
+
+With `enforce` it ends with 1 where a package, or all of them, has more than a tenth above its budget.
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def main(root: Path = ROOT) -> int:
+    """Print the table; 1 where a budget is enforced and passed."""
+    settings = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["tool"]["lines"]
+    budgets: dict[str, int] = settings["budgets"]
+    lines: Counter[str] = Counter()
+    for path in (root / settings["package"]).rglob("*.py"):
+        parts = path.relative_to(root / settings["package"]).parts
+        lines[parts[0] if len(parts) > 1 else "(top)"] += len(path.read_text("utf-8").splitlines())
+    lines["(all)"] = lines.total()
+    over = []
+    print(f"{'package':<14}{'lines':>8}{'budget':>8}")
+    for name in sorted({*lines, *budgets}):
+        budget = budgets.get(name)
+        over += [name] if budget is not None and lines[name] > 1.1 * budget else []
+        mark = "  over" if name in over else ""
+        print(f"{name:<14}{lines[name]:>8,}{'-' if budget is None else f'{budget:,}':>8}{mark}")
+    if over:
+        print(f"more than a tenth over the budget: {', '.join(over)}")
+    return int(bool(over) and settings["enforce"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
