@@ -15,7 +15,7 @@ from pytest_jsbench.metrics.statistics import Distribution, Proportion, Rate
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.runs.outcomes import Run
 from pytest_jsbench.runs.records import MissingReason
-from pytest_jsbench.runs.settings import settings_of
+from pytest_jsbench.runs.settings import RECORDED, settings_of
 from pytest_jsbench.verdicts import UNDESCRIBED
 
 if TYPE_CHECKING:
@@ -172,8 +172,10 @@ def _asked_otherwise(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _remembered(run: Run) -> Iterator[tuple[str, str]]:
-    """How many answers were taken from recordings in a run that asked the others; nothing where none was."""
-    if count := sum(one.remembered for one in run.outcomes):
+    """Say how many answers were taken from recordings, and that times are of then; nothing where none was."""
+    if run.metadata.engine in RECORDED:
+        yield "recorded", "answers and times are those of the recording: nothing was asked or measured"
+    elif count := sum(one.remembered for one in run.outcomes):
         made = sum(one.made for one in run.outcomes)
         yield "recorded", f"{count} of {counted(made, 'answer')} recorded before: not asked again, and free"
 

@@ -173,6 +173,15 @@ def test_of_how_many_answers_the_tokens_and_the_cost_are_is_said_where_not_of_al
     assert "cost       $0.5000, of 2 of 3 answers" in details(run, paid)
 
 
+def test_times_of_a_recording_are_said_to_be_those_of_then() -> None:
+    run = examples.run(record("a"))
+    again = replace(run, metadata=replace(run.metadata, engine="recorded"))
+
+    said = "answers and times are those of the recording: nothing was asked or measured"
+    assert dict(facts(again, summarize(again)))["recorded"] == said
+    assert "recorded" not in dict(facts(run, summarize(run)))
+
+
 def test_how_a_model_was_asked_to_reason_is_said_and_nothing_where_it_was_not() -> None:
     run = examples.run(record())
     asked = replace(run, metadata=examples.metadata(details={"reasoning_effort": "low", "reasoning_budget": 512}))
