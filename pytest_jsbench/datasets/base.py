@@ -29,6 +29,8 @@ class Selection:
     split: str = "test"
     #: the first N of each task; None: all
     limit: int | None = None
+    #: whether a case whose schema is broken is left out, as of a published dataset; else it is the user's own to mend
+    skips_invalid: bool = True
     #: whether it is labelled answers that are wanted (`datasets.labelled`)
     labelled: bool = False
     #: conditions (`conditions`), all of which a case must meet
@@ -48,6 +50,7 @@ class Selection:
             "split": self.split,
             "limit": self.limit,
             "labelled": self.labelled,
+            "invalid_schemas": "skip" if self.skips_invalid else "fail",
             "where": list(self.where),
             "sample": None if self.sample is None else self.sample.size,
             "sample_seed": None if self.sample is None else self.sample.seed,

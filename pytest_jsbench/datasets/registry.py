@@ -93,6 +93,15 @@ def _open(selection: Selection) -> CaseSource:
     raise DatasetError(_unknown(source, path), found=source, expected=_KINDS, where="--jsbench-dataset")
 
 
+def is_published(source: str) -> bool:
+    """Whether others have published it (builtin, the hub's layout, an installed package): it is not the user's own."""
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return next(path.rglob("*.parquet"), None) is not None
+    own = path.is_file() or (is_reference(source) and source not in _installed()) or glob.has_magic(source)
+    return not own
+
+
 def revision_of(source: str) -> str | None:
     """The revision of the hub's data that the source asks for; None where it names none, or is not the hub's."""
     named = None if Path(source).expanduser().exists() or source in _installed() else _hub_name(source)

@@ -9,12 +9,13 @@ from functools import cached_property
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, overload
 
-from pytest_jsbench.core.arguments import arguments, function, names, path, text, whole
+from pytest_jsbench.core.arguments import arguments, flag, function, names, path, text, whole
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.prompts import Prompt, prompt_of
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.datasets.base import CaseSource, Sample, Selection
+from pytest_jsbench.datasets.registry import is_published
 from pytest_jsbench.datasets.selection import meeting, open_selected, sampled
 from pytest_jsbench.library.words import said_to_programs
 
@@ -60,7 +61,7 @@ class Dataset:
         self._steps = steps
 
     @classmethod
-    @arguments(tasks=names, split=text, limit=whole(1), registry=path, otherwise=_OTHERWISE)
+    @arguments(tasks=names, split=text, limit=whole(1), registry=path, skip_invalid=flag, otherwise=_OTHERWISE)
     def load(
         cls,
         source: str | PathLike[str] | Iterable[object] | type,
@@ -69,16 +70,22 @@ class Dataset:
         split: str = "test",
         limit: int | None = None,
         registry: str | PathLike[str] | None = None,
+        skip_invalid: bool | None = None,
     ) -> Dataset:
         """
         The cases of a source: of whatever `--jsbench-dataset` takes, or of what the program holds.
 
         That is a `datasets.Dataset`, streamed too, a DataFrame of pandas, a Pydantic model, a mapping of names to
         schemas, or any iterable of cases, rows and schemas. `limit` takes the first so many of each task;
-        `registry` is a folder of schemas to which these may refer.
+        `registry` is a folder of schemas to which these may refer. A case whose schema is broken is left out where
+        `skip_invalid` says so, as of published datasets, and else missing.
         """
+        named = fspath(source) if isinstance(source, str | PathLike) else _IN_MEMORY
+        loaded = type(source).__module__.partition(".")[0] == "datasets"  # by that package, so somebody published it
+        skips = loaded or (named is not _IN_MEMORY and is_published(named))
         selection = Selection(
-            source=fspath(source) if isinstance(source, str | PathLike) else _IN_MEMORY,
+            source=named,
+            skips_invalid=skips if skip_invalid is None else skip_invalid,
             tasks=None if tasks is None else tuple(tasks),
             split=split,
             limit=limit,

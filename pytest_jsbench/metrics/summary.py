@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -147,15 +147,21 @@ def _summarize(run: Run) -> Summary:
     for attempt in run.outcomes:
         by_task.setdefault(attempt.key.task, []).append(attempt)
     costs = prices.costs(run)
+    broken = frozenset(outcome.key for outcome in run.outcomes if run.breaks(outcome))
     missing = Counter((entry.key.task, entry.reason) for entry in run.missing)
+    missing.update((outcome.key.task, MissingReason.SCHEMA) for outcome in run.outcomes if run.breaks(outcome))
     reasons = {task: {reason: missing[task, reason] for reason in MissingReason} for task in by_task}
     return Summary(
         tasks={
-            task: metrics(attempts, planned=planned.get(task, ()), costs=costs, reasons=reasons[task])
+            task: metrics(attempts, planned=planned.get(task, ()), costs=costs, reasons=reasons[task], broken=broken)
             for task, attempts in by_task.items()
         },
         total=metrics(
-            run.outcomes, planned=run.planned, costs=costs, reasons=Counter(entry.reason for entry in run.missing)
+            run.outcomes,
+            planned=run.planned,
+            costs=costs,
+            reasons=sum(map(Counter, reasons.values()), Counter()),
+            broken=broken,
         ),
         keywords=by_keyword(run.outcomes),
         outcomes=outcomes(run.planned, run.outcomes),
@@ -170,13 +176,19 @@ def metrics(
     planned: Sequence[CaseKey],
     costs: Costs,
     reasons: Mapping[MissingReason, int],
+    broken: Collection[CaseKey] = (),
 ) -> Metrics:
-    """The metrics of these attempts; `planned` names the case of each attempt that was to be made."""
+    """
+    The metrics of these attempts; `planned` names the case of each attempt that was to be made.
+
+    Cases whose schema is `broken`, and the user's own, are missing; others without a schema are excluded.
+    """
     counted = [attempt for attempt in attempts if attempt.counted]
     again = sum(bool(attempt.called_again) for attempt in attempts)
     completions = [attempt for attempt in counted if attempt.generation == "completion"]
     answered = [attempt for attempt in counted if attempt.answered]
-    plan, made = _plan(planned, attempts), _by_case(counted)
+    left_out = [attempt for attempt in attempts if attempt.excluded and attempt.key not in broken]
+    plan, made = _plan(planned, attempts, left_out), _by_case(counted)
     missing = plan.total() - len(counted)
     replied, completed = _by_case(answered), _by_case(completions)
     failed = _by_case(attempt for attempt in counted if attempt.failed)
@@ -207,7 +219,7 @@ def metrics(
         planned=plan.total(),
         cases=len(plan),
         error_rate=clustered((n - heard[key], n) for key, n in plan.items()),
-        excluded=len(attempts) - len(counted) - again,
+        excluded=len(left_out),
         completions=len(answered),
         declined=sum(attempt.generation == "declined" for attempt in counted),
         failed=failed.total(),
@@ -303,12 +315,13 @@ def _by_case(attempts: Iterable[AttemptOutcome]) -> Counter[CaseKey]:
     return Counter(attempt.key for attempt in attempts)
 
 
-def _plan(planned: Sequence[CaseKey], attempts: Sequence[AttemptOutcome]) -> Counter[CaseKey]:
-    """The number of attempts planned for each case, at least those it had; none for a case with a broken schema."""
+def _plan(
+    planned: Sequence[CaseKey], attempts: Sequence[AttemptOutcome], left_out: Iterable[AttemptOutcome]
+) -> Counter[CaseKey]:
+    """The number of attempts planned for each case, at least those it had; none for a case that is left out."""
     plan = Counter(planned) | _by_case(attempts)
-    for attempt in attempts:
-        if attempt.excluded:
-            plan.pop(attempt.key, None)
+    for attempt in left_out:
+        plan.pop(attempt.key, None)
     plan.subtract(attempt.key for attempt in attempts if attempt.called_again)
     return +plan
 

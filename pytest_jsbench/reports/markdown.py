@@ -59,8 +59,7 @@ def summary_markdown(
     lines += [f"- gate {'met' if gate.met else '**NOT MET**'}: {code(gate.message)}" for gate in gates]
     if summary.keywords:
         lines += ["", *_keywords(summary)]
-    failing = [outcome for outcome in run.outcomes if outcome.failing]
-    if failing:
+    if failing := run.failed():
         lines += ["", *_failures(failing)]
     return "\n".join(lines) + "\n"
 
@@ -160,10 +159,7 @@ def _facts(run: Run, summary: Summary, comparisons: Mapping[str, Comparison]) ->
 
 
 def _failures(failing: Sequence[AttemptOutcome]) -> list[str]:
-    rows = [
-        [cell(_name(record)), str(record.verdict.failure_type), cell(record.verdict.message)]
-        for record in Records(failing[:_MOST_FAILURES])
-    ]
+    rows = [[cell(_name(record)), *map(cell, record.failure)] for record in Records(failing[:_MOST_FAILURES])]
     if len(failing) > _MOST_FAILURES:
         rows.append([f"… and {len(failing) - _MOST_FAILURES} more", "", ""])
     return folded(f"{counted(len(failing), 'attempt')} that did not pass", ["Case", "Failure", ""], rows)
@@ -216,10 +212,10 @@ def workflow_commands(run: Run, *, folder: str = "") -> list[str]:
     passed = run.verdict is None or run.verdict.passed
     said = [] if run.verdict is None else [_said(run.verdict)]
     level, room = ("warning", _MOST_ANNOTATIONS) if passed else ("error", _MOST_ANNOTATIONS - len(said))
-    failing = [outcome for outcome in run.outcomes if outcome.failing]
+    failing = run.failed()
     return said + [
         f"::{level} {_place(record, folder)}title={_property(f'jsbench {_name(record)}')}::"
-        f"{_data(f'{record.verdict.failure_type}: {printable(record.verdict.message)}')}"
+        f"{_data(': '.join(map(printable, record.failure)))}"
         for record in Records(failing[:room])
     ]
 

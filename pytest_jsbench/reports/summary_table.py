@@ -14,6 +14,7 @@ from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, Metrics
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, Rate
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.runs.outcomes import Run
+from pytest_jsbench.runs.own_outcomes import Cause
 from pytest_jsbench.runs.records import MissingReason
 from pytest_jsbench.runs.settings import RECORDED, settings_of
 from pytest_jsbench.verdicts import UNDESCRIBED
@@ -188,6 +189,8 @@ def facts(run: Run, summary: Summary) -> list[tuple[str, str]]:
 def _measured(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
     total = summary.total
     yield "pass rate", f"{_pass_rate(total)}{' over all variants' if summary.variants else ''}"
+    if total.tests_passed.n:
+        yield "tests", _tests(total)
     if total.planned > total.cases and not summary.variants:
         yield "repeats", _repeats(total)
         if flaky := [(key, outcome) for key, outcome in summary.outcomes.items() if outcome.flaky]:
@@ -196,8 +199,6 @@ def _measured(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
         yield "values", _values(total)
         if idle := _idle_comparers(run, total):
             yield "comparers", f"no value is expected of {', '.join(map(printable, idle))}"
-    if total.tests_passed.n:
-        yield "tests", _tests(total)
     if said := _sampled(run):
         yield "sampled", said
     if said := _asked_to_reason(run):
@@ -212,7 +213,8 @@ def _measured(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
         yield "masks", f"{counted(masks, 'mask')} after the first of each answer (µs): {spread}"
     failures = [(kind, total.failure_counts[kind]) for kind in COUNTED_FAILURES]
     ranked = sorted((pair for pair in failures if pair[1]), key=lambda pair: -pair[1])
-    yield "failures", ", ".join(f"{kind.value} {count}" for kind, count in ranked) or "none"
+    of_tests = [(cause, count) for cause, count in total.test_failures.items() if count and cause is not Cause.ANSWER]
+    yield "failures", ", ".join(f"{kind.value} {count}" for kind, count in (*ranked, *of_tests)) or "none"
     if run.metadata.classifiers:
         yield "classified", f"by {', '.join(map(printable, run.metadata.classifiers))}"
     if total.code_counts:
@@ -245,7 +247,11 @@ def _left_out(run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
     """What the metrics leave out."""
     total = summary.total
     if total.excluded:  # which counts attempts: all repeats, in all variants
-        excluded = {outcome.key: outcome.reason == UNDESCRIBED for outcome in run.outcomes if outcome.excluded}
+        excluded = {
+            outcome.key: outcome.reason == UNDESCRIBED
+            for outcome in run.outcomes
+            if outcome.excluded and not run.breaks(outcome)
+        }
         if broken := len(excluded) - sum(excluded.values()):
             yield "excluded", f"{counted(broken, 'case')} whose own schema is broken (skipped)"
         if free := sum(excluded.values()):
@@ -440,6 +446,7 @@ _MISSING = {
     MissingReason.EXHAUSTED: "not run, out of memory, threads or files",
     MissingReason.STOPPED: "not run, stopped",
     MissingReason.WORKER_DIED: "worker died",
+    MissingReason.SCHEMA: "not run, schema broken",
     MissingReason.ERROR: "test broke",
 }
 

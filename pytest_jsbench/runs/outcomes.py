@@ -23,7 +23,7 @@ from pytest_jsbench.runs.records import LONGEST_LINE, AnsweredBy, AskedBy, Attem
 from pytest_jsbench.runs.settings import HANDED_IN, REMEMBERED
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.values import Match
-from pytest_jsbench.verdicts import FailureType, Note
+from pytest_jsbench.verdicts import UNDESCRIBED, FailureType, Note
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import GrammarDecision
@@ -387,6 +387,26 @@ class Run:
     def variants(self) -> tuple[str, ...]:
         """The names of its variants, in order; none where each case was asked in one way."""
         return tuple(one.variant for one in self.metadata.variants)
+
+    def breaks(self, outcome: AttemptOutcome) -> bool:
+        """Whether its schema is broken and the user's own to mend: it was to be asked, and cannot be."""
+        own = outcome.asked_by is not None or self.metadata.dataset.get("invalid_schemas") == "fail"
+        return own and outcome.excluded and outcome.reason != UNDESCRIBED
+
+    def failed(self) -> list[AttemptOutcome]:
+        """
+        The attempts to be shown as failed: for their answer, their schema, or what their own test said.
+
+        Of one that failed beside its answers, the last of them stands for all.
+        """
+        shown: dict[object, AttemptOutcome] = {}
+        for outcome in self.outcomes:
+            test, asked_by = outcome.test_outcome, outcome.asked_by
+            if outcome.failing or self.breaks(outcome):
+                shown[outcome.attempt] = outcome
+            elif asked_by is not None and test is not None and test.passed is False:
+                shown[asked_by.test, outcome.repeat, outcome.variant] = outcome
+        return list(shown.values())
 
     def unrecorded(self) -> dict[Attempt, Missing | None]:
         """The planned attempts without a record, in order, each with why, as far as that is known."""

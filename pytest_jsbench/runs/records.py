@@ -49,6 +49,8 @@ class MissingReason(StrEnum):
     STOPPED = "stopped"
     #: the process that made it died
     WORKER_DIED = "worker_died"
+    #: the user's own schema is broken, so that nothing could be asked
+    SCHEMA = "schema"
     #: its test broke before or beside the call
     ERROR = "error"
 
@@ -235,6 +237,14 @@ class Record:
         text = self.generation.text if isinstance(self.generation, Completion) else None
         said = verdict_text(self.verdict, text)
         return f"{said}\n  codes:  {', '.join(map(printable, self.codes))}" if self.codes else said
+
+    @property
+    def failure(self) -> tuple[str, str]:
+        """What failed in a word, of the verdict or else of its own test, and what is said of it; empty for nothing."""
+        verdict, test = self.verdict, self.test_outcome
+        if verdict.failure_type is not None:
+            return verdict.failure_type.value, verdict.message
+        return ("", "") if test is None or test.cause is None else (test.cause.value, test.message)
 
     @property
     def excluded(self) -> bool:

@@ -244,6 +244,7 @@ def test_what_is_missing_is_counted_by_its_reason_in_its_task() -> None:
         "exhausted": 0,
         "stopped": 0,
         "worker_died": 1,
+        "schema": 0,
         "error": 0,
     }
 

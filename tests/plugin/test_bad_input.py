@@ -58,15 +58,15 @@ def test_a_bad_value_in_the_ini_file_names_the_file(plain: Bench) -> None:
     )
 
 
-def test_a_file_that_is_not_json_is_skipped_with_its_path_and_loses_nothing_else(bench: Bench) -> None:
+def test_a_file_that_is_not_json_fails_with_its_path_and_loses_nothing_else(bench: Bench) -> None:
     bench.case("good")
     bench.case("bad", schema="{oops")
 
     result = bench.run("-rs", "--jsbench-output=out")
 
-    result.assert_outcomes(passed=1, skipped=1)
+    result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
-        ["SKIPPED*jsbench::orders::bad: invalid_schema (not_json): schemas*bad.json: not JSON: *"]
+        ["invalid_schema (not_json): schemas*bad.json: not JSON: *", "  next: * mend the schema*"]
     )
     assert [record["verdict"]["failure_type"] for record in bench.records()] == ["invalid_schema", None]
 
@@ -74,7 +74,7 @@ def test_a_file_that_is_not_json_is_skipped_with_its_path_and_loses_nothing_else
 def test_a_schema_that_is_not_a_schema_is_skipped_and_no_call_is_paid(bench: Bench) -> None:
     bench.case("bad", {"fault": "engine", "message": "must not be asked"}, schema={"type": "intger"})
 
-    result = bench.run("-rs", "--jsbench-output=out")
+    result = bench.run("-rs", "--jsbench-output=out", "--jsbench-invalid-schemas=skip")
 
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(["SKIPPED*invalid_schema*"])

@@ -50,10 +50,8 @@ def test_what_rows_bring_is_asked_and_recorded_and_a_hostile_one_harms_no_other(
 
     records = {record["id"]: record for record in bench.records()}
     assert sorted(records) == [safe_name(HOSTILE), "deep", "line-5", "line-6", "own", "plain", "plain.2"]
-    result.assert_outcomes(passed=4, skipped=3)
-    result.stdout.fnmatch_lines_random(
-        ["SKIPPED*jsbench::rows::line-5: invalid_schema (not_json): rows.jsonl line 5: *"]
-    )
+    result.assert_outcomes(passed=4, failed=3)
+    result.stdout.fnmatch_lines_random(["invalid_schema (not_json): rows.jsonl line 5: *"])
     assert records["own"]["prompt"]["messages"] == [{"role": "user", "content": "How many?"}]
     assert records["own"]["reference"] == {"n": 1, "s": "\ud800"}
     assert records["own"]["tags"] == ["sums"]

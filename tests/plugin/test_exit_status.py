@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.plugin.conftest import Bench
+from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
+from tests.plugin.worker.test_project_tests import run_one
+from tests.reports.html.pages import unpacked
 
 
 @pytest.fixture
@@ -74,7 +76,8 @@ def test_a_gate_over_broken_calls_only_is_not_met(bench: Bench) -> None:
 def test_a_run_of_nothing_but_broken_schemas_is_not_green(bench: Bench) -> None:
     bench.case("a", schema={"type": "intger"})
 
-    assert bench.run().ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert bench.run("--jsbench-invalid-schemas=skip").ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert bench.run().ret == pytest.ExitCode.TESTS_FAILED
 
 
 def test_a_gate_that_is_met_does_not_hide_that_the_run_was_stopped(three_of_four: Bench) -> None:
@@ -92,3 +95,95 @@ def test_without_one_of_pytests_own_plugins_the_run_ends_as_it_does_with_it(benc
 
     assert result.ret == bench.run_json()["verdict"]["exit_status"] == 7
     assert 'name="jsbench.verdict" value="failed"' in (bench.path / "junit.xml").read_text()
+
+
+BROKEN = ['{"type": "objct"}', '{"type": "obj', '{"$ref": "#/definitions/none"}', '{"pattern": "("}']
+
+
+@pytest.mark.parametrize("schema", BROKEN)
+def test_a_broken_schema_of_ones_own_fails_the_run_and_meets_no_gate(bench: Bench, schema: str) -> None:
+    bench.case("good")
+    bench.case("broken", schema=schema)
+
+    result = bench.run("--jsbench-min-pass-rate=1", "--jsbench-output=out", "--junitxml=junit.xml")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        ["gate *NOT MET*", "verdict    FAILED: the schema of jsbench::orders::broken is broken; *"]
+    )
+    assert 'type="invalid_schema"' in (bench.path / "junit.xml").read_text()
+    (folder,) = (bench.path / "out").iterdir()
+    assert "| `orders::broken` | `invalid_schema` |" in (folder / "summary.md").read_text()
+    assert bench.run_json()["metrics"]["missing_reasons"]["schema"] == bench.run_json()["metrics"]["missing"] == 1
+
+
+def test_a_broken_schema_is_left_out_where_that_is_asked_for(bench: Bench) -> None:
+    bench.case("good")
+    bench.case("broken", schema=BROKEN[0])
+
+    result = bench.run("--jsbench-min-pass-rate=1", "--jsbench-invalid-schemas=skip")
+
+    assert result.ret == pytest.ExitCode.OK
+    result.assert_outcomes(passed=1, skipped=1)
+
+
+OWN = {
+    "models.py": (
+        "from typing import Callable\nfrom pydantic import BaseModel\nclass M(BaseModel):\n    f: Callable[[], int]\n"
+    ),
+    "tools.json": '[{"type": "function", "function": {"name": "f", "parameters": {"type": "objct"}}}]',
+    "api.json": '{"openapi": "3.1.0", "info": {}, "paths": {}, "components": {"schemas": {"A": {"type": "objct"}}}}',
+    "rows.jsonl": '{"id": "a", "schema": {"type": "objct"}}\n',
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_broken_models_tools_documents_and_rows_are_ones_own_too(plain: Bench, name: str) -> None:
+    if name == "models.py":
+        pytest.importorskip("pydantic")
+    plain.write({name: OWN[name], "answers.json": "{}"})
+    source = "models:M" if name == "models.py" else name
+
+    result = plain.pytester.runpytest_inprocess(
+        *("-p", "no:benchmark", "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answers.json"),
+        *(f"--jsbench-dataset={source}", *WITHOUT_SLOW_PLUGINS),
+    )
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["verdict    FAILED: the schema of *"])
+
+
+ASSERTING = (
+    "@pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
+    "def test_total(jsbench):\n"
+    "    for _ in range(2):\n        answer = jsbench.generate(text='{\"n\": 1}')\n"
+    "    assert answer.instance['n'] == 99\n"
+)
+
+
+def test_an_assertion_of_a_test_is_shown_as_failed_in_every_output(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
+
+    result = run_one(bench, ASSERTING, "--jsbench-output=out", "--jsbench-gate=pass_rate>=1")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "pass rate  2/2 = 1.000 *",
+            "tests      0/2 = 0.000 *assertion 2",
+            "failures   assertion 2",
+            "failed     test_one::test_total@2: assertion: assert 1 == 99",
+            "::error file=test_one.py,line=?,title=*::assertion: assert 1 == 99",
+        ]
+    )
+    (folder,) = (bench.path / "out").iterdir()
+    assert "| `test_one::test_total@2` | `assertion` | `assert 1 == 99` |" in (folder / "summary.md").read_text()
+    page = unpacked((folder / "report.html").read_text(), "index")
+    assert [(one["outcome"], one["message"]) for one in page["cases"]] == [
+        ("assertion", "assertion: assert 1 == 99")
+    ] * 2

@@ -14,7 +14,7 @@ from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.worker.items import attempt_of
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Place, Run
 from pytest_jsbench.runs.records import Attempt, Missing, MissingReason, RunMetadata
-from pytest_jsbench.verdicts import NOT_THE_MODELS
+from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -206,7 +206,9 @@ class SessionEnding:
         of_subtests = self._is_of_subtests(report)
         if hasattr(report, "context"):
             self._subtests[report.nodeid] += 1
-        if kind and kind not in NOT_THE_MODELS:
+        if kind == FailureType.INVALID_SCHEMA:
+            self._failures.append(f"the schema of {report.nodeid} is broken")
+        elif kind and kind not in NOT_THE_MODELS:
             self._answers[report.nodeid] = None
         elif not kind and not of_subtests:
             self._failures.append(f"{report.nodeid} {_PHASES.get(str(report.when), 'ended its process')}")

@@ -17,6 +17,7 @@ from pytest_jsbench.plugin.controller.expectations import GateDecision
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.context import RunContext
 from pytest_jsbench.plugin.worker.items import forget
+from pytest_jsbench.runs.outcomes import Records
 from pytest_jsbench.runs.settings import RECORDED
 from pytest_jsbench.runs.variants import each
 
@@ -42,6 +43,10 @@ _LETTERS = {
 
 #: variants of which the header says what they are
 _MOST_VARIANTS = 20
+
+
+#: own tests that failed beside their answers, of which the summary says why
+_MOST_TESTS = 10
 
 
 class Terminal:
@@ -131,6 +136,10 @@ class Terminal:
         lines += [*detail("records", self._where()), *detail("page", self._page())]
         for line in [*lines, *self._unasked(), *self._going_on(controller.summary)]:
             reporter.write_line(line)
+        beside = [outcome for outcome in controller.run.failed() if outcome.passed]
+        for record in Records(beside[:_MOST_TESTS]):
+            for line in detail("failed", printable(f"{record.key}: {': '.join(record.failure)}", 2000)):
+                reporter.write_line(line, red=True)
         for warning in controller.warnings:
             for line in detail("warning", printable(warning, 2000)):
                 reporter.write_line(line, yellow=True)

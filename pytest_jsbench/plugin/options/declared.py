@@ -380,6 +380,12 @@ OPTIONS = (
         "what is left is not run. With 0 a refused call is not made again. Default: 300.",
     ),
     Option(
+        name="invalid-schemas",
+        metavar="fail|skip",
+        choices=("fail", "skip"),
+        help="Whether a case whose own schema is broken fails its test (default: fail, of a published dataset skip).",
+    ),
+    Option(
         name="extra-fields",
         metavar="fail|allow|NAME,…",
         parse=extra_fields,

@@ -237,13 +237,20 @@ def _refuse_beside_new_recordings(config: pytest.Config, values: Mapping[str, An
 
 def _selection(values: Mapping[str, Any], policy: JudgePolicy) -> Selection:
     from pytest_jsbench.datasets.base import Sample, Selection
+    from pytest_jsbench.datasets.registry import is_published
 
     chosen = {name: values[name] for name in ("tasks", "split", "limit", "registry") if values[name] is not None}
     if values["sample"] is not None:
         size, seed = values["sample"]
         chosen["sample"] = Sample(size=size, seed=seed)
+    source = values["instances"] or values["dataset"] or "builtin"
+    if values["invalid-schemas"] is not None:
+        skips = values["invalid-schemas"] == "skip"
+    else:
+        skips = values["instances"] is not None or is_published(source)
     return Selection(
-        source=values["instances"] or values["dataset"] or "builtin",
+        source=source,
+        skips_invalid=skips,
         labelled=values["instances"] is not None,
         where=tuple(values["where"] or ()),
         default_dialect=policy.default_dialect,

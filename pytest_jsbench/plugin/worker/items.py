@@ -133,10 +133,13 @@ class JSBenchCase(pytest.Item):
             return
         add_markers(self, attempt)
         explanation = self.outcome.explanation or attempt.read().explanation
-        if attempt.excluded:
+        context = self.config.stash[RUN_CONTEXT]
+        if attempt.excluded and context.settings.selection.skips_invalid:
             message = f"{self.nodeid}: {explanation}"
             raise pytest.skip.Exception(message, _use_item_location=True)
-        rerun = f"{self.config.stash[RUN_CONTEXT].settings.rerun} {shlex.quote(self.nodeid)}"
+        if attempt.excluded:
+            explanation += "\n  next:   mend the schema, or leave such cases out with --jsbench-invalid-schemas=skip"
+        rerun = f"{context.settings.rerun} {shlex.quote(self.nodeid)}"
         raise CaseFailed(attempt, explanation=explanation, rerun=rerun)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:

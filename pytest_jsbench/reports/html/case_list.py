@@ -83,8 +83,8 @@ class CaseList:
         outcomes = sorted(run.outcomes, key=_rank) if ranked else run.outcomes
         records = iter(Records(outcomes))
         for outcome in outcomes:
-            # passed attempts are the last, and need no record once there is no room
-            made.add(outcome, None if ranked and outcome.passed and made._group(outcome).full else next(records))
+            # what did not fail is the last, and needs no record once there is no room
+            made.add(outcome, None if ranked and _rank(outcome) > 1 and made._group(outcome).full else next(records))
         return made
 
     def ranks(self, run: Run) -> bool:
@@ -215,7 +215,7 @@ def _entry(
         **({"variant": variants.get(outcome.variant, -1)} if variants else {}),
         "task": outcome.key.task,
         "name": _name(outcome, repeats=repeats),
-        "outcome": outcome.failure_type.value if outcome.failure_type else "passed",
+        "outcome": outcome.failure_type.value if outcome.failure_type else _failed_test(outcome) or "passed",
         "message": message,
         "keywords": sorted({printable(keyword, 60) for keyword in outcome.broken}),
         "change": change,
@@ -223,11 +223,18 @@ def _entry(
 
 
 def _rank(outcome: AttemptOutcome) -> int:
-    """What did not pass, then what says nothing about the model, then what passed and is not right, then the rest."""
+    """What failed, then what says nothing about the model, then what passed and is not right, then the rest."""
     if not outcome.passed:
         return 0 if outcome.failing else 1
-    test, match = outcome.test_outcome, outcome.match
-    return 2 if (match is not None and not match.exact) or (test is not None and test.passed is False) else 3
+    if _failed_test(outcome):
+        return 0
+    return 2 if outcome.match is not None and not outcome.match.exact else 3
+
+
+def _failed_test(outcome: AttemptOutcome) -> str:
+    """What its own test failed of, in a word; empty where it did not."""
+    test = outcome.test_outcome
+    return test.cause.value if test is not None and test.cause is not None else ""
 
 
 def _message(record: Record) -> str:

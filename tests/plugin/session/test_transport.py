@@ -18,7 +18,7 @@ def test_a_failed_case_says_what_where_and_how_to_run_it_again(ended: Ended) -> 
             "schema_violation: *",
             "  minimum at $.n [[]schema /properties/n/minimum]",
             '  answer: {"n": -1}',
-            "  again:  pytest --jsbench-engine=scripted * --jsbench-dataset=schemas jsbench::orders::violated",
+            "  again:  pytest --jsbench-engine=scripted * --jsbench-dataset=schemas * jsbench::orders::violated",
         ]
     )
     result.stdout.fnmatch_lines(["hallucination (unnamed): *", "  not in the schema: $.color"])
@@ -79,7 +79,7 @@ def test_a_hook_sees_the_failure_type_as_a_keyword_and_as_a_record(mixed: Bench)
 
     assert (mixed.path / "keywords.log").read_text() == "jsbench::orders::invented"
     assert (mixed.path / "refused.log").read_text() == "refusal"
-    assert (mixed.path / "summary.log").read_text() == "8"
+    assert (mixed.path / "summary.log").read_text() == "9"
 
 
 def test_a_network_fault_is_never_the_models_failure(bench: Bench) -> None:
