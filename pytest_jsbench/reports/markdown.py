@@ -159,7 +159,10 @@ def _facts(run: Run, summary: Summary, comparisons: Mapping[str, Comparison]) ->
 
 
 def _failures(failing: Sequence[AttemptOutcome]) -> list[str]:
-    rows = [[cell(_name(record)), *map(cell, record.failure)] for record in Records(failing[:_MOST_FAILURES])]
+    rows = [
+        [cell(_name(record)), record.failure[0], cell(record.failure[1])]
+        for record in Records(failing[:_MOST_FAILURES])
+    ]
     if len(failing) > _MOST_FAILURES:
         rows.append([f"… and {len(failing) - _MOST_FAILURES} more", "", ""])
     return folded(f"{counted(len(failing), 'attempt')} that did not pass", ["Case", "Failure", ""], rows)
