@@ -74,6 +74,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "repeats": "5",
     },
     "How it is judged": {
+        "invalid-schemas": "skip",
         "extra-fields": "$schema,_comment",
         "duplicate-keys": "fail",
         "fences": "forbid",
