@@ -187,6 +187,17 @@ def test_calls_are_apart_from_each_other_and_from_what_is_said_beside_them(read:
     assert (answer.text, answer.beside) == ("{}\n[]", "Sure.")
 
 
+def test_streamed_calls_with_one_index_and_ids_of_their_own_are_apart() -> None:
+    calls = [call | {"index": 0, "id": f"c{number}"} for number, call in enumerate(CHAT_CALLS)]
+    again = [{"index": 0, "id": "c1", "function": {"arguments": " "}}, {"index": 0, "function": {"arguments": " "}}]
+
+    answer = stream(
+        chat, *(openai_wire.chunk(tool_calls=[call]) for call in [*calls, *again]), openai_wire.chunk(finish="stop")
+    )
+
+    assert [call.arguments for call in answer.calls] == ["{}", "[]  "]
+
+
 def test_a_streamed_call_without_pieces_is_taken_once_from_the_whole_response() -> None:
     item = {"type": "function_call", "id": "i", "name": "output", "arguments": ""}
     added = responses_wire.typed("response.output_item.added", item=item)

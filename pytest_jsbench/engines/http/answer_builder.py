@@ -45,7 +45,7 @@ class AnswerBuilder:
 
     __slots__ = (
         *("_arrived", "_content", "_finish", "_not_text", "_pieces", "_reasoning", "_refusal", "_stream", "_watch"),
-        *("calls", "usage"),
+        *("_ids", "calls", "usage"),
     )
 
     def __init__(self, watch: Stopwatch, *, stream: EventStream | None = None) -> None:
@@ -59,6 +59,7 @@ class AnswerBuilder:
         self._content: list[str] = []
         #: of each tool that is called, by the call's place: its name, and the pieces of its arguments
         self.calls: dict[object, tuple[list[str], list[str]]] = {}
+        self._ids: dict[object, object] = {}
         self._not_text = False
         self._reasoning: list[str] = []
         self._refusal: list[str] = []
@@ -69,9 +70,18 @@ class AnswerBuilder:
         """A piece of content; what is empty is not one, and starts no clock."""
         self._content += self._arrive(piece)
 
-    def call(self, place: object, *, name: object = None, arguments: object = None, whole: object = None) -> None:
-        """A tool's name, a piece of its arguments, or the whole of them unless pieces have come, of the call there."""
-        names, pieces = self.calls.setdefault(place if isinstance(place, int | str) else 0, ([], []))
+    def call(
+        self, place: object, *, own: object = None, name: object = None, arguments: object = None, whole: object = None
+    ) -> None:
+        """
+        A tool's name, a piece of its arguments, or the whole of them unless pieces have come, of the call there.
+
+        One whose `own` id is not that of the call there is another.
+        """
+        place = place if isinstance(place, int | str) else 0
+        if own and own != self._ids.setdefault(place, own):
+            self.calls[place, len(self.calls)], self._ids[place] = self.calls.pop(place), own
+        names, pieces = self.calls.setdefault(place, ([], []))
         names += [name] if isinstance(name, str) and name else []
         pieces += self._arrive(arguments if pieces or whole is None else whole)
 

@@ -138,8 +138,9 @@ def _take(answer: AnswerBuilder, choice: Mapping[str, Any], message: object) -> 
         answer.reason(reasoning)
     for number, call in enumerate(parts(part.get("tool_calls"))):
         if (function := get(call, "function")) is not None:  # a custom tool's call has none, and no schema
-            place, arguments = get(call, "index"), get(function, "arguments")
-            answer.call(number if place is None else place, name=get(function, "name"), arguments=arguments)
+            place, name, arguments = get(call, "index"), get(function, "name"), get(function, "arguments")
+            # Gemini's endpoint gives all calls one index, and each its id
+            answer.call(number if place is None else place, own=get(call, "id"), name=name, arguments=arguments)
     if refusal := part.get("refusal"):
         answer.refuse(refusal)
     if reason := choice.get("finish_reason"):
