@@ -212,3 +212,22 @@ def test_the_calls_of_tools_are_judged_by_what_was_declared_and_may_be_called_li
 
     result.assert_outcomes(passed=7)
     assert outcomes(bench.records("again")) == expected
+
+
+def test_a_broken_call_is_made_again_also_where_it_is_the_model_that_chooses_a_schema(
+    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replies = [lambda _: json_reply(error_body("broke"), status=500), calling]
+    provider.choose = lambda asked: replies.pop(0)(asked)
+    head, _, _ = TOOLS.partition("FORCED")
+    test = """def test_again(jsbench):
+    use(jsbench, '[["find", {"city": 1}]]')
+    assert use(jsbench, '[["find", {"city": 1}]]')[1:] == [("find", None, 1)]
+"""
+    plain.write({"test_one.py": head + test})
+
+    result = run(plain, "test_one.py", *asking(provider, monkeypatch), "--jsbench-output=out")
+
+    result.assert_outcomes(passed=1)
+    figures = plain.run_json()["metrics"]
+    assert [figures[name] for name in ("planned", "errors", "passed", "called_again")] == [1, 0, 1, 1]
