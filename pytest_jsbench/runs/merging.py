@@ -87,20 +87,17 @@ def merge(paths: Sequence[Path]) -> Merged:
     notes = [warning for part in parts for warning in part.warnings]
     notes.append(f"merged {len(parts)} runs: {len(made)} attempts, of which {twice} were in more than one")
     notes += [f"shard {shard} is not among them: the figures are incomplete" for shard in absent]
+    # the same for the same parts, in whatever order they are given, and another one than each of theirs
+    names = sorted(part.metadata.uuid or part.metadata.run_id for part in parts)
+    uuid = str(uuid5(NAMESPACE_OID, json.dumps(["pytest-jsbench", *names])))
     whole_dataset = {**metadata.dataset, "shard": None}
     planned = tuple(itertools.chain.from_iterable(_attempts(of_one, made) for of_one in of_variants.values()))
     run = Run(
-        metadata=replace(metadata, uuid=_uuid(parts), dataset=whole_dataset, resumed_from=None).with_plan(planned),
+        metadata=replace(metadata, uuid=uuid, dataset=whole_dataset, resumed_from=None).with_plan(planned),
         planned=tuple(attempt.key for attempt in planned),
         outcomes=tuple(made[attempt] for attempt in planned if attempt in made),
     )
     return Merged(run=run, notes=tuple(notes), absent=tuple(absent))
-
-
-def _uuid(parts: Sequence[_Part]) -> str:
-    """The same for the same parts, in whatever order they are given, and another one than each of theirs."""
-    names = sorted(part.metadata.uuid or part.metadata.run_id for part in parts)
-    return str(uuid5(NAMESPACE_OID, json.dumps(["pytest-jsbench", *names])))
 
 
 def _read(path: Path) -> _Part:
@@ -178,19 +175,17 @@ def _attempts(parts: Sequence[_Part], made: Mapping[Attempt, AttemptOutcome]) ->
 
 def _plan(parts: Iterable[_Part]) -> tuple[CaseKey, ...]:
     """All that was planned, in the dataset's order: shards hold every n-th case, so they are dealt back in turn."""
-    plans = [_keys(part) for part in sorted(parts, key=lambda part: _shard(part.metadata))]
+    plans = []
+    for part in sorted(parts, key=lambda part: _shard(part.metadata)):
+        planned = part.metadata.planned()
+        # of one that was written before plans were: what was recorded is what is known
+        plans.append(dict.fromkeys((outcome.key for outcome in part.outcomes) if planned is None else planned))
     dealt = itertools.chain.from_iterable(itertools.zip_longest(*plans))
     by_task: dict[str, dict[CaseKey, None]] = {}
     for key in dealt:
         if key is not None:
             by_task.setdefault(key.task, {})[key] = None
     return tuple(itertools.chain.from_iterable(by_task.values()))
-
-
-def _keys(part: _Part) -> list[CaseKey]:
-    planned = part.metadata.planned()
-    # one that was written before plans were: what was recorded is what is known
-    return list(dict.fromkeys(tuple(outcome.key for outcome in part.outcomes) if planned is None else planned))
 
 
 def _shard(metadata: RunMetadata) -> tuple[int, int]:

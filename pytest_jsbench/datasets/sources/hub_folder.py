@@ -104,7 +104,7 @@ def open_folder(selection: Selection, folder: Path) -> ParquetFolder | None:
         return None
     tables = Tables(folder)
     files = [path for by_split in layout.values() for paths in by_split.values() for path in paths]
-    as_published = all(set(columns) == {_SCHEMA, _ID} for columns in tables.columns(files))
+    as_published = all(set(columns) == {_SCHEMA, _ID} for columns in tables.ask("columns_of", list(map(str, files))))
     return ParquetFolder.open(selection, layout, tables) if as_published else None
 
 
@@ -150,22 +150,8 @@ class Tables:
         self._calls = GuardedCalls(memory=parquet.MEMORY, longest=_LONGEST)
         self.close = self._calls.close
 
-    def columns(self, paths: Sequence[Path]) -> list[list[str]]:
-        """What the columns of each of these files are called."""
-        found: list[list[str]] = self._ask("columns_of", list(map(str, paths)))
-        return found
-
-    def names(self, path: Path) -> list[str]:
-        """What the rows of a file are called."""
-        found: list[str] = self._ask("names_of", str(path), _ID)
-        return found
-
-    def unpack(self, path: Path, into: Path) -> list[Unpacked]:
-        """Append each row of a file to a file of rows, and say where it is."""
-        found: list[Unpacked] = self._ask("unpack", str(path), _SCHEMA, str(into))
-        return found
-
-    def _ask(self, function: str, *arguments: object) -> Any:
+    def ask(self, function: str, *arguments: object) -> Any:
+        """What the function of `parquet` returns for these files; DatasetError in one line where it does not."""
         return parquet.ask(self._calls, function, self._folder, str(self._folder), str(self._start), *arguments)
 
 
@@ -247,14 +233,12 @@ class UnpackedRows:
         rows.unname()
 
     def _unpack(self, path: Path, rows: RowFile) -> Sequence[Unpacked] | DatasetError:
-        if (known := self._places.get(path)) is not None:
-            return known
-        try:
-            self._places[path] = found = self._tables.unpack(path, rows.path)
-        except DatasetError as error:
-            self._places[path] = error
-            return error
-        return found
+        if path not in self._places:
+            try:
+                self._places[path] = self._tables.ask("unpack", str(path), _SCHEMA, str(rows.path))
+            except DatasetError as error:
+                self._places[path] = error
+        return self._places[path]
 
 
 def _task_rows(tables: Tables, selection: Selection, task: str, files: Mapping[str, Sequence[Path]]) -> _Rows:
@@ -262,7 +246,7 @@ def _task_rows(tables: Tables, selection: Selection, task: str, files: Mapping[s
     tried: dict[CaseKey, int] = {}
     for split in choose_splits(selection, task, list(files)):
         for path in files[split]:
-            for number, name in enumerate(tables.names(path)):
+            for number, name in enumerate(tables.ask("names_of", str(path), _ID)):
                 if selection.limit is not None and len(rows) >= selection.limit:
                     return rows
                 rows[free_key(rows, safe_name(task), name, tried)] = (path, number)
