@@ -31,6 +31,8 @@ class Selection:
     limit: int | None = None
     #: whether a case whose schema is broken is left out, as of a published dataset; else it is the user's own to mend
     skips_invalid: bool = True
+    #: whether a schema is broken, too, that has a word near to a keyword where a keyword stands
+    strict: bool = False
     #: whether it is labelled answers that are wanted (`datasets.labelled`)
     labelled: bool = False
     #: conditions (`conditions`), all of which a case must meet
@@ -50,7 +52,7 @@ class Selection:
             "split": self.split,
             "limit": self.limit,
             "labelled": self.labelled,
-            "invalid_schemas": "skip" if self.skips_invalid else "fail",
+            "invalid_schemas": "skip" if self.skips_invalid else "strict" if self.strict else "fail",
             "where": list(self.where),
             "sample": None if self.sample is None else self.sample.size,
             "sample_seed": None if self.sample is None else self.sample.seed,

@@ -54,7 +54,7 @@ def _tests(request: pytest.FixtureRequest) -> ProjectTests:
 
 def load_case(request: pytest.FixtureRequest) -> Case:
     """The case of the test's key; skips where its row holds no JSON Schema."""
-    case = request.config.stash[RUN_CONTEXT].plan.selected.dataset.case(request.param)
+    case = request.config.stash[RUN_CONTEXT].plan.selected.case(request.param)
     if isinstance(case, BrokenCase):
         skips = request.config.stash[RUN_CONTEXT].settings.selection.skips_invalid
         (pytest.skip if skips else pytest.fail)(f"invalid_schema: {printable(case.problem)}")

@@ -390,7 +390,7 @@ class Run:
 
     def breaks(self, outcome: AttemptOutcome) -> bool:
         """Whether its schema is broken and the user's own to mend: it was to be asked, and cannot be."""
-        own = outcome.asked_by is not None or self.metadata.dataset.get("invalid_schemas") == "fail"
+        own = outcome.asked_by is not None or self.metadata.dataset.get("invalid_schemas") in ("fail", "strict")
         return own and outcome.excluded and outcome.reason != UNDESCRIBED
 
     def failed(self) -> list[AttemptOutcome]:

@@ -187,3 +187,24 @@ def test_an_assertion_of_a_test_is_shown_as_failed_in_every_output(
     assert [(one["outcome"], one["message"]) for one in page["cases"]] == [
         ("assertion", "assertion: assert 1 == 99")
     ] * 2
+
+
+MISSPELT = {"propertes": {"a": {"requird": 1}}, "requird": ["a"], "properties": {"requird": {"minLenght": 1}}}
+
+
+def test_a_misspelt_keyword_is_named_in_the_header_and_at_the_end_and_breaks_its_schema_where_that_is_asked_for(
+    bench: Bench,
+) -> None:
+    bench.case("order", "{}", schema=MISSPELT)
+
+    result = bench.run("--jsbench-extra-fields=allow")
+
+    assert result.ret == pytest.ExitCode.OK
+    said = "orders::order: unknown keyword '{}': did you mean '{}'?"
+    words = [("propertes", "properties"), ("requird", "required"), ("minLenght", "minLength")]
+    result.stdout.fnmatch_lines([f"jsbench: {said.format(*word)}" for word in words])
+    end = " ".join(result.stdout.str().split())
+    assert all(f"warning {said.format(*word)}" in end for word in words)
+    strict = bench.run("--jsbench-extra-fields=allow", "--jsbench-invalid-schemas=strict")
+    assert strict.ret == pytest.ExitCode.TESTS_FAILED
+    strict.stdout.fnmatch_lines(["invalid_schema (unknown_keyword): unknown keyword 'propertes': did you mean *"])

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 import jsonschema_specifications  # type: ignore[import-untyped]
 import pytest
 
 from pytest_jsbench.schemas.dialects import DIALECTS
-from pytest_jsbench.schemas.keywords import ANNOTATIONS, BY_KIND, KEYWORDS, used_keywords
+from pytest_jsbench.schemas.keywords import ANNOTATIONS, BY_KIND, KEYWORDS, misspelt, used_keywords
 
 
 def published() -> set[str]:
@@ -40,3 +42,27 @@ def test_a_keyword_speaks_of_one_type_of_instance() -> None:
 )
 def test_the_keywords_of_a_schema_are_those_of_its_schemas(schema: object, used: set[str]) -> None:
     assert used_keywords(schema) == used  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"x-required": 1, "example": {}, "$commnt": "", "_format": "a", "note": "b", "nullable": True},
+        {"enum": [{"requird": 1}], "const": {"requird": 1}, "default": {"requird": 1}, "examples": [{"requird": 1}]},
+        {"properties": {"requird": {}}, "patternProperties": {"requird": {}}, "$defs": {"requird": {}}},
+        {"dependentRequired": {"requird": ["a"]}, "required": ["requird"], "x-more": {"requird": 1}},
+        True,
+    ],
+)
+def test_only_a_word_in_the_place_of_a_keyword_is_taken_for_one_that_is_misspelt(schema: Any) -> None:
+    assert misspelt(schema) == []
+
+
+def test_a_misspelt_keyword_is_found_wherever_a_schema_stands() -> None:
+    schema = {"anyOf": [{"items": {"propertes": {}}}], "not": {"$defs": {"a": {"minlength": 1}}}, "Required": []}
+
+    assert sorted(misspelt(schema)) == [
+        "unknown keyword 'Required': did you mean 'required'?",
+        "unknown keyword 'minlength': did you mean 'minLength'?",
+        "unknown keyword 'propertes': did you mean 'properties'?",
+    ]

@@ -121,7 +121,7 @@ class Batch:
         resources.callback(self._spend, submission)
         attempts = [attempt for attempt in self._controller.state.planned if attempt not in context.recorded]
         runner = self._worker.variants[variant.name].suite_runner()
-        submission.hand_in(gather(runner, attempts, context.plan.selected.dataset.case))
+        submission.hand_in(gather(runner, attempts, context.plan.selected.case))
         submission.wait(self._progress(), leave=context.settings.batch == "leave")
 
     def _spend(self, submission: Submission) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.files import make_private_folder
 from pytest_jsbench.core.text import described
@@ -30,6 +31,7 @@ from pytest_jsbench.plugin.session.secrecy import usage_errors
 from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase, attempt_of
 from pytest_jsbench.plugin.worker.worker import note_death
 from pytest_jsbench.runs.records import Missing, MissingReason
+from pytest_jsbench.schemas.keywords import misspelt
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 
 #: reasons that hold for all tests of a process, and that none of them shows
 _WARNED = frozenset({MissingReason.EXHAUSTED, MissingReason.ERROR})
+#: cases of the user's own that are looked at before the first test
+_MOST_READ = 2000
 
 
 class Controller:
@@ -100,6 +104,9 @@ class Controller:
         #: one line each: what could not be written or read
         self.warnings: list[str] = list(resumption.warnings) if resumption else []
         self.warnings += self._expectations.warnings
+        #: words in the user's own schemas that are near to a keyword, by case
+        self.misspelt = list(_misspelt(context))
+        self.warnings += self.misspelt
         #: by what kept them off the disk: the first of the records that are not there, and the warning that counts them
         self._unwritten: dict[str, tuple[AttemptOutcome, int, str]] = {}
 
@@ -361,6 +368,14 @@ class Controller:
     def _warn(self, message: str) -> None:
         if message and message not in self.warnings:
             self.warnings.append(message)
+
+
+def _misspelt(context: RunContext) -> Iterator[str]:
+    """A line for each word in the user's own schemas that is near to a keyword; of many cases the first are read."""
+    if context.settings.targets.suite and not context.settings.selection.skips_invalid:
+        for key in context.plan.keys[:_MOST_READ]:
+            case = context.plan.selected.case(key)
+            yield from (f"{key}: {said}" for said in (misspelt(case.schema) if isinstance(case, Case) else ()))
 
 
 def _find_exporters(context: RunContext) -> tuple[tuple[Exporter, Path], ...]:

@@ -45,7 +45,7 @@ _LETTERS = {
 _MOST_VARIANTS = 20
 
 
-#: own tests that failed beside their answers, of which the summary says why
+#: own tests that failed beside their answers, of which the summary says why, and lines of the header on misspelt words
 _MOST_TESTS = 10
 
 
@@ -79,6 +79,7 @@ class Terminal:
         else:
             prompt = _prompt(context, metadata)
             lines = [f"jsbench: {_who(metadata)}", asked, *([f"jsbench: {prompt}"] if prompt else [])]
+        lines += [f"jsbench: {said}" for said in self._controller.misspelt[:_MOST_TESTS]]
         if context.settings.variants_left_out:
             lines.append(f"jsbench: {context.settings.variants_left_out}")
         if (resumption := self._controller.resumption) is not None:

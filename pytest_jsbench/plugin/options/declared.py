@@ -381,9 +381,10 @@ OPTIONS = (
     ),
     Option(
         name="invalid-schemas",
-        metavar="fail|skip",
-        choices=("fail", "skip"),
-        help="Whether a case whose own schema is broken fails its test (default: fail, of a published dataset skip).",
+        metavar="fail|skip|strict",
+        choices=("fail", "skip", "strict"),
+        help="Whether a case whose own schema is broken fails its test (default: fail, of a published dataset skip); "
+        "with strict a word that is near to a keyword and is none breaks a schema too.",
     ),
     Option(
         name="extra-fields",

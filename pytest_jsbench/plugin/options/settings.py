@@ -251,6 +251,7 @@ def _selection(values: Mapping[str, Any], policy: JudgePolicy) -> Selection:
     return Selection(
         source=source,
         skips_invalid=skips,
+        strict=values["invalid-schemas"] == "strict",
         labelled=values["instances"] is not None,
         where=tuple(values["where"] or ()),
         default_dialect=policy.default_dialect,

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import CaseSource, Selection
 from pytest_jsbench.datasets.selection import CaseFacts
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.schemas.features import DIALECTS, FEATURES
+from pytest_jsbench.schemas.keywords import misspelt
 
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.labelled import LabelledDataset
@@ -31,6 +33,15 @@ class Selected:
     #: the dataset with its labelled answers, where no model is called; else None
     labelled: LabelledDataset | None = None
     marks: Marks = field(default_factory=dict)
+    #: whether a word that is near to a keyword breaks a schema
+    strict: bool = False
+
+    def case(self, key: CaseKey) -> Case | BrokenCase:
+        """The case of that key, parsed now."""
+        case = self.dataset.case(key)
+        if self.strict and isinstance(case, Case) and (problems := misspelt(case.schema)):
+            return BrokenCase(key=key, problem=printable("; ".join(problems), 600), reason="unknown_keyword")
+        return case
 
     @classmethod
     def make(cls, settings: Settings, handed: Mapping[str, Any]) -> Selected:
@@ -43,7 +54,8 @@ class Selected:
         from pytest_jsbench.datasets.registry import open_dataset
 
         dataset = PreparedDataset.open(folder, reopen=_once(lambda: open_dataset(selection)))
-        return cls(dataset=dataset, marks={CaseKey.parse(key): marks for key, marks in handed["marks"].items()})
+        handed_marks = {CaseKey.parse(key): marks for key, marks in handed["marks"].items()}
+        return cls(dataset=dataset, marks=handed_marks, strict=selection.strict)
 
     @classmethod
     def _select(cls, selection: Selection, *, with_marks: bool) -> Selected:
@@ -53,7 +65,7 @@ class Selected:
         dataset = open_selected(selection)
         labelled = cast("LabelledDataset", whole(dataset)) if selection.labelled else None
         marks = of_schemas(dataset, default_dialect=selection.default_dialect) if with_marks else {}
-        return cls(dataset=dataset, labelled=labelled, marks=marks)
+        return cls(dataset=dataset, labelled=labelled, marks=marks, strict=selection.strict)
 
     def hand_over(self, folder: Path) -> dict[str, Any]:
         """Write the cases down in a folder; what `make` is to be given, as JSON values."""

@@ -78,7 +78,7 @@ def _resume(settings: Settings, plan: Plan, metadata: RunMetadata) -> Resumption
     if settings.resume is None:
         return None
     keys = plan.keys if settings.targets.suite else ()
-    load = plan.selected.dataset.case
+    load = plan.selected.case
     templates = {name: variant.template.render for name, variant in plan.variants.items()}
     return resume(settings.resume, metadata, keys, load=load, templates=templates)
 

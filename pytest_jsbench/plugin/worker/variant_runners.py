@@ -172,7 +172,7 @@ class VariantRunner:
 
     def _generated(self, item: JSBenchCase, planned_at: float) -> Record:
         """Ask the engine for an answer to the case."""
-        case = self._context.plan.selected.dataset.case(item.key)
+        case = self._context.plan.selected.case(item.key)
         if self._context.settings.batch is not None:  # its answer is here: the controller waited for the batches
             return self.suite_runner().attempt(case, repeat=item.repeat)
         return self.runner().attempt(case, repeat=item.repeat, planned_at=planned_at)

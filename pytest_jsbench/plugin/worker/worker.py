@@ -97,7 +97,7 @@ class Worker:
         self._keeper = RecordKeeper(
             self._journal,
             recorded=context.recorded,
-            case=context.plan.selected.dataset.case,
+            case=context.plan.selected.case,
             comparers=context.settings.comparers,
             classifiers=context.plan.classifiers,
             redaction=context.handover.redaction,
