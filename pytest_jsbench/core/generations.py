@@ -357,7 +357,7 @@ def generation_to_dict(generation: Generation) -> dict[str, Any]:
                 "text": generation.text,
                 "finish_reason": generation.finish_reason.value,
                 "timing": generation.timing and _timing_to_dict(generation.timing),
-                "usage": _usage_to_dict(generation.usage),
+                "usage": asdict(generation.usage),
                 "sent": _sent_to_dict(generation.sent),
                 **({"secret_replaced": True} if generation.secret_replaced else {}),
                 **({"reasoning": generation.reasoning} if generation.reasoning else {}),
@@ -371,7 +371,7 @@ def generation_to_dict(generation: Generation) -> dict[str, Any]:
                 "reason": generation.reason.value,
                 "message": generation.message,
                 "timing": generation.timing and _timing_to_dict(generation.timing),
-                "usage": _usage_to_dict(generation.usage),
+                "usage": asdict(generation.usage),
                 "sent": _sent_to_dict(generation.sent),
             }
         case Failed():
@@ -453,15 +453,6 @@ def _timing_to_dict(timing: Timing) -> dict[str, Any]:
         "grammar_compilation": timing.grammar_compilation,
         **known,
         **({"masks": list(timing.masks)} if timing.masks else {}),
-    }
-
-
-def _usage_to_dict(usage: Usage) -> dict[str, int | None]:
-    return {
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cached_tokens": usage.cached_tokens,
-        "reasoning_tokens": usage.reasoning_tokens,
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from types import NoneType
 from typing import Any
 
@@ -42,15 +43,7 @@ def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
         "reason": verdict.reason,
         "message": verdict.message,
         "tool": verdict.tool,
-        "violations": [
-            {
-                "keyword": violation.keyword,
-                "instance_path": violation.instance_path,
-                "schema_path": violation.schema_path,
-                "message": violation.message,
-            }
-            for violation in verdict.violations
-        ],
+        "violations": [asdict(violation) for violation in verdict.violations],
         "extra_fields": list(verdict.extra_fields),
         "misplaced_fields": list(verdict.misplaced_fields),
         "notes": [note.value for note in verdict.notes],
