@@ -55,7 +55,6 @@ from pytest_jsbench.verdicts import Judge, JudgePolicy
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.prompts import Template
-    from pytest_jsbench.engines.base import Engine
 
 #: attempts that are queued for each that may be in flight
 _AHEAD = 4
@@ -259,8 +258,14 @@ class CaseEvaluation:
 
     def _runner(self, judge: Judge, admission: Admission, lost: Callable[[str], None]) -> Runner:
         engine = self._engine
+        asked = engine.engine
+        if self._record is not None:
+            from pytest_jsbench.engines.recorded.engine import recording
+
+            only_new = self._record_mode == "new"
+            asked = recording(asked, self._record, only_new=only_new, strict=False, lost=lost)
         return Runner(
-            engine=self._recorded(engine.engine, lost),
+            engine=asked,
             judge=judge,
             template=self._template.render,
             params=engine.params,
@@ -271,16 +276,6 @@ class CaseEvaluation:
             comparers=self._comparers,
             admission=admission,
         )
-
-    def _recorded(self, engine: Engine, lost: Callable[[str], None]) -> Engine:
-        """The engine; its answers are written down, where the program says so."""
-        if self._record is None:
-            return engine
-        from pytest_jsbench.engines.recorded.engine import RecordingEngine, RememberingEngine
-
-        if self._record_mode == "new":
-            return RememberingEngine(engine, self._record, lost=lost, strict=False)
-        return RecordingEngine(engine, self._record, lost=lost)
 
     def _ask(self, attempts: Sequence[Attempt], kept: Journal, recorded: Recorded, admission: Admission) -> None:
         """Make all attempts, or find them among those of an earlier run."""

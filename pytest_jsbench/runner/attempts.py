@@ -127,6 +127,7 @@ class Runner:
             generation, retries = self._generate(request, waits)
             generation = _with_what_was_sent(generation, adapted, case.schema)
         changes = adapted.changes if isinstance(adapted, Adapted) else ()
+        sent = getattr(generation, "sent", None)
         record = Record(
             key=case.key,
             repeat=repeat,
@@ -138,7 +139,7 @@ class Runner:
             started_at=started_at,
             queue_s=waits.add_to(queue_s),
             retries=retries,
-            params=_params_of(generation, self.params.of_repeat(repeat)),
+            params=(sent and sent.params) or self.params.of_repeat(repeat),
             changes=changes,
             reference=case.reference,
             tags=case.tags,
@@ -304,12 +305,6 @@ def most_of(request: Request) -> Estimate:
         output_tokens=request.params.max_tokens,
         seconds=request.params.timeout + _GRACE,
     )
-
-
-def _params_of(generation: Generation, asked: GenerationParams) -> GenerationParams:
-    """The sampling parameters: those asked for, unless the engine reports others."""
-    sent = getattr(generation, "sent", None)
-    return asked if sent is None or sent.params is None else sent.params
 
 
 def _with_what_was_sent(generation: Generation, adapted: Adapted, original: Schema) -> Generation:

@@ -88,7 +88,8 @@ class LimitsFile:
                     raise Refused(MissingReason.LIMIT, f"--jsbench-max-cost={most:g} would be passed")
                 if spent + open_cost.lapsed + open_cost.reserved + cost > most:
                     return _LOOK_AGAIN
-                reservation = _reserve(state, cost, until=now + estimate.seconds)
+                row = [cost, now + estimate.seconds]
+                reservation = state.execute("INSERT INTO reserved (cost, until) VALUES (?, ?)", row).lastrowid
             output = estimate.output_tokens if settled < _ENOUGH else output_tokens // settled
             permit = Permit(
                 tokens=estimate.input_tokens + output,
@@ -230,10 +231,6 @@ def _open_cost(state: sqlite3.Connection, now: float) -> _OpenCost:
         state.execute("UPDATE state SET spent = spent + ?", [lapsed])
     (reserved,) = state.execute("SELECT TOTAL(cost) FROM reserved").fetchone()
     return _OpenCost(reserved=reserved, lapsed=lapsed)
-
-
-def _reserve(state: sqlite3.Connection, cost: float, *, until: float) -> int | None:
-    return state.execute("INSERT INTO reserved (cost, until) VALUES (?, ?)", [cost, until]).lastrowid
 
 
 def _open(path: Path) -> sqlite3.Connection:

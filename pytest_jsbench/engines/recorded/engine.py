@@ -264,3 +264,10 @@ class RememberingEngine(RecordingEngine):
 
     def _is_kept(self, key: CaseKey, request: Request) -> bool:
         return self._recordings.path(key, request.repeat).exists()
+
+
+def recording(engine: Engine, folder: Path, *, only_new: bool, strict: bool, lost: Callable[[str], None]) -> Engine:
+    """The engine, whose answers are written into the folder; what is there it need not be asked again."""
+    if only_new:
+        return RememberingEngine(engine, folder, lost=lost, strict=strict)
+    return RecordingEngine(engine, folder, lost=lost)

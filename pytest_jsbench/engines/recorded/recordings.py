@@ -201,7 +201,8 @@ class Recording:
         answer = {name: value for name, value in answer.items() if value is not None}
         answer |= {"tools": sent["tools"]} if sent and "tools" in sent else {}
         for part in ("timing", "usage"):
-            known = {name: _rounded(value) for name, value in answer.get(part, {}).items() if value is not None}
+            figures = {name: value for name, value in answer.get(part, {}).items() if value is not None}
+            known = {name: round(value, 3) if isinstance(value, float) else value for name, value in figures.items()}
             answer |= {part: known} if part in answer else {}
         if isinstance(self.answer, Completion):
             answer |= {name: answer[name].split("\n") for name in _TEXTS if name in answer}
@@ -343,7 +344,9 @@ class Recordings:
         except RecordError:
             before = None
         self._refuse_link(path.parent)
-        if before is not None and before.to_compare() == recording.to_compare() and _same_settings(before, recording):
+        # one that does not hold its settings stands for any
+        alike = before is not None and (before.said is None or before.said == recording.said)
+        if alike and before is not None and before.to_compare() == recording.to_compare():
             return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -479,12 +482,3 @@ def _server(data: Mapping[str, Any]) -> ServerAnswer:
         raise ValueError(message)
     check_encodable(body, "server.body")
     return ServerAnswer(path=expect(data["path"], "server.path", str), status=status, content_type=kind, body=body)
-
-
-def _same_settings(before: Recording, now: Recording) -> bool:
-    """Whether the same was said of engine and sampling; a recording that does not hold it stands for any."""
-    return before.said is None or before.said == now.said
-
-
-def _rounded(value: object) -> object:
-    return round(value, 3) if isinstance(value, float) else value

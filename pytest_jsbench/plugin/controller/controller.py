@@ -251,7 +251,9 @@ class Controller:
 
         self._worker.leave_records()
         if self._may_lack_records(session):
-            self._end_workers()
+            # xdist ends its workers before their files are read and removed, and not only after
+            if (xdist := self._config.pluginmanager.get_plugin("dsession")) is not None:
+                xdist.pytest_sessionfinish()
             for problem in self._folder.add_to(self.state):
                 self._warn(problem)
         self.state.miss_project_tests(self._silent_project_tests(session))
@@ -301,12 +303,6 @@ class Controller:
         stopped = session.shouldstop or session.shouldfail or self._ending.crashed
         ended = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
         return bool(stopped) or not ended or not self.state.complete
-
-    def _end_workers(self) -> None:
-        """Let xdist end its workers before their files are read and removed, and not only after."""
-        xdist = self._config.pluginmanager.get_plugin("dsession")
-        if xdist is not None:
-            xdist.pytest_sessionfinish()
 
     def _silent_project_tests(self, session: pytest.Session) -> Iterator[Missing]:
         """The first attempts of the project's tests during or before which their process or the session ended."""

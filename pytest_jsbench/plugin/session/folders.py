@@ -57,9 +57,13 @@ def _prune(parent: Path, *, keep: int) -> None:
     """Remove the oldest runs; other folders stay, and so do runs that may be under way or have unfinished batches."""
     runs = sorted(entry for entry in parent.iterdir() if _is_run(entry))
     for folder in runs[: max(0, len(runs) - keep)]:
-        if (folder / BATCHES).exists() and _is_unfinished(folder):
-            continue
-        if not (folder / "run.json").exists() and _is_recent(folder):
+        if (folder / BATCHES).exists():
+            from pytest_jsbench.runner.batches.ledger import is_unfinished
+
+            if is_unfinished(folder):
+                continue
+        newest = max(path.lstat().st_mtime for path in folder.glob("records*.jsonl"))
+        if not (folder / "run.json").exists() and datetime.now(UTC).timestamp() - newest < _LONGEST_PAUSE:
             continue
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -69,17 +73,6 @@ def _is_run(entry: Path) -> bool:
     if not _RUN_ID.match(entry.name) or entry.resolve() != entry.parent.resolve() / entry.name:
         return False
     return entry.is_dir() and records.is_file() and not records.is_symlink()
-
-
-def _is_recent(folder: Path) -> bool:
-    newest = max(path.lstat().st_mtime for path in folder.glob("records*.jsonl"))
-    return datetime.now(UTC).timestamp() - newest < _LONGEST_PAUSE
-
-
-def _is_unfinished(folder: Path) -> bool:
-    from pytest_jsbench.runner.batches.ledger import is_unfinished
-
-    return is_unfinished(folder)
 
 
 def shared_folder(config: pytest.Config) -> Path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import EngineError
@@ -56,7 +55,10 @@ def start(config: pytest.Config, settings: Settings, plan: Plan) -> tuple[Handov
     folder = run_folder(config, settings.output, metadata.run_id)
     if folder is not None:
         metadata = dataclasses.replace(metadata, run_id=folder.name)
-        _keep_batches(folder, metadata, batches)
+        if batches:  # before anything else of this run, which from now on is the newest
+            from pytest_jsbench.runner.batches.ledger import BatchFile
+
+            BatchFile(folder / journal.BATCHES, metadata, batches)
     recorded = None
     if resumption is not None and resumption.metadata is not None:
         metadata = dataclasses.replace(metadata, resumed_from=resumption.metadata.run_id)
@@ -90,14 +92,6 @@ def _find_batches(resumption: Resumption | None, metadata: RunMetadata, *, batch
     from pytest_jsbench.runner.batches.ledger import take_over
 
     return take_over(resumption.folder, metadata, batch=batch)
-
-
-def _keep_batches(folder: Path, metadata: RunMetadata, batches: tuple[BatchPart, ...]) -> None:
-    """Write the earlier run's batches down before anything else of this run: from now on this run is the newest."""
-    if batches:
-        from pytest_jsbench.runner.batches.ledger import BatchFile
-
-        BatchFile(folder / journal.BATCHES, metadata, batches)
 
 
 def _describe_run(settings: Settings, plan: Plan) -> RunMetadata:

@@ -137,11 +137,9 @@ class VariantRunner:
         own = self.variant.settings
         if own.record is None:
             return engine
-        from pytest_jsbench.engines.recorded.engine import RecordingEngine, RememberingEngine
+        from pytest_jsbench.engines.recorded.engine import recording
 
-        if own.only_new:
-            return RememberingEngine(engine, own.record, lost=self._lost, strict=own.strict)
-        return RecordingEngine(engine, own.record, lost=self._lost)
+        return recording(engine, own.record, only_new=own.only_new, strict=own.strict, lost=self._lost)
 
     def refuse(self, refusal: Refused) -> None:
         """Make no more calls, for this reason."""
