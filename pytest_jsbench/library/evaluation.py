@@ -55,6 +55,7 @@ from pytest_jsbench.verdicts import Judge, JudgePolicy
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.prompts import Template
+    from pytest_jsbench.engines.base import Engine
 
 #: attempts that are queued for each that may be in flight
 _AHEAD = 4
@@ -258,7 +259,7 @@ class CaseEvaluation:
 
     def _runner(self, judge: Judge, admission: Admission, lost: Callable[[str], None]) -> Runner:
         engine = self._engine
-        asked = engine.engine
+        asked: Engine = engine.engine
         if self._record is not None:
             from pytest_jsbench.engines.recorded.engine import recording
 

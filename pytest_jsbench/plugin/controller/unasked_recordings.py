@@ -15,8 +15,6 @@ from pytest_jsbench.plugin.session.context import SHARED
 from pytest_jsbench.plugin.session.own_tests import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pytest_jsbench.plugin.session.context import RunContext
     from pytest_jsbench.plugin.worker.items import Collected
     from pytest_jsbench.runs.outcomes import Run
@@ -47,15 +45,13 @@ def find_unasked(
         found += unasked.find(folder / safe_name(name) if name else folder, outcomes, unfinished)
     if not settings.targets.suite:  # what is recorded of a dataset is for other runs
         patterns = config.getini("python_files")
-        found = [path for path in found if path.parent.name == SHARED or _is_of_module(path.parent.name, patterns)]
+        # a task is named as its module is
+        files = [(path, f"{path.parent.name.rpartition('.')[2]}.py") for path in found]
+        of_tests = [path for path, file in files if any(fnmatch(file, pattern) for pattern in patterns)]
+        found = [path for path in found if path.parent.name == SHARED or path in of_tests]
     if not finished >= set(collected.sharing):
         found = [path for path in found if path.parent.name != SHARED]
     return found
-
-
-def _is_of_module(task: str, patterns: Sequence[str]) -> bool:
-    """Whether a task is named as pytest's modules of tests are."""
-    return any(fnmatch(f"{task.rpartition('.')[2]}.py", pattern) for pattern in patterns)
 
 
 def _is_whole(config: pytest.Config, context: RunContext, run: Run, collected: Collected) -> bool:
