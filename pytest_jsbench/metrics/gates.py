@@ -205,6 +205,8 @@ def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVe
     lacking = [*_unmet(gates, undecided=True), *ending.lacking]
     if not gates:
         lacking += _lacking(total)
+        if total.planned and not (total.passed or wrong or lacking):  # all were excused: xfail, check=False
+            lacking.append(f"none of {counted(total.planned, 'attempt')} passed")
     exit_status = _exit_status(ending, total, gates, found=bool(wrong or lacking))
     if exit_status == _OK:
         return RunVerdict.of(RunStatus.PASSED, exit_status, [*_passed(total, gates, ending.deselected)])
@@ -252,8 +254,6 @@ def _lacking(total: Metrics) -> Iterator[str]:
         yield f"{counted(total.errors, 'attempt')} of {total.planned:,} broken or missing"
     if total.unjudged:
         yield f"{counted(total.unjudged, 'attempt')} could not be judged"
-    if total.planned and total.complete and not total.passed:
-        yield f"none of {counted(total.planned, 'attempt')} passed"
 
 
 def _passed(total: Metrics, gates: Sequence[GateResult], deselected: int) -> Iterator[str]:

@@ -1,0 +1,199 @@
+"""Every output says the same of each way in which a run can end, and PASSED only of what was asked and right."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.plugin.conftest import Bench
+from tests.plugin.test_verdict import ASKS, BAD, GOOD, KEPT, verdict
+from tests.plugin.worker.test_project_tests import run_one
+
+DOWN = {"fault": "connection", "message": "refused"}
+LEAST = "--jsbench-min-pass-rate="
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """What runs, and how that ends."""
+
+    status: str
+    exit_status: int = 1
+    #: the beginning of each reason
+    because: tuple[str, ...]
+    #: answers of the dataset's cases; without any, only the test file runs
+    cases: tuple[Any, ...] = ()
+    #: of the first of them
+    schema: Any = None
+    code: str = ""
+    args: tuple[str, ...] = ()
+    own_process: bool = False
+
+
+RIGHT, WRONG = '{"n": 1}', '{"n": -1}'
+WAYS = {
+    "all passed": Way(cases=(RIGHT, RIGHT), status="passed", exit_status=0, because=("all 2 attempts passed",)),
+    "a case failed": Way(cases=(RIGHT, WRONG), status="failed", because=("1 test failed",)),
+    "a gate is met": Way(
+        cases=(RIGHT, WRONG), args=(f"{LEAST}0.5",), status="passed", exit_status=0, because=("the gate is met",)
+    ),
+    "a gate is not met": Way(
+        cases=(RIGHT, WRONG), args=(f"{LEAST}0.9",), status="failed", because=("the gate is not met",)
+    ),
+    "a gate on broken calls": Way(
+        cases=(DOWN,), args=(f"{LEAST}0",), status="incomplete", because=("the gate is not met, for too little",)
+    ),
+    "a gate on what is deselected": Way(
+        code=f"{ASKS}def test_it(jsbench): {GOOD}\n",
+        args=("-k", "nothing", f"{LEAST}0"),
+        status="incomplete",
+        because=("the gate is not met, for too little",),
+    ),
+    "a gate on what is skipped": Way(
+        code=f"{ASKS}@pytest.mark.skip\ndef test_it(jsbench): {GOOD}\n",
+        args=(f"{LEAST}0",),
+        status="incomplete",
+        because=("the gate is not met, for too little",),
+    ),
+    "only broken calls": Way(cases=(DOWN, DOWN), status="incomplete", because=("2 attempts of 2 broken or missing",)),
+    "some broken calls": Way(cases=(RIGHT, DOWN), status="incomplete", because=("1 attempt of 2 broken or missing",)),
+    "a broken schema": Way(
+        cases=(RIGHT, RIGHT), schema={"type": "intger"}, status="failed", because=("the schema of", "1 attempt of 2")
+    ),
+    "a broken schema beside a gate": Way(
+        cases=(RIGHT, RIGHT),
+        schema={"type": "intger"},
+        args=(f"{LEAST}1",),
+        status="failed",
+        because=("the schema of", "the gate is not met, for too little"),
+    ),
+    "nothing but a schema that is left out": Way(
+        cases=(RIGHT,),
+        schema={"type": "intger"},
+        args=("--jsbench-invalid-schemas=skip",),
+        status="incomplete",
+        exit_status=5,
+        because=("nothing was measured",),
+    ),
+    "unjudged": Way(cases=(RIGHT, RIGHT), schema={"$ref": "#"}, status="incomplete", because=("1 attempt could not",)),
+    "deselected": Way(
+        cases=(RIGHT, RIGHT),
+        args=("--deselect=jsbench::orders::c1",),
+        status="passed",
+        exit_status=0,
+        because=("the attempt passed", "1 more test was deselected"),
+    ),
+    "-x": Way(
+        cases=(WRONG, RIGHT, RIGHT),
+        args=("-x", "--jsbench-concurrency=1"),
+        status="failed",
+        because=("1 test failed", "the session was stopped", "2 attempts of 3"),
+    ),
+    "--maxfail, and a gate that is met": Way(
+        cases=(RIGHT, WRONG),
+        args=("--maxfail=1", f"{LEAST}0.5"),
+        status="incomplete",
+        because=("the session was stopped",),
+    ),
+    "Ctrl-C": Way(
+        code=f"{ASKS}def test_a(jsbench): {GOOD}\ndef test_b(): raise KeyboardInterrupt\n",
+        status="incomplete",
+        exit_status=2,
+        because=("the session was stopped",),
+        own_process=True,
+    ),
+    "another test failed": Way(
+        code=f"{ASKS}def test_a(jsbench): {GOOD}\ndef test_b(): assert 0\n",
+        status="failed",
+        because=("test_one.py::test_b failed",),
+    ),
+    "an assertion about the answer failed": Way(
+        code=f"{ASKS}def test_a(jsbench): assert {GOOD}.instance['n'] == 2\n",
+        args=(f"{LEAST}1",),
+        status="failed",
+        because=("test_one.py::test_a failed",),
+    ),
+    "a failure that the test caught": Way(
+        code=f"{ASKS}def test_a(jsbench):\n    with pytest.raises(AssertionError): {BAD}\n",
+        status="failed",
+        because=("1 test failed",),
+    ),
+    "a setup that broke": Way(
+        code=f"@pytest.fixture\ndef gone(): 1 / 0\n{ASKS}def test_b(gone, jsbench): {GOOD}\n"
+        f"{ASKS}def test_a(jsbench): {GOOD}\n",
+        status="failed",
+        because=("test_one.py::test_b failed in its setup",),
+    ),
+    "a teardown that broke": Way(
+        code=f"@pytest.fixture\ndef gone():\n    yield\n    1 / 0\n{ASKS}def test_b(gone, jsbench): {GOOD}\n",
+        args=(f"{LEAST}1",),
+        status="failed",
+        because=("test_one.py::test_b failed in its teardown",),
+    ),
+    "only expected failures": Way(
+        code=f"{ASKS}@pytest.mark.xfail\ndef test_a(jsbench): {BAD}\n",
+        status="incomplete",
+        because=("none of 1 attempt passed",),
+    ),
+    "an expected failure beside a pass": Way(
+        code=f"{ASKS}@pytest.mark.xfail\ndef test_a(jsbench): {BAD}\n{ASKS}def test_b(jsbench): {GOOD}\n",
+        status="passed",
+        exit_status=0,
+        because=("1 of 2 attempts passed, and no test failed",),
+    ),
+    "a failure that was expected and did not come": Way(
+        code=f"{ASKS}@pytest.mark.xfail(strict=True)\ndef test_a(jsbench): {GOOD}\n",
+        status="failed",
+        because=("test_one.py::test_a failed",),
+    ),
+    "only answers that tests are to decide about": Way(
+        code=f"{ASKS}@pytest.mark.jsbench(check=False)\ndef test_a(jsbench): {BAD}\n",
+        status="incomplete",
+        because=("none of 1 attempt passed",),
+    ),
+    "a test that was skipped after its answer": Way(
+        code=f"{ASKS}def test_a(jsbench):\n    {GOOD}\n    pytest.skip('later')\n",
+        status="passed",
+        exit_status=0,
+        because=("the attempt passed",),
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_every_output_says_the_same_of_each_way_to_end(plain: Bench, way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    for number, answer in enumerate(way.cases):
+        plain.case(f"c{number}", answer, schema=None if number else way.schema)
+    args = (*KEPT, "--jsbench-retries=0", *way.args)
+    if way.cases:
+        result = plain.run(*args)
+    elif way.own_process:
+        monkeypatch.setattr(plain.pytester, "runpytest_inprocess", plain.pytester.runpytest_subprocess)
+        result = run_one(plain, way.code, *args)
+    else:
+        result = run_one(plain, way.code, *args)
+
+    status, because = verdict(plain, result)
+
+    assert (status, result.ret) == (way.status, way.exit_status), because
+    assert len(because) == len(way.because), because
+    assert all(reason.startswith(start) for reason, start in zip(because, way.because, strict=True)), because
+    first, *others = [line for line in result.outlines if line.startswith("::")]
+    assert (
+        first
+        == f"::{'notice' if status == 'passed' else 'error'} title=jsbench::{status.upper()}: {'; '.join(because)}"
+    )
+    assert all(line.startswith("::warning" if status == "passed" else "::error") for line in others)
+    (folder,) = (plain.path / "out").iterdir()
+    metrics = json.loads((folder / "run.json").read_text())["metrics"]
+    if status == "passed":
+        assert metrics["passed"] > 0
+        assert metrics["missing"] == metrics["failed"] == metrics["unjudged"] == 0
+    shown = re.findall(r"^\| `[^|]*` \| (\w+) \| `", (folder / "summary.md").read_text(), flags=re.M)
+    assert len(shown) == len(others)
