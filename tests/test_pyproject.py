@@ -24,7 +24,7 @@ ASKING = ["openai", "anthropic", "gemini", "bedrock", "vertex", "local", "llguid
 USED_WITH = {
     "engines/http": ASKING,
     "engines/addresses.py": ASKING,
-    "engines/batch_api.py": ["openai", "anthropic", "gemini"],
+    "engines/provider_batches.py": ["openai", "anthropic", "gemini"],
     "engines/http/amazon_frames.py": ["bedrock"],
     "engines/openai": ["openai", "local"],
     "engines/anthropic": ["anthropic", "bedrock", "vertex"],

@@ -1,29 +1,19 @@
-"""
-What a user said of an engine: its options (`--jsbench-engine-option KEY=VALUE`), read by type and refused by name.
-
-`ProviderSettings` are those that the engines of all providers have.
-"""
+"""The options of an engine (`--jsbench-engine-option KEY=VALUE`), read by type and refused by name."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_jsbench.core.errors import EngineError, nearest
-from pytest_jsbench.core.generations import ResponseFormat, Sent
+from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.secrets import one_line
-from pytest_jsbench.engines.http.tools import read_tools
-from pytest_jsbench.engines.reasoning import AskedReasoning
-from pytest_jsbench.engines.secrets import public_extras, resolve
+from pytest_jsbench.engines.secrets import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from enum import StrEnum
 
-    from pytest_jsbench.core.generations import GenerationParams
-    from pytest_jsbench.engines.addresses import Address
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.presets import ProviderPreset
 
@@ -163,122 +153,3 @@ def choose_streaming(
         message = f"engine '{config.name}' does not stream {chosen}: leave stream=true away{known}"
         raise EngineError(message, found=True, expected=False, where="stream")
     return streaming
-
-
-#: the options of every provider's engine
-PROVIDER_OPTIONS = frozenset({"stream", "strict", "schema_name", "extra_body", "extra_headers", "extra_query"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderSettings:
-    """How a provider's server, or one that speaks the same, is called."""
-
-    model: str
-    address: Address
-    response_format: ResponseFormat
-    streaming: bool
-    #: whether the server is told to hold to the schema, or only shown it
-    strict: bool
-    #: the schema's, or the tool's, name; a constant, because a model may read it as a hint
-    schema_name: str
-    extra_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    extra_query: Mapping[str, str] = field(default_factory=dict, repr=False)
-    reasoning: AskedReasoning = field(default_factory=AskedReasoning)
-    #: what of these four may be shown
-    extras: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def base_url(self) -> str:
-        """The server's address, without user, password and query."""
-        return self.address.url
-
-    def sent(self, *, batch: str | None = None) -> Sent:
-        """How a case's schema is sent, and which tools are: it is one, unless further fields say others."""
-        name = self.schema_name if self.response_format is ResponseFormat.TOOL else None
-        tool = {"tools": [{"type": "function", "name": name}], "tool_choice": {"type": "tool", "name": name}}
-        tools = read_tools({**(tool if name else {}), **self.further_fields}, own=name)
-        return Sent(response_format=self.response_format, batch=batch, tools=tools)
-
-    @property
-    def further_fields(self) -> Mapping[str, Any]:
-        """The fields that a user adds to a body."""
-        return self.extra_body
-
-    def sampled(self, params: GenerationParams, *, limit: str, seed: str = "seed") -> GenerationParams:
-        """The parameters as they are where fields of the extra body stand for them, of which two are named."""
-        fields = {"max_tokens": limit, "temperature": "temperature", "seed": seed}
-        said = {name: self.extra_body.get(field) for name, field in fields.items()}
-        numbers: dict[str, Any] = {name: value for name, value in said.items() if _is_number(value)}
-        return replace(params, **numbers)
-
-    def with_extra(self, body: Mapping[str, Any], *, repeat: int, seed: str = "seed") -> dict[str, Any]:
-        """The body of a case's n-th call, with the extra body, whose seed is raised by n as any other is."""
-        whole = {**body, **self.extra_body}
-        if _is_number(self.extra_body.get(seed)):
-            whole[seed] += repeat
-        return self.reasoning.put_into(whole)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def read_provider_settings(
-    config: EngineConfig,
-    options: Options,
-    address: Address,
-    formats: tuple[ResponseFormat, ...],
-    *,
-    model: str,
-    preset: ProviderPreset | None = None,
-    reasoning: AskedReasoning | None = None,
-) -> dict[str, Any]:
-    """The fields of ProviderSettings as the user, or else the preset, said them; EngineError for what cannot be."""
-    reasoning = reasoning or AskedReasoning()
-    extra_body = options.mapping("extra_body")
-    reasoning.check_beside(extra_body, config.name)
-    chosen = choose_format(config, options.words("formats", ResponseFormat, default=formats, least=1), preset)
-    return {
-        "model": model,
-        "address": address,
-        "response_format": chosen,
-        "streaming": choose_streaming(config, options, chosen, preset),
-        "strict": options.flag("strict", default=_strict(preset, model)),
-        "schema_name": options.identifier("schema_name", default="output"),
-        "extra_body": {**(preset.extra_body if preset else {}), **extra_body},
-        "extra_headers": options.texts("extra_headers"),
-        "extra_query": {**address.query, **options.texts("extra_query")},
-        "reasoning": reasoning,
-        "extras": public_extras(config) | reasoning.details,
-    }
-
-
-def _strict(preset: ProviderPreset | None, model: str) -> bool:
-    said = True if preset is None else preset.strict
-    return said if isinstance(said, bool) else any(fnmatchcase(model, pattern) for pattern in said)
-
-
-def read_reasoning(options: Options, *, effort: str | None, budget: str | None) -> AskedReasoning:
-    """What the options say, where one parameter of the body is the effort, and one the budget; inner ones by dots."""
-    asked = asked_reasoning(options)
-    places = {"reasoning_effort": effort, "reasoning_budget": budget}
-    fields = {}
-    for name, value in asked.details.items():
-        if (place := places[name]) is None:
-            option = f"{name.removeprefix('reasoning_')}_field"
-            message = (
-                f"engine '{options.engine}' knows no parameter for {name}: "
-                f"name the server's with --jsbench-engine-option {option}=NAME, or leave it away"
-            )
-            raise EngineError(message, found=name, expected=option, where=name)
-        fields[tuple(place.split("."))] = value
-    return AskedReasoning(effort=asked.effort, budget=asked.budget, fields=fields)
-
-
-def asked_reasoning(options: Options) -> AskedReasoning:
-    """What the options say, without its place in a body."""
-    return AskedReasoning(
-        effort=options.text("reasoning_effort", default="-") if options.given("reasoning_effort") else None,
-        budget=options.count("reasoning_budget", default=0, least=0) if options.given("reasoning_budget") else None,
-    )

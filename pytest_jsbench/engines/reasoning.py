@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import EngineError
+
+if TYPE_CHECKING:
+    from pytest_jsbench.engines.options import Options
 
 #: the options of every engine that asks for reasoning
 REASONING_OPTIONS = frozenset({"reasoning_effort", "reasoning_budget"})
@@ -32,8 +35,12 @@ class AskedReasoning:
     def put_into(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The body with it, beside what else stands in the same objects."""
         whole = dict(body)
-        for path, value in self.fields.items():
-            whole = _with(whole, path, value)
+        for (*outer, name), value in self.fields.items():
+            part = whole
+            for step in outer:
+                inner = part.get(step)
+                part[step] = part = dict(inner) if isinstance(inner, Mapping) else {}
+            part[name] = value
         return whole
 
     def check_beside(self, extra_body: Mapping[str, Any], engine: str) -> None:
@@ -48,9 +55,26 @@ class AskedReasoning:
                 raise EngineError(message, found=found, expected=None, where="extra_body")
 
 
-def _with(part: Mapping[str, Any], path: tuple[str, ...], value: str | int) -> dict[str, Any]:
-    name, *inner = path
-    if not inner:
-        return {**part, name: value}
-    within = part.get(name)
-    return {**part, name: _with(within if isinstance(within, Mapping) else {}, tuple(inner), value)}
+def read_reasoning(options: Options, *, effort: str | None, budget: str | None) -> AskedReasoning:
+    """What the options say, where one parameter of the body is the effort, and one the budget; inner ones by dots."""
+    asked = asked_reasoning(options)
+    places = {"reasoning_effort": effort, "reasoning_budget": budget}
+    fields = {}
+    for name, value in asked.details.items():
+        if (place := places[name]) is None:
+            option = f"{name.removeprefix('reasoning_')}_field"
+            message = (
+                f"engine '{options.engine}' knows no parameter for {name}: "
+                f"name the server's with --jsbench-engine-option {option}=NAME, or leave it away"
+            )
+            raise EngineError(message, found=name, expected=option, where=name)
+        fields[tuple(place.split("."))] = value
+    return AskedReasoning(effort=asked.effort, budget=asked.budget, fields=fields)
+
+
+def asked_reasoning(options: Options) -> AskedReasoning:
+    """What the options say, without its place in a body."""
+    return AskedReasoning(
+        effort=options.text("reasoning_effort", default="-") if options.given("reasoning_effort") else None,
+        budget=options.count("reasoning_budget", default=0, least=0) if options.given("reasoning_budget") else None,
+    )

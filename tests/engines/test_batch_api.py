@@ -8,11 +8,11 @@ import pytest
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import CallError, Completion, Declined, Failed, FaultKind, Generation, Request
-from pytest_jsbench.engines.anthropic import batches as anthropic_batches
+from pytest_jsbench.engines.anthropic.batches import AnthropicBatches
 from pytest_jsbench.engines.batch_api import Batches, BatchState, read_lines, sound_id
-from pytest_jsbench.engines.gemini import batches as gemini_batches
+from pytest_jsbench.engines.gemini.batches import GeminiBatches
 from pytest_jsbench.engines.http.calls import LONGEST_BODY
-from pytest_jsbench.engines.openai import batches as openai_batches
+from pytest_jsbench.engines.openai.batches import OpenAIBatches
 from pytest_jsbench.engines.registry import find, require_batches
 from tests.engines import anthropic_wire, gemini_wire, openai_wire
 from tests.engines.asking import request
@@ -272,7 +272,7 @@ def test_a_batch_whose_connection_is_closed_is_not_made_once_more(batches: Batch
 
 
 def test_limits_are_below_what_the_providers_document() -> None:
-    openai, anthropic, gemini = openai_batches.LIMITS, anthropic_batches.LIMITS, gemini_batches.LIMITS
+    openai, anthropic, gemini = OpenAIBatches.limits, AnthropicBatches.limits, GeminiBatches.limits
 
     assert openai.requests <= 50_000
     assert openai.size < 200 * 10**6

@@ -11,7 +11,7 @@ import pytest
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.engines import secrets
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.gemini.settings import GeminiSettings
+from pytest_jsbench.engines.gemini.engine import GeminiSettings
 from pytest_jsbench.engines.reasoning import REASONING_OPTIONS
 from pytest_jsbench.engines.registry import find
 from tests.engines import anthropic_wire, openai_wire, responses_wire

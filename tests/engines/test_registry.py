@@ -11,10 +11,9 @@ import pytest
 from pytest_jsbench.core.errors import EngineError, UnknownEngine
 from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.engines import registry
-from pytest_jsbench.engines.anthropic.settings import MessagesSettings
+from pytest_jsbench.engines.anthropic.engine import MessagesSettings
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.gemini.settings import GeminiSettings
-from pytest_jsbench.engines.openai import chat, responses
+from pytest_jsbench.engines.gemini.engine import GeminiSettings
 from pytest_jsbench.engines.openai.settings import OpenAISettings
 from pytest_jsbench.engines.registry import find, names, sampled
 from tests.engines.asking import complete, request
@@ -234,8 +233,7 @@ def test_a_seed_of_the_extra_body_differs_per_attempt_and_is_recorded_as_it_is_s
         gemini = GeminiSettings.from_config(config)
         bodies = [gemini.to_body(attempt)["generationConfig"] for attempt in attempts]
     else:
-        api = responses if "api" in options else chat
-        bodies = [api.to_body(OpenAISettings.from_config(config), attempt) for attempt in attempts]
+        bodies = [OpenAISettings.from_config(config).to_body(attempt) for attempt in attempts]
 
     assert [body[field] for body in bodies] == [5, 6, 7]
     assert [attempt.params.seed for attempt in attempts] == [5, 6, 7]

@@ -9,27 +9,19 @@ from urllib.parse import quote
 from pytest_jsbench.core.generations import CallError, Declined, Failed, FaultKind, Sent
 from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.anthropic import answers
-from pytest_jsbench.engines.anthropic.settings import PATH
-from pytest_jsbench.engines.batch_api import (
-    BatchLimits,
-    BatchState,
-    ProviderBatches,
-    sound_id,
-)
+from pytest_jsbench.engines.anthropic.engine import PATH
+from pytest_jsbench.engines.batch_api import BatchLimits, BatchState, sound_id
 from pytest_jsbench.engines.http.answer_builder import count, enclosed, get
 from pytest_jsbench.engines.http.calls import reading, to_json
 from pytest_jsbench.engines.http.faults import ProviderError
+from pytest_jsbench.engines.provider_batches import ProviderBatches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pytest_jsbench.core.generations import Completion, Request
-    from pytest_jsbench.engines.anthropic.settings import MessagesSettings
+    from pytest_jsbench.engines.anthropic.engine import MessagesSettings
     from pytest_jsbench.engines.batch_api import Result
-    from pytest_jsbench.engines.requirements import Key
-
-#: as documented; a little less than the 256 MB of a batch
-LIMITS = BatchLimits(requests=100_000, size=240_000_000)
 
 _PATH = f"{PATH}/batches"
 #: what a call of its own would have had as its status; in results there is only the name
@@ -57,14 +49,9 @@ _UNANSWERED = Failed(
 class AnthropicBatches(ProviderBatches):
     """Hands batches to one Messages server."""
 
-    def __init__(self, settings: MessagesSettings, *, key: Key) -> None:
-        self._settings: MessagesSettings = replace(settings, streaming=False)
-        super().__init__(settings.new_client(key), model=settings.model, headers=settings.extra_headers, key=key)
-
-    @property
-    def limits(self) -> BatchLimits:
-        """The most that one batch may hold."""
-        return LIMITS
+    _settings: MessagesSettings
+    #: as documented; a little less than the 256 MB of a batch
+    limits = BatchLimits(requests=100_000, size=240_000_000)
 
     def line(self, name: str, request: Request) -> bytes:
         """The request as the batch's body holds it."""

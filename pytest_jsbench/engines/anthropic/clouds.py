@@ -20,9 +20,9 @@ from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.core.secrets import Secrets, one_line
 from pytest_jsbench.engines.addresses import Address
-from pytest_jsbench.engines.anthropic.engine import MessagesEngine, MessagesFactory
-from pytest_jsbench.engines.anthropic.settings import FORMATS, OPTIONS, VERSION, MessagesSettings, read_thinking
-from pytest_jsbench.engines.options import Options, read_provider_settings
+from pytest_jsbench.engines.anthropic.engine import FORMATS, PASSES_ON, VERSION, MessagesSettings, read_thinking
+from pytest_jsbench.engines.options import Options
+from pytest_jsbench.engines.provider import PROVIDER_OPTIONS, ProviderEngine, ProviderFactory, read_provider_settings
 from pytest_jsbench.engines.requirements import NO_KEY, Key, find_address, find_key
 from pytest_jsbench.engines.secrets import out_of_answer, out_of_fault
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_jsbench.core.generations import Completion, Declined, EngineInfo, Request
-    from pytest_jsbench.engines.anthropic.settings import Authorise
+    from pytest_jsbench.engines.anthropic.engine import Authorise
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.http.client import Client, Outgoing
 
@@ -96,7 +96,7 @@ class BedrockSettings(CloudSettings):
         ways = f"set {_BEARER}, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or --jsbench-engine-option profile=NAME"
         raise _missing(config, "credentials of AWS", ways)
 
-    def to_call(self, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    def place(self, path: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:  # noqa: ARG002  the body says the model
         """Return the path that names the model, and the body without it."""
         rest = {"anthropic_version": VERSION, **body}
         model, stream = quote(str(rest.pop("model")), safe=":"), rest.pop("stream", False)
@@ -178,7 +178,7 @@ class VertexSettings(CloudSettings):
             raise _missing(config, "credentials of Google Cloud", ways) from error
         return _AMBIENT
 
-    def to_call(self, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    def place(self, path: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:  # noqa: ARG002  the body says the model
         """Return the path that names the project and the model, and the body without it."""
         rest = {"anthropic_version": VERSION, **body}
         project, region, model = (quote(text, safe="") for text in (self.project, self.region, str(rest.pop("model"))))
@@ -209,15 +209,15 @@ class VertexSettings(CloudSettings):
         return FaultKind.AUTH if isinstance(error, GoogleAuthError) else None
 
 
-class CloudEngine(MessagesEngine):
-    """A MessagesEngine whose calls carry signatures and tokens; each thread knows those of its own last call."""
+class CloudEngine(ProviderEngine):
+    """A ProviderEngine whose calls carry signatures and tokens; each thread knows those of its own last call."""
 
     def __init__(self, settings: CloudSettings, info: EngineInfo, *, key: Key) -> None:
         self._cloud = settings
         self._carried = threading.local()
         super().__init__(settings, info, key=key)
 
-    def new_client(self, settings: MessagesSettings, key: Key) -> Client:
+    def new_client(self, key: Key) -> Client:
         """Return the client, whose signatures and tokens are noted."""
         authorise = None if key.value else self._cloud.authoriser()
 
@@ -226,7 +226,7 @@ class CloudEngine(MessagesEngine):
             self._note(headers)
             return headers
 
-        return settings.new_client(key, noted)
+        return self._cloud.new_client(key, noted)
 
     def generate(self, request: Request) -> Completion | Declined:
         """One call, in whose outcome no signature and no token is."""
@@ -312,11 +312,12 @@ def _google_host(region: str) -> str:
     )
 
 
-BEDROCK_OPTIONS = OPTIONS | {"region", "profile"}
-VERTEX_OPTIONS = OPTIONS | {"region", "project"}
-BEDROCK = MessagesFactory(
-    BedrockSettings, BEDROCK_OPTIONS, engine=CloudEngine, extra="bedrock", packages={"botocore": "botocore"}
-)
-VERTEX = MessagesFactory(
-    VertexSettings, VERTEX_OPTIONS, engine=CloudEngine, extra="vertex", packages={"google-auth": "google.auth"}
+BEDROCK_OPTIONS = PROVIDER_OPTIONS | {"region", "profile"}
+VERTEX_OPTIONS = PROVIDER_OPTIONS | {"region", "project"}
+BEDROCK, VERTEX = (
+    ProviderFactory(settings, options, extra=extra, engine=CloudEngine, packages=packages, passes_on=PASSES_ON)
+    for settings, options, extra, packages in (
+        (BedrockSettings, BEDROCK_OPTIONS, "bedrock", {"botocore": "botocore"}),
+        (VertexSettings, VERTEX_OPTIONS, "vertex", {"google-auth": "google.auth"}),
+    )
 )

@@ -9,27 +9,19 @@ from urllib.parse import quote
 from pytest_jsbench.core.generations import CallError, Completion, Declined, Failed, FaultKind, ResponseFormat, Sent
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.timing import Stopwatch
-from pytest_jsbench.engines.batch_api import (
-    BatchLimits,
-    BatchState,
-    ProviderBatches,
-    sound_id,
-)
+from pytest_jsbench.engines.batch_api import BatchLimits, BatchState, sound_id
 from pytest_jsbench.engines.gemini import answers
 from pytest_jsbench.engines.http.answer_builder import enclosed, get
 from pytest_jsbench.engines.http.calls import reading, to_json
 from pytest_jsbench.engines.http.faults import ProviderError, classify_error
+from pytest_jsbench.engines.provider_batches import ProviderBatches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.engines.batch_api import Result
-    from pytest_jsbench.engines.gemini.settings import GeminiSettings
-    from pytest_jsbench.engines.requirements import Key
-
-#: of a file 2 GB are documented, and no number of requests; all of it is held in memory while it is handed in
-LIMITS = BatchLimits(requests=50_000, size=190_000_000)
+    from pytest_jsbench.engines.gemini.engine import GeminiSettings
 
 _PREFIXES = ("BATCH_STATE_", "JOB_STATE_")
 #: how a batch ends, and what is then to be said of a request that has no result
@@ -49,14 +41,9 @@ class GeminiBatches(ProviderBatches):
 
     name_field = "key"
 
-    def __init__(self, settings: GeminiSettings, *, key: Key) -> None:
-        self._settings: GeminiSettings = replace(settings, streaming=False)
-        super().__init__(settings.new_client(key), model=settings.model, headers=settings.extra_headers, key=key)
-
-    @property
-    def limits(self) -> BatchLimits:
-        """The most that one batch may hold."""
-        return LIMITS
+    _settings: GeminiSettings
+    #: of a file 2 GB are documented, and no number of requests; all of it is held in memory while it is handed in
+    limits = BatchLimits(requests=50_000, size=190_000_000)
 
     def line(self, name: str, request: Request) -> bytes:
         """The request as the input file holds it."""

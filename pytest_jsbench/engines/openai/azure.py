@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.engines.openai import responses
-from pytest_jsbench.engines.openai.engine import OpenAIFactory
+from pytest_jsbench.engines.openai.engine import PASSES_ON, OpenAIEngine
 from pytest_jsbench.engines.openai.settings import OPTIONS, OpenAISettings, read_openai_settings
 from pytest_jsbench.engines.options import Options
+from pytest_jsbench.engines.provider import ProviderFactory
 from pytest_jsbench.engines.requirements import Key, find_address, find_key, find_model
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytest_jsbench.engines.addresses import Address
     from pytest_jsbench.engines.base import EngineConfig
 
@@ -62,9 +65,9 @@ class AzureSettings(OpenAISettings):
         """Return the resource's key, or the token, in the header of each."""
         return {"authorization": f"Bearer {key.value}"} if key.variable == _TOKEN else {"api-key": key.value}
 
-    def path_of(self, path: str, model: str) -> str:
-        """Return the path of the deployment; Responses names it in its body alone."""
-        return path if path == responses.PATH else f"/deployments/{quote(model, safe='')}{path}"
+    def place(self, path: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:
+        """Return the path of the deployment, and the body; Responses names it in its body alone."""
+        return path if path == responses.PATH else f"/deployments/{quote(model, safe='')}{path}", body
 
 
 def _address(config: EngineConfig) -> Address:
@@ -81,4 +84,4 @@ def _address(config: EngineConfig) -> Address:
 
 _UNSAID = "-"
 AZURE_OPTIONS = OPTIONS | {"api_version"}
-FACTORY = OpenAIFactory(AzureSettings, AZURE_OPTIONS)
+FACTORY = ProviderFactory(AzureSettings, AZURE_OPTIONS, extra="openai", engine=OpenAIEngine, passes_on=PASSES_ON)

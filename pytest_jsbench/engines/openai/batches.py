@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -11,28 +10,18 @@ from urllib3 import encode_multipart_formdata
 from pytest_jsbench.core.generations import CallError, Declined, Failed, FaultKind, ResponseFormat, Sent
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.timing import Stopwatch
-from pytest_jsbench.engines.batch_api import (
-    BatchLimits,
-    BatchState,
-    ProviderBatches,
-    sound_id,
-)
+from pytest_jsbench.engines.batch_api import BatchLimits, BatchState, sound_id
 from pytest_jsbench.engines.http.answer_builder import as_object, count, enclosed, get, items
 from pytest_jsbench.engines.http.calls import reading, to_json
 from pytest_jsbench.engines.http.faults import ProviderError, classify_error
-from pytest_jsbench.engines.openai import chat, responses
-from pytest_jsbench.engines.openai.settings import Api
+from pytest_jsbench.engines.provider_batches import ProviderBatches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pytest_jsbench.core.generations import Completion, Request
     from pytest_jsbench.engines.batch_api import Result
-    from pytest_jsbench.engines.openai.settings import OpenAIAPI, OpenAISettings
-    from pytest_jsbench.engines.requirements import Key
-
-#: as documented; a little less than the 200 MB of a file
-LIMITS = BatchLimits(requests=50_000, size=190_000_000)
+    from pytest_jsbench.engines.openai.settings import OpenAISettings
 
 #: how a batch ends, and what is then to be said of a request that has no result
 _ENDED = {
@@ -48,20 +37,14 @@ _NOT_MADE = {"batch_expired": "expired", "batch_cancelled": "cancelled"}
 class OpenAIBatches(ProviderBatches):
     """Hands batches to one server."""
 
-    def __init__(self, settings: OpenAISettings, *, key: Key) -> None:
-        self._settings: OpenAISettings = replace(settings, streaming=False)
-        self._api: OpenAIAPI = chat if settings.api is Api.CHAT else responses
-        super().__init__(settings.new_client(key), model=settings.model, headers=settings.extra_headers, key=key)
-
-    @property
-    def limits(self) -> BatchLimits:
-        """The most that one batch may hold."""
-        return LIMITS
+    _settings: OpenAISettings
+    #: as documented; a little less than the 200 MB of a file
+    limits = BatchLimits(requests=50_000, size=190_000_000)
 
     def line(self, name: str, request: Request) -> bytes:
         """The request as the input file holds it."""
-        body = self._api.to_body(self._settings, request)
-        return to_json({"custom_id": name, "method": "POST", "url": f"/v1{self._api.PATH}", "body": body})
+        body = self._settings.to_body(request)
+        return to_json({"custom_id": name, "method": "POST", "url": f"/v1{self._settings.path}", "body": body})
 
     def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
         """Upload the input file; what is returned makes the batch."""
@@ -94,7 +77,7 @@ class OpenAIBatches(ProviderBatches):
         return self.ask(f"/batches/{quote(batch, safe='')}")
 
     def _create(self, file: str) -> str:
-        body = {"input_file_id": file, "endpoint": f"/v1{self._api.PATH}", "completion_window": "24h"}
+        body = {"input_file_id": file, "endpoint": f"/v1{self._settings.path}", "completion_window": "24h"}
         return sound_id(self.ask("/batches", to_json(body), once=True).get("id"))
 
     def read_result(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined:
@@ -109,7 +92,7 @@ class OpenAIBatches(ProviderBatches):
         if status is not None and status >= 400:
             return self.classify(ProviderError.parse(body, status=status), sent)
         with reading():
-            return self._api.read_whole(enclosed(body), Stopwatch()).to_generation(sent)
+            return self._settings.api.read_whole(enclosed(body), Stopwatch()).to_generation(sent)
 
     def _unanswered(self, batch: Mapping[str, Any]) -> Failed:
         kind, message = _ENDED[str(batch["status"])]

@@ -12,35 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_jsbench.core.cases import Schema
-    from pytest_jsbench.core.generations import Request
     from pytest_jsbench.core.timing import Stopwatch
     from pytest_jsbench.engines.http.event_stream import EventStream
-    from pytest_jsbench.engines.openai.settings import OpenAISettings
 
 PATH = "/chat/completions"
 #: what a part of the content that is text is called; some servers leave it out
 _TEXT_PARTS = ("text", "output_text", None)
 #: parts that some servers send without a list around one
 _ALONE = ("text", "output_text", "thinking", "refusal", "image_url")
-
-
-def to_body(settings: OpenAISettings, request: Request) -> dict[str, Any]:
-    """The body of one call; what nobody asked for is not sent."""
-    params = request.params
-    body: dict[str, Any] = {
-        "model": settings.model,
-        "messages": [turn.to_dict() for turn in settings.turns(request)],
-        **format_fields(settings, request.schema),
-    }
-    if params.temperature is not None:
-        body["temperature"] = params.temperature
-    if params.seed is not None and settings.seed_field is not None:
-        body[settings.seed_field] = params.seed
-    if settings.streaming:
-        body["stream"] = True
-    if settings.streaming and settings.stream_options:
-        body["stream_options"] = {"include_usage": True}
-    return settings.completed(body, request)
 
 
 class FormatSettings(Protocol):

@@ -6,47 +6,29 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, EngineInfo, ResponseFormat, Sent
+from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, ResponseFormat
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.core.timing import Stopwatch
-from pytest_jsbench.engines.base import UnsharedFactory
-from pytest_jsbench.engines.http.answer_builder import as_object, read_answer
-from pytest_jsbench.engines.http.calls import Deadline, answered, parse_json, reading, settle
-from pytest_jsbench.engines.http.faults import EnclosedError, explain_error
+from pytest_jsbench.engines.http.answer_builder import as_object
+from pytest_jsbench.engines.http.calls import Deadline, parse_json
+from pytest_jsbench.engines.http.faults import EnclosedError
 from pytest_jsbench.engines.openai import chat, responses
-from pytest_jsbench.engines.openai.settings import OPTIONS, Api, OpenAISettings, is_openai
-from pytest_jsbench.engines.requirements import require_package
+from pytest_jsbench.engines.openai.settings import OPTIONS, OpenAISettings
+from pytest_jsbench.engines.provider import ProviderEngine
+from pytest_jsbench.engines.provider_batches import ProviderBatchFactory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_jsbench.core.generations import Completion, GenerationParams, Request
+    from pytest_jsbench.core.generations import Completion, Request, Sent
     from pytest_jsbench.core.prompts import Prompt
-    from pytest_jsbench.engines.base import EngineConfig
-    from pytest_jsbench.engines.batch_api import Batches
-    from pytest_jsbench.engines.openai.settings import OpenAIAPI
-    from pytest_jsbench.engines.requirements import Key
+
+PASSES_ON = (chat.PATH, responses.PATH)
 
 
-class OpenAIEngine:
-    """Calls one server, with one client for its whole life."""
+class OpenAIEngine(ProviderEngine):
+    """A ProviderEngine that also knows what a server of llama.cpp answers beside the API."""
 
-    def __init__(self, settings: OpenAISettings, info: EngineInfo, *, key: Key) -> None:
-        self._settings = settings
-        self._info = info
-        self._key = key
-        self._client = settings.new_client(key)
-
-    @property
-    def info(self) -> EngineInfo:
-        """Who it is, for reports."""
-        return self._info
-
-    def generate(self, request: Request) -> Completion | Declined:
-        """Make one call; a provider's refusal becomes a CallError or a Declined."""
-        if (exchange := request.origin.exchange) is not None:
-            return answered(self.ask(request, sent=exchange.sent), exchange)
-        return self.ask(request, sent=self._settings.sent())
+    _settings: OpenAISettings
 
     def ask(
         self,
@@ -66,17 +48,7 @@ class OpenAIEngine:
         if extra_body is not None:
             body = {**settings.extra_body, **extra_body}
             settings = replace(settings, response_format=ResponseFormat.TEXT, extra_body=body)
-        return settle(
-            lambda: self._call(settings, request, sent, deadline),
-            lambda error: explain_error(
-                error,
-                sent,
-                address=settings.base_url,
-                model=request.origin.model or settings.model,
-                secret=self._key.value,
-            ),
-            deadline=deadline,
-        )
+        return self.ask_as(settings, request, sent, deadline)
 
     def input_tokens(self, prompt: Prompt, *, timeout: float) -> int | None:
         """The prompt's tokens, as a server of llama.cpp counts them; None where it does not say."""
@@ -101,32 +73,14 @@ class OpenAIEngine:
         except (CallError, EnclosedError, ValueError, RecursionError):
             return {}
 
-    def close(self) -> None:
-        """Close the client's connections."""
-        self._client.close()
-
-    def _call(
-        self, settings: OpenAISettings, request: Request, sent: Sent, deadline: Deadline
-    ) -> Completion | Declined:
-        if (exchange := request.origin.exchange) is not None:
-            path = settings.path_of(exchange.path, request.origin.model or settings.model)
-            posting = self._client.passing_on(lambda body: (path, body), settings.extra_headers)
-            return exchange.pass_on(posting, deadline)
-        api: OpenAIAPI = chat if settings.api is Api.CHAT else responses
-        body = api.to_body(settings, request)
-        watch = Stopwatch()
-        path = settings.path_of(api.PATH, settings.model)
-        response = self._client.post(path, body, headers=settings.extra_headers, deadline=deadline)
-        with closing(response), reading():
-            answer = read_answer(api, response, watch, streaming=settings.streaming)
-            return answer.to_generation(sent)
-
 
 def without_calls(prompt: Prompt, rendered: object) -> Declined | None:
     """Why a model cannot be asked: its chat template leaves a call out, as what it made of the prompt shows."""
     if not isinstance(rendered, str):
         return None
-    hidden = next((call.name for one in prompt.messages for call in one.tool_calls if call.name not in rendered), None)
+    hidden = next(
+        (call.name for turn in prompt.messages for call in turn.tool_calls if call.name not in rendered), None
+    )
     if hidden is None:
         return None
     message = (
@@ -136,70 +90,11 @@ def without_calls(prompt: Prompt, rendered: object) -> Declined | None:
     return Declined(reason=DeclineReason.UNSUPPORTED_MESSAGES, message=message)
 
 
-class OpenAIFactory(UnsharedFactory):
-    """Builds an engine that speaks OpenAI's API, whose servers are called as the settings say."""
-
-    passes_on = (chat.PATH, responses.PATH)
-
-    def __init__(self, settings: type[OpenAISettings], options: frozenset[str]) -> None:
-        self._settings = settings
-        self.options = options
-
-    def check(self, config: EngineConfig) -> None:
-        """See that the package and the key are there, and that every option is known."""
-        require_package(config.name, "urllib3", extra="openai", minimum=(2, 6))
-        self._settings.from_config(config).find_key(config)
-
-    def describe(self, config: EngineConfig) -> EngineInfo:
-        """Who the engine will be."""
-        return describe(self._settings.from_config(config), engine=config.name)
-
-    def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
-        """As is asked for, but for what the extra body says, and a seed that the API does not know."""
-        settings = self._settings.from_config(config)
-        if settings.api is Api.RESPONSES or settings.seed_field is None:
-            params = replace(params, seed=None)
-        return settings.sampled(params, limit=settings.max_tokens_field, seed=settings.seed_field or "seed")
-
-    def build(self, config: EngineConfig) -> OpenAIEngine:
-        """The engine, with its client."""
-        self.check(config)
-        settings = self._settings.from_config(config)
-        return OpenAIEngine(settings, describe(settings, engine=config.name), key=settings.find_key(config))
-
-
-class OpenAIBatchFactory(OpenAIFactory):
-    """Builds the `openai` engine, each preset of it, and what hands its batches in."""
-
-    def build_batches(self, config: EngineConfig) -> Batches:
-        """What hands batches in."""
-        from pytest_jsbench.engines.openai.batches import OpenAIBatches
-
-        self.check(config)
-        settings = self._settings.from_config(config)
-        return OpenAIBatches(settings, key=settings.find_key(config))
-
-
-def describe(settings: OpenAISettings, *, engine: str) -> EngineInfo:
-    """Who an engine with these settings is."""
-    details: dict[str, Any] = {}
-    if settings.response_format in (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL):
-        details["strict"] = settings.strict
-    if settings.api is not Api.CHAT:
-        details["api"] = settings.api.value
-    details |= settings.extras
-    provider = "openai" if is_openai(settings.base_url) else None
-    if (preset := settings.preset) is not None:
-        details["preset"] = preset.version
-        provider = preset.prices if settings.base_url == preset.base_url else None
-    return EngineInfo(
-        engine=engine,
-        model=settings.model,
-        response_format=settings.response_format,
-        streaming=settings.streaming,
-        provider=provider,
-        details=details,
-    )
-
-
-FACTORY = OpenAIBatchFactory(OpenAISettings, OPTIONS)
+FACTORY = ProviderBatchFactory(
+    OpenAISettings,
+    OPTIONS,
+    extra="openai",
+    engine=OpenAIEngine,
+    passes_on=PASSES_ON,
+    batches="pytest_jsbench.engines.openai.batches:OpenAIBatches",
+)

@@ -12,32 +12,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pytest_jsbench.core.cases import Schema
-    from pytest_jsbench.core.generations import Request
     from pytest_jsbench.core.messages import Message
     from pytest_jsbench.core.timing import Stopwatch
     from pytest_jsbench.engines.http.event_stream import EventStream
-    from pytest_jsbench.engines.openai.settings import OpenAISettings
+    from pytest_jsbench.engines.openai.chat import FormatSettings
 
 PATH = "/responses"
 
 
-def to_body(settings: OpenAISettings, request: Request) -> dict[str, Any]:
-    """The body of one call; the API has no seed, and nothing is left with the provider."""
-    body: dict[str, Any] = {
-        "model": settings.model,
-        "input": [item for turn in settings.turns(request) for item in _items(turn)],
-        # as chat does it: otherwise OpenAI keeps every answer for a month
-        "store": False,
-        **_format(settings, request.schema),
-    }
-    if request.params.temperature is not None:
-        body["temperature"] = request.params.temperature
-    if settings.streaming:
-        body["stream"] = True
-    return settings.completed(body, request)
-
-
-def _items(turn: Message) -> Iterator[dict[str, Any]]:
+def input_items(turn: Message) -> Iterator[dict[str, Any]]:
     """The items of one turn: calls and results are items of their own."""
     if turn.role == "tool":
         yield {"type": "function_call_output", "call_id": turn.tool_call_id, "output": turn.content}
@@ -51,7 +34,8 @@ def _items(turn: Message) -> Iterator[dict[str, Any]]:
         yield {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
 
 
-def _format(settings: OpenAISettings, schema: Schema) -> dict[str, Any]:
+def format_fields(settings: FormatSettings, schema: Schema) -> dict[str, Any]:
+    """The fields that say in which form the answer is to be."""
     match settings.response_format:
         case ResponseFormat.TEXT:
             return {}

@@ -5,27 +5,24 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.engines.addresses import Address
 from pytest_jsbench.engines.http.answer_builder import API
-from pytest_jsbench.engines.options import (
-    PROVIDER_OPTIONS,
-    Options,
-    ProviderSettings,
-    read_provider_settings,
-    read_reasoning,
-)
+from pytest_jsbench.engines.openai import chat, responses
+from pytest_jsbench.engines.options import Options
 from pytest_jsbench.engines.presets import ProviderPreset, preset_of
-from pytest_jsbench.engines.reasoning import REASONING_OPTIONS, AskedReasoning
+from pytest_jsbench.engines.provider import PROVIDER_OPTIONS, ProviderSettings, read_provider_settings
+from pytest_jsbench.engines.reasoning import AskedReasoning, read_reasoning
 from pytest_jsbench.engines.requirements import Key, find_address, find_key, find_model, headers_of_environment
 
 if TYPE_CHECKING:
-    from pytest_jsbench.core.generations import Request
-    from pytest_jsbench.core.messages import Message
+    from collections.abc import Mapping
+
+    from pytest_jsbench.core.generations import GenerationParams, Request
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.http.client import Client
 
@@ -40,7 +37,6 @@ FORMATS = (
 )
 OPTIONS = (
     PROVIDER_OPTIONS
-    | REASONING_OPTIONS
     | {"api", "formats", "unstreamed", "stream_options", "single_call"}
     | {"max_tokens_field", "seed_field", "effort_field", "budget_field"}
 )
@@ -66,7 +62,7 @@ class OpenAISettings(ProviderSettings):
     stream_options: bool = True
     #: whether a forced tool goes with `parallel_tool_calls: false`
     single_call: bool = False
-    api: Api = Api.CHAT
+    api_name: Api = Api.CHAT
     #: whether it is a server of llama.cpp, which can say what a prompt becomes in its model's chat template
     has_template: bool = False
     #: what is known of the provider; None for one that was not named
@@ -115,34 +111,65 @@ class OpenAISettings(ProviderSettings):
         """Return the headers that let a caller in."""
         return {"authorization": f"Bearer {key.value}"}
 
-    def path_of(self, path: str, model: str) -> str:  # noqa: ARG002  an Azure resource has one for each model
-        """Return where an API is, below the server's address."""
-        return path
+    @property
+    def api(self) -> API:
+        """The module that reads its answers."""
+        return chat if self.api_name is Api.CHAT else responses
 
-    def turns(self, request: Request) -> list[Message]:
-        """The conversation with the roles that the server knows."""
-        return [
+    @property
+    def path(self) -> str:
+        """Where a call goes, below the server's address."""
+        return chat.PATH if self.api_name is Api.CHAT else responses.PATH
+
+    @property
+    def provider(self) -> str | None:
+        """The provider whose published prices hold; None where none do."""
+        if (preset := self.preset) is not None:
+            return preset.prices if self.base_url == preset.base_url else None
+        return "openai" if is_openai(self.base_url) else None
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """What else may be shown of how it is called."""
+        strict = self.response_format in (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL)
+        return {
+            **({"strict": self.strict} if strict else {}),
+            **({} if self.api_name is Api.CHAT else {"api": self.api_name.value}),
+            **self.extras,
+            **({} if self.preset is None else {"preset": self.preset.version}),
+        }
+
+    def sampled(self, params: GenerationParams) -> GenerationParams:
+        """As is asked for, but for what the extra body says, and a seed that the API does not know."""
+        if self.api_name is Api.RESPONSES or self.seed_field is None:
+            params = replace(params, seed=None)
+        return self.overridden(params, limit=self.max_tokens_field, seed=self.seed_field or "seed")
+
+    def to_body(self, request: Request) -> dict[str, Any]:
+        """The body of one call; what nobody asked for is not sent."""
+        params = request.params
+        turns = [
             replace(turn, role="system") if turn.role == "developer" and not self.takes_developer else turn
             for turn in request.prompt.messages
         ]
-
-    def completed(self, body: dict[str, Any], request: Request) -> dict[str, Any]:
-        """The body with what each API has, and with the extra body, which stands for fields of the same names."""
-        limited = {**body, self.max_tokens_field: request.params.max_tokens}
+        body: dict[str, Any] = {"model": self.model, self.max_tokens_field: params.max_tokens}
+        if self.api_name is Api.CHAT:
+            body |= {"messages": [turn.to_dict() for turn in turns], **chat.format_fields(self, request.schema)}
+            if params.seed is not None and self.seed_field is not None:
+                body[self.seed_field] = params.seed
+            if self.streaming and self.stream_options:
+                body["stream_options"] = {"include_usage": True}
+        else:
+            body["input"] = [item for turn in turns for item in responses.input_items(turn)]
+            body["store"] = False  # as chat does it: otherwise OpenAI keeps every answer for a month
+            body |= responses.format_fields(self, request.schema)
+        if params.temperature is not None:
+            body["temperature"] = params.temperature
+        if self.streaming:
+            body["stream"] = True
         if self.single_call and self.response_format is ResponseFormat.TOOL:
-            limited["parallel_tool_calls"] = False
-        return self.with_extra(limited, repeat=request.repeat, seed=self.seed_field or "seed")
-
-
-class OpenAIAPI(API, Protocol):
-    """One of the two interfaces: what it is asked, and how its answers are read; each is a module."""
-
-    @property
-    def PATH(self) -> str:  # noqa: N802  a constant of the module
-        """Where it is, below the server's address."""
-
-    def to_body(self, settings: OpenAISettings, request: Request) -> dict[str, Any]:
-        """The body of one call."""
+            body["parallel_tool_calls"] = False
+        return self.with_extra(body, repeat=request.repeat, seed=self.seed_field or "seed")
 
 
 def _address(config: EngineConfig, preset: ProviderPreset | None) -> Address:
@@ -186,7 +213,7 @@ def read_openai_settings(
             "single_call",
             default=preset.single_call if preset else is_openai(address.url) and re.match(r"o\d", model) is None,
         ),
-        "api": api,
+        "api_name": api,
         "has_template": preset is not None and preset.name == "llamacpp",
         "preset": preset,
     }
