@@ -30,7 +30,7 @@ from pytest_jsbench.runs.settings import Setting, differences, settings_of
 from pytest_jsbench.runs.variants import each
 
 #: the version of `run.json`; raised when a field is added
-RUN_VERSION = "1.8"
+RUN_VERSION = "1.0"
 UNKNOWN = "unknown"
 #: a metric that every run of ours has, and no file of another tool
 _OURS = "pass_rate"
@@ -273,7 +273,6 @@ def problems(path: Path) -> list[str]:
             return ["the whole has bare metrics, and no config_path, backend and metrics: `jsbench migrate` adds them"]
         if isinstance(metrics, Mapping):
             found = metric_problems(without_retired(metrics))
-            # what ours requires was not in all of its versions
             ours = RUN.problems(data) if _OURS in metrics else ()
             found += [*EVALUATION.problems({**data, "metrics": {_OURS: None}}, complete=True), *ours]
         else:
@@ -424,7 +423,7 @@ def baseline_to_dict(found: Evaluation, outcomes: Mapping[CaseKey, CaseOutcome])
     if variants:  # the cases are theirs
         outcomes = {}
     return {
-        "schema_version": "1.4",
+        "schema_version": RUN_VERSION,
         "config_path": found.config_path,
         "backend": found.backend,
         "metrics": {name: found.metrics[name] for name in kept if name in found.metrics},

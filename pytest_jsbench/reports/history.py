@@ -22,7 +22,7 @@ from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.settings import Setting, SettingDifference, differences, settings_of
 
 #: the version of a line; raised when a field is added
-HISTORY_VERSION = "1.2"
+HISTORY_VERSION = "1.0"
 #: bytes of a line
 LONGEST_LINE = 4_000_000
 _LONGEST_LABEL = 200

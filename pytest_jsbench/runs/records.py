@@ -74,7 +74,7 @@ class Missing:
 
 
 #: the version of a line of `records.jsonl`; raised when a field is added
-RECORDS_VERSION = "1.8"
+RECORDS_VERSION = "1.0"
 #: bytes of a line: a record holds the schema, the prompt and the answer, and that may not be lost by being long
 LONGEST_LINE = 100_000_000
 

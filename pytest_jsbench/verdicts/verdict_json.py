@@ -61,15 +61,12 @@ def verdict_from_dict(data: Mapping[str, Any], instance: object = None) -> Verdi
         valid=data["valid"],
         reason=expect(data["reason"], "reason", str, NoneType),
         message=expect(data["message"], "message", str),
-        # records have had it since 1.8
-        tool=expect(data.get("tool"), "tool", str, NoneType),
+        tool=expect(data["tool"], "tool", str, NoneType),
         violations=tuple(map(_violation, data["violations"])),
         extra_fields=_paths(data["extra_fields"], "extra_fields"),
-        # records have had it since 1.3
-        misplaced_fields=_paths(data.get("misplaced_fields", ()), "misplaced_fields"),
+        misplaced_fields=_paths(data["misplaced_fields"], "misplaced_fields"),
         notes=tuple(Note(note) for note in data["notes"]),
-        # records have had it since 1.4
-        order_kept=expect(data.get("order_kept"), "order_kept", bool, NoneType),
+        order_kept=expect(data["order_kept"], "order_kept", bool, NoneType),
         dialect=data["dialect"],
         second_opinion=SecondOpinion(data["second_opinion"]),
         instance=instance,

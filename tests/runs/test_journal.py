@@ -76,17 +76,6 @@ def test_threads_do_not_tear_each_others_lines(tmp_path: Path) -> None:
     assert ids == {f"{worker}-{number}" for worker in range(4) for number in range(50)}
 
 
-def test_a_file_of_the_version_before_codes_and_batches_is_read(tmp_path: Path) -> None:
-    old, header = record("a").to_dict(), examples.metadata().to_dict()
-    del old["codes"], header["classifiers"]
-    lines = [{"type": "run", "records_version": "1.0", "run": header}, old]
-    (tmp_path / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-    content = read(tmp_path / "records.jsonl")
-
-    assert (content.metadata, list(content.records), content.warnings) == (examples.metadata(), [record("a")], ())
-
-
 def test_a_torn_last_line_is_skipped_with_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     journal.write(path, examples.metadata(), [examples.record("a"), examples.record("b")])

@@ -34,12 +34,6 @@ def test_a_verdict_arrives_as_it_was_sent(verdict: Verdict) -> None:
     assert arrived.instance == [1]
 
 
-def test_a_verdict_from_before_misplaced_fields_were_told_apart_is_read() -> None:
-    old = verdict_to_dict(Verdict(failure_type=FailureType.HALLUCINATION, valid=True, extra_fields=("$.a",)))
-    del old["misplaced_fields"]
-    assert verdict_from_dict(old).misplaced_fields == ()
-
-
 @pytest.mark.parametrize(
     "problem",
     [
