@@ -106,11 +106,12 @@ class References:
             value = self.resolve(schema, said[keyword]) if keyword in REFERENCES else said[keyword]
             yield from (part for part in (value if isinstance(value, list) else [value]) if isinstance(part, dict))
 
-    @property
-    def first_unresolved(self) -> str | None:
-        """The first reference that leads out of the document."""
-        reads = ((schema, self._dialects[id(schema)].read(schema).get("$ref")) for schema in self.schemas)
-        return next((name for one, name in reads if isinstance(name, str) and self.resolve(one, name) is None), None)
+    def unresolved(self) -> Iterator[str]:
+        """The references that lead out of the document, in its order."""
+        for schema in self.schemas:
+            reference = self._dialects[id(schema)].read(schema).get("$ref")
+            if isinstance(reference, str) and self.resolve(schema, reference) is None:
+                yield reference
 
     @property
     def depend_on_the_way(self) -> bool:

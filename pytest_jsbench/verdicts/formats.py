@@ -18,7 +18,7 @@ import jsonschema_rs
 
 from pytest_jsbench.schemas.dialects import DRAFT_4, DRAFT_6, DRAFT_2020_12, Dialect
 from pytest_jsbench.schemas.keywords import FORMATS
-from pytest_jsbench.verdicts.ecma_patterns import is_regex
+from pytest_jsbench.verdicts.patterns import is_regex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -11,10 +11,9 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.locations import json_path
 from pytest_jsbench.verdicts.answer_text import AnswerDocument, read_answer
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason, ExtraFields, FieldNames
-from pytest_jsbench.verdicts.patterns import BeyondRustError
 from pytest_jsbench.verdicts.schema_text import ReadSchema, read_schema
 from pytest_jsbench.verdicts.syntax_reasons import NotJson
-from pytest_jsbench.verdicts.validation import BacktrackingLimitError, RustValidator, Validator, compile_schema
+from pytest_jsbench.verdicts.validation import BeyondRustError, RustValidator, Validator, compile_schema
 from pytest_jsbench.verdicts.verdicts import FailureType, SchemaProblem, SecondOpinion, Verdict, Violation
 
 if TYPE_CHECKING:
@@ -59,6 +58,11 @@ class Compiled:
     def refers(self) -> bool:
         """Whether it can say the same of one value very many times, by `$ref`, `$dynamicRef` or `$recursiveRef`."""
         return 'ef"' in self._read.text or self._read.hides_ascii
+
+    @functools.cached_property
+    def is_doubtful(self) -> bool:
+        """Whether both validators may make the same mistake."""
+        return self.refers and self.field_names.references.depend_on_the_way
 
     @functools.cached_property
     def field_names(self) -> FieldNames:
@@ -137,24 +141,17 @@ class InProcessJudge:
         if isinstance(read, NotJson):
             yield _not_json(read, truncated, compiled)
             return
-        try:
-            for verdict in _with_violations(self._decide(compiled, read), compiled, len(text)):
-                yield verdict
-        except BacktrackingLimitError as limit:
-            yield unjudged("backtracking", str(limit), dialect=compiled.dialect)
-            return
+        for verdict in _with_violations(self._decide(compiled, read), compiled, len(text)):
+            yield verdict
         # where jsonschema has decided itself, there is no other to ask
         asked = self._policy.validator == "both" and isinstance(compiled.validator, RustValidator)
-        doubtful = compiled.refers and compiled.field_names.references.depend_on_the_way
-        if asked and len(text) <= _LONGEST_DETAILED and not doubtful:
+        if asked and len(text) <= _LONGEST_DETAILED and not compiled.is_doubtful:
             opinion = compiled.second.opinion(read.instance, valid=verdict.valid is True)
             yield replace(verdict, second_opinion=opinion)
 
     def _decide(self, compiled: Compiled, read: AnswerDocument) -> Verdict:
         validator, policy, instance = compiled.validator, self._policy, read.instance
         valid = validator.is_valid(instance)
-        if not valid and validator.may_backtrack:
-            validator.first_violation(instance)
         names = compiled.field_names
         extra = names.extra_fields(instance, policy.ignored_fields)
         failure_type, reason = None, None

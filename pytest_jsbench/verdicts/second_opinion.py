@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import islice
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
@@ -20,16 +20,13 @@ from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.locations import json_path, json_pointer
 from pytest_jsbench.schemas.walking import children, last_keyword
-from pytest_jsbench.verdicts.ecma_patterns import pattern_fault
 from pytest_jsbench.verdicts.format_grammars import conforms
-from pytest_jsbench.verdicts.patterns import ecma_matcher, without_patterns
+from pytest_jsbench.verdicts.patterns import ecma_matcher, pattern_fault
 from pytest_jsbench.verdicts.schema_text import ReadSchema, SchemaReason, invalid
-from pytest_jsbench.verdicts.validation import MOST_VIOLATIONS, bad_pattern, compile_schema
+from pytest_jsbench.verdicts.validation import MOST_VIOLATIONS, BeyondRustError, compile_schema, unresolvable
 from pytest_jsbench.verdicts.verdicts import SchemaProblem, SecondOpinion, Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from jsonschema.protocols import Validator
 
     from pytest_jsbench.schemas.dialects import Dialect
@@ -76,7 +73,7 @@ def _validator(read: ReadSchema, checker: jsonschema.FormatChecker | None, *, ex
 @functools.cache
 def _extended(validator: str, *, exact: bool) -> Any:
     cls = getattr(jsonschema, validator)
-    keywords = {name: _reading_ecma(cls.VALIDATORS[name]) for name in _PATTERN_KEYWORDS if name in cls.VALIDATORS}
+    keywords = dict(_ECMA_KEYWORDS)
     types = cls.TYPE_CHECKER
     if exact:
         keywords["multipleOf"] = _multiple_of
@@ -95,40 +92,39 @@ def _is_integer(_types: object, instance: object) -> bool:
     )
 
 
-#: those whose functions in jsonschema match patterns by the module `re`
-_PATTERN_KEYWORDS = ("pattern", "patternProperties", "additionalProperties", "unevaluatedProperties")
-_EVALUATED = "find_evaluated_property_keys_by_schema"
+Errors = Iterator[jsonschema.ValidationError]
 
 
-def _reading_ecma(keyword: Any) -> Any:
-    """A copy of jsonschema's function for which `re` is an engine of ECMA-262; there is no other way to give it one."""
-    names = {**keyword.__globals__, "re": _EcmaRe, "find_additional_properties": _additional}
-    if keyword.__name__ != _EVALUATED and _EVALUATED in names:
-        names[_EVALUATED] = _reading_ecma(names[_EVALUATED])
-    copy = FunctionType(keyword.__code__, names, keyword.__name__, keyword.__defaults__, keyword.__closure__)
-    names[keyword.__name__] = copy
-    return copy
+def _pattern(validator: Any, pattern: str, instance: Any, _schema: object) -> Errors:
+    if validator.is_type(instance, "string") and not ecma_matcher(pattern)(instance):
+        yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
-class _EcmaRe:
-    """What jsonschema uses of the module `re`."""
-
-    @staticmethod
-    def search(pattern: str, text: str) -> bool:
-        return ecma_matcher(pattern)(text)
+def _pattern_properties(validator: Any, patterns: dict[str, Any], instance: Any, _schema: object) -> Errors:
+    for pattern, subschema in patterns.items() if validator.is_type(instance, "object") else ():
+        for name in filter(ecma_matcher(pattern), instance):
+            yield from validator.descend(instance[name], subschema, path=name, schema_path=pattern)
 
 
-def _additional(instance: dict[str, Any], schema: dict[str, Any]) -> Iterator[str]:
-    """The names beside `properties` and `patternProperties`; jsonschema makes one pattern of all, which is another."""
-    named, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
-    for name in instance:
-        if name not in named and not any(ecma_matcher(pattern)(name) for pattern in patterns):
-            yield name
+def _additional_properties(validator: Any, rest: object, instance: Any, schema: dict[str, Any]) -> Errors:
+    # jsonschema makes one pattern of all `patternProperties`, which is another
+    matchers = [ecma_matcher(pattern) for pattern in schema.get("patternProperties", {})]
+    for name in instance if validator.is_type(instance, "object") else ():
+        if name not in schema.get("properties", {}) and not any(matches(name) for matches in matchers):
+            if rest is False:
+                yield jsonschema.ValidationError(f"Additional properties are not allowed ({name!r} was unexpected)")
+            else:
+                yield from validator.descend(instance[name], rest, path=name)
 
 
-def _multiple_of(
-    validator: Any, factor: object, instance: Any, _schema: object
-) -> Iterator[jsonschema.ValidationError]:
+_ECMA_KEYWORDS: Mapping[str, Any] = {
+    "pattern": _pattern,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional_properties,
+}
+
+
+def _multiple_of(validator: Any, factor: object, instance: Any, _schema: object) -> Errors:
     """`multipleOf` by the decimals as written; by binary fractions 4.35 is no multiple of 0.01."""
     if validator.is_type(instance, "number") and Fraction(str(instance)) % Fraction(str(factor)):
         yield jsonschema.ValidationError(f"{instance!r} is not a multiple of {factor!r}")
@@ -215,8 +211,6 @@ class SecondOpinionSeeker:
 class PythonValidator:
     """A schema compiled by jsonschema, which decides where a user asks for that, or a pattern is beyond Rust."""
 
-    may_backtrack = False
-
     def __init__(self, compiled: Validator | _ExactValidator) -> None:
         self._compiled = compiled
 
@@ -252,12 +246,15 @@ def compile_with_jsonschema(read: ReadSchema, *, formats: bool, exact: bool = Fa
     except jsonschema.SchemaError as error:
         path = json_path(error.absolute_path)
         if error.validator == "format" and error.validator_value == "regex":
-            return bad_pattern(str(error.instance), path)
+            return _bad_pattern(str(error.instance), path)
         return invalid(SchemaReason.METASCHEMA, f"{path}: {error.message}")
-    if isinstance(read.schema, dict) and (problem := _bad_pattern(read.schema)):
+    if isinstance(read.schema, dict) and (problem := _first_bad_pattern(read.schema)):
         return problem
-    # no pattern keeps it from the references
-    tried = compile_schema(replace(read, schema=without_patterns(read.schema)), formats=False)
+    tried: object
+    try:
+        tried = compile_schema(read, formats=False)
+    except BeyondRustError:
+        tried = unresolvable(read)
     if isinstance(tried, SchemaProblem) and tried.reason == SchemaReason.UNRESOLVABLE_REFERENCE:
         return tried
     if exact:
@@ -277,7 +274,12 @@ def _is_pattern(value: object) -> bool:
     return not isinstance(value, str) or pattern_fault(value) is None
 
 
-def _bad_pattern(schema: dict[str, Any]) -> SchemaProblem | None:
+def _bad_pattern(pattern: str, path: str) -> SchemaProblem:
+    fault = f"is no pattern of ECMA-262: {pattern_fault(pattern)}"
+    return invalid(SchemaReason.PATTERN, f"{path}: {pattern[:100]!r} {fault}")
+
+
+def _first_bad_pattern(schema: dict[str, Any]) -> SchemaProblem | None:
     """The first pattern that is none, wherever a schema may stand: the metaschemas know fewer places."""
     pending = [schema]
     while pending:
@@ -285,6 +287,6 @@ def _bad_pattern(schema: dict[str, Any]) -> SchemaProblem | None:
         named = subschema.get("patternProperties")
         for pattern in (subschema.get("pattern"), *(named if isinstance(named, dict) else ())):
             if not _is_pattern(pattern):
-                return bad_pattern(pattern, "the schema")
+                return _bad_pattern(pattern, "the schema")
         pending += children(subschema)
     return None

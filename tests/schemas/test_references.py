@@ -84,7 +84,8 @@ def test_one_that_comes_to_other_values_or_other_schemas_does(schema: dict[str, 
     assert not References(schema, DRAFT_2020_12).never_end
 
 
-def test_the_first_reference_that_leads_nowhere_is_the_first_of_the_document() -> None:
+def test_references_that_lead_nowhere_come_in_the_order_of_the_document() -> None:
     properties = {name: {"items": [{"$ref": f"#/$defs/{name}"}]} for name in "zyxa"}
-    assert References({"properties": properties, "$defs": {"z": {}}}, DRAFT_2020_12).first_unresolved == "#/$defs/y"
-    assert References(ROOT, DRAFT_2020_12).first_unresolved is None
+    references = References({"properties": properties, "$defs": {"z": {}}}, DRAFT_2020_12)
+    assert list(references.unresolved()) == ["#/$defs/y", "#/$defs/x", "#/$defs/a"]
+    assert list(References(ROOT, DRAFT_2020_12).unresolved()) == []

@@ -122,7 +122,6 @@ def test_an_exception_of_the_second_opinion_is_no_opinion() -> None:
             "additionalProperties",
             {"patternProperties": {r"^(\w)\1": {}, r"^(b)\1.": {}}, "additionalProperties": False},
         ),
-        ("unevaluatedProperties", {"allOf": [{"patternProperties": {r"^.\k": {}}}], "unevaluatedProperties": False}),
     ],
 )
 def test_patterns_are_read_as_ecma_262_reads_them_by_every_keyword(keyword: str, schema: Any, dialect: str) -> None:
@@ -131,7 +130,6 @@ def test_patterns_are_read_as_ecma_262_reads_them_by_every_keyword(keyword: str,
         "pattern": ({"a": "Éa"}, {"a": "É\u2028"}),
         "patternProperties": ({"٣a": 1}, {"3a": 1}),
         "additionalProperties": ({"aa": 1, "bb": 1}, {"éé": 1}),
-        "unevaluatedProperties": ({"ak": 1}, {"\rk": 1}),
     }[keyword]
     asked = seeker(named)
     assert asked.opinion(instance, valid=True) is SecondOpinion.AGREES

@@ -158,7 +158,7 @@ def test_reports_quote_patterns_as_the_schema_writes_them(
 def test_a_metaschema_error_quotes_patterns_as_the_schema_writes_them(judge: Judge) -> None:
     problem = judge.inspect({"patternProperties": {r"\d": {"items": [{"pattern": r"\w"}]}}})
     assert problem is not None
-    assert problem.message.startswith(r'$.patternProperties["\\d"].items: [{"pattern":"\\w"}] is not of type')
+    assert problem.message.startswith(r"""$.patternProperties["\\d"].items: [{'pattern': '\\w'}] is not of type""")
 
 
 @pytest.mark.parametrize("keyword", ["pattern", "patternProperties"])
@@ -169,7 +169,7 @@ def test_what_is_no_pattern_makes_the_schema_invalid_for_either_validator(keywor
     assert problem is not None
     assert problem.reason == "pattern"
     assert problem.message.startswith(f"$.properties.a.{keyword}")
-    assert "'(?i)b' is no pattern of ECMA-262: flags inside the pattern" in problem.message
+    assert "'(?i)b' is no pattern of ECMA-262: Invalid group modifier" in problem.message
 
 
 def test_a_pattern_that_jsonschema_rs_cannot_match_is_decided_by_jsonschema_alone(judge: Judge) -> None:
