@@ -368,7 +368,8 @@ class Controller:
 
 def _misspelt(context: RunContext) -> Iterator[str]:
     """A line for each word in the user's own schemas that is near to a keyword; of many cases the first are read."""
-    if context.settings.targets.suite and not context.settings.selection.skips_invalid:
+    settings = context.settings
+    if settings.targets.suite and not (settings.selection.skips_invalid or settings.redact):
         for key in context.plan.keys[:_MOST_READ]:
             case = context.plan.selected.case(key)
             yield from (f"{key}: {said}" for said in (misspelt(case.schema) if isinstance(case, Case) else ()))
