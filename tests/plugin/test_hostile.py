@@ -86,5 +86,5 @@ def test_hostile_text_stays_in_its_place_in_all_that_a_run_shows_and_writes(
         "api_error": 1,
         "hallucination": 1,
         "refusal": 1,
-        "pytest.skip": 1,
+        "invalid_schema": 1,
     }
