@@ -175,11 +175,6 @@ class InProcessJudge:
         )
 
 
-def unjudged(reason: str, message: str, *, dialect: str | None = None) -> Verdict:
-    """The verdict that there is none, which is nobody's fault."""
-    return Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason=reason, message=message, dialect=dialect)
-
-
 def _not_json(read: NotJson, truncated: bool, compiled: Compiled) -> Verdict:
     failure_type = FailureType.TRUNCATED if truncated else FailureType.SYNTAX_ERROR
     message = f"stopped at the token limit: {read.message}" if truncated else read.message
