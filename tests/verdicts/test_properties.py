@@ -454,7 +454,8 @@ def test_any_schema_gets_the_verdict_of_jsonschema_rs_in_its_dialect(schema: Any
         assert verdict.reason == "unknown_dialect"
         return
     has_formats = '"format"' in json.dumps(schema)
-    expected = by_jsonschema_rs(schema, dialect, value)
+    # which takes a reference to itself as one that says nothing: core, section 9.4.1, leaves it undefined
+    expected = None if verdict.reason == "endless_reference" else by_jsonschema_rs(schema, dialect, value)
     if expected is not None and (dialect is DRAFT_2020_12 or not has_formats):
         assert verdict.valid is expected
     if expected is not None:
