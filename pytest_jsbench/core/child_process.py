@@ -2,7 +2,7 @@
 A Python process of the package's own that does what could hang, crash or eat all memory, asked in lines of JSON.
 
 A request is one line; the reply to it is one line or more, and then `LAST`. The child ends itself when a step takes
-longer than it may (`alarms`), and when its input closes; the next request meets a fresh one. It is given no more of
+longer than it may, and when its input closes; the next request meets a fresh one. It is given no more of
 the environment than it needs. The child's side of this is `child_service`.
 """
 
@@ -25,8 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pytest_jsbench.core.alarms import ALARM_STATUS, AlarmKind, best_alarm
-from pytest_jsbench.core.child_service import LAST
+from pytest_jsbench.core.child_service import ALARM_STATUS, LAST, AlarmKind, best_alarm
 
 #: how a child ended in the middle of a reply
 Ending = Literal["timeout", "memory", "crashed"]
@@ -104,22 +103,20 @@ class Program:
 
     def to_config(self) -> dict[str, Any]:
         """All that the child is told."""
+        home = Path(__file__).resolve().parents[1]
+        # the folders of this package and of those inside it that hold the module
+        inside = self.module.split(".")[1:-1] if self.module.startswith(f"{home.name}.") else []
         return {
             "path": [str(Path(entry).absolute()) for entry in sys.path],
-            "packages": _packages(self.module),
+            "packages": {
+                ".".join((home.name, *inside[:n])): str(home.joinpath(*inside[:n])) for n in range(len(inside) + 1)
+            },
             "module": self.module,
             "settings": dict(self.settings),
             "alarm": self.alarm,
             "memory": self.memory,
             "counted": self.counted,
         }
-
-
-def _packages(module: str) -> dict[str, str]:
-    """The folders of this package and of those inside it that hold the module, by their names."""
-    home = Path(__file__).resolve().parents[1]
-    inside = module.split(".")[1:-1] if module.startswith(f"{home.name}.") else []
-    return {".".join((home.name, *inside[:n])): str(home.joinpath(*inside[:n])) for n in range(len(inside) + 1)}
 
 
 def environment() -> dict[str, str]:

@@ -89,14 +89,10 @@ def main(config: dict[str, Any]) -> None:
     service.limit_memory()
     service.ready()
     for request in service.requests():
-        work = functools.partial(_work, _find(request["call"]), request["arguments"])
+        module, _, name = request["call"].partition(":")
+        function = getattr(importlib.import_module(module), name)  # what it imports is in no call's time
+        work = functools.partial(_work, function, request["arguments"])
         service.answer(request["seconds"], work, longest=config["settings"]["longest"])
-
-
-def _find(function: str) -> Any:
-    """The function; what it imports is in no call's time."""
-    module, _, name = function.partition(":")
-    return getattr(importlib.import_module(module), name)
 
 
 def _work(function: Any, arguments: list[Any]) -> dict[str, Any]:

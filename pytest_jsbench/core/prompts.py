@@ -79,10 +79,10 @@ def estimate(prompt: Prompt) -> PromptLength:
 
 def _size(text: str) -> int:
     """Bytes, with one for all of a run of white space."""
-    return sum(_size_of_part(text[start : start + _AT_ONCE]) for start in range(0, len(text), _AT_ONCE))
-
-
-def _size_of_part(text: str) -> int:
-    words = text.split()
-    spaces = len(words) - 1 + text[:1].isspace() + text[-1:].isspace() if words else 1
-    return spaces + len("".join(words).encode("utf-8", "replace"))
+    size = 0
+    for start in range(0, len(text), _AT_ONCE):
+        part = text[start : start + _AT_ONCE]
+        words = part.split()
+        size += len(words) - 1 + part[:1].isspace() + part[-1:].isspace() if words else 1
+        size += len("".join(words).encode("utf-8", "replace"))
+    return size

@@ -9,7 +9,7 @@ import unicodedata
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
 #: characters of a message that reach a report
 LONGEST = 300
@@ -114,14 +114,11 @@ def json_text(value: object, *, indent: int | None = None) -> str:
 
 
 def _nests_deeper(value: object, levels: int) -> bool:
-    level = [value]
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(levels):
-        level = [part for whole in level for part in _parts(whole) if isinstance(part, dict | list)]
+        parts = (whole.values() if isinstance(whole, dict) else whole for whole in level)
+        level = [part for inner in parts for part in inner if isinstance(part, dict | list)]
     return bool(level)
-
-
-def _parts(value: object) -> Iterable[object]:
-    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _without_commands(text: str, instead: str | Callable[[re.Match[str]], str]) -> str:
@@ -138,13 +135,14 @@ def _visible(text: str, code: Callable[[int], str], kept: str) -> str:
         characters = run.group()
         if characters.isprintable() and not _BLANK.search(characters):
             return characters
-        return "".join(one if one in kept or not _is_hidden(one) else code(ord(one)) for one in characters)
+        return "".join(
+            code(ord(letter))
+            if letter not in kept and (unicodedata.category(letter) in _HIDDEN or _BLANK.match(letter))
+            else letter
+            for letter in characters
+        )
 
     return (_NOT_ASCII_LINES if "\n" in kept else _NOT_ASCII).sub(escaped, text)
-
-
-def _is_hidden(character: str) -> bool:
-    return unicodedata.category(character) in _HIDDEN or _BLANK.match(character) is not None
 
 
 def _disarmed(command: re.Match[str]) -> str:

@@ -19,16 +19,11 @@ class ApplicationEngine:
     """Stands in a run for clients that the application calls by itself."""
 
     def __init__(self, info: EngineInfo) -> None:
-        self._info = info
-
-    @property
-    def info(self) -> EngineInfo:
-        """Who it is, for reports."""
-        return self._info
+        self.info = info
 
     def generate(self, _: Request) -> NoReturn:
         """Say that somebody else is to be asked."""
-        message = f"engine '{self._info.engine}' asks nobody: jsbench.check(answer) takes what an application got"
+        message = f"engine '{self.info.engine}' asks nobody: jsbench.check(answer) takes what an application got"
         raise CallError(FaultKind.ENGINE, f"{message}; to ask a model, name another engine")
 
     def close(self) -> None:

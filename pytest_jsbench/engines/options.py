@@ -121,9 +121,13 @@ def choose_format(
         return offered[0]
     if config.response_format in offered:
         return config.response_format
+    able = [api for api, formats in preset.formats.items() if config.response_format in formats] if preset else []
+    elsewhere = f"if it has by now: --jsbench-engine-option formats={config.response_format}"
+    if able:
+        elsewhere = f"it has with --jsbench-engine-option api={able[0]}"
     message = (
         f"engine '{config.name}' has no response format '{config.response_format}'"
-        f" (one of {', '.join(sorted(offered))}){_unless(preset, _elsewhere(preset, config.response_format))}"
+        f" (one of {', '.join(sorted(offered))}){_unless(preset, elsewhere)}"
     )
     expected = [each.value for each in offered]
     raise EngineError(message, found=config.response_format.value, expected=expected, where="--jsbench-response-format")
@@ -132,14 +136,6 @@ def choose_format(
 def _unless(preset: ProviderPreset | None, otherwise: str) -> str:
     """Where a preset has it from, and what can be done."""
     return "" if preset is None else f" ({preset.source}; {otherwise})"
-
-
-def _elsewhere(preset: ProviderPreset | None, wanted: ResponseFormat) -> str:
-    """Which of the provider's other APIs has the format; or what to say where the preset has become wrong."""
-    able = [api for api, formats in preset.formats.items() if wanted in formats] if preset else []
-    if able:
-        return f"it has with --jsbench-engine-option api={able[0]}"
-    return f"if it has by now: --jsbench-engine-option formats={wanted}"
 
 
 def choose_streaming(

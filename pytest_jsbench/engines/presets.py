@@ -121,11 +121,12 @@ def _presets() -> Mapping[str, ProviderPreset]:
     from importlib.resources import files
 
     text = files(__package__).joinpath("presets.toml").read_text("utf-8")
-    return {name: _read(name, entry) for name, entry in sorted(tomllib.loads(text).items())}
-
-
-def _read(name: str, entry: Mapping[str, Any]) -> ProviderPreset:
-    told: dict[str, Any] = {field: tuple(value) if isinstance(value, list) else value for field, value in entry.items()}
-    told["formats"] = {api: tuple(map(ResponseFormat, listed)) for api, listed in entry["formats"].items()}
-    told["unstreamed"] = tuple(map(ResponseFormat, entry.get("unstreamed", ())))
-    return ProviderPreset(name=name, **told)
+    presets = {}
+    for name, entry in sorted(tomllib.loads(text).items()):
+        fields: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()
+        }
+        fields["formats"] = {api: tuple(map(ResponseFormat, listed)) for api, listed in entry["formats"].items()}
+        fields["unstreamed"] = tuple(map(ResponseFormat, entry.get("unstreamed", ())))
+        presets[name] = ProviderPreset(name=name, **fields)
+    return presets

@@ -225,15 +225,10 @@ class ScriptedEngine:
 
     def __init__(self, source: ScriptFile | Callable[[Request], Any], info: EngineInfo) -> None:
         self._source = source
-        self._info = info
+        self.info = info
         self._sent = Sent(response_format=info.response_format)
         self._tries: Counter[tuple[str, int]] = Counter()
         self._lock = threading.Lock()
-
-    @property
-    def info(self) -> EngineInfo:
-        """Who it is, for reports."""
-        return self._info
 
     def generate(self, request: Request) -> Completion | Declined:
         """The answer for the request; it takes as long as it says."""

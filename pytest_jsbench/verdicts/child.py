@@ -18,7 +18,7 @@ from pytest_jsbench.verdicts.verdicts import FailureType, JudgePolicy, SchemaPro
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_jsbench.core.alarms import Alarm
+    from pytest_jsbench.core.child_service import Alarm
     from pytest_jsbench.verdicts.in_process import InProcessJudge
 
 #: seconds for each step after the verdict itself: its violations, the second opinion

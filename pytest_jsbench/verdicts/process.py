@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.alarms import AlarmKind, best_alarm
 from pytest_jsbench.core.child_process import ChildNotStarted, ChildProcess, KeptChild, Program
+from pytest_jsbench.core.child_service import AlarmKind, best_alarm
 from pytest_jsbench.core.errors import JudgeError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_jsbench.core import child_process
-from pytest_jsbench.core.alarms import AlarmKind
+from pytest_jsbench.core.child_service import AlarmKind
 from pytest_jsbench.core.errors import JudgeError
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy
 from pytest_jsbench.verdicts.process import Guard

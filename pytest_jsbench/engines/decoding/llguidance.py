@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_jsbench.core.cases import Schema
-    from pytest_jsbench.core.generations import EngineInfo, Request
+    from pytest_jsbench.core.generations import Request
     from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.decoding.grammars import Grammar
@@ -40,14 +40,10 @@ class LLGuidanceEngine:
     """Calls the local server with a grammar in llguidance's own words."""
 
     def __init__(self, chat: OpenAIEngine, grammars: Grammars, *, narrowing: bool) -> None:
+        self.info = chat.info
         self._chat = chat
         self._grammars = grammars
         self._narrowing = narrowing
-
-    @property
-    def info(self) -> EngineInfo:
-        """Who it is, for reports."""
-        return self._chat.info
 
     def generate(self, request: Request) -> Completion | Declined:
         """Compile the schema, then one call; both compile it, and only the package's time is the grammar's."""
@@ -57,8 +53,9 @@ class LLGuidanceEngine:
         if isinstance(grammar, Declined):
             return grammar
         schema = bounded_within(request.schema) if self._narrowing else request.schema
+        room = replace(request.params, max_tokens=request.params.max_tokens + 1)  # for the canary
         outcome = self._chat.ask(
-            _with_room_for_the_canary(engine.at_temperature_zero(request)),
+            engine.at_temperature_zero(replace(request, params=room)),
             sent=self._grammars.to_sent(request.schema),
             deadline=deadline,
             extra_body={"grammar": to_grammar(schema)},
@@ -84,10 +81,6 @@ def to_grammar(schema: Schema) -> str:
     plain = {} if isinstance(schema, bool) else schema
     embedded = json.dumps({**plain, "x-guidance": guidance_options()})
     return f'%llguidance {{}}\nstart: "{CANARY}" %json {embedded}'
-
-
-def _with_room_for_the_canary(request: Request) -> Request:
-    return replace(request, params=replace(request.params, max_tokens=request.params.max_tokens + 1))
 
 
 def _without_canary(answer: Completion, grammar: Grammar) -> Completion | Declined:

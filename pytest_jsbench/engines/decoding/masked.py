@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.generations import Completion, Declined, FinishReason, Usage
 from pytest_jsbench.core.timing import Stopwatch
@@ -26,7 +26,7 @@ from pytest_jsbench.engines.requirements import Key
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_jsbench.core.generations import EngineInfo, GenerationParams, Request
+    from pytest_jsbench.core.generations import EngineInfo, Request
     from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.decoding.grammars import Grammar
@@ -60,17 +60,12 @@ class MaskedEngine:
         vocabulary: Vocabulary,
         top_p: float,
     ) -> None:
-        self._info = info
+        self.info = info
         self._server = server
         self._slots = slots
         self._grammars = grammars
         self._vocabulary = vocabulary
         self._top_p = top_p
-
-    @property
-    def info(self) -> EngineInfo:
-        """Who it is, for reports."""
-        return self._info
 
     def generate(self, request: Request) -> Completion | Declined:
         """Compile the schema, then take token after token; waiting for a slot is in no time."""
@@ -107,8 +102,9 @@ class MaskedEngine:
 
     def _walk(self, grammar: Grammar, request: Request, slot: int, deadline: Deadline) -> _Answer:
         prompt = self._server.read_prompt(request.prompt, deadline)
-        most = request.params.max_tokens
-        step = grammar.begin(self._sampling(request.params), deadline)
+        params, most = request.params, request.params.max_tokens
+        sampling = {"temperature": params.temperature, "top_p": self._top_p, "seed": params.seed}
+        step = grammar.begin(sampling if params.temperature else None, deadline)
         tokens = list(step.taken)
         count, breadth, fresh = _FEWEST, _FEW, True
         while len(tokens) < most and step.state in (State.OPEN, State.STUCK):
@@ -134,11 +130,6 @@ class MaskedEngine:
         return _Answer(
             tokens=tokens[:most], prompt_tokens=len(prompt), finish_reason=_reason(step.state, len(tokens), most)
         )
-
-    def _sampling(self, params: GenerationParams) -> dict[str, Any] | None:
-        if not params.temperature:
-            return None
-        return {"temperature": params.temperature, "top_p": self._top_p, "seed": params.seed}
 
 
 def _reason(state: State, count: int, most: int) -> FinishReason:

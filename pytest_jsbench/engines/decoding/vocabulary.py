@@ -135,14 +135,10 @@ class _Header:
         return self._unpack(_SCALARS[kind])[0]
 
 
-def _byte_alphabet() -> dict[str, int]:
-    """The letters by which byte-level BPE writes bytes: those that print stand for themselves, the rest from U+0100."""
-    printing = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in printing]
-    return {chr(byte): byte for byte in printing} | {chr(0x100 + n): byte for n, byte in enumerate(others)}
-
-
-_ALPHABET = _byte_alphabet()
+_PRINTING = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
+_OTHERS = [byte for byte in range(256) if byte not in _PRINTING]
+#: the letters by which byte-level BPE writes bytes: those that print stand for themselves, the rest from U+0100
+_ALPHABET = {chr(byte): byte for byte in _PRINTING} | {chr(0x100 + n): byte for n, byte in enumerate(_OTHERS)}
 
 
 def _spell_bpe(token: str, kind: int) -> bytes:

@@ -170,13 +170,13 @@ def _contents(messages: Iterable[Message]) -> list[dict[str, Any]]:
             continue
         for message in group:
             role, calls = "model" if message.role == "assistant" else "user", {c.id: c for c in message.tool_calls}
-            said = [{"text": message.content}] if message.content or not calls else []
-            contents.append({"role": role, "parts": [*said, *map(_call, calls.values())]})
+            text = [{"text": message.content}] if message.content or not calls else []
+            parts = [
+                {"functionCall": {"name": call.name, "args": call.values}, "thoughtSignature": _UNSIGNED}
+                for call in calls.values()
+            ]
+            contents.append({"role": role, "parts": [*text, *parts]})
     return contents
-
-
-def _call(call: ToolCall) -> dict[str, Any]:
-    return {"functionCall": {"name": call.name, "args": call.values}, "thoughtSignature": _UNSIGNED}
 
 
 def _response(call: ToolCall, content: str) -> dict[str, Any]:

@@ -271,7 +271,9 @@ class Client:
         only is not sent again where the server closes a kept connection under it. CallError for a connection that
         breaks, and for a server that points to another one; ValueError for a header that cannot be sent.
         """
-        url = self._with_query(path if "://" in path else self.address.url.rstrip("/") + path)
+        url = path if "://" in path else self.address.url.rstrip("/") + path
+        if self._query:
+            url += f"{'&' if '?' in url else '?'}{urlencode(self._query)}"
         for _ in range(_MOST_REDIRECTS + 1):
             self._stay_here(url)
             sent = {**self._headers, **_lowered(headers or {})}
@@ -417,16 +419,13 @@ class Client:
         connection.connect()
         return connection
 
-    def _with_query(self, url: str) -> str:
-        if not self._query:
-            return url
-        return f"{url}{'&' if '?' in url else '?'}{urlencode(self._query)}"
-
     def _stay_here(self, url: str) -> None:
         if origin(url) == origin(self.address.url):
             return
+        scheme, host, port = origin(url)
+        there = printable(without_credentials(f"{scheme}://{host}:{port}"), 120)
         message = (
-            f"the server points to {_shown(url)}, away from {self.address.url}; nothing was sent there: if it is the "
+            f"the server points to {there}, away from {self.address.url}; nothing was sent there: if it is the "
             "right one, name it with --jsbench-base-url"
         )
         raise CallError(FaultKind.BAD_REQUEST, message)
@@ -439,11 +438,6 @@ def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
 
 def _basic(user: str, password: str) -> str:
     return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
-
-
-def _shown(url: str) -> str:
-    scheme, host, port = origin(url)
-    return printable(without_credentials(f"{scheme}://{host}:{port}"), 120)
 
 
 def _proxy_of(scheme: str, host: str) -> Url | None:

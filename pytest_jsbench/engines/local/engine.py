@@ -80,22 +80,17 @@ class LocalSettings:
             )
             raise EngineError(message, where="--jsbench-base-url")
         response_format = choose_format(config, FORMATS)
+        processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return cls(
             response_format=response_format,
             streaming=options.flag("stream", default=True),
             narrowing=options.flag("bounded", default=True) and response_format is ResponseFormat.JSON_SCHEMA,
             slots=options.count("slots", default=SLOTS),
             context=options.count("context", default=4096),
-            threads=options.count("threads", default=min(_processors(), _MOST_THREADS)),
+            threads=options.count("threads", default=min(processors, _MOST_THREADS)),
             start_timeout=options.count("start_timeout", default=120),
             top_p=options.share("top_p"),
         )
-
-
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def find_model_file(config: EngineConfig) -> Path:
@@ -155,20 +150,16 @@ class LocalEngine:
     """Calls the local server, with schemas that a small model can finish."""
 
     def __init__(self, chat: OpenAIEngine, settings: LocalSettings) -> None:
+        self.info = chat.info
         self._chat = chat
         self._narrowing = settings.narrowing
-
-    @property
-    def info(self) -> EngineInfo:
-        """Who it is, for reports."""
-        return self._chat.info
 
     def generate(self, request: Request) -> Completion | Declined:
         """One call; what was sent is in the result where it is not the schema itself."""
         if (exchange := request.origin.exchange) is not None:
             held = HeldExchange(exchange, max_tokens=request.params.max_tokens)
             return self._chat.generate(replace(request, origin=replace(request.origin, exchange=held)))
-        if self._chat.info.response_format is not ResponseFormat.JSON_SCHEMA:
+        if self.info.response_format is not ResponseFormat.JSON_SCHEMA:
             return self._chat.generate(at_temperature_zero(request))
         if request.schema is False:
             # the server would take it for no schema at all
@@ -293,9 +284,16 @@ class LocalFactory:
     def prepare(self, config: EngineConfig) -> Iterator[EngineConfig]:
         """Serve the model; the configuration that comes out names the server, its key and the model's alias."""
         self.check(config)
-        settings = LocalSettings.from_config(config)
-        with serving(_server_settings(config, settings), timeout=settings.start_timeout) as server:
-            yield replace(config, base_url=f"{server.address}/v1", api_key=server.key, model=_model_name(config))
+        settings, alias = LocalSettings.from_config(config), _model_name(config)
+        served = ServerSettings(
+            model=str(find_model_file(config).resolve()),
+            alias=alias,
+            slots=settings.slots,
+            context=settings.context,
+            threads=settings.threads,
+        )
+        with serving(served, timeout=settings.start_timeout) as server:
+            yield replace(config, base_url=f"{server.address}/v1", api_key=server.key, model=alias)
 
     def build(self, config: EngineConfig) -> LocalEngine:
         """The engine, for a configuration that `prepare` has given out."""
@@ -343,16 +341,6 @@ def _model_name(config: EngineConfig) -> str:
     except MissingRequirement:
         # nothing is called yet, and what will be is still true
         return _MODEL_PACKAGE
-
-
-def _server_settings(config: EngineConfig, settings: LocalSettings) -> ServerSettings:
-    return ServerSettings(
-        model=str(find_model_file(config).resolve()),
-        alias=_model_name(config),
-        slots=settings.slots,
-        context=settings.context,
-        threads=settings.threads,
-    )
 
 
 FACTORY = LocalFactory()

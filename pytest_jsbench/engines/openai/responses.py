@@ -112,7 +112,8 @@ def _finish(answer: AnswerBuilder, response: object) -> None:
             reason = get(response, "incomplete_details", "reason")
             answer.end(_INCOMPLETE.get(str(reason), FinishReason.UNKNOWN))
         case "failed":
-            raise EnclosedError(_failure(response))
+            unexplained = {"message": "the response failed, and the server did not say why", "type": "server_error"}
+            raise EnclosedError(get(response, "error") or unexplained)
         case None if not answer.empty:
             answer.end(FinishReason.UNKNOWN)
         case _:
@@ -137,11 +138,6 @@ def _reasoning(response: object) -> Iterator[str]:
         if get(item, "type") == "reasoning":
             shown = items(item, "content") or items(item, "summary")
             yield from (text for part in shown if isinstance(text := get(part, "text"), str))
-
-
-def _failure(response: object) -> object:
-    unexplained = {"message": "the response failed, and the server did not say why", "type": "server_error"}
-    return get(response, "error") or unexplained
 
 
 def _usage(usage: object) -> Usage:

@@ -80,7 +80,9 @@ class OpenAISettings(ProviderSettings):
         """Read what a user said; EngineError for what cannot be done."""
         options = Options(config, OPTIONS)
         preset = preset_of(config.name)
-        address = _address(config, preset)
+        # OpenAI's variable says nothing of another provider
+        address = find_address(config, None if preset else "OPENAI_BASE_URL")
+        address = address or Address(url=preset.base_url if preset else HOME)
         at_home = is_openai(address.url)
         model = find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL)
         limit = preset.max_tokens_field if preset else "max_completion_tokens" if at_home else "max_tokens"
@@ -170,13 +172,6 @@ class OpenAISettings(ProviderSettings):
         if self.single_call and self.response_format is ResponseFormat.TOOL:
             body["parallel_tool_calls"] = False
         return self.with_extra(body, repeat=request.repeat, seed=self.seed_field or "seed")
-
-
-def _address(config: EngineConfig, preset: ProviderPreset | None) -> Address:
-    """The server's address; OpenAI's variable says nothing of another provider."""
-    if preset is None:
-        return find_address(config, "OPENAI_BASE_URL") or Address(url=HOME)
-    return find_address(config, None) or Address(url=preset.base_url)
 
 
 def _formats(preset: ProviderPreset | None, api: Api) -> tuple[ResponseFormat, ...]:

@@ -51,14 +51,9 @@ class RecordedEngine:
 
     def __init__(self, recordings: Recordings, info: EngineInfo, *, strict: bool) -> None:
         self._recordings = recordings
-        self._info = info
+        self.info = info
         #: whether an answer that was asked for with other settings is none
         self._strict = strict
-
-    @property
-    def info(self) -> EngineInfo:
-        """Who answered then, for reports."""
-        return self._info
 
     def generate(self, request: Request) -> Completion | Declined:
         """The recorded answer; CallError where there is none, or it was one to another prompt or schema."""

@@ -63,13 +63,8 @@ class ReplayEngine:
         self._of_task: dict[tuple[str, int], list[AttemptOutcome]] = {}
         for outcome in self._outcomes.values():
             self._of_task.setdefault((outcome.key.task, outcome.repeat), []).append(outcome)
-        self._info = info
+        self.info = info
         self._source = source
-
-    @property
-    def info(self) -> EngineInfo:
-        """Who answered then, for reports."""
-        return self._info
 
     def generate(self, request: Request) -> Completion | Declined:
         """The recorded answer; CallError where the recorded call broke, or nothing fits the request."""
@@ -87,7 +82,7 @@ class ReplayEngine:
             message = f"{request.key} was recorded with --jsbench-instances: there is no answer to say again"
             raise CallError(FaultKind.ENGINE, message)
         who = record.answered_by
-        used = {"model": self._info.model if who is None else who.model, "response_format": self._info.response_format}
+        used = {"model": self.info.model if who is None else who.model, "response_format": self.info.response_format}
         sampled = {} if record.params is None else asdict(record.params)
         asked = of_repeat(self._asked, request.repeat)
         params = {name: asked.get(name) if value is None else value for name, value in sampled.items()}
@@ -96,7 +91,7 @@ class ReplayEngine:
             raise CallError(FaultKind.ENGINE, f"{request.key} was recorded with other settings: {settings}")
         if record.params is None and not settings:
             return generation
-        sent = generation.sent or Sent(response_format=self._info.response_format)
+        sent = generation.sent or Sent(response_format=self.info.response_format)
         return replace(generation, sent=replace(sent, params=record.params, asked_otherwise=settings or None))
 
     def _find(self, request: Request) -> AttemptOutcome | None:
