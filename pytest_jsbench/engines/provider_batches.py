@@ -16,8 +16,10 @@ from pytest_jsbench.core.generations import (
     ResponseFormat,
     Sent,
 )
+from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.batch_api import Result, read_lines
-from pytest_jsbench.engines.http.answer_builder import as_object
+from pytest_jsbench.engines.http.answer_builder import as_object, enclosed
 from pytest_jsbench.engines.http.calls import Deadline, parse_json, reading, refusal, settle
 from pytest_jsbench.engines.http.faults import EnclosedError, ProviderError, classify_error, explain_error, retry_after
 from pytest_jsbench.engines.provider import ProviderFactory, ProviderSettings
@@ -44,6 +46,8 @@ _SMALL = 1_000_000
 _WAIT = 0.5
 #: a provider that answers so may answer otherwise a moment later
 _PASSING = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+#: what holds for a whole batch is no schema's fault
+_NO_SCHEMA = Sent(response_format=ResponseFormat.TEXT)
 
 
 class ProviderBatches:
@@ -110,7 +114,7 @@ class ProviderBatches:
         response = self._client.request(method, path, data, deadline=deadline, headers=headers, **options)
         if response.is_error:
             with closing(response):
-                raise refusal(response)
+                raise refusal(response.status, response.headers, response.read())
         return response
 
     def read_results(self, path: str, sent: Sent) -> Iterator[Result]:
@@ -118,6 +122,20 @@ class ProviderBatches:
         with self.explained(), closing(self._open(path, None, deadline=Deadline(LONG_TIMEOUT))) as response:
             for line in read_lines(response.iter_bytes(bounded=False)):
                 yield str(line.get(self.name_field)), self._settled(line, sent)
+
+    def read_answer(self, body: object, sent: Sent) -> Completion | Declined:
+        """Read the answer that a line of the results holds."""
+        with reading():
+            return self._settings.api.read_whole(enclosed(body), Stopwatch()).to_generation(sent)
+
+    def refused(
+        self, error: ProviderError, kind: FaultKind, message: str, *, where: str = "", more: str = ""
+    ) -> Failed:
+        """The failure of each request of a batch that the provider refused, of the kind that its words say."""
+        outcome = classify_error(error, sent=_NO_SCHEMA, secret=self._key.value)
+        kind = outcome.kind if isinstance(outcome, CallError) else kind
+        words = one_line(f"{error.message}{where}", secret=self._key.value)
+        return Failed(kind=kind, message=f"{message}: {words}{more}")
 
     def classify(self, error: ProviderError, sent: Sent) -> Completion | Declined:
         """A provider's word against one request: a failed generation, Declined, or raised as a CallError."""
@@ -128,11 +146,11 @@ class ProviderBatches:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Inside, a refusal becomes a CallError: what holds for a whole batch is no schema's fault."""
+        """Inside, a refusal becomes a CallError."""
         try:
             yield
         except (EnclosedError, ValueError) as error:
-            outcome = self._explain(error, Sent(response_format=ResponseFormat.TEXT))
+            outcome = self._explain(error, _NO_SCHEMA)
             if isinstance(outcome, Declined):
                 outcome = CallError(FaultKind.BAD_REQUEST, outcome.message)
             if isinstance(outcome, Completion):

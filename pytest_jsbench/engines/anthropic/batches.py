@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from pytest_jsbench.core.generations import CallError, Declined, Failed, FaultKind, Sent
-from pytest_jsbench.core.timing import Stopwatch
-from pytest_jsbench.engines.anthropic import answers
 from pytest_jsbench.engines.anthropic.engine import PATH
 from pytest_jsbench.engines.batch_api import BatchLimits, BatchState, sound_id
-from pytest_jsbench.engines.http.answer_builder import count, enclosed, get
-from pytest_jsbench.engines.http.calls import reading, to_json
+from pytest_jsbench.engines.http.answer_builder import as_object, count, get
+from pytest_jsbench.engines.http.calls import to_json
 from pytest_jsbench.engines.http.faults import ProviderError
 from pytest_jsbench.engines.provider_batches import ProviderBatches
 
@@ -90,16 +88,14 @@ class AnthropicBatches(ProviderBatches):
 
     def read_result(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined:
         """A line of the results file."""
-        found = line.get("result")
-        result = found if isinstance(found, dict) else {}
+        result = as_object(line.get("result"))
         kind = result.get("type")
         if kind in _NOT_MADE:
             fault, message = _NOT_MADE[str(kind)]
             raise CallError(fault, message)
         if kind != "succeeded":
             return self.classify(_named(result.get("error")), sent)
-        with reading():
-            return answers.read_whole(enclosed(result.get("message")), Stopwatch()).to_generation(sent)
+        return self.read_answer(result.get("message"), sent)
 
 
 def _named(body: object) -> ProviderError:

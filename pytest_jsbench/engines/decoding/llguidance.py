@@ -22,11 +22,8 @@ from pytest_jsbench.engines.http.calls import Deadline
 from pytest_jsbench.engines.local import engine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Request
-    from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.decoding.grammars import Grammar
     from pytest_jsbench.engines.decoding.settings import DecodingSettings
@@ -36,14 +33,12 @@ if TYPE_CHECKING:
 CANARY = "@"
 
 
-class LLGuidanceEngine:
+class LLGuidanceEngine(engine.LocalEngine):
     """Calls the local server with a grammar in llguidance's own words."""
 
     def __init__(self, chat: OpenAIEngine, grammars: Grammars, *, narrowing: bool) -> None:
-        self.info = chat.info
-        self._chat = chat
+        super().__init__(chat, narrowing=narrowing)
         self._grammars = grammars
-        self._narrowing = narrowing
 
     def generate(self, request: Request) -> Completion | Declined:
         """Compile the schema, then one call; both compile it, and only the package's time is the grammar's."""
@@ -62,17 +57,9 @@ class LLGuidanceEngine:
         )
         return outcome if isinstance(outcome, Declined) else _without_canary(outcome, grammar)
 
-    def count_tokens(self, prompt: Prompt) -> int | None:
-        """The prompt's tokens in the model's own chat template, as the server counts them."""
-        return self._chat.input_tokens(prompt, timeout=engine.PATIENCE)
-
-    def tokenize(self, text: str) -> Sequence[int] | None:
-        """The model's tokens of the text, as the server takes it apart."""
-        return self._chat.tokens_of(text, timeout=engine.PATIENCE)
-
     def close(self) -> None:
         """Close the client's connections and end the library's processes; the server is `prepare`'s."""
-        self._chat.close()
+        super().close()
         self._grammars.close()
 
 

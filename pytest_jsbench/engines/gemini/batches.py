@@ -6,14 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from pytest_jsbench.core.generations import CallError, Completion, Declined, Failed, FaultKind, ResponseFormat, Sent
-from pytest_jsbench.core.secrets import one_line
-from pytest_jsbench.core.timing import Stopwatch
+from pytest_jsbench.core.generations import CallError, Completion, Declined, Failed, FaultKind, Sent
 from pytest_jsbench.engines.batch_api import BatchLimits, BatchState, sound_id
-from pytest_jsbench.engines.gemini import answers
-from pytest_jsbench.engines.http.answer_builder import enclosed, get
-from pytest_jsbench.engines.http.calls import reading, to_json
-from pytest_jsbench.engines.http.faults import ProviderError, classify_error
+from pytest_jsbench.engines.http.answer_builder import get
+from pytest_jsbench.engines.http.calls import to_json
+from pytest_jsbench.engines.http.faults import ProviderError
 from pytest_jsbench.engines.provider_batches import ProviderBatches
 
 if TYPE_CHECKING:
@@ -94,8 +91,7 @@ class GeminiBatches(ProviderBatches):
         """A line of the output file."""
         if (error := line.get("error")) is not None:
             return self.classify(_named(error), sent)
-        with reading():
-            return answers.read_whole(enclosed(line.get("response")), Stopwatch()).to_generation(sent)
+        return self.read_answer(line.get("response"), sent)
 
     def _create(self, file: str) -> str:
         body = {"batch": {"inputConfig": {"fileName": file}, "displayName": "jsbench"}}
@@ -108,10 +104,7 @@ class GeminiBatches(ProviderBatches):
     def _unanswered(self, found: Mapping[str, Any]) -> Failed:
         kind, message = _ENDED[_state(found)]
         if (error := found.get("error")) is not None:
-            said = _named(error)
-            outcome = classify_error(said, sent=Sent(response_format=ResponseFormat.TEXT), secret=self._key.value)
-            kind = outcome.kind if isinstance(outcome, CallError) else kind
-            message = f"{message}: {one_line(said.message, secret=self._key.value)}"
+            return self.refused(_named(error), kind, message)
         return Failed(kind=kind, message=message)
 
 

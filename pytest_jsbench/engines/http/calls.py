@@ -6,7 +6,7 @@ import json
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import CallError, Completion, FaultKind
 from pytest_jsbench.core.json_values import too_deep
@@ -66,27 +66,12 @@ def to_json(value: object) -> bytes:
         raise CallError(FaultKind.ENGINE, message) from None
 
 
-class ReadableResponse(Protocol):
-    """A response that is an error."""
-
-    @property
-    def status(self) -> int:
-        """The HTTP status."""
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """By names of either case."""
-
-    def read(self) -> bytes:
-        """Read the rest of the body."""
-
-
-def refusal(response: ReadableResponse) -> EnclosedError:
+def refusal(status: int, headers: Mapping[str, str], data: bytes) -> EnclosedError:
     """Read the body of a response that is an error."""
-    body: object = response.read().decode("utf-8", "replace")
+    body: object = data.decode("utf-8", "replace")
     with suppress(ValueError, RecursionError):
         body = parse_json(str(body))
-    return EnclosedError(body, status=response.status, headers=response.headers)
+    return EnclosedError(body, status=status, headers=headers)
 
 
 def answered(outcome: Completion | Declined, exchange: Exchange | None) -> Completion | Declined:

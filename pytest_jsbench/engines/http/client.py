@@ -304,7 +304,7 @@ class Client:
         response = self.request("POST", path, to_json(body), headers=headers, deadline=deadline)
         if response.is_error:
             with closing(response):
-                raise refusal(response)
+                raise refusal(response.status, response.headers, response.read())
         return response
 
     def passing_on(

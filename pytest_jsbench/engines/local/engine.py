@@ -149,10 +149,10 @@ def serving(settings: ServerSettings, *, timeout: float) -> Iterator[RunningServ
 class LocalEngine:
     """Calls the local server, with schemas that a small model can finish."""
 
-    def __init__(self, chat: OpenAIEngine, settings: LocalSettings) -> None:
+    def __init__(self, chat: OpenAIEngine, *, narrowing: bool) -> None:
         self.info = chat.info
         self._chat = chat
-        self._narrowing = settings.narrowing
+        self._narrowing = narrowing
 
     def generate(self, request: Request) -> Completion | Declined:
         """One call; what was sent is in the result where it is not the schema itself."""
@@ -301,7 +301,8 @@ class LocalFactory:
             message = f"engine '{config.name}' has no server yet: build it with what prepare() gives out"
             raise EngineError(message)
         settings = LocalSettings.from_config(config)
-        return LocalEngine(chat_engine(config, self.describe(config), top_p=settings.top_p), settings)
+        chat = chat_engine(config, self.describe(config), top_p=settings.top_p)
+        return LocalEngine(chat, narrowing=settings.narrowing)
 
 
 def top_p_said(top_p: float | None) -> dict[str, float]:

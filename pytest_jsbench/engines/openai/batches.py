@@ -7,13 +7,11 @@ from urllib.parse import quote
 
 from urllib3 import encode_multipart_formdata
 
-from pytest_jsbench.core.generations import CallError, Declined, Failed, FaultKind, ResponseFormat, Sent
-from pytest_jsbench.core.secrets import one_line
-from pytest_jsbench.core.timing import Stopwatch
+from pytest_jsbench.core.generations import CallError, Declined, Failed, FaultKind, Sent
 from pytest_jsbench.engines.batch_api import BatchLimits, BatchState, sound_id
-from pytest_jsbench.engines.http.answer_builder import as_object, count, enclosed, get, items
-from pytest_jsbench.engines.http.calls import reading, to_json
-from pytest_jsbench.engines.http.faults import ProviderError, classify_error
+from pytest_jsbench.engines.http.answer_builder import as_object, count, get, items
+from pytest_jsbench.engines.http.calls import to_json
+from pytest_jsbench.engines.http.faults import ProviderError
 from pytest_jsbench.engines.provider_batches import ProviderBatches
 
 if TYPE_CHECKING:
@@ -91,8 +89,7 @@ class OpenAIBatches(ProviderBatches):
         body, status = response.get("body"), count(response.get("status_code"))
         if status is not None and status >= 400:
             return self.classify(ProviderError.parse(body, status=status), sent)
-        with reading():
-            return self._settings.api.read_whole(enclosed(body), Stopwatch()).to_generation(sent)
+        return self.read_answer(body, sent)
 
     def _unanswered(self, batch: Mapping[str, Any]) -> Failed:
         kind, message = _ENDED[str(batch["status"])]
@@ -103,8 +100,6 @@ class OpenAIBatches(ProviderBatches):
             line = "" if first.get("line") is None else f" (line {first['line']} of its file)"
             names = frozenset([code] if isinstance(code := first.get("code"), str) else [])
             error = ProviderError(message=words, status=400, names=names)
-            outcome = classify_error(error, sent=Sent(response_format=ResponseFormat.TEXT), secret=self._key.value)
-            kind = outcome.kind if isinstance(outcome, CallError) else kind
             more = f", and {len(problems) - 1:,} more" if len(problems) > 1 else ""
-            message = f"{message}: {one_line(f'{words}{line}', secret=self._key.value)}{more}"
+            return self.refused(error, kind, message, where=line, more=more)
         return Failed(kind=kind, message=message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.core.generations import CallError, FaultKind, FinishReason, ResponseFormat, Usage
 from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, as_object, count, get, items, parts
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.timing import Stopwatch
     from pytest_jsbench.engines.http.event_stream import EventStream
+    from pytest_jsbench.engines.provider import ProviderSettings
 
 PATH = "/chat/completions"
 #: what a part of the content that is text is called; some servers leave it out
@@ -22,23 +23,7 @@ _TEXT_PARTS = ("text", "output_text", None)
 _ALONE = ("text", "output_text", "thinking", "refusal", "image_url")
 
 
-class FormatSettings(Protocol):
-    """What decides how the schema goes into a body."""
-
-    @property
-    def response_format(self) -> ResponseFormat:
-        """In which of the API's ways."""
-
-    @property
-    def schema_name(self) -> str:
-        """The schema's, or the tool's."""
-
-    @property
-    def strict(self) -> bool:
-        """Whether the server is told to hold to it."""
-
-
-def format_fields(settings: FormatSettings, schema: Schema) -> dict[str, Any]:
+def format_fields(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
     """The fields of a body that hold the schema."""
     match settings.response_format:
         case ResponseFormat.TEXT:

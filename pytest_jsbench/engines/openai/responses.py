@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.messages import Message
     from pytest_jsbench.core.timing import Stopwatch
     from pytest_jsbench.engines.http.event_stream import EventStream
-    from pytest_jsbench.engines.openai.chat import FormatSettings
+    from pytest_jsbench.engines.provider import ProviderSettings
 
 PATH = "/responses"
 
@@ -34,7 +34,7 @@ def input_items(turn: Message) -> Iterator[dict[str, Any]]:
         yield {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
 
 
-def format_fields(settings: FormatSettings, schema: Schema) -> dict[str, Any]:
+def format_fields(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
     """The fields that say in which form the answer is to be."""
     match settings.response_format:
         case ResponseFormat.TEXT:
