@@ -43,7 +43,7 @@ class Secrets:
 
     def out_of_answer(self, text: str) -> str:
         """The text with each character of a secret as `*` (of one that is a number as `1`): JSON stays JSON."""
-        return _replaced(text, self._forms, _masked)
+        return _replaced(text, self._forms, lambda secret: ("1" if secret.isdecimal() else "*") * len(secret))
 
     def out_of_message(self, text: str) -> str:
         """The text with `[key]` in the place of each secret, also of one that was cut off at the end of the text."""
@@ -70,10 +70,6 @@ class Secrets:
                 return [self.out_of(each) for each in value]
             case _:
                 return value
-
-
-def _masked(secret: str) -> str:
-    return ("1" if secret.isdecimal() else "*") * len(secret)
 
 
 def _encoded(text: str) -> Iterable[str]:

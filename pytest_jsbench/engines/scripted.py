@@ -316,11 +316,18 @@ class ScriptedFactory(UnsharedFactory):
 
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Who the engine will be; no answers are read for it."""
-        return _describe(config)
+        Options(config, OPTIONS)  # a name that is none of them is an error here too
+        return EngineInfo(
+            engine=config.name,
+            model=config.model or "scripted",
+            response_format=choose_format(config, (ResponseFormat.JSON_SCHEMA, *ResponseFormat)),
+            # an answer may be scripted to come token by token
+            streaming=True,
+        )
 
     def build(self, config: EngineConfig) -> ScriptedEngine:
         """The engine, with its answers read."""
-        return ScriptedEngine(_source(config), _describe(config))
+        return ScriptedEngine(_source(config), self.describe(config))
 
 
 def _source(config: EngineConfig) -> ScriptFile | Callable[[Request], Any]:
@@ -339,17 +346,6 @@ def _source(config: EngineConfig) -> ScriptFile | Callable[[Request], Any]:
             raise EngineError(message, found=type(function).__name__, expected="a function", where=answers)
         return function
     return ScriptFile.from_file(Path(answers))
-
-
-def _describe(config: EngineConfig) -> EngineInfo:
-    Options(config, OPTIONS)  # a name that is none of them is an error here too
-    return EngineInfo(
-        engine=config.name,
-        model=config.model or "scripted",
-        response_format=choose_format(config, (ResponseFormat.JSON_SCHEMA, *ResponseFormat)),
-        # an answer may be scripted to come token by token
-        streaming=True,
-    )
 
 
 FACTORY = ScriptedFactory()

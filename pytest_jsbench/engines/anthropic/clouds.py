@@ -212,21 +212,24 @@ class VertexSettings(CloudSettings):
 class CloudEngine(ProviderEngine):
     """A ProviderEngine whose calls carry signatures and tokens; each thread knows those of its own last call."""
 
+    _settings: CloudSettings
+
     def __init__(self, settings: CloudSettings, info: EngineInfo, *, key: Key) -> None:
-        self._cloud = settings
-        self._carried = threading.local()
         super().__init__(settings, info, key=key)
+        self._carried = threading.local()
 
     def new_client(self, key: Key) -> Client:
         """Return the client, whose signatures and tokens are noted."""
-        authorise = None if key.value else self._cloud.authoriser()
+        authorise = None if key.value else self._settings.authoriser()
 
         def noted(outgoing: Outgoing) -> Mapping[str, str]:
             headers = {**outgoing.headers, **(authorise(outgoing) if authorise else {})}
-            self._note(headers)
+            lowered = {name.lower(): value for name, value in headers.items()}
+            sent = (lowered.get(name, "") for name in ("authorization", "x-amz-security-token"))
+            self._carried.texts = tuple(text for header in sent for text in (header, *_CREDENTIAL.findall(header)))
             return headers
 
-        return self._cloud.new_client(key, noted)
+        return self._settings.new_client(key, noted)
 
     def generate(self, request: Request) -> Completion | Declined:
         """One call, in whose outcome no signature and no token is."""
@@ -236,16 +239,11 @@ class CloudEngine(ProviderEngine):
         except CallError as error:
             raise out_of_fault(error, self._secrets()) from None
         except Exception as error:
-            kind = self._cloud.fault_of(error)
+            kind = self._settings.fault_of(error)
             if kind is None:
                 raise
             message = f"no credentials: {type(error).__name__}: {error}"
             raise CallError(kind, one_line(message)) from None
-
-    def _note(self, headers: Mapping[str, str]) -> None:
-        lowered = {name.lower(): value for name, value in headers.items()}
-        sent = (lowered.get(name, "") for name in ("authorization", "x-amz-security-token"))
-        self._carried.texts = tuple(text for header in sent for text in (header, *_CREDENTIAL.findall(header)))
 
     def _secrets(self) -> Secrets:
         return Secrets(self._carried.texts)
