@@ -36,7 +36,7 @@ class Options:
                 raise EngineError(message, found=name, expected=sorted(known), where=self.engine)
 
     def given(self, name: str) -> bool:
-        """Whether the user said it."""
+        """True of an option that the user said."""
         return name in self._values
 
     def flag(self, name: str, *, default: bool) -> bool:
@@ -52,18 +52,18 @@ class Options:
     def choice(self, name: str, of: type[Word], *, default: Word) -> Word:
         """One of the words of an enumeration."""
         value = self._values.get(name, default)
-        found = next((word for word in of if word == value), None)
-        if found is None:
+        chosen = next((word for word in of if word == value), None)
+        if chosen is None:
             message = f"option '{name}' of engine '{self.engine}' is {' or '.join(of)}, not {one_line(repr(value))}"
             raise EngineError(message, found=value, expected=[word.value for word in of], where=name)
-        return found
+        return chosen
 
     def words(self, name: str, of: type[Word], *, default: tuple[Word, ...], least: int = 0) -> tuple[Word, ...]:
         """Words of an enumeration: one, or a list of so many at least."""
         value = self._values.get(name, default)
         listed = value if isinstance(value, list | tuple) else [value]
-        found = tuple(word for each in listed for word in of if word == each)
-        return found if len(found) == len(listed) >= least else self._refuse(name, f"one or a list of {', '.join(of)}")
+        words = tuple(word for text in listed for word in of if word == text)
+        return words if len(words) == len(listed) >= least else self._refuse(name, f"one or a list of {', '.join(of)}")
 
     def field(self, name: str, *, default: str | bool) -> str | None:
         """The name of a parameter; None for false: it is not sent."""
@@ -91,8 +91,8 @@ class Options:
         value = self._values.get(name, {})
         if not isinstance(value, dict):
             self._refuse(name, "a JSON object")
-        found: Mapping[str, Any] = resolve(value, option=name, engine=self.engine)
-        return found
+        resolved: Mapping[str, Any] = resolve(value, option=name, engine=self.engine)
+        return resolved
 
     def texts(self, name: str) -> Mapping[str, str]:
         """A JSON object of strings."""
@@ -108,9 +108,9 @@ class Options:
 
     def _refuse(self, name: str, expected: str) -> Any:
         # the value itself is not shown: a header may hold a secret
-        found = type(self._values[name]).__name__
-        message = f"option '{name}' of engine '{self.engine}' is {expected}, not this {found}"
-        raise EngineError(message, found=found, expected=expected, where=name)
+        kind = type(self._values[name]).__name__
+        message = f"option '{name}' of engine '{self.engine}' is {expected}, not this {kind}"
+        raise EngineError(message, found=kind, expected=expected, where=name)
 
 
 def choose_format(
@@ -141,7 +141,7 @@ def _unless(preset: ProviderPreset | None, otherwise: str) -> str:
 def choose_streaming(
     config: EngineConfig, options: Options, chosen: ResponseFormat, preset: ProviderPreset | None = None
 ) -> bool:
-    """Whether answers are streamed; EngineError where that is asked of a provider that does not in this format."""
+    """True where answers are streamed; EngineError where that is asked of a provider that does not in this format."""
     unstreamed = options.words("unstreamed", ResponseFormat, default=preset.unstreamed if preset else ())
     streaming = options.flag("stream", default=chosen not in unstreamed)
     if streaming and chosen in unstreamed:

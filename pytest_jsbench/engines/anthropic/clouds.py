@@ -255,8 +255,8 @@ _UNSAID = "-"
 def _said(options: Options, option: str, *variables: str) -> str | None:
     """What the option says, or the first of the variables that holds anything."""
     held = (os.environ.get(variable, "").strip() for variable in variables)
-    found = options.text(option, default=next(filter(None, held), _UNSAID))
-    return None if found == _UNSAID else found
+    value = options.text(option, default=next(filter(None, held), _UNSAID))
+    return None if value == _UNSAID else value
 
 
 def _missing(config: EngineConfig, what: str, ways: str) -> MissingRequirement:

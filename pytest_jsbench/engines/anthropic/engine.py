@@ -148,9 +148,9 @@ def _turns(messages: Iterable[Message]) -> list[dict[str, Any]]:
 
 def _blocks(message: Message) -> list[dict[str, Any]]:
     """What the assistant said, if anything, and the tools that it called; an empty text is refused."""
-    said = [{"type": "text", "text": message.content}] if message.content else []
+    text = [{"type": "text", "text": message.content}] if message.content else []
     calls = message.tool_calls
-    return [*said, *({"type": "tool_use", "id": call.id, "name": call.name, "input": call.values} for call in calls)]
+    return [*text, *({"type": "tool_use", "id": call.id, "name": call.name, "input": call.values} for call in calls)]
 
 
 def _called_tools(messages: Iterable[Message]) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def read_thinking(options: Options) -> AskedReasoning:
 
 
 def is_anthropic(url: str) -> bool:
-    """Whether the address is Anthropic's own."""
+    """True where the address is Anthropic's own."""
     return url.rstrip("/") == HOME
 
 

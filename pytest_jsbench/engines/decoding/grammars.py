@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.adaptation.bounding import CannotBound, bounded_within
-from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, FaultKind, ResponseFormat, Sent
+from pytest_jsbench.core.generations import CallError, Declined, FaultKind, ResponseFormat, Sent
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.base import Acceptance
 from pytest_jsbench.engines.decoding.process import LibraryProcess, Pool
 from pytest_jsbench.engines.decoding.walks import State, Step, Walked
+from pytest_jsbench.engines.local.engine import unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -96,12 +97,6 @@ class Grammars:
         """End the processes."""
         for process in self._processes.all():
             process.close()
-
-
-def unsupported(message: str) -> Declined:
-    """The library cannot do the schema."""
-    sent = Sent(response_format=ResponseFormat.JSON_SCHEMA)
-    return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message, sent=sent)
 
 
 def _within(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.adaptation.bounding import bounded_within
 from pytest_jsbench.core.generations import Completion, Declined
 from pytest_jsbench.engines.decoding.factories import DecodingFactory
-from pytest_jsbench.engines.decoding.grammars import Grammars, unsupported
+from pytest_jsbench.engines.decoding.grammars import Grammars
 from pytest_jsbench.engines.decoding.libraries import guidance_options
 from pytest_jsbench.engines.decoding.settings import LibraryPackage
 from pytest_jsbench.engines.http.calls import Deadline
@@ -73,7 +73,7 @@ def to_grammar(schema: Schema) -> str:
 def _without_canary(answer: Completion, grammar: Grammar) -> Completion | Declined:
     """The answer as it is without its first token; declined where that is missing."""
     if not answer.text.startswith(CANARY):
-        declined = unsupported("the server's own llguidance, of another version, took no such grammar")
+        declined = engine.unsupported("the server's own llguidance, of another version, took no such grammar")
         return replace(declined, timing=answer.timing, usage=answer.usage, sent=answer.sent)
     tokens = answer.usage.output_tokens
     return replace(

@@ -67,16 +67,16 @@ class GeminiBatches(ProviderBatches):
 
     def state(self, batch: str) -> BatchState:
         """How it is getting on."""
-        found = self._ask_for(batch)
-        ended = _state(found) in _ENDED
-        counts = get(found, "metadata", "batchStats")
+        operation = self._ask_for(batch)
+        ended = _state(operation) in _ENDED
+        counts = get(operation, "metadata", "batchStats")
         numbers = [_number(get(counts, f"{name}Count")) for name in ("successfulRequest", "failedRequest", "request")]
         return BatchState(
             ended=ended,
             answered=numbers[0],
             failed=numbers[1],
             total=numbers[2],
-            unanswered=self._unanswered(found) if ended else None,
+            unanswered=self._unanswered(operation) if ended else None,
         )
 
     def results(self, batch: str) -> Iterator[Result]:
@@ -101,23 +101,23 @@ class GeminiBatches(ProviderBatches):
     def _ask_for(self, batch: str) -> Mapping[str, Any]:
         return self.ask(f"/{self._settings.api_version}/{quote(batch)}")
 
-    def _unanswered(self, found: Mapping[str, Any]) -> Failed:
-        kind, message = _ENDED[_state(found)]
-        if (error := found.get("error")) is not None:
+    def _unanswered(self, operation: Mapping[str, Any]) -> Failed:
+        kind, message = _ENDED[_state(operation)]
+        if (error := operation.get("error")) is not None:
             return self.refused(_named(error), kind, message)
         return Failed(kind=kind, message=message)
 
 
-def _state(found: object) -> str:
-    said = str(get(found, "metadata", "state"))
+def _state(operation: object) -> str:
+    state = str(get(operation, "metadata", "state"))
     for prefix in _PREFIXES:
-        said = said.removeprefix(prefix)
-    return said
+        state = state.removeprefix(prefix)
+    return state
 
 
-def _number(said: object) -> int:
+def _number(value: object) -> int:
     """A count, which the API writes as a text; 0 for anything that is not one."""
-    return int(said) if isinstance(said, str | int) and str(said).isdecimal() else 0
+    return int(value) if isinstance(value, str | int) and str(value).isdecimal() else 0
 
 
 def _named(body: object) -> ProviderError:

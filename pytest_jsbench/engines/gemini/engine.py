@@ -182,15 +182,15 @@ def _contents(messages: Iterable[Message]) -> list[dict[str, Any]]:
 def _response(call: ToolCall, content: str) -> dict[str, Any]:
     """What a function gave back: the JSON object that it is, or else its text."""
     try:
-        said = parse_json(content)
+        value = parse_json(content)
     except Unreadable:
-        said = content
-    response = said if isinstance(said, dict) else {"output": said}
+        value = content
+    response = value if isinstance(value, dict) else {"output": value}
     return {"functionResponse": {"name": call.name, "response": response}}
 
 
 def is_gemini(url: str) -> bool:
-    """Whether the address is Google's own."""
+    """True where the address is Google's own."""
     return url.rstrip("/") == HOME
 
 

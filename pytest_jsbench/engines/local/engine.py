@@ -163,11 +163,11 @@ class LocalEngine:
             return self._chat.generate(at_temperature_zero(request))
         if request.schema is False:
             # the server would take it for no schema at all
-            return _unsupported("no value conforms to the schema false")
+            return unsupported("no value conforms to the schema false")
         try:
             schema = _to_send(request.schema, narrowing=self._narrowing)
         except CannotBound as error:
-            return _unsupported(str(error))
+            return unsupported(str(error))
         outcome = self._chat.generate(at_temperature_zero(replace(request, schema=schema)))
         sent = Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=None if schema == request.schema else schema)
         return replace(outcome, sent=sent)
@@ -234,7 +234,8 @@ def _to_send(schema: Schema, *, narrowing: bool) -> Schema:
     return bounded_within(schema) if narrowing else schema
 
 
-def _unsupported(message: str) -> Declined:
+def unsupported(message: str) -> Declined:
+    """The library cannot do the schema."""
     sent = Sent(response_format=ResponseFormat.JSON_SCHEMA)
     return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message, sent=sent)
 

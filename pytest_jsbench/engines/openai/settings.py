@@ -228,6 +228,6 @@ def _reasoning(options: Options, api: Api, preset: ProviderPreset | None) -> Ask
 
 
 def is_openai(url: str) -> bool:
-    """Whether the address is OpenAI's own, in any region."""
+    """True of an address of OpenAI's own, in any region."""
     host = urlsplit(url).hostname or ""
     return host == "api.openai.com" or host.endswith(".api.openai.com")
