@@ -96,9 +96,14 @@ def check_sense(verdict: Verdict) -> None:
         assert verdict.extra_fields
 
 
+#: a schema may have both kinds of fault
+_FOUND_BY_CHANCE = ("metaschema", "pattern")
+
+
 def but_for_chance(verdict: Verdict) -> Verdict:
-    """The verdict without the name of the reference that jsonschema-rs happens to find unresolvable first."""
-    return dataclasses.replace(verdict, message="") if verdict.reason == "unresolvable_reference" else verdict
+    """The verdict without which of a schema's faults the libraries happen to find first."""
+    by_chance = verdict.reason in _FOUND_BY_CHANCE
+    return dataclasses.replace(verdict, reason="metaschema", message="") if by_chance else verdict
 
 
 # texts
@@ -488,9 +493,12 @@ def test_any_schema_is_inspected_and_judged_alike_under_any_policy(
     problem = in_process(policy).inspect(written)
     verdict = decide(in_process(policy), schema, json.dumps(value))
     check_sense(verdict)
-    assert (problem is not None) is (verdict.failure_type is FailureType.INVALID_SCHEMA)
-    if problem is not None:
-        assert (problem.reason, problem.message) == (verdict.reason, verdict.message)
+    if problem is None:
+        assert verdict.failure_type is not FailureType.INVALID_SCHEMA
+    else:
+        assert problem.failure_type is verdict.failure_type
+        if problem.reason not in _FOUND_BY_CHANCE:
+            assert (problem.reason, problem.message) == (verdict.reason, verdict.message)
 
 
 @pytest.fixture(scope="module")
@@ -520,7 +528,7 @@ def test_the_child_process_says_the_same_within_its_bound(
     check_sense(verdict)
     assert hasty._guard._child is pid
     expected = decide(in_process(DEFAULT), schema, text, truncated=truncated)
-    assert but_for_chance(verdict) == but_for_chance(expected)
+    assert but_for_chance(verdict) == but_for_chance(expected), write_schema(schema)
 
 
 @examples(60)
@@ -529,7 +537,10 @@ def test_anything_at_all_in_the_place_of_a_schema_is_no_exception(hasty: Judge, 
     verdict = hasty.judge(schema, text)
     check_sense(verdict)
     problem = hasty.inspect(schema)
-    assert (problem is not None) is (verdict.failure_type is FailureType.INVALID_SCHEMA)
+    if problem is None:
+        assert verdict.failure_type is not FailureType.INVALID_SCHEMA
+    else:
+        assert problem.failure_type is verdict.failure_type
 
 
 @examples(60)
@@ -539,5 +550,5 @@ def test_jsonschema_alone_judges_any_schema_or_is_said_to_have_failed(
 ) -> None:
     verdict = hasty_jsonschema.judge(schema, json.dumps(value))
     check_sense(verdict)
-    assert verdict.failure_type is not FailureType.UNJUDGED or verdict.reason == "crashed"
+    assert verdict.failure_type is not FailureType.UNJUDGED or verdict.reason in ("crashed", "endless_reference")
     assert not verdict.disputed
