@@ -11,13 +11,15 @@ import base64
 import http.client
 import io
 import os
+import re
 import ssl
 import time
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from socket import SHUT_RDWR
+from string import punctuation
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlencode, urljoin, urlsplit
+from urllib.parse import quote, unquote, urlencode, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from urllib3.connection import HTTPConnection, HTTPSConnection, ProxyConfig
@@ -55,6 +57,7 @@ _ACCEPTED = "gzip, deflate"
 _PACKED = frozenset({"", "identity", *_ACCEPTED.split(", ")})
 _READ_AT_ONCE = 64 * 1024
 _MOST_REDIRECTS = 3
+_SENDABLE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _BROKEN = (HTTPError, http.client.HTTPException, OSError)
 
 
@@ -66,7 +69,8 @@ class _TimedSocket:
         self._end = 0.0
         #: bytes that were received so far
         self.heard = 0
-        self.close, self.fileno, self.shutdown = sock.close, sock.fileno, sock.shutdown
+        self.close, self.fileno = sock.close, sock.fileno
+        self.shutdown: Callable[[int], None] = getattr(sock, "socket", sock).shutdown  # of TLS inside a proxy's TLS
 
     def settimeout(self, seconds: float) -> None:
         """Set the seconds from now in which everything ends."""
@@ -115,23 +119,21 @@ class _TimedReader(io.RawIOBase):
         super().close()
 
 
-class _TimedConnection(HTTPConnection):
+class _Connection(HTTPConnection):
     sock: Any
+    #: goes out behind the path of the next request; urllib3 logs a path where a server's headers are odd
+    query = ""
 
     def connect(self) -> None:
         super().connect()
         self.sock = _TimedSocket(self.sock)
 
-
-class _TimedTLSConnection(HTTPSConnection):
-    sock: Any
-
-    def connect(self) -> None:
-        super().connect()
-        self.sock = _TimedSocket(self.sock)
+    def putrequest(self, method: str, url: str, *args: Any, **options: Any) -> None:
+        super().putrequest(method, url + self.query, *args, **options)
 
 
-_Connection = _TimedConnection | _TimedTLSConnection
+class _TLSConnection(_Connection, HTTPSConnection):
+    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +141,8 @@ class Outgoing:
     """A request as it goes out, for what signs it."""
 
     method: str
-    url: str
-    headers: Mapping[str, str]
+    url: str = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
     body: bytes | None = field(default=None, repr=False)
 
 
@@ -235,7 +237,7 @@ class Client:
         self._query = query or {}
         self._authorise = authorise
         self._secret = secret
-        self._proxy = _proxy_of(parts.scheme, self._host) if proxies else None
+        self._proxy = _proxy_of(parts.scheme, self._host, parts.netloc) if proxies else None
         self._headers = {
             "host": parts.netloc,
             "accept": "application/json",
@@ -276,18 +278,27 @@ class Client:
             url += f"{'&' if '?' in url else '?'}{urlencode(self._query)}"
         for _ in range(_MOST_REDIRECTS + 1):
             self._stay_here(url)
+            url = quote(url.partition("#")[0], safe=punctuation)  # such as spaces are no part of a request
             sent = {**self._headers, **_lowered(headers or {})}
             if body is not None:
                 sent.setdefault("content-type", "application/json")
             if self._authorise is not None:
                 outgoing = Outgoing(method=method, url=url, headers=sent, body=body)
                 sent |= _lowered(self._authorise(outgoing))
+            for name, value in sent.items():
+                if not _SENDABLE.fullmatch(value):  # http.client's words quote it
+                    raise ValueError(f"the header {name} holds a character that no header can")
             response = self._send(method, url, body, sent, deadline, once=once)
             if not 300 <= response.status < 400:
                 return response
             response.close()
-            url = urljoin(url, response.headers.get("location") or "")
-            self._stay_here(url)
+            location = response.headers.get("location") or ""
+            try:
+                url = urljoin(url, location)
+                self._stay_here(url)
+            except ValueError:  # that is no address
+                url = location
+                break
             if response.status < 307 and method != "GET":  # what is posted would be asked for there
                 break
         there = printable(without_credentials(url), 120)
@@ -321,8 +332,10 @@ class Client:
     def give_back(self, connection: _Connection, sock: _TimedSocket, *, whole: bool) -> None:
         """Keep a connection for the next call where its response was read as a whole; else close it."""
         self._lent.discard(sock)
-        if whole and connection.sock is sock and not self._closed:  # a server that closes it has taken its socket away
+        if whole and connection.sock is sock:  # a server that closes it has taken its socket away
             self._idle.append((connection, time.perf_counter()))
+            if self._closed:
+                self.close()
         else:
             connection.close()
 
@@ -369,12 +382,17 @@ class Client:
     ) -> Response:
         sock: _TimedSocket = connection.sock
         self._lent.add(sock)
-        target = url if connection.proxy_is_forwarding else urlsplit(url)._replace(scheme="", netloc="").geturl()
+        place, mark, query = url.partition("?")
+        if not connection.proxy_is_forwarding:
+            place = "/" + place.split("://", 1)[1].partition("/")[2]
+        connection.query = mark + query
         try:
+            if self._closed:  # while it connected
+                raise ConnectionAbortedError("the client is closed")
             connection.timeout = deadline.remaining
             # a server that will not read all of a body says why
-            with suppress(BrokenPipeError):
-                connection.request(method, target, body, headers, preload_content=False)
+            with suppress(BrokenPipeError, ConnectionResetError):
+                connection.request(method, place, body, headers, preload_content=False)
             connection.timeout = deadline.remaining
             raw = connection.getresponse()
             if raw.status < 200:
@@ -401,19 +419,16 @@ class Client:
         if timeout <= 0:
             raise TimeoutError("timed out")
         proxy = self._proxy
-        connection: _Connection
         if proxy is None:
             host, port, tls = self._host, self._port, self._tls
         else:
             tls = self._tls or proxy.scheme == "https"
             host, port = proxy.host or "", proxy.port or (443 if proxy.scheme == "https" else 8080)
         config = proxy and ProxyConfig(self._context, False, None, None)
+        options: dict[str, Any] = {"timeout": timeout, "proxy": proxy, "proxy_config": config}
         if tls:
-            connection = _TimedTLSConnection(
-                host, port, timeout=timeout, proxy=proxy, proxy_config=config, ssl_context=self._context
-            )
-        else:
-            connection = _TimedConnection(host, port, timeout=timeout, proxy=proxy, proxy_config=config)
+            options["ssl_context"] = self._context
+        connection = (_TLSConnection if tls else _Connection)(host, port, **options)
         if proxy is not None and self._tls:
             connection.set_tunnel(self._host, self._port, _proxy_headers(proxy), scheme=proxy.scheme or "http")
         connection.connect()
@@ -440,15 +455,16 @@ def _basic(user: str, password: str) -> str:
     return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
 
 
-def _proxy_of(scheme: str, host: str) -> Url | None:
+def _proxy_of(scheme: str, host: str, host_and_port: str) -> Url | None:
     """Return the proxy that the environment names for that server."""
     proxies = getproxies()
     address = proxies.get(scheme) or proxies.get("all")
-    if not address or proxy_bypass(host):
+    if not address or proxy_bypass(host) or proxy_bypass(host_and_port):
         return None
-    proxy = parse_url(address if "://" in address else f"http://{address}")
-    if proxy.scheme in ("http", "https"):
-        return proxy
+    with suppress(ValueError):  # whose words quote the password
+        proxy = parse_url(address if "://" in address else f"http://{address}")
+        if proxy.scheme in ("http", "https"):
+            return proxy
     found = without_credentials(address)
     message = f"the proxy {found} of the environment is none of http:// or https://; NO_PROXY={host} leaves it out"
     raise EngineError(message, found=found, expected="http:// or https://")
@@ -464,7 +480,13 @@ def _proxy_headers(proxy: Url) -> dict[str, str]:
 def _trusting() -> ssl.SSLContext:
     """Return the context that trusts what the system trusts, and certifi; or what the environment names alone."""
     context = ssl.create_default_context()
-    if not (os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")):
+    if named := os.environ.get("SSL_CERT_FILE"):
+        try:
+            context.load_verify_locations(named)  # of a file that it cannot read the line before says nothing
+        except OSError as error:
+            message = f"SSL_CERT_FILE names {printable(named, 120)}, which cannot be read: {error}"
+            raise EngineError(message, found=named, expected="a file of certificates") from None
+    if not (named or os.environ.get("SSL_CERT_DIR")):
         import certifi
 
         context.load_verify_locations(certifi.where())

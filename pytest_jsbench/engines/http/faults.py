@@ -502,6 +502,8 @@ def connection_fault(
     broke_off = begun and not slow
     # the innermost cause that says anything: those around it name our own objects
     words = next((str(cause) for cause in reversed(causes) if str(cause)), type(error).__name__)
+    if "IncompleteRead" in names:  # whose words, and whose causes', are of Python
+        words = "the end of its body never came"
     words = f"{_without_credentials(address)}: {'the answer broke off: ' * broke_off}{words}"
     kind = FaultKind.TIMEOUT if slow else FaultKind.CONNECTION
     return CallError(kind, one_line(words, secret=secret), broke_off=broke_off)

@@ -72,6 +72,14 @@ def ask(client: Client, body: Any = 0, *, seconds: float = 30, **options: Any) -
     return json.loads(response.read())
 
 
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for what another thread does; an assertion where it does not."""
+    end = time.perf_counter() + 20
+    while not condition():
+        assert time.perf_counter() < end
+        time.sleep(0.001)
+
+
 def test_a_call_goes_below_the_address_with_its_query_its_headers_and_its_user(provider: Provider) -> None:
     provider.json({})
     address = Address.parse(provider.url.replace("http://", "http://user:p%40ss@") + "/v1/")
@@ -212,6 +220,52 @@ def test_a_client_that_is_closed_while_a_call_is_in_flight_asks_no_more(
     assert (len(provider.asked), provider.opened) == (2, 1)
 
 
+def test_a_client_that_was_closed_asks_nothing_and_keeps_nothing(client: Client, provider: Provider) -> None:
+    provider.replies.append(kept(json_reply({})))
+    response = client.request("POST", "/x", b"", deadline=Deadline(30))
+    client.close()
+    with suppress(CallError):
+        response.read()
+    with pytest.raises(CallError, match="the client is closed"):
+        ask(client)
+    until(lambda: provider.closed == provider.opened)
+    assert len(provider.asked) == 1
+
+
+def test_a_client_that_is_closed_while_a_body_ends_keeps_no_connection(client: Client, provider: Provider) -> None:
+    provider.replies.append(kept(json_reply({})))
+    response = client.request("POST", "/x", b"", deadline=Deadline(30))
+    pieces = response.iter_bytes()
+    next(pieces)
+    client.close()
+    assert not list(pieces)
+    until(lambda: provider.closed == 1)
+
+
+def test_a_refusal_that_comes_before_the_whole_request_was_read_is_read(new_client: NewClient) -> None:
+    def refuse(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(b"HTTP/1.1 413 Too Large\r\ncontent-length: 5\r\n\r\nlarge")
+
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as threads:
+        threads.submit(refuse, server)
+        client = new_client(f"http://127.0.0.1:{server.getsockname()[1]}")
+        response = client.request("POST", "/x", bytes(20_000_000), deadline=Deadline(30))
+        assert (response.status, response.read()) == (413, b"large")
+
+
+@pytest.mark.parametrize("end", [b"", b"9\r\nab", b"no number\r\n"])
+def test_a_torn_body_is_an_answer_that_broke_off(client: Client, provider: Provider, end: bytes) -> None:
+    reply = stream_reply("a", cut=True)
+    provider.replies.append(replace(reply, pieces=(*reply.pieces, end)))
+    with pytest.raises(CallError) as caught:
+        ask(client)
+    assert caught.value.message == f"{client.address.url}: the answer broke off: the end of its body never came"
+    assert (caught.value.kind, caught.value.broke_off) == (FaultKind.CONNECTION, True)
+
+
 @pytest.mark.parametrize("slow", [dripping, dripping_head, lambda reply, pause: replace(reply, silence=3 * pause)])
 def test_what_drips_ends_at_the_deadline_wherever_it_drips(client: Client, provider: Provider, slow: Any) -> None:
     provider.replies.append(slow(json_reply({"text": "x" * 100}), pause=0.1))
@@ -304,6 +358,24 @@ def test_a_place_of_the_same_server_is_followed(client: Client, provider: Provid
     assert [(asked.path, asked.body) for asked in provider.asked] == [("/v1/x", {"q": 1}), ("/v2/x", {"q": 1})]
 
 
+def test_a_place_is_asked_for_as_a_request_may_name_it(client: Client, provider: Provider) -> None:
+    provider.json(
+        {}, status=307, headers={"location": "//" + provider.url.partition("://")[2] + "//a b/\xe9%20?q=#part"}
+    )
+    provider.json({})
+    ask(client)
+    assert provider.asked[1].path == "//a%20b/%C3%A9%20?q="
+
+
+@pytest.mark.parametrize("place", ["http://h:99999/", "http://u:p@h:0x/", "http://[::1/"])
+def test_a_place_that_is_no_address_is_followed_by_nobody(client: Client, provider: Provider, place: str) -> None:
+    provider.json({}, status=307, headers={"location": place})
+    with pytest.raises(CallError, match=r"answered with status 307, which points to .*--jsbench-base-url") as caught:
+        ask(client)
+    assert caught.value.kind is FaultKind.BAD_REQUEST
+    assert "u:p" not in caught.value.message
+
+
 @pytest.mark.parametrize("place", ["http://elsewhere.example/v1", "https://127.0.0.1/v1", "//other.example"])
 def test_another_server_is_never_asked(client: Client, provider: Provider, place: str) -> None:
     provider.json({}, status=307, headers={"location": place})
@@ -323,9 +395,28 @@ def test_a_server_that_points_elsewhere_again_and_again_is_left(
 
 
 def test_a_header_that_cannot_be_sent_is_refused(client: Client, provider: Provider) -> None:
-    with pytest.raises(ValueError, match="header"):
-        ask(client, headers={"x-own": "a\r\nx-other: b"})
+    for value in ("hush\r\nx-other: b", "hush\n", "hush\u2019"):
+        with pytest.raises(ValueError, match=r"^the header x-own holds a character that no header can$"):
+            ask(client, headers={"x-own": value})
     assert not provider.asked
+
+
+def test_a_secret_of_the_query_or_of_a_header_is_in_no_log_and_no_repr(
+    new_client: NewClient, provider: Provider, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    outgoing: list[Outgoing] = []
+
+    def sign(request: Outgoing) -> dict[str, str]:
+        outgoing.append(request)
+        return {}
+
+    provider.replies.append(Reply(pieces=(b"HTTP/1.1 200 OK\r\nno header\r\n\r\n{}",)))
+    headers = {"authorization": "Bearer hush"}
+    ask(new_client(f"{provider.url}/v 1", query={"key": "hush"}, authorise=sign, headers=headers))
+    assert provider.asked[0].path == "/v%201/x?key=hush"
+    assert "Failed to parse headers" in caplog.text
+    assert "hush" not in f"{caplog.text} {outgoing}"
 
 
 def test_the_proxy_of_the_environment_is_asked_but_for_what_it_leaves_out(
@@ -337,9 +428,10 @@ def test_the_proxy_of_the_environment_is_asked_but_for_what_it_leaves_out(
     assert provider.asked[0].path == "http://model.example:8000/v1/x"
     assert provider.asked[0].headers["host"] == "model.example:8000"
     assert provider.asked[0].headers["proxy-authorization"] == "Basic dXNlcjpwYXNz"
-    monkeypatch.setenv("NO_PROXY", "model.example")
-    with pytest.raises(CallError):
-        ask(new_client("http://model.example:8000/v1"), seconds=5)
+    for left_out in ("model.example", "model.example:8000"):
+        monkeypatch.setenv("NO_PROXY", left_out)
+        with pytest.raises(CallError):
+            ask(new_client("http://model.example:8000/v1"), seconds=5)
     with pytest.raises(CallError):
         ask(new_client("http://other.example:8000/v1", proxies=False), seconds=5)
     assert len(provider.asked) == 1
@@ -356,8 +448,11 @@ def test_a_server_with_tls_is_asked_through_a_tunnel(
     assert (provider.asked[0].method, provider.asked[0].path) == ("CONNECT", "model.example:443")
 
 
-def test_a_proxy_of_another_kind_is_refused_in_one_line(new_client: NewClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ALL_PROXY", "socks5://user:pass@localhost:1080")
+@pytest.mark.parametrize("place", ["socks5://user:pass@localhost:1080", "http://user:pass@h:99999", "u:pass/w@h:1"])
+def test_a_proxy_of_another_kind_is_refused_in_one_line(
+    new_client: NewClient, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", place)
     with pytest.raises(EngineError, match="is none of http:// or https://") as caught:
         new_client("http://model.example")
     assert "pass" not in str(caught.value)
@@ -377,18 +472,57 @@ def certificate(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_certificate_is_trusted_that_the_environment_names_and_no_other(
-    new_client: NewClient, certificate: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def secure(certificate: Path) -> Provider:
+    """A provider with TLS; asked to CONNECT, it is a proxy."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
+
+    def pump(source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
 
     class Secure(Provider):
         def _converse(self, connection: socket.socket) -> None:
             with suppress(OSError):
                 super()._converse(context.wrap_socket(connection, server_side=True))
 
-    with Secure() as provider:
+        def _answer(self, connection: socket.socket) -> bool:
+            again = super()._answer(connection)
+            if self.asked[-1].method == "CONNECT":
+                host, _, port = self.asked[-1].path.partition(":")
+                with socket.create_connection((host, int(port))) as server, ThreadPoolExecutor(1) as threads:
+                    threads.submit(pump, server, connection)
+                    pump(connection, server)
+            return again
+
+    return Secure()
+
+
+def test_a_server_with_tls_is_asked_through_a_proxy_with_tls(
+    new_client: NewClient, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with secure(certificate) as proxy, secure(certificate) as provider:
+        proxy.replies.append(Reply(pieces=(b"HTTP/1.1 200 OK\r\n\r\n",)))
+        provider.json({"a": 1})
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url.replace("http://", "https://"))
+        assert ask(new_client(provider.url.replace("http://", "https://"))) == {"a": 1}
+        assert len(proxy.asked) == 1
+
+
+def test_a_file_of_certificates_that_cannot_be_read_is_named(
+    new_client: NewClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
+    with pytest.raises(EngineError, match=r"SSL_CERT_FILE names /nowhere.pem, which cannot be read: \[Errno 2\]"):
+        new_client("https://model.example")
+
+
+def test_a_certificate_is_trusted_that_the_environment_names_and_no_other(
+    new_client: NewClient, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with secure(certificate) as provider:
         provider.replies.append(kept(raw_reply(b'{"a": 1}', kind="application/json")))
         url = provider.url.replace("http://", "https://")
         with pytest.raises(CallError, match="CERTIFICATE_VERIFY_FAILED") as caught:
