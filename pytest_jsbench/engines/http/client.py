@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.addresses import Address
     from pytest_jsbench.engines.http.calls import Deadline
 
-#: the longest wait for a connection, in seconds
+#: the longest wait for each address of a server, in seconds; a name's look-up has no bound but the system's
 CONNECT_SECONDS = 10.0
 #: seconds; llama.cpp, uvicorn and Node close an idle connection after 5 s, and a request on its way is then lost
 _KEPT = 2.0
@@ -341,7 +341,8 @@ class Client:
 
     def fault(self, error: Exception, *, begun: bool = False) -> CallError:
         """Return the fault of a connection that broke."""
-        return connection_fault(error, address=self.address.url, secret=self._secret, begun=begun)
+        through = f" through the proxy {self._proxy._replace(auth=None)}" if self._proxy else ""
+        return connection_fault(error, address=self.address.url + through, secret=self._secret, begun=begun)
 
     def close(self) -> None:
         """Close all connections; a call in flight ends."""

@@ -448,6 +448,16 @@ def test_a_server_with_tls_is_asked_through_a_tunnel(
     assert (provider.asked[0].method, provider.asked[0].path) == ("CONNECT", "model.example:443")
 
 
+def test_a_proxy_that_is_not_there_is_named_without_its_password(
+    new_client: NewClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = unreachable_url()
+    monkeypatch.setenv("HTTP_PROXY", proxy.replace("http://", "http://user:hush@"))
+    with pytest.raises(CallError) as caught:
+        ask(new_client("http://model.example/v1"))
+    assert caught.value.message.startswith(f"http://model.example/v1 through the proxy {proxy}: [Errno")
+
+
 @pytest.mark.parametrize("place", ["socks5://user:pass@localhost:1080", "http://user:pass@h:99999", "u:pass/w@h:1"])
 def test_a_proxy_of_another_kind_is_refused_in_one_line(
     new_client: NewClient, monkeypatch: pytest.MonkeyPatch, place: str
