@@ -320,7 +320,8 @@ def parse_json(data: bytes | str, *, largest: int = LARGEST) -> Any:
         raise _too_deep() from None
     except json.JSONDecodeError as error:
         line = f"line {error.lineno} " if "\n" in text.strip() else ""
-        message = f"not JSON: {error.msg.removesuffix(' at')} at {line}column {error.colno}"
+        place = f"{line}column {error.colno}" if text[error.pos :].strip() else "the end of the text"
+        message = f"not JSON: {error.msg.removesuffix(' at')} at {place}"
         raise Unreadable(message) from None
     except ValueError as error:
         reason = "a number of too many digits" if "integer string conversion" in str(error) else error

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import jsonschema_rs
 
+from pytest_jsbench.core.errors import nearest
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DRAFT_4, DRAFT_7
 from pytest_jsbench.schemas.locations import json_path, json_pointer
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 #: violations that a verdict lists
 MOST_VIOLATIONS = 20
 
+_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 #: a search for fixed words is a tenth of what one for a pattern costs
 _REFERENCE = '"$ref": "http'
 _METASCHEMA = re.compile(r"https?://json-schema\.org/")
@@ -161,7 +163,11 @@ def _problem(error: Exception, read: ReadSchema) -> SchemaProblem:
     if _refers_to_nothing(error):
         # of several the library names another one each time
         return unresolvable(read) or invalid(SchemaReason.UNRESOLVABLE_REFERENCE, error.message)
-    return invalid(SchemaReason.METASCHEMA, f"{json_path(error.instance_path)}: {error.message}")
+    message = error.message
+    if isinstance(error.instance, str) and [*error.schema_path][-2:] == ["type", "anyOf"]:
+        name = printable(error.instance, 40)
+        message = f"'{name}' is no type: {nearest(name, _TYPES)}"
+    return invalid(SchemaReason.METASCHEMA, f"{json_path(error.instance_path)}: {message}")
 
 
 def unresolvable(read: ReadSchema) -> SchemaProblem | None:

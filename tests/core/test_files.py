@@ -33,7 +33,9 @@ def test_a_file_is_read_as_bytes_text_and_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "problem", "reason"),
     [
-        (b"{", "not JSON: Expecting property name enclosed in double quotes at column 2", "not_json"),
+        (b"{", "not JSON: Expecting property name enclosed in double quotes at the end of the text", "not_json"),
+        (b"{\n", "not JSON: Expecting property name enclosed in double quotes at the end of the text", "not_json"),
+        (b"{\n]", "not JSON: Expecting property name enclosed in double quotes at line 2 column 1", "not_json"),
         (b'[1,\n"a\xff"]', "cannot be read: line 2 is not UTF-8", "not_json"),
         (b"[NaN]", "not JSON: NaN is not JSON", "not_json"),
         (b'{"a": 1, "a": 2}', "not JSON: an object has the key 'a' twice", "not_json"),

@@ -208,3 +208,11 @@ def test_contents_are_asserted_in_draft_7_alone_and_there_as_formats_are(
     schema = json.dumps({"$schema": f"http://json-schema.org/{draft}/schema#", **keyword})
     *_, verdict = judge.judge(schema, '"{"', truncated=False)
     assert verdict.valid is valid
+
+
+@pytest.mark.parametrize("schema", [{"type": "objct"}, {"$schema": DRAFT_7, "type": "objct"}])
+def test_a_misspelt_type_is_named_with_the_type_that_is_meant(judge: Judge, schema: dict[str, Any]) -> None:
+    problem = judge.inspect(schema)
+
+    assert problem is not None
+    assert problem.message.startswith("$.type: 'objct' is no type: did you mean 'object'? (one of array, ")
