@@ -25,6 +25,8 @@ from pytest_jsbench.verdicts.verdict_json import problem_from_dict, verdict_from
 from pytest_jsbench.verdicts.verdicts import FailureType, JudgePolicy, SchemaProblem, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Generation
 
@@ -156,7 +158,7 @@ def _decide_completion(completion: Completion, schema: Schema, judge: Judge) -> 
     if completion.calls:
         return _decide_calls(completion, tools or Tools(schemas={}, allowed=(), required=False), schema, judge)
     if tools is not None and tools.required and not truncated:
-        message = f"no tool is called; expected a call of {' or '.join(tools.allowed)}"
+        message = f"no tool was called; expected a call of {_quoted(tools.allowed)}"
         return _no_instance(FailureType.NO_CALL, None, message)
     verdict = judge.judge(schema, completion.text, truncated=truncated)
     if verdict.reason != SyntaxReason.EMPTY:
@@ -169,17 +171,21 @@ def _decide_completion(completion: Completion, schema: Schema, judge: Judge) -> 
     return verdict
 
 
+def _quoted(tools: Iterable[str]) -> str:
+    return " or ".join(f"'{tool}'" for tool in tools)
+
+
 def _decide_calls(completion: Completion, tools: Tools, schema: Schema, judge: Judge) -> Verdict:
     """The verdict on each call by the schema of its own tool; the first that does not pass stands for all."""
     # a server that leaves the name out says nothing against the model
     names = [call.name for call in completion.calls if call.name]
     for failure_type, known, fault in (
-        (FailureType.UNKNOWN_TOOL, tuple(tools.schemas), "which is not declared"),
-        (FailureType.WRONG_TOOL, tools.allowed, "which may not be called"),
+        (FailureType.UNKNOWN_TOOL, tuple(tools.schemas), "but it is not declared"),
+        (FailureType.WRONG_TOOL, tools.allowed, "but it may not be called"),
     ):
         if (name := next((name for name in names if name not in known), None)) is not None:
-            expected = f"expected {' or '.join(known)}" if known else "expected no call"
-            message = f"the tool '{printable(name, 60)}' is called, {fault}; {expected}"
+            expected = f"expected {_quoted(known)}" if known else "expected no call"
+            message = f"the tool '{printable(name, 60)}' was called, {fault}; {expected}"
             return replace(_no_instance(failure_type, None, message), tool=name)
     truncated = completion.finish_reason is FinishReason.LENGTH
     verdicts = []
