@@ -457,7 +457,10 @@ def _say_it_first(longrepr: Any, failed: CaseFailed) -> None:
     if crash is not None:
         crash.message = failed.headline
     name = f"{CaseFailed.__module__}.{CaseFailed.__qualname__}: "
-    for entry in getattr(getattr(longrepr, "reprtraceback", None), "reprentries", ()):
+    traceback = getattr(longrepr, "reprtraceback", None)
+    if traceback is not None:  # where the test's end raised it, pytest says that all frames are hidden
+        traceback.extraline = None
+    for entry in getattr(traceback, "reprentries", ()):
         lines = getattr(entry, "lines", None)
         if lines is not None:
             entry.lines[:] = [line.replace(name, "", 1) if line.startswith("E ") else line for line in lines]
