@@ -186,6 +186,8 @@ class Ending:
     exit_status: int = _OK
     #: names of the tests that failed because of an answer; with gates, the gates decide instead
     answers: tuple[str, ...] = ()
+    #: names of the tests that failed because their schema is broken
+    broken_schemas: tuple[str, ...] = ()
     #: one line for each other failure; it fails the run with gates too
     failures: tuple[str, ...] = ()
     #: one line for each reason why the run is incomplete
@@ -206,7 +208,8 @@ def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVe
     if not gates:
         lacking += _lacking(total)
         if total.planned and not (total.passed or wrong or lacking):  # all were excused: xfail, check=False
-            lacking.append(f"none of {counted(total.planned, 'attempt')} passed")
+            none = f"0 of {counted(total.planned, 'attempt')} passed, though no test failed"
+            lacking.append(f"{none}; a gate such as pass_rate>=0 allows that")
     exit_status = _exit_status(ending, total, gates, found=bool(wrong or lacking))
     if exit_status == _OK:
         return RunVerdict.of(RunStatus.PASSED, exit_status, [*_passed(total, gates, ending.deselected)])
@@ -240,13 +243,18 @@ def _unmet(gates: Sequence[GateResult], *, undecided: bool) -> Iterator[str]:
 
 
 def _wrong(ending: Ending, *, gated: bool) -> Iterator[str]:
+    if ending.broken_schemas:
+        yield _named(ending.broken_schemas, "with a broken schema")
     yield from ending.failures[:_MOST_NAMED]
     if len(ending.failures) > _MOST_NAMED:
         yield f"{len(ending.failures) - _MOST_NAMED:,} more failures"
     if not gated and ending.answers:
-        more = len(ending.answers) - _MOST_TESTS
-        named = f"{', '.join(ending.answers[:_MOST_TESTS])}{f' and {more:,} more' if more > 0 else ''}"
-        yield f"{counted(len(ending.answers), 'test')} failed: {named}"
+        yield _named(ending.answers, "failed")
+
+
+def _named(tests: Sequence[str], what: str) -> str:
+    more = f" and {len(tests) - _MOST_TESTS:,} more" if len(tests) > _MOST_TESTS else ""
+    return f"{counted(len(tests), 'test')} {what}: {', '.join(tests[:_MOST_TESTS])}{more}"
 
 
 def _lacking(total: Metrics) -> Iterator[str]:

@@ -570,6 +570,8 @@ def test_each_failing_test_that_a_verdict_names_is_named_whole_and_the_others_ar
 
     assert some.because == (f"2 tests failed: {names[0]}, {names[1]}",)
     assert many.because == (f"62 tests failed: {', '.join(names[:5])} and 57 more",)
+    broken = decide(Ending(broken_schemas=names), total, [])
+    assert broken.because == (f"62 tests with a broken schema: {', '.join(names[:5])} and 57 more",)
     run = replace(run, verdict=many)
     assert suite_properties(run, summarize(run), ())["jsbench.because.1"] == many.because[0]
     assert _of_page("".join(report.render(run, summarize(run), ())))[1] == [*many.because]

@@ -110,7 +110,7 @@ def test_a_broken_schema_of_ones_own_fails_the_run_and_meets_no_gate(bench: Benc
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
-        ["gate *NOT MET*", "verdict    FAILED: the schema of jsbench::orders::broken is broken; *"]
+        ["gate *NOT MET*", "verdict    FAILED: 1 test with a broken schema: jsbench::orders::broken; *"]
     )
     assert 'type="invalid_schema"' in (bench.path / "junit.xml").read_text()
     (folder,) = (bench.path / "out").iterdir()
@@ -152,7 +152,7 @@ def test_broken_models_tools_documents_and_rows_are_ones_own_too(plain: Bench, n
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["verdict    FAILED: the schema of *"])
+    result.stdout.fnmatch_lines(["verdict    FAILED: 1 test with a broken schema: *"])
 
 
 ASSERTING = (

@@ -62,14 +62,17 @@ WAYS = {
     "only broken calls": Way(cases=(DOWN, DOWN), status="incomplete", because=("2 attempts of 2 broken or missing",)),
     "some broken calls": Way(cases=(RIGHT, DOWN), status="incomplete", because=("1 attempt of 2 broken or missing",)),
     "a broken schema": Way(
-        cases=(RIGHT, RIGHT), schema={"type": "intger"}, status="failed", because=("the schema of", "1 attempt of 2")
+        cases=(RIGHT, RIGHT),
+        schema={"type": "intger"},
+        status="failed",
+        because=("1 test with a broken schema", "1 attempt of 2"),
     ),
     "a broken schema beside a gate": Way(
         cases=(RIGHT, RIGHT),
         schema={"type": "intger"},
         args=(f"{LEAST}1",),
         status="failed",
-        because=("the schema of", "the gate is not met, for too little"),
+        because=("1 test with a broken schema", "the gate is not met, for too little"),
     ),
     "nothing but a schema that is left out": Way(
         cases=(RIGHT,),
@@ -137,7 +140,7 @@ WAYS = {
     "only expected failures": Way(
         code=f"{ASKS}@pytest.mark.xfail\ndef test_a(jsbench): {BAD}\n",
         status="incomplete",
-        because=("none of 1 attempt passed",),
+        because=("0 of 1 attempt passed, though no test failed; a gate such as pass_rate>=0 allows that",),
     ),
     "an expected failure beside a pass": Way(
         code=f"{ASKS}@pytest.mark.xfail\ndef test_a(jsbench): {BAD}\n{ASKS}def test_b(jsbench): {GOOD}\n",
@@ -153,7 +156,7 @@ WAYS = {
     "only answers that tests are to decide about": Way(
         code=f"{ASKS}@pytest.mark.jsbench(check=False)\ndef test_a(jsbench): {BAD}\n",
         status="incomplete",
-        because=("none of 1 attempt passed",),
+        because=("0 of 1 attempt passed, though no test failed; a gate such as pass_rate>=0 allows that",),
     ),
     "a test that was skipped after its answer": Way(
         code=f"{ASKS}def test_a(jsbench):\n    {GOOD}\n    pytest.skip('later')\n",

@@ -177,6 +177,7 @@ class SessionEnding:
     def __init__(self) -> None:
         #: tests that failed because of an answer, which gates may allow
         self._answers: dict[str, None] = {}
+        self._broken_schemas: list[str] = []
         self._failures: list[str] = []
         #: failed reports, each of which pytest counts too
         self._failed = 0
@@ -207,7 +208,7 @@ class SessionEnding:
         if hasattr(report, "context"):
             self._subtests[report.nodeid] += 1
         if kind == FailureType.INVALID_SCHEMA:
-            self._failures.append(f"the schema of {report.nodeid} is broken")
+            self._broken_schemas.append(report.nodeid)
         elif kind and kind not in NOT_THE_MODELS:
             self._answers[report.nodeid] = None
         elif not kind and not of_subtests:
@@ -240,6 +241,7 @@ class SessionEnding:
         return Ending(
             exit_status=int(session.exitstatus),
             answers=tuple(self._answers),
+            broken_schemas=tuple(self._broken_schemas),
             failures=tuple(failures),
             lacking=(self._stopped,) if self._stopped else (),
             deselected=collected.deselected,
