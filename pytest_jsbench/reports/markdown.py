@@ -144,8 +144,6 @@ def _facts(run: Run, summary: Summary, comparisons: Mapping[str, Comparison]) ->
     total = summary.total
     passed = "nothing was judged" if total.pass_rate.value is None else f"passed {total.passed} of {total.planned}"
     yield f"{passed}; rates with their 95 % intervals, times as medians"
-    if not total.complete:
-        yield f"**incomplete**: {counted(total.errors, 'attempt')} broken or missing, {total.unjudged} unjudged"
     for name, text in facts(run, summary):
         yield fact(name, text)
     for variant, comparison in comparisons.items():
