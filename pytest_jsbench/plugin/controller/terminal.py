@@ -121,7 +121,7 @@ class Terminal:
         from pytest_jsbench.reports.summary_table import detail, details, keyword_table
         from pytest_jsbench.reports.variant_table import heading, tables
 
-        reporter.section(f"jsbench: {heading(controller.run.metadata)}")
+        reporter.write_sep("=", f"jsbench: {heading(controller.run.metadata)}")
         if reporter.verbosity > 0 and controller.summary.keywords:
             for line in [*keyword_table(controller.summary), ""]:
                 reporter.write_line(line)

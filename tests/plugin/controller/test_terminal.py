@@ -128,3 +128,13 @@ def test_where_there_is_no_page_the_command_that_makes_it_is_named(
     option, page, run = command.split()
     assert (option, page) == ("-o", "report.html")
     assert (plain.path / run / "records.jsonl").exists()
+
+
+def test_the_blank_line_after_the_tests_is_above_the_summary_and_not_inside_it(plain: Bench) -> None:
+    plain.case("a")
+
+    lines = plain.run("-p", "no:benchmark").stdout.lines
+
+    (title,) = (number for number, line in enumerate(lines) if line.startswith("=") and " jsbench: " in line)
+    assert lines[title - 1] == ""
+    assert lines[title + 1].startswith("Task")
