@@ -20,11 +20,6 @@ EXCEPTIONS = {
     ("plugin/controller/benchmark.py", "._benchmarksession"),
     # xdist's schedulers compare what workers have collected by it
     ("plugin/controller/xdist_scheduling.py", "._check_nodes_have_same_collection"),
-    # a keyword of jsonschema, with another engine of patterns
-    ("verdicts/second_opinion.py", "FunctionType"),
-    ("verdicts/second_opinion.py", ".__code__"),
-    ("verdicts/second_opinion.py", ".__globals__"),
-    ("verdicts/second_opinion.py", ".__closure__"),
 }
 #: what changes modules, classes or functions of others behind their back
 _TRICKS = {"sys.modules", "sys.meta_path", "sys.path_hooks"}

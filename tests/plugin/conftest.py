@@ -29,6 +29,9 @@ from tests.warm_python import CHILD, WORKER, warm_python
 with contextlib.suppress(ImportError):
     import numpy  # noqa: F401  # its extension module refuses to be loaded twice
 
+with contextlib.suppress(ImportError):
+    import httpcore2  # noqa: F401  # httpx2, of the applications' clients, loads it late and knows its exceptions by class
+
 #: they take longer to import than most tests here take to run, in each worker again
 WITHOUT_SLOW_PLUGINS = ("-p", "no:hypothesispytest", "-p", "no:anyio")
 

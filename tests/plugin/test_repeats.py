@@ -10,7 +10,10 @@ def test_a_case_is_attempted_several_times_one_test_each(bench: Bench) -> None:
     bench.case("b", ['{"n": 1}', '{"n": -1}', '{"n": 2}'])
     bench.case("bad", schema={"type": "intger"})
 
-    result = bench.run("--jsbench-repeats=3", "--jsbench-output=out", "--jsbench-gate=pass_hat_k>=0.5", "-v")
+    result = bench.run(
+        *("--jsbench-repeats=3", "--jsbench-output=out", "--jsbench-gate=pass_hat_k>=0.5", "-v"),
+        "--jsbench-invalid-schemas=skip",
+    )
 
     assert result.ret == pytest.ExitCode.OK
     result.assert_outcomes(passed=5, failed=1, skipped=3)

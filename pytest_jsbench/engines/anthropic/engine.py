@@ -87,6 +87,10 @@ class MessagesSettings(ProviderSettings):
             secret=key.value,
         )
 
+    def place(self, path: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:  # noqa: ARG002
+        """Return the one place of all calls; an application's own names it below another address."""
+        return PATH, body
+
     def authorization(self, key: Key) -> dict[str, str]:
         """Return the header that lets a caller in; what a cloud signs needs none."""
         return {"authorization": f"Bearer {key.value}"} if key.value else {}
