@@ -358,7 +358,7 @@ def test_a_verdict_passes_no_run_in_which_anything_is_wrong_and_says_why_in_line
 
     assert verdict.passed is (verdict.exit_status == 0)
     assert verdict.because
-    assert all(printable(reason, 200) == reason for reason in verdict.because)
+    assert all(printable(reason, 2000) == reason for reason in verdict.because)
     if verdict.passed:
         assert all(gate.met for gate in gates)
         assert not ending.failures
