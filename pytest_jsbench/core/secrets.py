@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import bisect
 import html
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -21,10 +20,11 @@ _KEY_LIKE = re.compile(
 )
 #: characters of a cut secret's beginning that are too many to show
 _BEGINNING = 6
-#: one character, as JSON (also inside JSON), a URL or HTML may write it
-_WRITTEN = re.compile(
+_ESCAPE = (
     r'\\+u[0-9A-Fa-f]{4}|\\+["/]|\\{2,}|%(?:25)*[0-9A-Fa-f]{2}|&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|amp|lt|gt|quot|apos);'
 )
+#: one character as JSON (also inside JSON), a URL or HTML may write it; and any character, written so or not
+_ESCAPED, _WRITTEN = re.compile(_ESCAPE), re.compile(rf"{_ESCAPE}|.", re.DOTALL)
 
 
 class Secrets:
@@ -36,20 +36,21 @@ class Secrets:
         """Texts are replaced wherever they stand if they are long enough; `told` are, in messages, of any length."""
         known = {text.strip() for text in texts}
         self._long = tuple(sorted(text for text in known if len(text) >= SHORTEST))
-        self._forms = frozenset(form for text in self._long for form in (text, *_encoded(text)))
+        forms = {form for text in self._long for form in (text, *_encoded(text))}
+        self._forms = sorted(forms, key=len, reverse=True)
         words = [rf"(?<!\w){re.escape(text)}(?!\w)" for text in known if _BEGINNING <= len(text) < SHORTEST]
         shown = [*words, *(re.escape(text) for text in sorted(told, key=len, reverse=True) if text)]
         self._in_messages = re.compile("|".join(shown)) if shown else None
 
     def out_of_answer(self, text: str) -> str:
         """The text with each character of a secret as `*` (of one that is a number as `1`): JSON stays JSON."""
-        return _replaced(text, self._forms, lambda secret: ("1" if secret.isdecimal() else "*") * len(secret))
+        return self._replaced(text, lambda secret: ("1" if secret[0].isdecimal() else "*") * len(secret[0]))
 
     def out_of_message(self, text: str) -> str:
         """The text with `[key]` in the place of each secret, also of one that was cut off at the end of the text."""
         if self._in_messages is not None:
             text = self._in_messages.sub(REDACTED, text)
-        text = _replaced(text, self._forms, lambda _: REDACTED)
+        text = self._replaced(text, lambda _: REDACTED)
         end = text.rstrip("….")
         if end == text:
             return text
@@ -71,6 +72,22 @@ class Secrets:
             case _:
                 return value
 
+    def _replaced(self, text: str, by: Callable[[re.Match[str]], str]) -> str:
+        if secrets := self._in(text):
+            text = secrets.sub(by, text)
+        plain = _ESCAPED.sub(_character, text) if self._forms and any(sign in text for sign in "\\%&") else ""
+        if secrets := self._in(plain):
+            written = _WRITTEN.findall(text)
+            for secret in reversed(list(secrets.finditer(plain))):
+                written[slice(*secret.span())] = [by(secret)]
+            text = "".join(written)
+        return text
+
+    def _in(self, text: str) -> re.Pattern[str] | None:
+        """The forms of secrets that stand in the text; None for nearly every text, which so takes little time."""
+        present = [re.escape(form) for form in self._forms if form in text]
+        return re.compile("|".join(present)) if present else None
+
 
 def _encoded(text: str) -> Iterable[str]:
     """What of the text stands in the Base64 of any longer text that holds it, by where it begins there."""
@@ -80,63 +97,16 @@ def _encoded(text: str) -> Iterable[str]:
         # a character of the code holds bits of neighbouring bytes where it is not wholly of the text's own
         own = code[(0, 2, 3)[before] : (before + len(data)) * 8 // 6].decode()
         if len(own) >= SHORTEST:
-            yield own
-            yield own.translate(str.maketrans("+/", "-_"))
+            yield from (own, own.translate(str.maketrans("+/", "-_")))
 
 
-def _replaced(text: str, forms: frozenset[str], by: Callable[[str], str]) -> str:
-    if forms:
-        text = _substituted(text, text, lambda place: place, forms, by)
-    if forms and any(sign in text for sign in "\\%&"):
-        text = _substituted(text, *_read(text), forms, by)
-    return text
-
-
-def _substituted(
-    text: str, read: str, place: Callable[[int], int], forms: frozenset[str], by: Callable[[str], str]
-) -> str:
-    """The text with another in the place of each form that stands in it as it is read."""
-    # far quicker than the expression, and there is hardly ever one
-    present = sorted((form for form in forms if form in read), key=len, reverse=True)
-    if not present:
-        return text
-    pieces: list[str] = []
-    done = 0
-    for found in re.finditer("|".join(map(re.escape, present)), read):
-        pieces += [text[done : place(found.start())], by(found.group())]
-        done = place(found.end())
-    return "".join([*pieces, text[done:]])
-
-
-def _read(text: str) -> tuple[str, Callable[[int], int]]:
-    """The text with every escape as its character, and where in the text a place of that is."""
-    read: list[str] = []
-    #: where, in what is read and in the text, each escape begins, and what follows it
-    ours, theirs = [0], [0]
-    end = length = 0
-    for escape in _WRITTEN.finditer(text):
-        plain, character = text[end : escape.start()], _character(escape.group())
-        read += [plain, character]
-        length += len(plain)
-        ours += [length, length + len(character)]
-        theirs += [escape.start(), escape.end()]
-        length += len(character)
-        end = escape.end()
-    read.append(text[end:])
-
-    def place(found: int) -> int:
-        known = bisect.bisect_right(ours, found) - 1
-        return theirs[known] + found - ours[known]
-
-    return "".join(read), place
-
-
-def _character(escape: str) -> str:
-    if escape.startswith("&"):
-        return html.unescape(escape)
-    if escape.startswith("%"):
-        return chr(int(escape[-2:], 16))
-    code = escape.lstrip("\\")
+def _character(escape: re.Match[str]) -> str:
+    written = escape[0]
+    if written.startswith("&"):
+        return html.unescape(written) or " "
+    if written.startswith("%"):
+        return chr(int(written[-2:], 16))
+    code = written.lstrip("\\")
     return chr(int(code[1:], 16)) if code.startswith("u") else code or "\\"
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_jsbench.core.errors import EngineError, nearest
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.secrets import one_line
-from pytest_jsbench.engines.secrets import resolve
+from pytest_jsbench.engines.secrets import FROM_ENVIRONMENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,7 +92,7 @@ class Options:
         value = self._values.get(name, {})
         if not isinstance(value, dict):
             self._refuse(name, "a JSON object")
-        resolved: Mapping[str, Any] = resolve(value, option=name, engine=self.engine)
+        resolved: Mapping[str, Any] = self._resolved(value, name)
         return resolved
 
     def texts(self, name: str) -> Mapping[str, str]:
@@ -105,6 +106,22 @@ class Options:
         """A name as providers take it for a schema or a tool."""
         value = self.text(name, default=default)
         return value if _IDENTIFIER.fullmatch(value) else str(self._refuse(name, "1 to 64 of A-Z a-z 0-9 _ -"))
+
+    def _resolved(self, value: Any, name: str) -> Any:
+        """The option's value, with each `env:VAR` as the variable holds it; EngineError where one is not set."""
+        match value:
+            case str() if value.startswith(FROM_ENVIRONMENT):
+                variable = value.removeprefix(FROM_ENVIRONMENT)
+                if text := os.environ.get(variable, "").strip():
+                    return text
+                message = f"option '{name}' of engine '{self.engine}' is to be read from the variable {variable}, "
+                raise EngineError(f"{message}which is not set", expected=variable, where=name)
+            case dict():
+                return {inner: self._resolved(each, name) for inner, each in value.items()}
+            case list():
+                return [self._resolved(each, name) for each in value]
+            case _:
+                return value
 
     def _refuse(self, name: str, expected: str) -> Any:
         # the value itself is not shown: a header may hold a secret

@@ -1,8 +1,8 @@
 """
-The secrets that let a user's engine in: found where the user put them, and kept out of all that an engine says.
+The secrets of an engine: found where the user put them, and kept out of all that an engine says.
 
 `find_secrets` collects them from the environment and the engine's configuration. `build`, `build_batches`, `describe`
-and `check` do what the factory's methods do, and replace each secret in what comes back: an engine never says one.
+and `check` do what the factory's methods do, and replace each secret in what comes back.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, quote_plus, unquote
 
 from pytest_jsbench.core.errors import EngineError, JSBenchError, exhausted
@@ -69,27 +69,8 @@ _URLS = re.compile(
 _HEADERS = re.compile(r"(OPENAI|ANTHROPIC)_CUSTOM_HEADERS")
 
 
-def resolve(value: Any, *, option: str, engine: str) -> Any:
-    """The option's value, with each `env:VAR` as the variable holds it; EngineError where one is not set."""
-    match value:
-        case str() if value.startswith(FROM_ENVIRONMENT):
-            variable = value.removeprefix(FROM_ENVIRONMENT)
-            if found := os.environ.get(variable, "").strip():
-                return found
-            message = (
-                f"option '{option}' of engine '{engine}' is to be read from the variable {variable}, which is not set"
-            )
-            raise EngineError(message, expected=variable, where=option)
-        case dict():
-            return {name: resolve(each, option=option, engine=engine) for name, each in value.items()}
-        case list():
-            return [resolve(each, option=option, engine=engine) for each in value]
-        case _:
-            return value
-
-
 def outline(value: Any, name: str = "") -> Any:
-    """What may be known of an option's value: names, numbers, flags, and which variables are read; texts as `…`."""
+    """An option's value as it may be known: names, numbers, flags, and which variables are read; texts as `…`."""
     match value:
         case dict():
             return {inner: outline(each, f"{name} {inner}") for inner, each in value.items()}
@@ -106,7 +87,7 @@ def outline(value: Any, name: str = "") -> Any:
 
 
 def without_keys(value: Any, name: str = "") -> Any:
-    """A stranger's JSON values, with `…` for each text behind a name such as `api_key`, and for what looks like one."""
+    """Put `…` for each text of a stranger's JSON that stands behind a name such as `api_key`, or looks like one."""
     match value:
         case dict() if name.lower().endswith("headers"):
             return {inner: each if _PUBLIC_HEADERS.fullmatch(inner) else HIDDEN for inner, each in value.items()}
@@ -138,29 +119,25 @@ def shown_option(name: str, value: Any) -> Any:
 
 def public_extras(config: EngineConfig) -> dict[str, Any]:
     """What a run's details say of what is sent beside the request: names of headers, an outline of the rest."""
-    given = {
-        name: config.options[name]
-        for name in ("extra_body", "extra_headers", "extra_query")
-        if config.options.get(name)
-    }
+    extras = {name: config.options.get(name) for name in ("extra_body", "extra_headers", "extra_query")}
     details = {
-        name: sorted(value) if name == "extra_headers" else outline(value, name) for name, value in given.items()
+        name: sorted(value) if name == "extra_headers" else outline(value, name)
+        for name, value in extras.items()
+        if value
     }
-    if told_apart := mark(given.get("extra_body")):
-        details["extra_body_mark"] = told_apart
-    return details
+    digits = mark(extras["extra_body"])
+    return {**details, "extra_body_mark": digits} if digits else details
 
 
 def public_options(config: EngineConfig) -> dict[str, Any]:
-    """What a run's details say of all options of an engine that does not say it itself: an outline, and their mark."""
-    details: dict[str, Any] = {name: outline(value, name) for name, value in config.options.items()}
-    if told_apart := mark(dict(config.options)):
-        details["options_mark"] = told_apart
-    return details
+    """An outline of all options of an engine that says nothing of them itself, and their mark, for a run's details."""
+    details = {name: outline(value, name) for name, value in config.options.items()}
+    digits = mark(dict(config.options))
+    return {**details, "options_mark": digits} if digits else details
 
 
 def public(config: EngineConfig) -> dict[str, Any]:
-    """What may be shown of a configuration; equal for two configurations that ask the same."""
+    """A configuration as it may be shown; equal for two configurations that ask the same."""
     return {
         "name": config.name,
         "model": config.model,
@@ -175,8 +152,8 @@ def public(config: EngineConfig) -> dict[str, Any]:
 def find_secrets(*configs: EngineConfig) -> Secrets:
     """Every secret that this process knows and that an engine with one of these configurations may send or quote."""
     presets = [preset for config in configs if (preset := preset_of(config.name)) is not None]
-    named = frozenset({*(config.api_key_env for config in configs), *(preset.key for preset in presets)})
-    texts = list(_of_environment(named))
+    variables = {*(config.api_key_env for config in configs), *(preset.key for preset in presets)}
+    texts = list(_of_environment(_KEYS.union(filter(None, variables))))
     urls = [value for name, value in os.environ.items() if _URLS.fullmatch(name)]
     for config in configs:
         texts += [config.api_key or "", *_of_options(config.options)]
@@ -196,14 +173,13 @@ def find_secrets(*configs: EngineConfig) -> Secrets:
     return Secrets((text for text in texts if text and text != NO_KEY), told=told)
 
 
-def _of_environment(named: frozenset[str | None]) -> Iterator[str]:
+def _of_environment(keys: frozenset[str]) -> Iterator[str]:
     for name, value in os.environ.items():
         long = len(value) >= _SHORTEST_KEY and len(value.split()) == 1
-        if name in named or name in _KEYS or (long and _KEY_LIKE.search(name)):
+        if name in keys or (long and _KEY_LIKE.search(name)):
             yield value
         elif _HEADERS.fullmatch(name):
-            for line in value.splitlines():
-                header, _, text = line.partition(":")
+            for header, _, text in (line.partition(":") for line in value.splitlines()):
                 if not _PUBLIC_HEADERS.fullmatch(header.strip()):
                     yield from _of_header(text)
 
@@ -255,12 +231,12 @@ class DiscreetEngine:
     @property
     def info(self) -> EngineInfo:
         """Who answers."""
-        return _of_info(self._engine.info, self._secrets)
+        return _out_of_info(self._engine.info, self._secrets)
 
     def generate(self, request: Request) -> Completion | Declined:
         """The engine's answer; any exception becomes a CallError, since its own words may quote a key."""
         try:
-            return out_of_answer(self._engine.generate(request), self._secrets)
+            return out_of_generation(self._engine.generate(request), self._secrets)
         except CallError as error:
             raise out_of_fault(error, self._secrets) from None
         except JSBenchError:
@@ -303,44 +279,34 @@ class DiscreetBatches:
 
     def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
         """Upload the requests; the function that is returned creates the batch and gives its id, to be written down."""
-        with self._freed():
-            make = self._batches.upload(lines)
+        with _faults_freed(self._secrets):
+            create = self._batches.upload(lines)
 
-        def made() -> str:
-            with self._freed():
-                batch = make()
+        def created() -> str:
+            with _faults_freed(self._secrets):
+                batch = create()
             if self._secrets.out_of_message(batch) != batch:
                 raise CallError(FaultKind.BAD_RESPONSE, "the batch's id holds a secret of this run, and is not kept")
             return batch
 
-        return made
+        return created
 
     def state(self, batch: str) -> BatchState:
         """How it is getting on."""
-        with self._freed():
-            found = self._batches.state(batch)
-        left = found.unanswered
-        return found if left is None else replace(found, unanswered=_of_failed(left, self._secrets))
+        with _faults_freed(self._secrets):
+            state = self._batches.state(batch)
+        left = state.unanswered
+        return state if left is None else replace(state, unanswered=out_of_generation(left, self._secrets))
 
     def results(self, batch: str) -> Iterator[Result]:
         """The result of each of its requests, by the request's name."""
-        with self._freed():
+        with _faults_freed(self._secrets):
             for name, result in self._batches.results(batch):
-                if isinstance(result, Failed):
-                    yield self._secrets.out_of_message(name), _of_failed(result, self._secrets)
-                else:
-                    yield self._secrets.out_of_message(name), out_of_answer(result, self._secrets)
+                yield self._secrets.out_of_message(name), out_of_generation(result, self._secrets)
 
     def close(self) -> None:
         """Close the provider's client."""
         self._batches.close()
-
-    @contextmanager
-    def _freed(self) -> Iterator[None]:
-        try:
-            yield
-        except CallError as error:
-            raise out_of_fault(error, self._secrets) from None
 
 
 def build(factory: EngineFactory, config: EngineConfig, *others: EngineConfig) -> Engine:
@@ -358,7 +324,7 @@ def build_batches(factory: BatchFactory, config: EngineConfig) -> Batches:
 def describe(factory: EngineFactory, config: EngineConfig) -> EngineInfo:
     """Who the engine will be, as far as that may be written down."""
     with _errors_freed(config) as secrets:
-        return _of_info(factory.describe(config), secrets)
+        return _out_of_info(factory.describe(config), secrets)
 
 
 def check(factory: EngineFactory, config: EngineConfig) -> None:
@@ -367,32 +333,27 @@ def check(factory: EngineFactory, config: EngineConfig) -> None:
         factory.check(config)
 
 
-def out_of_completion(answer: Completion, secrets: Secrets) -> Completion:
-    """The same with no secret in what the model said; a text that held one is marked."""
-    text, reasoning, beside = map(secrets.out_of_answer, (answer.text, answer.reasoning, answer.beside))
-    parts = [tuple(map(secrets.out_of_answer, (call.name, call.arguments))) for call in answer.calls]
-    calls = tuple(
-        replace(call, name=name, arguments=said) for call, (name, said) in zip(answer.calls, parts, strict=True)
-    )
-    replaced = answer.secret_replaced or (text, calls) != (answer.text, answer.calls)
-    return replace(answer, text=text, reasoning=reasoning, beside=beside, calls=calls, secret_replaced=replaced)
+Answer = TypeVar("Answer", Completion, Completion | Declined, Failed, Completion | Declined | Failed)
 
 
-def out_of_answer(answer: Completion | Declined, secrets: Secrets) -> Completion | Declined:
-    """The same with no secret in it; a text that held one is marked."""
-    sent, server = answer.sent, answer.server
-    if sent is not None and sent.batch is not None:
-        sent = replace(sent, batch=secrets.out_of_message(sent.batch))
+def out_of_generation(generation: Answer, secrets: Secrets) -> Answer:
+    """The same with no secret in it; a completion whose text or calls held one is marked."""
+    if isinstance(generation, Failed):
+        return replace(generation, message=secrets.out_of_message(generation.message))
+    server = generation.server
     if server is not None:
         body = secrets.out_of_answer(server.body)
         server = replace(server, body=_out_of_events(body, secrets) if server.streamed else body)
-    match answer:
-        case Completion():
-            return replace(out_of_completion(answer, secrets), sent=sent, server=server)
-        case Declined():
-            return replace(answer, message=secrets.out_of_message(answer.message), sent=sent, server=server)
-        case never:
-            assert_never(never)
+    if isinstance(generation, Declined):
+        return replace(generation, message=secrets.out_of_message(generation.message), server=server)
+    text, reasoning, beside = map(secrets.out_of_answer, (generation.text, generation.reasoning, generation.beside))
+    calls = tuple(
+        replace(call, name=secrets.out_of_answer(call.name), arguments=secrets.out_of_answer(call.arguments))
+        for call in generation.calls
+    )
+    replaced = generation.secret_replaced or (text, calls) != (generation.text, generation.calls)
+    freed = replace(generation, text=text, reasoning=reasoning, beside=beside, calls=calls)
+    return replace(freed, server=server, secret_replaced=replaced)
 
 
 def _out_of_events(body: str, secrets: Secrets) -> str:
@@ -429,21 +390,23 @@ def _texts_in(value: Any, block: tuple[str, ...] = ()) -> Iterator[tuple[Any, An
             yield from _texts_in(each, block)
 
 
-def _of_failed(failed: Failed, secrets: Secrets) -> Failed:
-    return replace(failed, message=secrets.out_of_message(failed.message))
-
-
-def _of_info(info: EngineInfo, secrets: Secrets) -> EngineInfo:
-    provider = info.provider and secrets.out_of_message(info.provider)
-    return replace(
-        info, model=secrets.out_of_message(info.model), provider=provider, details=secrets.out_of(info.details)
-    )
+def _out_of_info(info: EngineInfo, secrets: Secrets) -> EngineInfo:
+    freed = {name: secrets.out_of(getattr(info, name)) for name in ("model", "provider", "details")}
+    return replace(info, **freed)
 
 
 def out_of_fault(error: CallError, secrets: Secrets) -> CallError:
     """The same with no secret in its message."""
     message = secrets.out_of_message(error.message)
     return CallError(error.kind, message, status=error.status, retry_after=error.retry_after, broke_off=error.broke_off)
+
+
+@contextmanager
+def _faults_freed(secrets: Secrets) -> Iterator[None]:
+    try:
+        yield
+    except CallError as error:
+        raise out_of_fault(error, secrets) from None
 
 
 @contextmanager

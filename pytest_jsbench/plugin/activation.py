@@ -13,8 +13,7 @@ from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext
 from pytest_jsbench.plugin.session.handover import Handover
 from pytest_jsbench.plugin.session.interruption import Interruption
 from pytest_jsbench.plugin.session.plan import Plan
-from pytest_jsbench.plugin.session.redaction import quieten
-from pytest_jsbench.plugin.session.secrecy import Secrecy, usage_errors
+from pytest_jsbench.plugin.session.secrecy import Secrecy, quieten, usage_errors
 from pytest_jsbench.plugin.session.start import start
 from pytest_jsbench.runs.resumption import Recorded
 

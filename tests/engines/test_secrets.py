@@ -18,7 +18,7 @@ from pytest_jsbench.engines.secrets import (
     check,
     find_secrets,
     mark,
-    out_of_answer,
+    out_of_generation,
     outline,
     public,
     public_extras,
@@ -169,7 +169,7 @@ PIECES: dict[str, Callable[[str], str]] = {
 def masked(body: str, path: str = "/chat/completions") -> str:
     server = ServerAnswer(path=path, status=200, content_type="text/event-stream", body=body)
     answer = Completion(text="", finish_reason=FinishReason.STOP, timing=None, server=server)
-    found = out_of_answer(answer, Secrets([KEY])).server
+    found = out_of_generation(answer, Secrets([KEY])).server
     assert found is not None
     return found.body
 

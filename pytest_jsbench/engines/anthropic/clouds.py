@@ -24,7 +24,7 @@ from pytest_jsbench.engines.anthropic.engine import FORMATS, PASSES_ON, VERSION,
 from pytest_jsbench.engines.options import Options
 from pytest_jsbench.engines.provider import PROVIDER_OPTIONS, ProviderEngine, ProviderFactory, read_provider_settings
 from pytest_jsbench.engines.requirements import NO_KEY, Key, find_address, find_key
-from pytest_jsbench.engines.secrets import out_of_answer, out_of_fault
+from pytest_jsbench.engines.secrets import out_of_fault, out_of_generation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -235,7 +235,7 @@ class CloudEngine(ProviderEngine):
         """One call, in whose outcome no signature and no token is."""
         self._carried.texts = ()
         try:
-            return out_of_answer(super().generate(request), self._secrets())
+            return out_of_generation(super().generate(request), self._secrets())
         except CallError as error:
             raise out_of_fault(error, self._secrets()) from None
         except Exception as error:

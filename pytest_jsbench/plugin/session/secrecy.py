@@ -1,17 +1,24 @@
-"""Keeps secrets out of what pytest shows and sends: reports, log records, warnings and usage errors."""
+"""
+What pytest shows and sends, without secrets: reports, log records, warnings and usage errors.
+
+With --jsbench-redact, the reports of a project's tests also lose what may quote a prompt or an answer.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.secrets import find_secrets, out_of_completion
+from pytest_jsbench.engines.secrets import find_secrets, out_of_generation
+from pytest_jsbench.fixture.jsbench import CaseFailed
 from pytest_jsbench.plugin.options.reading import value_of
 from pytest_jsbench.plugin.options.variants import Variants
 from pytest_jsbench.plugin.options.variants_table import SETTABLE
@@ -21,10 +28,13 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.core.generations import Completion
     from pytest_jsbench.core.secrets import Secrets
+    from pytest_jsbench.runs.redaction import Redaction
 
 R = TypeVar("R", pytest.TestReport, pytest.CollectReport)
 
 _FORMATTER = logging.Formatter()
+#: the packages that log what they send and get
+_LOGGERS = ("openai", "anthropic", "google_genai", "httpx", "httpx2", "httpcore", "httpcore2", "urllib3")
 
 
 @contextmanager
@@ -42,19 +52,19 @@ def usage_errors(config: pytest.Config, *, about: str = "") -> Iterator[None]:
 
 def known_secrets(config: pytest.Config) -> Secrets:
     """Those of the environment and of the options, as far as these can be read: one of them may be what is wrong."""
-    said: dict[str, Any] = dict.fromkeys(("variants", *SETTABLE))
-    for name in said:
+    values: dict[str, Any] = dict.fromkeys(("variants", *SETTABLE))
+    for name in values:
         with suppress(pytest.UsageError):
-            said[name] = value_of(config, name)
-    engines = [_engine(said)]
+            values[name] = value_of(config, name)
+    engines = [_engine(values)]
     with suppress(pytest.UsageError):
-        engines += [_engine(variant.values) for variant in Variants.read(config, said).all]
+        engines += [_engine(variant.values) for variant in Variants.read(config, values).all]
     return find_secrets(*engines)
 
 
-def _engine(said: Mapping[str, Any]) -> EngineConfig:
-    options = dict(said["engine-option"] or ())
-    return EngineConfig(name="", base_url=said["base-url"], api_key_env=said["api-key-env"], options=options)
+def _engine(values: Mapping[str, Any]) -> EngineConfig:
+    options = dict(values["engine-option"] or ())
+    return EngineConfig(name="", base_url=values["base-url"], api_key_env=values["api-key-env"], options=options)
 
 
 class Secrecy:
@@ -85,7 +95,7 @@ class Secrecy:
     def out_of_answer(self, answer: Completion) -> Completion:
         """The answer without them; a text that held one is marked."""
         for secrets in self._secrets:
-            answer = out_of_completion(answer, secrets)
+            answer = out_of_generation(answer, secrets)
         return answer
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -104,9 +114,10 @@ class Secrecy:
 
     def _cleaned(self, report: R) -> R:
         report.sections = [(name, self.out_of(text)) for name, text in report.sections]
-        shown = report.longrepr or ""
+        shown: Any = report.longrepr or ""
         if (clean := self._shown(shown)) is not shown:
-            report.longrepr = _with_path(report.longrepr, clean)
+            # a skip keeps its path and line
+            report.longrepr = (*shown[:2], clean) if isinstance(shown, tuple) else clean
         return report
 
     def _shown(self, value: object) -> Any:
@@ -116,26 +127,60 @@ class Secrecy:
     @pytest.hookimpl(tryfirst=True)
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:
         """An SDK's warnings quote what they are about."""
-        said = str(warning_message.message)
-        if (clean := self.out_of(said)) != said:
+        message = warning_message.message
+        if (clean := self._shown(message)) is not message:
             warning_message.message = warning_message.category(clean)
 
     def _log_records(self, make: Callable[..., logging.LogRecord]) -> Callable[..., logging.LogRecord]:
-        def made(*args: Any, **named: Any) -> logging.LogRecord:
+        def clean_record(*args: Any, **named: Any) -> logging.LogRecord:
             record = make(*args, **named)
             try:
-                said = record.getMessage()
+                message = record.getMessage()
             except Exception:  # noqa: BLE001  whoever handles it says what is wrong with it
                 return record
-            if (clean := self.out_of(said)) != said:
+            if (clean := self.out_of(message)) != message:
                 record.msg, record.args = clean, ()
             if record.exc_info and record.exc_info[0] is not None:
                 record.exc_text = self.out_of(_FORMATTER.formatException(record.exc_info))
             return record
 
-        return made
+        return clean_record
 
 
-def _with_path(longrepr: Any, text: str) -> Any:
-    """The text instead of a traceback; a skip keeps its path and line."""
-    return (longrepr[0], longrepr[1], text) if isinstance(longrepr, tuple) else text
+def quieten(config: pytest.Config) -> None:
+    """Let the packages that call models log warnings and errors only, while the session lasts."""
+    for logger in map(logging.getLogger, _LOGGERS):
+        config.add_cleanup(partial(logger.setLevel, logger.level))
+        logger.setLevel(logging.WARNING)
+
+
+class Withheld(Exception):
+    """A test of the project failed; its error is not shown because it may quote a prompt or an answer."""
+
+
+def withhold(
+    report: pytest.TestReport, item: pytest.Item, call: pytest.CallInfo[None], redaction: Redaction, *, rerun: str
+) -> None:
+    """Reduce the report of a project's test to the place and kind of its failure, and an answer to its digest."""
+    report.sections.clear()
+    if call.excinfo is None or isinstance(call.excinfo.value, pytest.skip.Exception):
+        return
+    failed, traceback = call.excinfo.value, call.excinfo.traceback
+    # the last line of the test's own file that the error went through
+    last = ([entry for entry in traceback if entry.path == item.path] or list(traceback))[-1]
+    place, line = str(last.path), last.lineno + 1
+    shown: Exception
+    if isinstance(failed, CaseFailed):
+        shown = CaseFailed(redaction.record(failed.record), rerun=rerun)
+        headline = shown.headline
+    else:
+        where = f"{Path(place).name}:{line}"
+        headline = f"{type(failed).__name__} at {where}: what it says is left out (--jsbench-redact)"
+        shown = Withheld(headline)
+    try:
+        raise shown
+    except type(shown) as error:
+        longrepr = pytest.ExceptionInfo.from_exception(error).getrepr(style="value", chain=False)
+    if (crash := longrepr.reprcrash) is not None:
+        crash.path, crash.lineno, crash.message = place, line, headline
+    report.longrepr = longrepr

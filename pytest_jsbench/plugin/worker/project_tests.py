@@ -19,7 +19,7 @@ from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.cases import add_markers
 from pytest_jsbench.plugin.session.context import SHARED, RunContext, asks, shares, variant_of
 from pytest_jsbench.plugin.session.own_tests import key_of, key_of_shared, read_terms
-from pytest_jsbench.plugin.session.redaction import withhold
+from pytest_jsbench.plugin.session.secrecy import withhold
 from pytest_jsbench.plugin.worker.items import properties, say
 from pytest_jsbench.plugin.worker.own_outcomes import of_error, of_report
 from pytest_jsbench.plugin.worker.project_runners import AskedFrom, ProjectRunners, StandingAnswers
