@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.library.run import EvaluatedRun, load_run, plot_runs
     from pytest_jsbench.metrics.summary import Summary, summarize
     from pytest_jsbench.reports.evaluation_models import EvalMetrics, EvalOutput, load_evaluation
-    from pytest_jsbench.runner.rate_limits import RateLimits
+    from pytest_jsbench.runner.limits import RateLimits
     from pytest_jsbench.runs.outcomes import Run
     from pytest_jsbench.runs.records import Record
     from pytest_jsbench.runs.records import RunMetadata as RunMetadata
@@ -62,7 +62,7 @@ _HOMES = {
     "library.engine": ("OpenEngine", "open_engine"),
     "library.evaluation": ("aevaluate", "evaluate"),
     "library.run": ("EvaluatedRun", "load_run", "plot_runs"),
-    "runner.rate_limits": ("RateLimits",),
+    "runner.limits": ("RateLimits",),
     "fixture.conformance": ("assert_conforms", "judge"),
     "engines.base": ("Engine", "EngineConfig"),
     "core.generations": (

@@ -20,9 +20,9 @@ from pytest_jsbench.runner.probing.questions import KEYWORDS
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
     from pytest_jsbench.engines.base import EngineConfig, EngineFactory
+    from pytest_jsbench.runner.limits import Admission
     from pytest_jsbench.runner.probing.plan import ProbePlan
     from pytest_jsbench.runner.probing.probe import ProbeSettings
-    from pytest_jsbench.runner.rate_limits import Admission
 
 _LEVELS = (1, 8, 32)
 #: seconds without any answer after which a probe gives up on the server
@@ -202,8 +202,7 @@ def _settings(
 def _admission(options: argparse.Namespace, info: EngineInfo, folder: Path, started_at: str) -> Admission:
     """The limits of a run, for this process alone."""
     from pytest_jsbench.metrics.prices import price_at
-    from pytest_jsbench.runner.limits_file import LimitsFile
-    from pytest_jsbench.runner.rate_limits import Admission, RateLimits
+    from pytest_jsbench.runner.limits import Admission, LimitsFile, RateLimits
     from pytest_jsbench.runs.records import AnsweredBy
 
     limits = RateLimits(

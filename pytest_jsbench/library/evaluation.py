@@ -38,8 +38,7 @@ from pytest_jsbench.runner.classifiers import Classifier
 from pytest_jsbench.runner.classifiers import find as find_classifier
 from pytest_jsbench.runner.description import describe_cases, describe_shared, describe_variant
 from pytest_jsbench.runner.in_flight import CallsInFlight
-from pytest_jsbench.runner.limits_file import LimitsFile
-from pytest_jsbench.runner.rate_limits import Admission, RateLimits, Refused
+from pytest_jsbench.runner.limits import Admission, LimitsFile, RateLimits, Refused
 from pytest_jsbench.runner.record_keeper import AttemptResult, RecordKeeper
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.folders import new_folder

@@ -34,8 +34,8 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.json_values import copy_of
 from pytest_jsbench.core.prompts import Prompt, PromptLength, PromptTemplate, estimate, prompt_of
 from pytest_jsbench.engines.base import Engine, Rememberer, TokenCounter
+from pytest_jsbench.runner.limits import Admission, Estimate, Refused
 from pytest_jsbench.runner.provider_state import CallEnd, Sign
-from pytest_jsbench.runner.rate_limits import Admission, Estimate, Refused
 from pytest_jsbench.runs.records import AnsweredBy, MissingReason, Record
 from pytest_jsbench.runs.rejudging import matched, verdict_on
 from pytest_jsbench.runs.settings import REMEMBERED

@@ -11,7 +11,7 @@ from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.errors import JournalError, exhausted
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.runner.classifiers import Classifier, classify
-from pytest_jsbench.runner.rate_limits import Refused
+from pytest_jsbench.runner.limits import Refused
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Attempt, Missing, MissingReason, Record
 from pytest_jsbench.runs.redaction import REDACTED

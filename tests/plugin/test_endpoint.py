@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from pytest_jsbench.runner.attempts import Runner
-from pytest_jsbench.runner.rate_limits import Refused
+from pytest_jsbench.runner.limits import Refused
 from pytest_jsbench.runs.records import MissingReason
 from tests.engines.openai_wire import SECRET, chunk, error_body, usage_chunk, whole
 from tests.engines.provider import DONE, Asked, Provider, Reply, json_reply, raw_reply, stream_reply

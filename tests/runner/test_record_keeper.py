@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_jsbench.core.generations import Completion
-from pytest_jsbench.runner.rate_limits import Refused
+from pytest_jsbench.runner.limits import Refused
 from pytest_jsbench.runner.record_keeper import RecordKeeper
 from pytest_jsbench.runs.journal import Journal
 from pytest_jsbench.runs.outcomes import AttemptOutcome

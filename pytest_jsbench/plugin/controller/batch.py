@@ -17,7 +17,6 @@ from pytest_jsbench.plugin.session.secrecy import usage_errors
 from pytest_jsbench.runner.batches.ledger import BatchFile, BatchPart, doubt, read_parts
 from pytest_jsbench.runner.batches.requests import BatchAnswers, gather
 from pytest_jsbench.runner.batches.submission import Polling, Standing, Submission
-from pytest_jsbench.runner.rate_limits import Admission
 from pytest_jsbench.runs import journal
 
 if TYPE_CHECKING:
@@ -127,9 +126,8 @@ class Batch:
     def _spend(self, submission: Submission) -> None:
         """Count the cost of the batches against the limit that holds for the project's tests."""
         if submission.spent:
-            admission = Admission(self._context.handover.shared_limits())
-            admission.spend(submission.spent)
-            admission.close()
+            with contextlib.closing(self._context.handover.shared_limits()) as limits:
+                limits.spend(submission.spent)
 
     def _say_handed_in(self, part: BatchPart) -> None:
         if self._config.get_verbosity() >= 0:

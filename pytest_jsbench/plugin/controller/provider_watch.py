@@ -14,7 +14,7 @@ import pytest
 
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.plugin.controller.progress import is_watched, write_line
-from pytest_jsbench.runner.limits_file import LimitsFile
+from pytest_jsbench.runner.limits import LimitsFile
 
 if TYPE_CHECKING:
     from pytest_jsbench.plugin.session.context import RunContext

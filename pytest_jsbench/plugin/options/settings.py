@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.datasets.base import Selection
     from pytest_jsbench.datasets.selection import Shard
     from pytest_jsbench.metrics.gates import Gate
-    from pytest_jsbench.runner.rate_limits import RateLimits
+    from pytest_jsbench.runner.limits import RateLimits
     from pytest_jsbench.values import Comparer
     from pytest_jsbench.verdicts import JudgePolicy
 
@@ -112,7 +112,7 @@ class Settings:
     @classmethod
     def from_config(cls, config: pytest.Config) -> Settings:
         """Read the command line and the ini file; pytest.UsageError says what is wrong with a value."""
-        from pytest_jsbench.runner.rate_limits import RateLimits
+        from pytest_jsbench.runner.limits import RateLimits
 
         values = {option.name: value_of(config, option.name) for option in OPTIONS}
         _place(config, values)
@@ -171,8 +171,8 @@ def _place(config: pytest.Config, values: dict[str, Any]) -> None:
 
 
 def _limits(values: Mapping[str, Any]) -> RateLimits:
+    from pytest_jsbench.runner.limits import RateLimits
     from pytest_jsbench.runner.provider_state import PATIENCE
-    from pytest_jsbench.runner.rate_limits import RateLimits
 
     return RateLimits(
         requests_per_minute=values["rpm"],

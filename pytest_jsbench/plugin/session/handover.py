@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.runner.rate_limits import RateLimits
+from pytest_jsbench.runner.limits import RateLimits
 from pytest_jsbench.runs import redaction
 from pytest_jsbench.runs.records import RunMetadata
 from pytest_jsbench.runs.redaction import Redaction
 
 if TYPE_CHECKING:
-    from pytest_jsbench.runner.limits_file import LimitsFile
+    from pytest_jsbench.runner.limits import LimitsFile
 
 _KEY = "jsbench"
 
@@ -63,7 +63,7 @@ class Handover:
 
     def shared_limits(self) -> LimitsFile:
         """Open the file of the run's limits, which all of its processes share."""
-        from pytest_jsbench.runner.limits_file import LimitsFile
+        from pytest_jsbench.runner.limits import LimitsFile
 
         return LimitsFile(self.shared / "limits.db", self.limits)
 

@@ -19,7 +19,7 @@ from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find, require_passing, sampled
 from pytest_jsbench.engines.secrets import build, check, public
 from pytest_jsbench.fixture.handed_in import record_of
-from pytest_jsbench.runner.rate_limits import Refused
+from pytest_jsbench.runner.limits import Refused
 from pytest_jsbench.runner.record_keeper import AttemptResult, missed
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Place
 from pytest_jsbench.runs.records import AnsweredBy, AskedBy, Attempt, Record

@@ -19,7 +19,7 @@ from pytest_jsbench.plugin.session.context import RunContext, prepare
 from pytest_jsbench.plugin.session.plan import VariantPlan, errors_of
 from pytest_jsbench.plugin.session.secrecy import usage_errors
 from pytest_jsbench.runner.attempts import Runner
-from pytest_jsbench.runner.rate_limits import Admission, Refused
+from pytest_jsbench.runner.limits import Admission, Refused
 
 if TYPE_CHECKING:
     from contextlib import ExitStack

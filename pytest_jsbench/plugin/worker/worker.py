@@ -19,7 +19,7 @@ from pytest_jsbench.plugin.session.context import RunContext, variant_of
 from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase, would_ask
 from pytest_jsbench.plugin.worker.lookahead import LookAhead
 from pytest_jsbench.plugin.worker.variant_runners import VariantRunner
-from pytest_jsbench.runner.rate_limits import Refused
+from pytest_jsbench.runner.limits import Refused
 from pytest_jsbench.runner.record_keeper import AttemptResult, RecordKeeper, missed
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.journal import LATE, Journal

@@ -23,7 +23,7 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.runner.attempts import Runner
-from pytest_jsbench.runner.rate_limits import Refused
+from pytest_jsbench.runner.limits import Refused
 from pytest_jsbench.runs.records import MissingReason
 
 if TYPE_CHECKING:

@@ -38,6 +38,7 @@ from pytest_jsbench.metrics.enforcement import (
 from pytest_jsbench.prompts import PRESETS
 from pytest_jsbench.runner.attempts import Runner
 from pytest_jsbench.runner.in_flight import CallsInFlight
+from pytest_jsbench.runner.limits import Admission, Refused
 from pytest_jsbench.runner.probing.plan import PER_KEYWORD, WITH_SCHEMA, ProbePlan, ProbeWay
 from pytest_jsbench.runner.probing.questions import (
     ProbeQuestion,
@@ -47,7 +48,6 @@ from pytest_jsbench.runner.probing.questions import (
     object_question,
     words_of,
 )
-from pytest_jsbench.runner.rate_limits import Admission, Refused
 from pytest_jsbench.runs.records import Record
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy
 

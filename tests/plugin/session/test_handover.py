@@ -9,7 +9,7 @@ import pytest
 
 from pytest_jsbench import EngineConfig
 from pytest_jsbench.plugin.session.handover import Handover
-from pytest_jsbench.runner.rate_limits import RateLimits
+from pytest_jsbench.runner.limits import RateLimits
 from pytest_jsbench.runs import journal
 from tests import examples
 

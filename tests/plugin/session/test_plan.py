@@ -7,7 +7,7 @@ import pytest
 from pytest_jsbench.plugin.options.settings import Settings
 from pytest_jsbench.plugin.session.handover import Handover
 from pytest_jsbench.plugin.session.plan import Plan
-from pytest_jsbench.runner.rate_limits import RateLimits
+from pytest_jsbench.runner.limits import RateLimits
 from tests import examples
 
 

@@ -10,7 +10,7 @@ from pytest_jsbench.plugin.session.context import RunContext
 from pytest_jsbench.plugin.session.handover import Handover
 from pytest_jsbench.plugin.session.plan import Plan
 from pytest_jsbench.plugin.worker.variant_runners import VariantRunner, provider_name
-from pytest_jsbench.runner.rate_limits import Estimate, RateLimits
+from pytest_jsbench.runner.limits import Estimate, RateLimits
 from pytest_jsbench.runs.records import AnsweredBy
 from pytest_jsbench.runs.resumption import Recorded
 from pytest_jsbench.verdicts import Judge

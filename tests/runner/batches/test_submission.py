@@ -25,7 +25,7 @@ from pytest_jsbench.engines.batch_api import LONGEST_NAME, BatchLimits, BatchSta
 from pytest_jsbench.runner.batches.ledger import BatchFile, BatchPart, is_unfinished, read_parts, take_over
 from pytest_jsbench.runner.batches.requests import BatchAnswers, BatchedEngine, name_of
 from pytest_jsbench.runner.batches.submission import Polling, Standing, Submission
-from pytest_jsbench.runner.rate_limits import Refused
+from pytest_jsbench.runner.limits import Refused
 from pytest_jsbench.runs.records import MissingReason
 from pytest_jsbench.testing import request
 from tests import examples

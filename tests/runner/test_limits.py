@@ -11,10 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_jsbench.core.generations import Usage
-from pytest_jsbench.runner import limits_file, provider_state, rate_limits
-from pytest_jsbench.runner.limits_file import LimitsFile
+from pytest_jsbench.runner import limits, provider_state
+from pytest_jsbench.runner.limits import Admission, Estimate, LimitsFile, Permit, RateLimits, Refused
 from pytest_jsbench.runner.provider_state import CallEnd, ProviderState, Sign
-from pytest_jsbench.runner.rate_limits import Admission, Estimate, Permit, RateLimits, Refused, SharedLimits
 from pytest_jsbench.runs.records import MissingReason
 
 #: 100 tokens in, at most 1,000 out, over after a minute
@@ -51,8 +50,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(limits_file, "time", SimpleNamespace(monotonic=clock.read))
-    monkeypatch.setattr(rate_limits, "time", SimpleNamespace(perf_counter=clock.read))
+    monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=clock.read, perf_counter=clock.read))
     monkeypatch.setattr(Admission, "sleep", lambda admission, seconds: clock.sleep(admission, seconds))
     return clock
 
@@ -60,7 +58,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 class Two:
     """The admissions of two processes that share their limits."""
 
-    def __init__(self, first: SharedLimits, second: SharedLimits) -> None:
+    def __init__(self, first: LimitsFile, second: LimitsFile) -> None:
+        self.spent = first.spent
         self.both = (Admission(first, price=price), Admission(second, price=price))
 
     def enter(self, number: int, estimate: Estimate = ESTIMATE) -> Permit:
@@ -99,13 +98,13 @@ def test_without_limits_nothing_is_estimated_and_nothing_is_written(path: Path) 
 
 
 def test_a_provider_that_has_answered_is_known_though_nothing_was_written_then(path: Path) -> None:
-    limits = LimitsFile(path, RateLimits())
+    shared = LimitsFile(path, RateLimits())
     permit = Permit(provider="engine m")
 
-    limits.account(permit, CallEnd(), tokens=1, cost=0.0)
-    unknown = limits.account(Permit(provider="engine o"), CallEnd(sign=Sign.DOWN), tokens=0, cost=0.0)
-    known = limits.account(permit, CallEnd(sign=Sign.DOWN), tokens=0, cost=0.0)
-    limits.close()
+    shared.account(permit, CallEnd(), tokens=1, cost=0.0)
+    unknown = shared.account(Permit(provider="engine o"), CallEnd(sign=Sign.DOWN), tokens=0, cost=0.0)
+    known = shared.account(permit, CallEnd(sign=Sign.DOWN), tokens=0, cost=0.0)
+    shared.close()
 
     assert (unknown.known, known.known) == (False, True)
 
@@ -160,23 +159,24 @@ def test_no_call_is_made_that_could_pass_the_most_that_a_run_may_cost(two_with: 
         two.enter(0)
 
     assert refused.value.reason is MissingReason.LIMIT
-    assert two.both[0].spent() == pytest.approx(0.02)
+    assert two.spent() == pytest.approx(0.02)
     # a smaller one would fit, but which cases are run must not depend on their size
     with pytest.raises(Refused):
         two.enter(1, Estimate(input_tokens=1, output_tokens=1, seconds=60))
 
 
 def test_what_was_paid_beside_the_calls_leaves_less_for_them(path: Path, close: list[Admission]) -> None:
-    admission = Admission(LimitsFile(path, RateLimits(max_cost=0.05)), price=price)
+    shared = LimitsFile(path, RateLimits(max_cost=0.05))
+    admission = Admission(shared, price=price)
     close.append(admission)
-    admission.spend(0.035)
+    shared.spend(0.035)
 
     permit = admission.enter(lambda: ESTIMATE)
     admission.leave(permit, CallEnd(), usage=Usage(input_tokens=100, output_tokens=900))
 
     with pytest.raises(Refused, match=r"--jsbench-max-cost=0\.05 would be passed"):
         admission.enter(lambda: ESTIMATE)
-    assert admission.spent() == pytest.approx(0.045)
+    assert shared.spent() == pytest.approx(0.045)
 
 
 def test_a_call_waits_for_those_in_flight_to_say_what_they_cost(two_with: Callable[..., Two], clock: Clock) -> None:
@@ -191,7 +191,7 @@ def test_usage_that_is_not_reported_costs_what_was_reserved(two_with: Callable[.
     two = two_with(max_cost=1)
     two.both[0].leave(two.enter(0), CallEnd(), usage=Usage())
 
-    assert two.both[1].spent() == pytest.approx(0.011)
+    assert two.spent() == pytest.approx(0.011)
 
 
 def test_what_a_dead_process_had_reserved_counts_as_spent_when_its_call_is_over(two_with: Callable[..., Two]) -> None:
@@ -200,10 +200,10 @@ def test_what_a_dead_process_had_reserved_counts_as_spent_when_its_call_is_over(
 
     small = Estimate(input_tokens=100, output_tokens=100, seconds=60)
     two.both[1].leave(two.enter(1, small), CallEnd(), usage=Usage(input_tokens=0, output_tokens=0))
-    assert two.both[1].spent() == pytest.approx(0.011)
+    assert two.spent() == pytest.approx(0.011)
     # and if it was alive after all, it is not counted twice
     two.both[0].leave(lost, CallEnd(), usage=Usage(input_tokens=100, output_tokens=100))
-    assert two.both[1].spent() == pytest.approx(0.002)
+    assert two.spent() == pytest.approx(0.002)
 
 
 @pytest.mark.usefixtures("clock")
@@ -240,17 +240,17 @@ def test_a_call_that_ends_after_the_session_is_nobodys_business(path: Path) -> N
 
 
 def test_after_their_end_limits_permit_nothing_and_leave_their_file_alone(path: Path) -> None:
-    limits = LimitsFile(path, RateLimits(max_cost=1))
-    limits.spend(0.25)
-    limits.close()
+    shared = LimitsFile(path, RateLimits(max_cost=1))
+    shared.spend(0.25)
+    shared.close()
     path.unlink()
 
-    for ask in (lambda: limits.reserve(ESTIMATE, 0.01), lambda: limits.spend(0.5), limits.spent):
+    for ask in (lambda: shared.reserve(ESTIMATE, 0.01), lambda: shared.spend(0.5), shared.spent):
         with pytest.raises(Refused) as refused:
             ask()
         assert refused.value.reason is MissingReason.STOPPED
-    assert limits.account(Permit(), CallEnd(sign=Sign.REFUSED), tokens=1, cost=0.1) == ProviderState()
-    assert limits.providers() == {}
+    assert shared.account(Permit(), CallEnd(sign=Sign.REFUSED), tokens=1, cost=0.1) == ProviderState()
+    assert shared.providers() == {}
     assert not path.exists()
 
 
@@ -307,15 +307,15 @@ def test_another_provider_is_called_as_before(path: Path, close: list[Admission]
 def test_limits_that_can_no_longer_be_kept_lose_no_answer_and_permit_no_more_calls(
     path: Path, close: list[Admission], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits = LimitsFile(path, RateLimits(requests_per_minute=60_000))
-    close.append(admission := Admission(limits))
+    shared = LimitsFile(path, RateLimits(requests_per_minute=60_000))
+    close.append(admission := Admission(shared))
     permit = admission.enter(lambda: ESTIMATE)
 
     def broken(*_: object, **__: object) -> ProviderState:
         message = "unable to open database file"
         raise sqlite3.OperationalError(message)
 
-    monkeypatch.setattr(limits, "account", broken)
+    monkeypatch.setattr(shared, "account", broken)
 
     assert admission.leave(permit, CallEnd()) == ProviderState()
     with pytest.raises(Refused, match="can no longer be kept: OperationalError: unable to open") as refused:
@@ -326,13 +326,13 @@ def test_limits_that_can_no_longer_be_kept_lose_no_answer_and_permit_no_more_cal
 def test_limits_that_cannot_be_asked_refuse_the_call_before_it_is_made(
     path: Path, close: list[Admission], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits = LimitsFile(path, RateLimits(requests_per_minute=60_000))
-    close.append(admission := Admission(limits))
+    shared = LimitsFile(path, RateLimits(requests_per_minute=60_000))
+    close.append(admission := Admission(shared))
 
     def broken(*_: object) -> Permit:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr(limits, "reserve", broken)
+    monkeypatch.setattr(shared, "reserve", broken)
 
     with pytest.raises(Refused, match=r"no more open files \(ulimit -n\)") as refused:
         admission.enter(lambda: ESTIMATE)
