@@ -30,7 +30,7 @@ from pytest_jsbench.prompts.presets import schema_prompt
 from pytest_jsbench.reports import comparison_table, evaluations
 from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from pytest_jsbench.reports.history import History
-from pytest_jsbench.runner.batches.ledger import BatchFile, BatchPart, is_unfinished, read_parts
+from pytest_jsbench.runner.batches import BatchFile, BatchPart, is_unfinished, read_parts
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.rejudging import matched
 from pytest_jsbench.runs.resumption import resume

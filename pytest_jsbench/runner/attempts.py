@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import tenacity
 
@@ -27,20 +28,25 @@ from pytest_jsbench.core.generations import (
     FaultKind,
     Generation,
     GenerationParams,
+    GrammarDecision,
     Origin,
     Request,
     Usage,
 )
 from pytest_jsbench.core.json_values import copy_of
 from pytest_jsbench.core.prompts import Prompt, PromptLength, PromptTemplate, estimate, prompt_of
-from pytest_jsbench.engines.base import Engine, Rememberer, TokenCounter
+from pytest_jsbench.core.timing import Timing
+from pytest_jsbench.engines.base import Acceptor, Engine, Rememberer, TokenCounter
 from pytest_jsbench.runner.limits import Admission, Estimate, Refused
 from pytest_jsbench.runner.provider_state import CallEnd, Sign
 from pytest_jsbench.runs.records import AnsweredBy, MissingReason, Record
 from pytest_jsbench.runs.rejudging import matched, verdict_on
 from pytest_jsbench.runs.settings import REMEMBERED
 from pytest_jsbench.values import Comparer
-from pytest_jsbench.verdicts import FailureType, Judge, SchemaProblem, Verdict
+from pytest_jsbench.verdicts import FailureType, Judge, SchemaProblem, Verdict, decide
+
+if TYPE_CHECKING:
+    from pytest_jsbench.datasets.labelled import Instance
 
 #: faults after which the same call may succeed
 RETRIED = frozenset(
@@ -66,13 +72,32 @@ _SHORTEST_WAIT = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CaseQuestion:
+    """What a case asks of an engine."""
+
+    case: Case
+    #: the schema as the engine takes it; the outcome of the attempt where there is none
+    adapted: Adapted | Declined | Failed
+    #: None where the template broke
+    prompt: Prompt | None = None
+    length: PromptLength | None = None
+    #: what is sent; the outcome of the attempt where nothing can be
+    request: Request | Declined | Failed
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What the adaptation changed of the schema."""
+        return self.adapted.changes if isinstance(self.adapted, Adapted) else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
     """
     Runs the attempts of one engine.
 
-    A worker makes one for each variant, and one for each other engine that a project's own test names; `batches.gather`
-    makes a copy that only collects requests. The worker's threads call `attempt` at the same time, as many as the
-    engine allows; the runner holds no state between attempts. The worker closes engine, judge and admission.
+    A run's session makes one for each variant; a project's own test that names another engine gets a copy with that.
+    The threads of the calls in flight enter `attempt` at the same time, as many as the engine allows; the runner holds
+    no state between attempts. The session closes engine, judge and admission.
     """
 
     engine: Engine
@@ -93,59 +118,65 @@ class Runner:
     admission: Admission | None = None
 
     def attempt(self, case: Case | BrokenCase, *, repeat: int = 0, planned_at: float | None = None) -> Record:
-        """The record of one attempt, queued at `planned_at` by time.perf_counter; Refused where it may not be made."""
-        if isinstance(case, BrokenCase):
-            return not_made(case, broken(case), repeat=repeat)
-        if problem := self.judge.inspect(case.schema):
-            return not_made(case, problem, repeat=repeat)
-        waits = _Waits()
-        started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        """Make one attempt, queued at `planned_at` by time.perf_counter; Refused where it may not be made."""
         queue_s = None if planned_at is None else time.perf_counter() - planned_at
-        adapted = self._adapt(case.schema)
-        asked, retries = self._prompt(case), 0
-        prompt = None if isinstance(asked, Failed) else asked
-        measured = None if prompt is None else self._length(prompt)
-        length = None if isinstance(measured, Failed) else measured
+        started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        question = self.question(case, repeat)
+        if isinstance(question, Record):
+            return question
+        case, waits = question.case, _Waits()
         generation: Generation
-        if isinstance(asked, Failed):
-            generation = asked
-        elif isinstance(measured, Failed):
-            generation = measured
-        elif not isinstance(adapted, Adapted):
-            generation = adapted
-        elif (too_long := self._too_long(length)) is not None:
-            generation = too_long
+        if isinstance(question.request, Request):
+            generation = self._generate(question.request, waits)
+            generation = _with_what_was_sent(generation, question.adapted, case.schema)
         else:
-            request = Request(
-                key=case.key,
-                repeat=repeat,
-                prompt=asked,
-                schema=copy_of(adapted.schema),
-                params=self.params.of_repeat(repeat),
-                origin=self.origin,
-            )
-            generation, retries = self._generate(request, waits)
-            generation = _with_what_was_sent(generation, adapted, case.schema)
-        changes = adapted.changes if isinstance(adapted, Adapted) else ()
+            generation = question.request
         sent = getattr(generation, "sent", None)
         record = Record(
             key=case.key,
             repeat=repeat,
             schema=case.schema,
-            prompt=prompt,
-            prompt_length=length,
+            prompt=question.prompt,
+            prompt_length=question.length,
             generation=generation,
-            verdict=self._verdict(generation, case.schema, changes),
+            verdict=self._verdict(generation, case.schema, question.changes),
             started_at=started_at,
-            queue_s=waits.add_to(queue_s),
-            retries=retries,
+            queue_s=queue_s + waits.seconds if queue_s is not None else waits.seconds or None,
+            retries=waits.retries,
             params=(sent and sent.params) or self.params.of_repeat(repeat),
-            changes=changes,
+            changes=question.changes,
             reference=case.reference,
             tags=case.tags,
             answered_by=waits.answered_by,
         )
         return matched(record, case.expected, self.comparers)
+
+    def question(self, case: Case | BrokenCase, repeat: int) -> CaseQuestion | Record:
+        """Prepare the request for a case; the attempt's record where nothing could be judged by its schema."""
+        if isinstance(case, BrokenCase):
+            return _not_made(case, repeat, _broken(case))
+        if problem := self.judge.inspect(case.schema):
+            return _not_made(case, repeat, problem)
+        adapted = self._adapt(case.schema)
+        prompt = self._prompt(case)
+        if isinstance(prompt, Failed):
+            return CaseQuestion(case=case, adapted=adapted, request=prompt)
+        length = self._length(prompt)
+        if isinstance(length, Failed):
+            return CaseQuestion(case=case, adapted=adapted, prompt=prompt, request=length)
+        request: Request | Declined | Failed
+        if not isinstance(adapted, Adapted):
+            request = adapted
+        else:
+            request = self._too_long(length) or Request(
+                key=case.key,
+                repeat=repeat,
+                prompt=prompt,
+                schema=copy_of(adapted.schema),
+                params=self.params.of_repeat(repeat),
+                origin=self.origin,
+            )
+        return CaseQuestion(case=case, adapted=adapted, prompt=prompt, length=length, request=request)
 
     def _verdict(self, generation: Generation, schema: Schema, changes: tuple[Change, ...]) -> Verdict:
         """The verdict; `unjudged` where the judge cannot run: the answer is paid for, and can be judged at any time."""
@@ -163,8 +194,7 @@ class Runner:
         try:
             return prompt_of(case, self.template)
         except Exception as error:  # noqa: BLE001  a template's bug fails one attempt, never the run
-            said = str(error) if isinstance(error, JSBenchError) else f"{type(error).__name__}: {error}"
-            return Failed(kind=FaultKind.BAD_REQUEST, message=f"nothing was sent: {said}")
+            return Failed(kind=FaultKind.BAD_REQUEST, message=f"nothing was sent: {_words(error)}")
 
     def _length(self, prompt: Prompt) -> PromptLength | Failed:
         try:
@@ -174,9 +204,9 @@ class Runner:
             return Failed(kind=FaultKind.ENGINE, message=message)
         return estimate(prompt) if tokens is None else PromptLength(tokens=tokens, exact=True)
 
-    def _too_long(self, length: PromptLength | None) -> Declined | None:
-        """Declined where the prompt leaves no room for a single token of an answer."""
-        if self.context is None or length is None or length.tokens < self.context:
+    def _too_long(self, length: PromptLength) -> Declined | None:
+        """Decline a prompt that leaves no room for a single token of an answer."""
+        if self.context is None or length.tokens < self.context:
             return None
         about = "" if length.exact else "about "
         message = (
@@ -191,15 +221,11 @@ class Runner:
         try:
             adapted = self.adapter(schema)
         except Exception as error:  # noqa: BLE001  an adapter's bug fails one attempt, never the run
-            said = str(error) if isinstance(error, JSBenchError) else f"{type(error).__name__}: {error}"
-            return Failed(kind=FaultKind.ENGINE, message=f"the schema could not be adapted: {said}")
-        if isinstance(adapted, Adapted):
-            return adapted
-        return inexpressible(adapted)
+            return Failed(kind=FaultKind.ENGINE, message=f"the schema could not be adapted: {_words(error)}")
+        return adapted if isinstance(adapted, Adapted) else inexpressible(adapted)
 
-    def _generate(self, request: Request, waits: _Waits | None = None) -> tuple[Generation, int]:
-        """The outcome of the last try, and the number of tries before it; Refused where none may be made."""
-        waits = waits or _Waits()
+    def _generate(self, request: Request, waits: _Waits) -> Generation:
+        """Try until there is an outcome; Refused where no try may be made."""
         patience = _LONGEST_RETRY_AFTER if self.admission is None else self.admission.patience
         retrying = tenacity.Retrying(
             stop=lambda state: (
@@ -213,23 +239,22 @@ class Runner:
             sleep=time.sleep if self.admission is None else self.admission.sleep,
             reraise=True,
         )
-        generation: Generation
         try:
-            generation = retrying(self._call, request, waits)
+            return retrying(self._call, request, waits)
         except Refused as refused:
             if waits.fault is None or refused.reason is not MissingReason.UNAVAILABLE:
                 raise
-            generation = _failed(waits.fault)  # it was called, and this is how that ended
+            return _failed(waits.fault)  # it was called, and this is how that ended
         except CallError as error:
-            generation = _failed(error)
+            return _failed(error)
         except Exception as error:  # noqa: BLE001  an engine's bug is one attempt's outcome, never the run's end
             why = exhausted(error)
             if why and self.admission is not None:
                 self.admission.stop(Refused(MissingReason.EXHAUSTED, why))
-            generation = Failed(kind=FaultKind.ENGINE, message=why or f"{type(error).__name__}: {error}")
+            return Failed(kind=FaultKind.ENGINE, message=why or f"{type(error).__name__}: {error}")
         finally:
             retrying.iter_state.reset()  # a circle, which would keep the answer until cycles are collected
-        return generation, retrying.statistics.get("attempt_number", 1) - 1
+            waits.retries = retrying.statistics.get("attempt_number", 1) - 1
 
     def _call(self, request: Request, waits: _Waits) -> Completion | Declined:
         """One try, within the limits that all processes of the run share."""
@@ -290,9 +315,8 @@ class _Waits:
     hopeless: bool = False
     #: who gave the answer that was remembered; None where the engine was asked
     answered_by: AnsweredBy | None = None
-
-    def add_to(self, queue_s: float | None) -> float | None:
-        return queue_s + self.seconds if queue_s is not None else self.seconds or None
+    #: tries before the last one
+    retries: int = 0
 
 
 def most_of(request: Request) -> Estimate:
@@ -307,11 +331,11 @@ def most_of(request: Request) -> Estimate:
     )
 
 
-def _with_what_was_sent(generation: Generation, adapted: Adapted, original: Schema) -> Generation:
-    """The generation with the schema that was sent: the adapted one, unless the engine reports another."""
+def _with_what_was_sent(generation: Generation, adapted: Adapted | Declined | Failed, original: Schema) -> Generation:
+    """Add the schema that was sent: the adapted one, unless the engine reports another."""
     if isinstance(generation, Failed | Decided) or generation.sent is None or generation.sent.schema is not None:
         return generation
-    if adapted.schema == original:
+    if not isinstance(adapted, Adapted) or adapted.schema == original:
         return generation
     return replace(generation, sent=replace(generation.sent, schema=adapted.schema))
 
@@ -333,13 +357,16 @@ def _back_off(state: tenacity.RetryCallState, waits: _Waits) -> float:
     return max(jitter, asked or 0.0)
 
 
-def broken(case: BrokenCase) -> SchemaProblem:
-    """The problem of a case that holds no schema."""
+def _words(error: Exception) -> str:
+    return str(error) if isinstance(error, JSBenchError) else f"{type(error).__name__}: {error}"
+
+
+def _broken(case: BrokenCase) -> SchemaProblem:
     return SchemaProblem(failure_type=FailureType.INVALID_SCHEMA, reason=case.reason, message=case.problem)
 
 
-def not_made(case: Case | BrokenCase, problem: SchemaProblem, *, repeat: int = 0) -> Record:
-    """The record of an attempt that is not made, since nothing could be judged by its schema."""
+def _not_made(case: Case | BrokenCase, repeat: int, problem: SchemaProblem) -> Record:
+    """Return the record of an attempt that is not made, since nothing could be judged by its schema."""
     return Record(
         key=case.key,
         repeat=repeat,
@@ -348,3 +375,66 @@ def not_made(case: Case | BrokenCase, problem: SchemaProblem, *, repeat: int = 0
         generation=None,
         verdict=problem.verdict,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptanceRunner:
+    """
+    Runs the attempts of an engine whose grammar decides on labelled answers, and that calls no model.
+
+    A run's session makes one; its threads call `attempt` at the same time. It holds no state between attempts.
+    """
+
+    acceptor: Acceptor
+    judge: Judge
+
+    def attempt(
+        self, case: Case | BrokenCase, instances: Sequence[Instance], *, planned_at: float | None = None
+    ) -> Record:
+        """Make the one attempt of a case, queued at `planned_at` by time.perf_counter."""
+        queue_s = None if planned_at is None else time.perf_counter() - planned_at
+        started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        if isinstance(case, BrokenCase):
+            return _not_made(case, 0, _broken(case))
+        if problem := self.judge.inspect(case.schema):
+            return _not_made(case, 0, problem)
+        generation = self._decide(case, instances)
+        return Record(
+            key=case.key,
+            repeat=0,
+            schema=case.schema,
+            prompt=None,
+            generation=generation,
+            verdict=decide(generation, case.schema, self.judge),
+            started_at=started_at,
+            queue_s=queue_s,
+        )
+
+    def _decide(self, case: Case, instances: Sequence[Instance]) -> Generation:
+        start = time.perf_counter()
+        try:
+            acceptance = self.acceptor.accepts(copy_of(case.schema), [instance.text for instance in instances])
+        except CallError as error:
+            return Failed(kind=error.kind, message=error.message)
+        except Exception as error:  # noqa: BLE001  an engine's bug is one case's outcome, never the run's end
+            return Failed(kind=FaultKind.ENGINE, message=f"{type(error).__name__}: {error}")
+        if isinstance(acceptance, Declined):
+            return acceptance
+        timing = Timing(
+            tgt=time.perf_counter() - start,
+            grammar_compilation=acceptance.grammar_compilation,
+            compile_time=acceptance.compile_time,
+            masks=acceptance.masks,
+        )
+        pairs = zip(instances, acceptance.accepted, strict=True)
+        return Decided(
+            decisions=tuple(self._decision(case, instance, accepted) for instance, accepted in pairs), timing=timing
+        )
+
+    def _decision(self, case: Case, instance: Instance, accepted: bool | None) -> GrammarDecision:
+        """Label what the grammar decided of an answer; one that it takes wrongly, with the keywords that it breaks."""
+        decision = GrammarDecision(id=instance.id, valid=instance.valid, accepted=accepted)
+        if instance.valid or not decision.wrong:
+            return decision
+        violations = self.judge.judge(case.schema, instance.text).violations
+        return replace(decision, keywords=tuple(dict.fromkeys(violation.keyword for violation in violations)))

@@ -27,10 +27,9 @@ LATE = (
     "pytest_jsbench.adaptation.narrowing",
     "pytest_jsbench.adaptation.document",
     "pytest_jsbench.datasets.labelled",
-    "pytest_jsbench.runner.labelled",
     *(f"pytest_jsbench.metrics.{name}" for name in ("comparison", "gates", "metrics", "statistics", "summary")),
 )
-LATE_ROOMS = ("pytest_jsbench.reports.", "pytest_jsbench.engines.recorded.", "pytest_jsbench.runner.batches.")
+LATE_ROOMS = ("pytest_jsbench.reports.", "pytest_jsbench.engines.recorded.", "pytest_jsbench.runner.batches")
 
 
 def normalized(result: pytest.RunResult) -> list[str]:

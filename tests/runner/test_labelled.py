@@ -12,7 +12,7 @@ from pytest_jsbench.core.generations import CallError, Decided, Declined, Declin
 from pytest_jsbench.datasets.labelled import Instance
 from pytest_jsbench.engines.base import Acceptance
 from pytest_jsbench.metrics.summary import by_keyword, summarize
-from pytest_jsbench.runner.labelled import AcceptanceRunner
+from pytest_jsbench.runner.attempts import AcceptanceRunner
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Record
 from pytest_jsbench.verdicts import FailureType, Judge

@@ -14,9 +14,17 @@ from pytest_jsbench.engines.secrets import build_batches
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.plugin.controller.progress import clock, is_watched, write_line
 from pytest_jsbench.plugin.session.secrecy import usage_errors
-from pytest_jsbench.runner.batches.ledger import BatchFile, BatchPart, doubt, read_parts
-from pytest_jsbench.runner.batches.requests import BatchAnswers, gather
-from pytest_jsbench.runner.batches.submission import Polling, Standing, Submission
+from pytest_jsbench.runner.batches import (
+    BatchAnswers,
+    BatchFile,
+    BatchPart,
+    Polling,
+    Standing,
+    Submission,
+    doubt,
+    gather,
+    read_parts,
+)
 from pytest_jsbench.runs import journal
 
 if TYPE_CHECKING:

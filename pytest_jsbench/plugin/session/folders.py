@@ -58,7 +58,7 @@ def _prune(parent: Path, *, keep: int) -> None:
     runs = sorted(entry for entry in parent.iterdir() if _is_run(entry))
     for folder in runs[: max(0, len(runs) - keep)]:
         if (folder / BATCHES).exists():
-            from pytest_jsbench.runner.batches.ledger import is_unfinished
+            from pytest_jsbench.runner.batches import is_unfinished
 
             if is_unfinished(folder):
                 continue

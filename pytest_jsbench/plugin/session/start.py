@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.plugin.options.settings import Settings
     from pytest_jsbench.plugin.session.plan import Plan, VariantPlan
-    from pytest_jsbench.runner.batches.ledger import BatchPart
+    from pytest_jsbench.runner.batches import BatchPart
 
 #: the source of the cases of a run without the suite
 _PROJECT_SOURCE = "own tests"
@@ -56,7 +56,7 @@ def start(config: pytest.Config, settings: Settings, plan: Plan) -> tuple[Handov
     if folder is not None:
         metadata = dataclasses.replace(metadata, run_id=folder.name)
         if batches:  # before anything else of this run, which from now on is the newest
-            from pytest_jsbench.runner.batches.ledger import BatchFile
+            from pytest_jsbench.runner.batches import BatchFile
 
             BatchFile(folder / journal.BATCHES, metadata, batches)
     recorded = None
@@ -89,7 +89,7 @@ def _find_batches(resumption: Resumption | None, metadata: RunMetadata, *, batch
     """The batches that the earlier run has handed in."""
     if resumption is None or not (resumption.folder / journal.BATCHES).exists():
         return ()
-    from pytest_jsbench.runner.batches.ledger import take_over
+    from pytest_jsbench.runner.batches import take_over
 
     return take_over(resumption.folder, metadata, batch=batch)
 

@@ -104,7 +104,7 @@ class VariantRunner:
             return self.runner()
         with self._lock:
             if self._batch_runner is None:
-                from pytest_jsbench.runner.batches.requests import BatchedEngine
+                from pytest_jsbench.runner.batches import BatchedEngine
 
                 info = describe(self.variant.factory, self.variant.engine)
                 engine = BatchedEngine(self._context.handover.answers, replace(info, streaming=False))
@@ -177,7 +177,7 @@ class VariantRunner:
 
     def _acceptance(self) -> Callable[[JSBenchCase, float], Record]:
         """What asks the engine's grammar which of a case's labelled answers it accepts."""
-        from pytest_jsbench.runner.labelled import AcceptanceRunner
+        from pytest_jsbench.runner.attempts import AcceptanceRunner
 
         labelled = self._context.plan.selected.labelled
         assert labelled is not None

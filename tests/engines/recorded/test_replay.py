@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import (
     CallError,
@@ -16,9 +17,11 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
+from pytest_jsbench.prompts import PRESETS
 from pytest_jsbench.runner.attempts import RETRIED, Runner
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.records import Record
+from pytest_jsbench.verdicts import Judge
 from tests import examples
 from tests.engines.asking import request
 from tests.examples import record
@@ -79,9 +82,11 @@ def test_a_recorded_fault_is_the_same_fault_and_not_tried_again(tmp_path: Path) 
 
     assert caught.value.kind is FaultKind.TIMEOUT
     assert FaultKind.TIMEOUT in RETRIED
-    retry = Runner._generate  # the runner's own rule, with retries on
-    runner = Runner(engine=engine, judge=None, template=None, params=None, retries=5)  # type: ignore[arg-type]
-    assert retry(runner, request(SCHEMA, case_id="a")) == (broken.generation, 0)
+    with Judge() as judge:
+        params = GenerationParams(max_tokens=10)
+        runner = Runner(engine=engine, judge=judge, template=PRESETS["schema"].render, params=params, retries=5)
+        made = runner.attempt(Case(key=broken.key, schema=SCHEMA))
+    assert (made.generation, made.retries) == (broken.generation, 0)
 
 
 @pytest.mark.parametrize(

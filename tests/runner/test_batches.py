@@ -22,10 +22,21 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.engines.batch_api import LONGEST_NAME, BatchLimits, BatchState, Result
-from pytest_jsbench.runner.batches.ledger import BatchFile, BatchPart, is_unfinished, read_parts, take_over
-from pytest_jsbench.runner.batches.requests import BatchAnswers, BatchedEngine, name_of
-from pytest_jsbench.runner.batches.submission import Polling, Standing, Submission
+from pytest_jsbench.runner.batches import (
+    BatchAnswers,
+    BatchedEngine,
+    BatchFile,
+    BatchPart,
+    Polling,
+    Standing,
+    Submission,
+    is_unfinished,
+    name_of,
+    read_parts,
+    take_over,
+)
 from pytest_jsbench.runner.limits import Refused
+from pytest_jsbench.runs.journal import BATCHES
 from pytest_jsbench.runs.records import MissingReason
 from pytest_jsbench.testing import request
 from tests import examples
@@ -300,3 +311,18 @@ def test_a_file_that_is_none_is_one_line(tmp_path: Path, text: str) -> None:
 
 def test_a_part_is_told_by_all_it_holds() -> None:
     assert BatchPart(id="a", handed_in_at="", requests=("x",)) != BatchPart(id="a", handed_in_at="", requests=("y",))
+
+
+@pytest.mark.parametrize("place", ["id", "handed_in_at"])
+@pytest.mark.parametrize("text", ["::stop-commands::x", "a\x1b[2J", "a\u202e", "a\n::error::b"])
+def test_a_batch_whose_name_cannot_be_shown_is_refused_in_one_line(tmp_path: Path, place: str, text: str) -> None:
+    metadata = examples.metadata()
+    part = {"id": "batch_1", "handed_in_at": "2026-11-21T10:00:00+00:00", "requests": ["a"], "ended": False}
+
+    (tmp_path / BATCHES).write_text(json.dumps({"run": metadata.to_dict(), "batches": [part]}))
+    assert [one.id for one in read_parts(tmp_path, metadata)] == ["batch_1"]
+
+    (tmp_path / BATCHES).write_text(json.dumps({"run": metadata.to_dict(), "batches": [{**part, place: text}]}))
+    with pytest.raises(RecordError, match=f"{place} is '.*', which cannot be shown") as caught:
+        read_parts(tmp_path, metadata)
+    assert len(str(caught.value).splitlines()) == 1
