@@ -10,6 +10,7 @@ The rooms, from what imports nothing to what may import everything (docs/archite
     engines, metrics                    what turns a request into text; numbers of records
     runner, reports, fixture            a case becomes a record; what is read of a run; what a test asks through
     plugin, cli, library                pytest; the command `jsbench`; a script or a notebook
+    lab                                 what nobody imports, as it is found by name: decoding libraries
 
 Importing this package imports none of them: the names below are loaded when they are used. `__all__` has those of
 docs/library.md; the others are for who writes an engine.

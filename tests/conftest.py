@@ -7,6 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from pytest_jsbench.core.errors import MissingRequirement
+from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.registry import find
 from tests.warm_python import CHILD, can_be_warm, warm_python
 
 with contextlib.suppress(ImportError):  # pytest reads this file also where a checkout only asks a model
@@ -28,6 +31,19 @@ def _starts_fast(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     """Processes that this one starts need not import anew what all of them do."""
     if can_be_warm():
         monkeypatch.setattr(sys, "executable", request.getfixturevalue("_warm_python"))
+
+
+@pytest.fixture(scope="session")
+def local_config() -> Iterator[EngineConfig]:
+    """A local server, the same for all tests."""
+    config = EngineConfig(name="local")
+    factory = find("local")
+    try:
+        factory.check(config)
+    except MissingRequirement as error:
+        pytest.skip(str(error))
+    with factory.prepare(config) as prepared:
+        yield prepared
 
 
 @pytest.fixture

@@ -29,8 +29,9 @@ USED_WITH = {
     "engines/openai": ["openai", "local"],
     "engines/anthropic": ["anthropic", "bedrock", "vertex"],
     "engines/gemini": ["gemini"],
-    "engines/local": ["local", "llguidance", "outlines", "xgrammar"],
-    "engines/decoding/token_server.py": ["llguidance", "outlines", "xgrammar"],
+    "engines/local.py": ["local", "llguidance", "outlines", "xgrammar"],
+    "engines/local_server.py": ["local", "llguidance", "outlines", "xgrammar"],
+    "lab/decoding/token_server.py": ["llguidance", "outlines", "xgrammar"],
     "prompts/jinja.py": ["prompts"],
     "reports/html": ["report"],
     "reports/plot.py": ["plot"],
@@ -43,7 +44,7 @@ OF_A_CLOUD = {
     ("engines/anthropic/clouds.py", "botocore"): ["bedrock"],
     ("engines/anthropic/clouds.py", "google-auth"): ["vertex"],
     # the packages of those who asked for one of them
-    ("engines/decoding/token_server.py", "filelock"): ["outlines", "xgrammar"],
+    ("lab/decoding/token_server.py", "filelock"): ["outlines", "xgrammar"],
 }
 
 

@@ -33,14 +33,14 @@ _BUILT_IN = {
     "application": "pytest_jsbench.engines.application:FACTORY",
     "azure": "pytest_jsbench.engines.openai.azure:FACTORY",
     "gemini": "pytest_jsbench.engines.gemini.engine:FACTORY",
-    "llguidance": "pytest_jsbench.engines.decoding.llguidance:FACTORY",
-    "local": "pytest_jsbench.engines.local.engine:FACTORY",
+    "llguidance": "pytest_jsbench.lab.decoding.engines:LLGUIDANCE",
+    "local": "pytest_jsbench.engines.local:FACTORY",
     "openai": "pytest_jsbench.engines.openai.engine:FACTORY",
-    "outlines": "pytest_jsbench.engines.decoding.masked:OUTLINES",
+    "outlines": "pytest_jsbench.lab.decoding.engines:OUTLINES",
     "recorded": "pytest_jsbench.engines.recorded.engine:FACTORY",
     "replay": "pytest_jsbench.engines.recorded.replay:FACTORY",
     "scripted": "pytest_jsbench.engines.scripted:FACTORY",
-    "xgrammar": "pytest_jsbench.engines.decoding.masked:XGRAMMAR",
+    "xgrammar": "pytest_jsbench.lab.decoding.engines:XGRAMMAR",
 }
 
 

@@ -15,11 +15,9 @@ import pytest
 
 from pytest_jsbench.core.child_process import ChildNotStarted, ChildProcess, ChildReply, KeptChild, Program, environment
 from pytest_jsbench.core.guarded_calls import GuardedCalls
-from pytest_jsbench.engines.decoding.child import LibrarySettings
-from pytest_jsbench.engines.decoding.process import LibraryProcess
-from pytest_jsbench.engines.local import engine as local_engine
-from pytest_jsbench.engines.local.engine import serving
-from pytest_jsbench.engines.local.server import ServerSettings
+from pytest_jsbench.engines import local
+from pytest_jsbench.engines.local_server import ServerSettings
+from pytest_jsbench.lab.decoding.grammars import LibraryProcess
 from pytest_jsbench.verdicts import Judge
 
 if TYPE_CHECKING:
@@ -46,8 +44,7 @@ def called() -> Iterator[int]:
 
 @contextlib.contextmanager
 def decoding() -> Iterator[int]:
-    settings = LibrarySettings(library="moody", model="well", memory=1 << 30)
-    library = LibraryProcess(settings, start_timeout=30, module="tests.engines.decoding.moody")
+    library = LibraryProcess("moody", "well", memory=1 << 30, start_timeout=30, module="tests.lab.decoding.moody")
     yield library.ask({"do": "work"}, timeout=30, doing="work")["pid"]
     library.close()
 
@@ -56,8 +53,8 @@ def decoding() -> Iterator[int]:
 def serving_a_model() -> Iterator[int]:
     settings = ServerSettings(model="m.gguf", alias="m", slots=1, context=64, threads=1)
     with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
-        patch.setattr(local_engine, "_SERVER_MODULE", "tests.core.standing_in_for_a_server")
-        yield int(stack.enter_context(serving(settings, timeout=30)).address)
+        patch.setattr(local, "_SERVER_MODULE", "tests.core.standing_in_for_a_server")
+        yield int(stack.enter_context(local.serving(settings, timeout=30)))
 
 
 def pid(kept: KeptChild) -> int:

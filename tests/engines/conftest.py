@@ -4,9 +4,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.core.errors import MissingRequirement
-from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.registry import find
 from tests.engines.provider import Provider
 
 if TYPE_CHECKING:
@@ -33,19 +30,6 @@ def _without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(f"{provider}_{suffix}", raising=False)
     for variable in _CLOUDS_OWN:
         monkeypatch.delenv(variable, raising=False)
-
-
-@pytest.fixture(scope="session")
-def local_config() -> Iterator[EngineConfig]:
-    """A local server, the same for all tests."""
-    config = EngineConfig(name="local")
-    factory = find("local")
-    try:
-        factory.check(config)
-    except MissingRequirement as error:
-        pytest.skip(str(error))
-    with factory.prepare(config) as prepared:
-        yield prepared
 
 
 @pytest.fixture

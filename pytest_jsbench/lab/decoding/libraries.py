@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import json
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_jsbench.engines.decoding.vocabulary import Tokenizer
+from pytest_jsbench.lab.decoding.vocabulary import Tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pytest_jsbench.core.cases import Schema
-    from pytest_jsbench.engines.decoding.vocabulary import Vocabulary
+    from pytest_jsbench.lab.decoding.vocabulary import Vocabulary
 
 #: how all three are asked to set out a document, and how json.dumps does: a small model given more room only fills it
 ITEM_SEPARATOR, KEY_SEPARATOR = ", ", ": "
@@ -22,29 +23,32 @@ class Unsupported(Exception):
     """The library says that it cannot do a schema."""
 
 
-class Matcher(Protocol):
+def is_set(mask: bytes, token: int) -> bool:
+    """True where the token's bit is set."""
+    return token >> 3 < len(mask) and bool(mask[token >> 3] >> (token & 7) & 1)
+
+
+class Matcher(ABC):
     """A grammar and how far a text has come in it."""
 
+    @abstractmethod
     def mask(self) -> bytes:
-        """One bit per token, the lowest first: whether it may come next."""
+        """Return one bit per token, the lowest first, that is set where the token may come next."""
 
-    def allows(self, token: int, mask: bytes) -> bool:
-        """Whether a token may come next, where this is the mask."""
-
+    @abstractmethod
     def advance(self, token: int) -> None:
         """Take a token that may come next."""
 
-
-def is_set(mask: bytes, token: int) -> bool:
-    """Whether the token's bit is set."""
-    return token >> 3 < len(mask) and bool(mask[token >> 3] >> (token & 7) & 1)
+    def allows(self, token: int, mask: bytes) -> bool:
+        """Tell of a token whether it may come next, where this is the mask."""
+        return is_set(mask, token)
 
 
 class Library(Protocol):
     """Compiles schemas, for one vocabulary."""
 
     def compile(self, schema: Schema) -> Callable[[], Matcher]:
-        """What begins a text in the schema's grammar; Unsupported with the library's own words."""
+        """Return what begins a text in the schema's grammar; Unsupported with the library's own words."""
 
 
 class LLGuidance:
@@ -59,7 +63,7 @@ class LLGuidance:
         self._end = vocabulary.end
 
     def compile(self, schema: Schema) -> Callable[[], Matcher]:
-        """The grammar; the library reports errors and never raises."""
+        """Compile it; the library reports errors and never raises."""
         from llguidance import LLMatcher
 
         try:
@@ -73,7 +77,7 @@ class LLGuidance:
 
 
 def guidance_options() -> Any:
-    """How llguidance sets out a document."""
+    """Return how llguidance sets out a document."""
     return {"whitespace_flexible": False, "item_separator": ITEM_SEPARATOR, "key_separator": KEY_SEPARATOR}
 
 
@@ -89,11 +93,11 @@ class _Pieces:
         self._tokenizer = Tokenizer(vocabulary)
 
     def __call__(self, text: bytes) -> list[int]:
-        """The tokens of bytes that the grammar forces."""
+        """Return the tokens of bytes that the grammar forces."""
         return self._tokenizer(text) or []
 
 
-class _LLGuidanceMatcher:
+class _LLGuidanceMatcher(Matcher):
     def __init__(self, matcher: Any, end: int) -> None:
         self._matcher = matcher
         self._end = end
@@ -131,7 +135,7 @@ class Outlines:
         self._words = -(-len(vocabulary.tokens) // 32)
 
     def compile(self, schema: Schema) -> Callable[[], Matcher]:
-        """The grammar; the library raises for what it cannot do."""
+        """Compile it; the library raises for what it cannot do."""
         from outlines_core import Guide, Index
         from outlines_core.json_schema import build_regex_from_schema
 
@@ -142,7 +146,7 @@ class Outlines:
         return lambda: _OutlinesMatcher(Guide(index), self._words)
 
 
-class _OutlinesMatcher:
+class _OutlinesMatcher(Matcher):
     def __init__(self, guide: Any, words: int) -> None:
         self._guide = guide
         self._buffer = (ctypes.c_uint32 * words)()
@@ -150,9 +154,6 @@ class _OutlinesMatcher:
     def mask(self) -> bytes:
         self._guide.write_mask_into(ctypes.addressof(self._buffer), len(self._buffer), 4)
         return bytes(self._buffer)
-
-    def allows(self, token: int, mask: bytes) -> bool:
-        return is_set(mask, token)
 
     def advance(self, token: int) -> None:
         self._guide.advance(token, return_tokens=False)
@@ -174,7 +175,7 @@ class XGrammar:
         self._compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
 
     def compile(self, schema: Schema) -> Callable[[], Matcher]:
-        """The grammar; the library raises for what it cannot do."""
+        """Compile it; the library raises for what it cannot do."""
         import xgrammar
 
         try:
@@ -191,7 +192,7 @@ class XGrammar:
         )
 
 
-class _XGrammarMatcher:
+class _XGrammarMatcher(Matcher):
     def __init__(self, matcher: Any, bitmask: Any) -> None:
         self._matcher = matcher
         self._bitmask = bitmask
@@ -200,9 +201,6 @@ class _XGrammarMatcher:
         self._matcher.fill_next_token_bitmask(self._bitmask)
         mask: bytes = self._bitmask.numpy().tobytes()
         return mask
-
-    def allows(self, token: int, mask: bytes) -> bool:
-        return is_set(mask, token)
 
     def advance(self, token: int) -> None:
         if not self._matcher.accept_token(token):

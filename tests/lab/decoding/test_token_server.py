@@ -1,13 +1,12 @@
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pytest_jsbench.engines.decoding.process import Pool
-from pytest_jsbench.engines.decoding.token_server import Slots, slots_folder
+from pytest_jsbench.lab.decoding.token_server import Slots, slots_folder
 
 pytest.importorskip("filelock", reason="comes with the extras outlines and xgrammar")
 
@@ -15,36 +14,9 @@ pytest.importorskip("filelock", reason="comes with the extras outlines and xgram
 @pytest.fixture
 def key(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server's key of this test alone; its folder of locks is removed."""
-    import shutil
-
     key = f"{tmp_path_factory.getbasetemp()}-{request.node.name}"
     yield key
     shutil.rmtree(slots_folder(key), ignore_errors=True)
-
-
-def test_what_came_back_is_lent_again() -> None:
-    made = iter("abc")
-    pool = Pool(lambda: next(made), most=2)
-    with pool.lent() as first, pool.lent() as second:
-        assert (first, second) == ("a", "b")
-    with pool.lent() as again:
-        assert again in "ab"
-    assert pool.all() == ["a", "b"]
-
-
-def test_no_more_are_made_than_there_may_be() -> None:
-    pool = Pool(object, most=1)
-
-    def borrow() -> object:
-        with pool.lent() as thing:
-            return thing
-
-    with ThreadPoolExecutor(1) as threads:
-        with pool.lent() as first:
-            second = threads.submit(borrow)
-            with pytest.raises(TimeoutError):
-                second.result(0.1)
-        assert second.result(5) is first
 
 
 def test_a_slot_is_lent_to_one_at_a_time_whoever_asks(key: str) -> None:

@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import functools
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.child_service import Service
-from pytest_jsbench.engines.decoding.draws import choice
-from pytest_jsbench.engines.decoding.libraries import LIBRARIES, Unsupported
-from pytest_jsbench.engines.decoding.vocabulary import Tokenizer, Vocabulary
-from pytest_jsbench.engines.decoding.walks import Walk, accepts
+from pytest_jsbench.lab.decoding.libraries import LIBRARIES, Unsupported
+from pytest_jsbench.lab.decoding.vocabulary import Tokenizer, Vocabulary
+from pytest_jsbench.lab.decoding.walks import Draw, Likeliest, Walk, accepts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pytest_jsbench.engines.decoding.draws import Offered
-    from pytest_jsbench.engines.decoding.libraries import Library, Matcher
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LibrarySettings:
-    """Which library is loaded, for whose vocabulary, and with how much memory."""
-
-    library: str
-    #: path of a GGUF file
-    model: str
-    #: bytes; where the system can hold a process to it
-    memory: int
+    from pytest_jsbench.lab.decoding.libraries import Library, Matcher
+    from pytest_jsbench.lab.decoding.walks import Offered
 
 
 class Session:
@@ -42,21 +29,21 @@ class Session:
         self._begin: Callable[[], Matcher] | None = None
         self._walk: Walk | None = None
 
-    def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to one line."""
-        match asked:
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer one line."""
+        match request:
             case {"do": "compile", "schema": schema}:
                 return self._compile(schema)
             case {"do": "begin", "sampling": sampling} if self._begin is not None:
-                self._walk = Walk(self._begin(), choice(sampling), end=self._end)
-                return self._step([])
-            case {"do": "step", "offered": offered}:
-                return self._step(offered)
+                choice = Likeliest() if sampling is None else Draw(**sampling)
+                self._walk = Walk(self._begin(), choice, end=self._end)
+                return self._step(self._walk, [])
+            case {"do": "step", "offered": offered} if self._walk is not None:
+                return self._step(self._walk, offered)
             case {"do": "accepts", "text": text} if self._begin is not None:
-                spelled = text.encode("utf-8", "surrogatepass")
-                walked = accepts(self._begin, spelled, self._tokenizer, end=self._end)
-                return {"accepts": walked.accepted, "masks": [float(f"{one:.3g}") for one in walked.masks]}
-        message = f"not to be answered now: {asked}"
+                walked = accepts(self._begin, text.encode("utf-8", "surrogatepass"), self._tokenizer, end=self._end)
+                return {"accepts": walked.accepted, "masks": [float(f"{seconds:.3g}") for seconds in walked.masks]}
+        message = f"not to be answered now: {request}"
         raise ValueError(message)
 
     def _compile(self, schema: Any) -> dict[str, Any]:
@@ -75,19 +62,18 @@ class Session:
             return {"unsupported": str(error)}
         return {"seconds": time.perf_counter() - start, "compiled": compiled - start}
 
-    def _step(self, offered: Sequence[Offered]) -> dict[str, Any]:
-        assert self._walk is not None
-        step = self._walk.step(offered)
+    def _step(self, walk: Walk, offered: Sequence[Offered]) -> dict[str, Any]:
+        step = walk.step(offered)
         return {"taken": step.taken, "state": step.state.value}
 
 
 def main(config: dict[str, Any]) -> None:
-    """Answer until the input ends."""
+    """Load the library and the vocabulary that the settings name, and answer until the input ends."""
     service = Service(config)
-    settings = LibrarySettings(**config["settings"])
+    settings = config["settings"]
     try:
-        vocabulary = Vocabulary.from_gguf(Path(settings.model))
-        session = Session(LIBRARIES[settings.library](vocabulary), vocabulary)
+        vocabulary = Vocabulary.from_gguf(Path(settings["model"]))
+        session = Session(LIBRARIES[settings["library"]](vocabulary), vocabulary)
     except Exception as error:  # noqa: BLE001  whatever it is, it is the reply
         service.fail(error)
         return

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.core.generations import Declined
     from pytest_jsbench.core.prompts import Prompt
-    from pytest_jsbench.engines.decoding.draws import Offered
-    from pytest_jsbench.engines.requirements import Key
+    from pytest_jsbench.lab.decoding.walks import Offered
 
 #: seconds between two looks for a slot that another process holds
 _PAUSE = 0.02
@@ -37,56 +36,51 @@ class TokenServer:
     in flight share its HTTP client. The server itself belongs to whoever started it.
     """
 
-    def __init__(self, address: str, *, key: Key) -> None:
+    def __init__(self, address: str, *, key: str) -> None:
         from pytest_jsbench.engines.http.client import Client
 
         self._address = address
         self._key = key
         # a proxy would look for the server on its own machine
-        headers = {"authorization": f"Bearer {key.value}"}
-        self._client = Client(Address.parse(address), headers=headers, proxies=False, secret=key.value)
+        headers = {"authorization": f"Bearer {key}"}
+        self._client = Client(Address.parse(address), headers=headers, proxies=False, secret=key)
 
     def close(self) -> None:
         """Close the client's connections."""
         self._client.close()
 
     def read_prompt(self, prompt: Prompt, deadline: Deadline) -> list[int]:
-        """The tokens by which the model is asked."""
+        """Return the tokens by which the model is asked."""
         return self.read(self._rendered(prompt, deadline), deadline, add_special=True, parse_special=True)
 
     def read(self, text: str, deadline: Deadline, **special: bool) -> list[int]:
-        """The tokens of a text; special ones only where that is said."""
+        """Return the tokens of a text; special ones only where that is said."""
         return [int(token) for token in self._post("/tokenize", {"content": text, **special}, deadline)["tokens"]]
 
     def refused(self, prompt: Prompt, deadline: Deadline) -> Declined | None:
-        """Why the model cannot be asked this; None where it can."""
+        """Return why the model cannot be asked this; None where it can."""
         return without_calls(prompt, self._rendered(prompt, deadline)) if prompt.calls_tools else None
 
     def _rendered(self, prompt: Prompt, deadline: Deadline) -> str:
-        said: str = self._post("/apply-template", {"messages": prompt.to_messages()}, deadline)["prompt"]
-        return said
+        return str(self._post("/apply-template", {"messages": prompt.to_messages()}, deadline)["prompt"])
 
     def rank(
         self, tokens: Sequence[int], *, count: int, breadth: int, slot: int, fresh: bool, deadline: Deadline
     ) -> list[Offered]:
         """
-        The likeliest tokens at each of the next positions, as the model itself would go on.
+        Return the likeliest tokens at each of the next positions, as the model itself would go on.
 
         Fresh: nothing that was computed before is used, so that an answer depends on its own request alone.
         """
-        said = self._post(
-            "/completion",
-            {
-                "prompt": list(tokens),
-                "n_predict": count,
-                "n_probs": breadth,
-                "temperature": 0,
-                "id_slot": slot,
-                "cache_prompt": not fresh,
-            },
-            deadline,
-        )
-        positions = said["completion_probabilities"]
+        body = {
+            "prompt": list(tokens),
+            "n_predict": count,
+            "n_probs": breadth,
+            "temperature": 0,
+            "id_slot": slot,
+            "cache_prompt": not fresh,
+        }
+        positions = self._post("/completion", body, deadline)["completion_probabilities"]
         if not positions:
             raise CallError(FaultKind.BAD_RESPONSE, "the server offered no token to go on with")
         return [[(top["id"], top["logprob"]) for top in position["top_logprobs"]] for position in positions]
@@ -100,7 +94,7 @@ class TokenServer:
                 raise deadline.fault() from None
             raise
         except EnclosedError as error:
-            outcome = explain_error(error, _SENT, address=self._address, model="the model", secret=self._key.value)
+            outcome = explain_error(error, _SENT, address=self._address, model="the model", secret=self._key)
         if isinstance(outcome, CallError):
             raise outcome
         message = outcome.text if isinstance(outcome, Completion) else outcome.message
@@ -123,7 +117,7 @@ class Slots:
 
     @contextmanager
     def lent(self) -> Iterator[int]:
-        """The number of a free slot, for the length of the block; waits for one."""
+        """Lend a free slot by its number, for the length of the block; wait for one."""
         from filelock import FileLock, Timeout
 
         locks = [FileLock(self._folder / f"{slot}.lock", thread_local=False) for slot in range(self._count)]
@@ -142,6 +136,6 @@ class Slots:
 
 
 def slots_folder(key: str) -> Path:
-    """Where the locks of the slots are, for the server of that key."""
+    """Return where the locks of the slots are, for the server of that key."""
     name = hashlib.sha256(f"slots of {key}".encode()).hexdigest()[:24]
     return Path(tempfile.gettempdir()) / f"pytest-jsbench-{name}"

@@ -16,10 +16,10 @@ import pytest
 
 import pytest_jsbench
 from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.engines import local
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.local import engine as local_engine
-from pytest_jsbench.engines.local.engine import serving
-from pytest_jsbench.engines.local.server import ServerSettings
+from pytest_jsbench.engines.local import serving
+from pytest_jsbench.engines.local_server import ServerSettings
 from pytest_jsbench.engines.registry import find
 from tests.engines.asking import fetch
 
@@ -82,7 +82,7 @@ def test_a_file_that_is_no_model_is_said_in_one_line(tmp_path: Path) -> None:
 def test_a_server_that_dies_at_once_is_explained_by_what_it_wrote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_engine, "_SERVER_MODULE", "no_such_module_at_all")
+    monkeypatch.setattr(local, "_SERVER_MODULE", "no_such_module_at_all")
     with (
         pytest.raises(EngineError, match="No module named 'no_such_module_at_all'"),
         serving(settings(tmp_path), timeout=60),
@@ -93,7 +93,7 @@ def test_a_server_that_dies_at_once_is_explained_by_what_it_wrote(
 def test_a_server_that_says_nothing_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "jsbench_mute.py").write_text("import time; time.sleep(60)")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(local_engine, "_SERVER_MODULE", "jsbench_mute")
+    monkeypatch.setattr(local, "_SERVER_MODULE", "jsbench_mute")
     started = time.perf_counter()
     with pytest.raises(EngineError, match=r"it said nothing within 2 s"), serving(settings(tmp_path), timeout=2):
         pytest.fail("started")
@@ -111,10 +111,10 @@ def test_a_server_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytes
         "    time.sleep(60)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(local_engine, "_SERVER_MODULE", "jsbench_stubborn")
-    monkeypatch.setattr(local_engine, "_GOODBYE", 0.2)
-    with serving(settings(tmp_path), timeout=30) as server:
-        assert server.address == "http://127.0.0.1:1"
+    monkeypatch.setattr(local, "_SERVER_MODULE", "jsbench_stubborn")
+    monkeypatch.setattr(local, "_GOODBYE", 0.2)
+    with serving(settings(tmp_path), timeout=30) as address:
+        assert address == "http://127.0.0.1:1"
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)
 

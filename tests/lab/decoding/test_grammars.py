@@ -6,22 +6,21 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from pytest_jsbench.core.generations import CallError, FaultKind
-from pytest_jsbench.engines.decoding.child import LibrarySettings
-from pytest_jsbench.engines.decoding.process import LibraryProcess
+from pytest_jsbench.lab.decoding.grammars import Grammars, LibraryProcess
 
-MOODY = "tests.engines.decoding.moody"
+MOODY = "tests.lab.decoding.moody"
 
 
 @contextmanager
 def process(start: str = "well", *, start_timeout: float = 30) -> Iterator[LibraryProcess]:
-    settings = LibrarySettings(library="moody", model=start, memory=1 << 30)
-    started = LibraryProcess(settings, start_timeout=start_timeout, module=MOODY)
+    started = LibraryProcess("moody", start, memory=1 << 30, start_timeout=start_timeout, module=MOODY)
     try:
         yield started
     finally:
@@ -108,3 +107,27 @@ def test_a_library_that_cannot_be_loaded_says_why(start: str, kind: FaultKind, m
         with pytest.raises(CallError, match=message) as caught:
             library.start()
         assert caught.value.kind is kind
+
+
+def test_a_process_that_came_back_is_lent_again_and_no_more_than_there_are() -> None:
+    made: list[LibraryProcess] = []
+
+    def new_process() -> LibraryProcess:
+        made.append(LibraryProcess("moody", "well", memory=1 << 30, start_timeout=30, module=MOODY))
+        return made[-1]
+
+    grammars = Grammars(new_process, processes=2, bounded=False, compile_timeout=1, mask_timeout=1)
+
+    def borrow() -> LibraryProcess:
+        with grammars.loaded() as process:
+            return process
+
+    assert borrow() is borrow()
+    with ThreadPoolExecutor(1) as threads:
+        with grammars.loaded() as first, grammars.loaded() as second:
+            assert {first, second} == set(made)
+            third = threads.submit(borrow)
+            with pytest.raises(TimeoutError):
+                third.result(0.1)
+        assert third.result(5) is first
+    grammars.close()

@@ -21,8 +21,8 @@ from pytest_jsbench.core.generations import (
     Sent,
 )
 from pytest_jsbench.engines.base import Acceptance, AcceptorFactory, EngineConfig, TextTokenizer, TokenCounter
-from pytest_jsbench.engines.decoding import llguidance
 from pytest_jsbench.engines.registry import find, sampled
+from pytest_jsbench.lab.decoding.engines import CANARY, to_grammar
 from tests.conversation import PROMPT
 from tests.engines.asking import CITY, complete, decline, fault, request
 from tests.engines.contract import ServedContract
@@ -195,12 +195,12 @@ def test_a_grammar_that_the_server_dropped_is_seen_by_the_missing_canary(decodin
 
 
 def test_the_canary_begins_the_grammar_and_no_document() -> None:
-    assert llguidance.to_grammar({"type": "integer"}) == (
+    assert to_grammar({"type": "integer"}) == (
         '%llguidance {}\nstart: "@" %json {"type": "integer", "x-guidance": '
         '{"whitespace_flexible": false, "item_separator": ", ", "key_separator": ": "}}'
     )
     with pytest.raises(ValueError, match="Expecting value"):
-        json.loads(llguidance.CANARY)
+        json.loads(CANARY)
 
 
 @pytest.mark.parametrize("name", LIBRARIES)

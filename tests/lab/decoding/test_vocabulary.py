@@ -8,8 +8,8 @@ import pytest
 
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.decoding.vocabulary import Tokenizer, Vocabulary
-from pytest_jsbench.engines.local.engine import find_model_file
+from pytest_jsbench.engines.local import find_model_file
+from pytest_jsbench.lab.decoding.vocabulary import Tokenizer, Vocabulary
 
 NORMAL, CONTROL, USER_DEFINED, BYTE = 1, 3, 4, 6
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pytest_jsbench
+from pytest_jsbench.cli.main import main
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import (
     CallError,
@@ -254,12 +256,6 @@ def test_a_deep_schema_is_answered_or_declined(engine: Engine) -> None:
     assert decline(engine, request(deep)).message == "the schema cannot be bounded as it is nested too deeply"
 
 
-def test_the_server_outlives_all_that(engine: Engine) -> None:
-    for schema in UNREADABLE:
-        engine.generate(request(schema))
-    assert complete(engine).text
-
-
 def test_the_built_in_schemas_break_nothing(engine: Engine) -> None:
     folder = Path(pytest_jsbench.__file__).parent / "datasets" / "schemas"
     paths = sorted(folder.glob("*/*.json"))[::4]
@@ -401,3 +397,22 @@ def test_calls_that_its_template_does_not_show_are_no_silent_loss(engine: Engine
     declined = decline(engine, replace(request(), prompt=PROMPT))
     assert declined.reason is DeclineReason.UNSUPPORTED_MESSAGES
     assert "does not show that the assistant called 'find_order'; nothing was sent" in declined.message
+
+
+@pytest.mark.parametrize(("api", "found", "status"), [("chat", "enforced", 0), ("responses", "ignored_silently", 1)])
+def test_its_chat_holds_answers_to_schemas_and_its_responses_takes_schemas_and_does_not(
+    local_config: EngineConfig, monkeypatch: pytest.MonkeyPatch, api: str, found: str, status: int
+) -> None:
+    monkeypatch.setenv("PROBED_KEY", str(local_config.api_key))
+    whom = ["--engine=openai", f"--base-url={local_config.base_url}", f"--model={local_config.model}"]
+    what = ["--api-key-env=PROBED_KEY", f"--engine-option=api={api}", "--engine-option=stream=true", "--temperature=0"]
+    few = ["--format=json_schema", "--concurrency=1", "--keywords=none", "--calls=3", "--max-tokens=48"]
+    out = io.StringIO()
+
+    assert main(["probe", *whom, *what, *few, "--json"], out=out) == status
+
+    data = json.loads(out.getvalue())
+    (mode,) = data["modes"]
+    assert mode["enforcement"] == found
+    assert (mode["conforming"], mode["decided"]) == (3 if status == 0 else 0, 3)
+    assert (data["control"]["conforms"], data["calls"]) == (0, 6)  # the schema alone, without enforcement

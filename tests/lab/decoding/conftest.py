@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_jsbench.core.errors import MissingRequirement
-from pytest_jsbench.engines.decoding.settings import MODEL_FILE, model_file
-from pytest_jsbench.engines.decoding.token_server import slots_folder
 from pytest_jsbench.engines.registry import find
+from pytest_jsbench.lab.decoding.engines import MODEL_FILE, model_file
+from pytest_jsbench.lab.decoding.token_server import slots_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_jsbench.engines.base import Engine, EngineConfig
+
+
+@pytest.fixture(autouse=True)
+def _starts_fast() -> None:
+    """A model's server and a grammar's process import what nothing else does: each is a new interpreter."""
 
 
 @pytest.fixture(scope="session")

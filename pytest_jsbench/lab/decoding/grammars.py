@@ -1,0 +1,206 @@
+"""A schema compiled by a library in a process of its own, which is ended when it hangs or breaks."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from queue import LifoQueue
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.adaptation.bounding import CannotBound, bounded_within
+from pytest_jsbench.core.child_process import ChildNotStarted, KeptChild, Program
+from pytest_jsbench.core.generations import CallError, Declined, FaultKind, ResponseFormat, Sent
+from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.engines.base import Acceptance
+from pytest_jsbench.engines.local import unsupported
+from pytest_jsbench.lab.decoding.walks import State, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pytest_jsbench.core.cases import Schema
+    from pytest_jsbench.core.timing import Timing
+    from pytest_jsbench.engines.http.calls import Deadline
+    from pytest_jsbench.lab.decoding.walks import Offered
+
+_MODULE = "pytest_jsbench.lab.decoding.child"
+
+
+class LibraryProcess:
+    """
+    One library in a process of its own, asked by one thread at a time.
+
+    `Grammars` makes as many as there are slots, and lends each to one call. The process starts with the first question.
+    When the library hangs or crashes, the process is ended and the question raises a CallError of that kind; the next
+    question starts another process. `close`, when the engine is closed, ends the process whatever it is doing.
+    """
+
+    def __init__(self, library: str, model: str, *, memory: int, start_timeout: float, module: str = _MODULE) -> None:
+        self._library = library
+        self._start_timeout = start_timeout
+        self._child = KeptChild(
+            Program(
+                module=module,
+                # the vocabulary is read from the model's file
+                settings={"library": library, "model": model},
+                memory=memory,
+                # a model's file is mapped, and takes no memory of its own
+                counted="private",
+                start_timeout=start_timeout,
+            )
+        )
+
+    def start(self) -> None:
+        """Load the library, where it is not loaded yet; CallError when that fails."""
+        try:
+            self._child.start()
+        except ChildNotStarted as error:
+            if error.ending == "timeout":
+                raise self._hang("load", self._start_timeout) from None
+            if error.ending is not None:
+                raise self._crash("load", f"its process ended: {error.reason}") from None
+            message = f"{self._library} cannot be loaded: {one_line(error.reason)}"
+            raise CallError(FaultKind.ENGINE, message) from None
+
+    def ask(
+        self, question: Mapping[str, Any], *, timeout: float, doing: str, deadline: Deadline | None = None
+    ) -> Mapping[str, Any]:
+        """
+        Ask a question; CallError of kind hang or crash where no answer comes, which says what it was `doing`.
+
+        A library that is ended because the whole call is over did not hang.
+        """
+        self.start()
+        if deadline is not None:
+            timeout = min(timeout, deadline.remaining)
+        reply = self._child.ask({**question, "seconds": timeout})
+        if reply.ending == "timeout":
+            raise deadline.fault() if deadline is not None and deadline.passed else self._hang(doing, timeout)
+        if reply.ending is not None:
+            raise self._crash(doing, f"its process ended: {reply.detail}")
+        (answer,) = reply.replies
+        if "broke" in answer:
+            self.close()
+            raise self._crash(doing, f"{answer['broke']}: {answer['detail']}")
+        return answer
+
+    def close(self) -> None:
+        """End the process, if there is one, whatever it is doing."""
+        self._child.kill()
+
+    def _hang(self, doing: str, timeout: float) -> CallError:
+        message = f"{self._library} did not {doing} within {timeout:g} s; its process was ended"
+        return CallError(FaultKind.HANG, message)
+
+    def _crash(self, doing: str, reason: str) -> CallError:
+        return CallError(FaultKind.CRASH, one_line(f"{self._library} crashed and did not {doing}: {reason}"))
+
+
+class Grammar:
+    """The grammar that a process holds, until it compiles the next."""
+
+    def __init__(self, process: LibraryProcess, *, seconds: float, compiled: float, timeout: float) -> None:
+        self._process = process
+        #: what it took to compile it, up to the first mask and before that
+        self.seconds, self.compiled = seconds, compiled
+        self._timeout = timeout
+
+    def timed(self, timing: Timing) -> Timing:
+        """Add the grammar's times to those of a call."""
+        return replace(timing, grammar_compilation=self.seconds, compile_time=self.compiled)
+
+    def begin(self, sampling: Mapping[str, Any] | None, deadline: Deadline) -> Step:
+        """Begin a text, of which tokens are drawn so, or the likeliest taken; what can only begin in one way has."""
+        return self._step({"do": "begin", "sampling": sampling}, deadline)
+
+    def step(self, offered: Sequence[Offered], deadline: Deadline) -> Step:
+        """Go on with what the model offers."""
+        return self._step({"do": "step", "offered": offered}, deadline)
+
+    def _step(self, question: Mapping[str, Any], deadline: Deadline) -> Step:
+        reply = self._process.ask(question, timeout=self._timeout, deadline=deadline, doing="make the masks")
+        return Step(taken=tuple(reply["taken"]), state=State(reply["state"]))
+
+    def acceptance(self, texts: Sequence[str]) -> Acceptance:
+        """Walk through each text, as far as the grammar takes it."""
+        replies = [
+            self._process.ask({"do": "accepts", "text": text}, timeout=self._timeout, doing="look at an answer")
+            for text in texts
+        ]
+        return Acceptance(
+            accepted=tuple(reply["accepts"] for reply in replies),
+            grammar_compilation=self.seconds,
+            compile_time=self.compiled,
+            masks=tuple(seconds for reply in replies for seconds in reply["masks"]),
+        )
+
+
+class Grammars:
+    """
+    Compiles schemas, each in a process that does nothing else meanwhile; it says which answers a grammar takes, too.
+
+    An engine makes one when it is built, or a run with labelled answers, and closes it at the end. The threads of the
+    calls in flight share it; a thread waits in `loaded` until a process is free.
+    """
+
+    def __init__(
+        self,
+        new_process: Callable[[], LibraryProcess],
+        *,
+        processes: int,
+        bounded: bool,
+        compile_timeout: float,
+        mask_timeout: float,
+    ) -> None:
+        self._processes = [new_process() for _ in range(processes)]
+        #: the one that came back last, whose library is loaded, is lent first
+        self._free: LifoQueue[LibraryProcess] = LifoQueue()
+        for process in self._processes:
+            self._free.put(process)
+        #: whether schemas are narrowed before the library sees them
+        self._bounded = bounded
+        self._compile_timeout = compile_timeout
+        self._mask_timeout = mask_timeout
+
+    @contextmanager
+    def loaded(self) -> Iterator[LibraryProcess]:
+        """Lend a process with the library loaded, for the length of the block."""
+        process = self._free.get()
+        try:
+            process.start()
+            yield process
+        finally:
+            self._free.put(process)
+
+    def compile(self, process: LibraryProcess, schema: Schema, deadline: Deadline | None = None) -> Grammar | Declined:
+        """Make the grammar, or say in the library's words why there is none; CallError for a hang or a crash."""
+        try:
+            question = {"do": "compile", "schema": self.given(schema)}
+            reply = process.ask(question, timeout=self._compile_timeout, deadline=deadline, doing="compile the grammar")
+        except CannotBound as error:
+            return unsupported(str(error))
+        except RecursionError:
+            return unsupported("the schema is nested too deeply to be compiled")
+        if (reason := reply.get("unsupported")) is not None:
+            return unsupported(one_line(reason))
+        return Grammar(process, seconds=reply["seconds"], compiled=reply["compiled"], timeout=self._mask_timeout)
+
+    def given(self, schema: Schema) -> Schema:
+        """The schema as the library gets it; CannotBound where it is to be narrowed and cannot be."""
+        return bounded_within(schema) if self._bounded else schema
+
+    def to_sent(self, schema: Schema) -> Sent:
+        """What the library was given of the schema."""
+        narrowed = self.given(schema)
+        return Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=None if narrowed == schema else narrowed)
+
+    def accepts(self, schema: Schema, texts: Sequence[str]) -> Acceptance | Declined:
+        """Compile the schema, and ask its grammar for each text; there is no model behind it."""
+        with self.loaded() as process:
+            grammar = self.compile(process, schema)
+            return grammar if isinstance(grammar, Declined) else grammar.acceptance(texts)
+
+    def close(self) -> None:
+        """End the processes."""
+        for process in self._processes:
+            process.close()
