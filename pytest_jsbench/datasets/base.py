@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
-from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, safe_name
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Expected, safe_name
 from pytest_jsbench.core.errors import DatasetError, nearest
+from pytest_jsbench.core.files import Unreadable
+from pytest_jsbench.core.json_values import json_type
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12
+from pytest_jsbench.values import expecting, without_comparers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,14 +82,6 @@ class Row:
     where: str
 
 
-@runtime_checkable
-class RowDataset(Protocol):
-    """A dataset of which cases can be given as text, to be parsed elsewhere."""
-
-    def all_rows(self) -> Iterable[tuple[CaseKey, Row]]:
-        """Each case that is nothing but the text of a schema."""
-
-
 def choose_tasks(source: str, known: Sequence[str], wanted: Sequence[str] | None) -> list[str]:
     """The tasks to take, in the dataset's order; DatasetError names one that it does not hold."""
     if wanted is None:
@@ -99,57 +95,69 @@ def choose_tasks(source: str, known: Sequence[str], wanted: Sequence[str] | None
 
 #: cases of a dataset, each of which is a test
 MOST_CASES = 500_000
-#: reads the case of the key that it is given
+#: reads the case of the key that it is given; Unreadable where there is none
 Read = Callable[[CaseKey], Case | BrokenCase]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Entry:
     """One case that is there to be read: what its source calls it, and how to read it."""
 
     task: str
     name: str
+    #: where it stands, for messages about it
+    where: str
     read: Read
+    #: reads its schema as text, where the case is nothing but that; None where there is no text
+    text: Callable[[], str | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """A dataset of found cases, each read when it is asked for."""
+    """A dataset of entries, each read when it is asked for."""
 
-    reads: Mapping[CaseKey, Read]
+    entries: Mapping[CaseKey, Entry]
 
     @classmethod
-    def of(cls, selection: Selection, found: Iterable[Found]) -> Listing:
-        """The selection's part, task by task in the order in which tasks were first found."""
-        by_task: dict[str, list[Found]] = {}
+    def of(cls, selection: Selection, entries: Iterable[Entry]) -> Listing:
+        """The selection's part, task by task in the order in which tasks first come."""
+        by_task: dict[str, list[Entry]] = {}
         kept = 0
-        for one in found:
-            group = by_task.setdefault(safe_name(one.task), [])
+        for entry in entries:
+            group = by_task.setdefault(safe_name(entry.task), [])
             if selection.limit is None or len(group) < selection.limit:
-                group.append(one)
+                group.append(entry)
                 kept += 1
             if kept > MOST_CASES:
                 message = (
                     f"dataset '{selection.source}' holds more than {MOST_CASES:,} cases; --jsbench-limit takes fewer"
                 )
                 raise DatasetError(message)
-        reads: dict[CaseKey, Read] = {}
+        taken: dict[CaseKey, Entry] = {}
         tried: dict[CaseKey, int] = {}
         for task in choose_tasks(selection.source, list(by_task), selection.tasks):
-            for one in by_task[task]:
-                reads[free_key(reads, task, one.name, tried)] = one.read
-        return cls(reads=reads)
+            for entry in by_task[task]:
+                taken[_free_key(taken, task, entry.name, tried)] = entry
+        return cls(entries=taken)
 
     def keys(self) -> Sequence[CaseKey]:
         """The selected cases."""
-        return tuple(self.reads)
+        return tuple(self.entries)
 
     def case(self, key: CaseKey) -> Case | BrokenCase:
-        """One of them."""
-        return self.reads[key](key)
+        """One of them; broken, with its place, where it cannot be read."""
+        entry = self.entries[key]
+        return read_case(key, entry.where, entry.read)
+
+    def rows(self) -> Iterator[tuple[CaseKey, Row]]:
+        """Each case that is nothing but the text of a schema."""
+        for key, entry in self.entries.items():
+            text = None if entry.text is None else entry.text()
+            if text is not None:
+                yield key, Row(text=text, where=entry.where)
 
 
-def free_key(taken: Mapping[CaseKey, object], task: str, name: str, tried: dict[CaseKey, int]) -> CaseKey:
+def _free_key(taken: Mapping[CaseKey, object], task: str, name: str, tried: dict[CaseKey, int]) -> CaseKey:
     """
     The key of that name in a safe task, or, where it is taken, the first free one of `name.2`, `name.3`, …
 
@@ -163,3 +171,41 @@ def free_key(taken: Mapping[CaseKey, object], task: str, name: str, tried: dict[
         number += 1
     tried[wanted] = number
     return key
+
+
+def read_case(key: CaseKey, where: str, read: Read) -> Case | BrokenCase:
+    """The case that is read; broken, with its place, where it is Unreadable."""
+    try:
+        return read(key)
+    except Unreadable as error:
+        return broken(key, where, error)
+
+
+def broken(key: CaseKey, where: str, error: Unreadable) -> BrokenCase:
+    """The case that could not be read, with its place."""
+    return BrokenCase(key=key, problem=printable(f"{where}: {error.problem}", limit=600), reason=error.reason)
+
+
+def schema_case(key: CaseKey, value: object, *, expected: Expected | None = None) -> Case:
+    """The case with that value as its schema; Unreadable where it is none, or names a comparer that is none."""
+    return with_comparers(Case(key=key, schema=as_schema(value), expected=expected))
+
+
+def as_schema(value: object) -> bool | dict[str, Any]:
+    """The value, which is a JSON Schema by its type; Unreadable where it is not."""
+    if isinstance(value, bool | dict):
+        return value
+    message = f"a JSON {json_type(value)} is not a JSON Schema; expected an object, true or false"
+    raise Unreadable(message, reason="not_a_schema")
+
+
+def with_comparers(case: Case) -> Case:
+    """The case with the comparers that its schema names beside it; Unreadable where one says wrongly how to compare."""
+    try:
+        if case.expected is None:
+            schema = without_comparers(case.schema)
+            return case if schema is case.schema else replace(case, schema=schema)
+        schema, expected = expecting(case.schema, case.expected.value)
+    except ValueError as error:
+        raise Unreadable(str(error), reason="bad_comparer") from None
+    return replace(case, schema=schema, expected=expected)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.files import private
-from pytest_jsbench.datasets.base import CaseSource, RowDataset
+from pytest_jsbench.datasets.base import CaseSource, Listing, read_case
 from pytest_jsbench.datasets.row_file import RowFile, RowPlace
 from pytest_jsbench.datasets.selection import whole
 from pytest_jsbench.datasets.sources.rows import SCHEMA_NAMES, case_of
@@ -56,7 +56,7 @@ class PreparedDataset:
         if place is None:
             return self.reopen().case(key)
         row = self.rows.read(place)
-        return case_of(key, {SCHEMA_NAMES[0]: row.text}, where=row.where)
+        return read_case(key, row.where, lambda key: case_of(key, {SCHEMA_NAMES[0]: row.text}))
 
 
 def prepare(dataset: CaseSource, folder: Path) -> None:
@@ -66,9 +66,9 @@ def prepare(dataset: CaseSource, folder: Path) -> None:
     tasks = {task: number for number, task in enumerate(dict.fromkeys(key.task for key in keys))}
     places: dict[CaseKey, RowPlace] = {}
     with contextlib.closing(RowFile.create(folder / _ROWS)) as file:
-        if isinstance(source, RowDataset):
+        if isinstance(source, Listing):
             wanted = frozenset(keys)
-            places = {key: file.append(row) for key, row in source.all_rows() if key in wanted}
+            places = {key: file.append(row) for key, row in source.rows() if key in wanted}
     index = {
         "tasks": list(tasks),
         "keys": [(tasks[key.task], key.id, *places.get(key, (None, None))) for key in keys],

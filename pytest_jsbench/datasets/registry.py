@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import DatasetError, JSBenchError
 from pytest_jsbench.core.extensions import installed, is_reference, load, origin
-from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.text import described, printable
-from pytest_jsbench.datasets.base import CaseSource, Selection
+from pytest_jsbench.datasets.base import CaseSource, Selection, read_case
 from pytest_jsbench.datasets.documents.folder import DocumentFolder, complete
-from pytest_jsbench.datasets.documents.json_text import broken
 
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.labelled import LabelledDataset
@@ -46,15 +44,13 @@ class CompletedCases:
 
     def case(self, key: CaseKey) -> Case | BrokenCase:
         """One of them."""
+        return read_case(key, str(key), self._read)
+
+    def _read(self, key: CaseKey) -> Case | BrokenCase:
         case = self.dataset.case(key)
-        try:
-            return (
-                case
-                if isinstance(case, BrokenCase)
-                else replace(case, schema=complete(case.schema, self.folder.retrieve))
-            )
-        except Unreadable as error:
-            return broken(key, str(key), error)
+        if isinstance(case, BrokenCase):
+            return case
+        return replace(case, schema=complete(case.schema, self.folder.retrieve))
 
 
 def open_dataset(selection: Selection) -> CaseSource:
@@ -69,9 +65,9 @@ def _open(selection: Selection) -> CaseSource:
     source = selection.source
     if source == _BUILTIN:
         _refuse_split(selection)
-        from pytest_jsbench.datasets.sources.folder import BuiltinDataset
+        from pytest_jsbench.datasets.sources.folder import open_builtin
 
-        return BuiltinDataset.open(selection)
+        return open_builtin(selection)
     path = Path(source).expanduser()
     if path.is_dir():
         return _open_folder(selection, path)
@@ -81,15 +77,15 @@ def _open(selection: Selection) -> CaseSource:
         return _open_point(selection, point)
     if is_reference(source):
         _refuse_split(selection)
-        from pytest_jsbench.datasets.sources.python_objects import open_object
+        from pytest_jsbench.datasets.sources.objects import open_object
 
         return open_object(selection)
     if glob.has_magic(source):
         return _open_glob(selection, path)
     if (named := _hub_name(source)) is not None:
-        from pytest_jsbench.datasets.sources.hub import HubDataset
+        from pytest_jsbench.datasets.sources.hub import open_hub
 
-        return HubDataset.open(selection, revision=named["revision"])
+        return open_hub(selection, revision=named["revision"])
     raise DatasetError(_unknown(source, path), found=source, expected=_KINDS, where="--jsbench-dataset")
 
 
@@ -110,17 +106,16 @@ def revision_of(source: str) -> str | None:
 
 def open_labelled(selection: Selection) -> LabelledDataset:
     """The labelled answers of a source: `builtin`, or a folder; DatasetError says what was found instead."""
-    from pytest_jsbench.datasets.labelled import INSTANCES, SCHEMAS, BuiltinInstances, FolderInstances
-    from pytest_jsbench.datasets.sources.folder import BuiltinDataset
-    from pytest_jsbench.datasets.test_suite import SuiteCases, is_suite
+    from pytest_jsbench.datasets import labelled
 
     if selection.source == _BUILTIN:
-        return BuiltinInstances(dataset=BuiltinDataset.open(selection))
+        return labelled.open_builtin_answers(selection)
     folder = Path(selection.source).expanduser()
     if folder.is_dir():
-        return SuiteCases.open(selection, folder) if is_suite(folder) else FolderInstances.open(selection, folder)
+        return (labelled.open_suite if labelled.is_suite(folder) else labelled.open_labelled_folder)(selection, folder)
+    files = f"{labelled.SCHEMAS} and {labelled.INSTANCES}"
     message = (
-        f"no labelled answers '{selection.source}': expected builtin, or a folder with {SCHEMAS} and {INSTANCES}"
+        f"no labelled answers '{selection.source}': expected builtin, or a folder with {files}"
         " (or the same as .gz), or one of the official test suite, such as tests/draft2020-12"
     )
     raise DatasetError(message)
@@ -134,14 +129,12 @@ def _hub_name(source: str) -> re.Match[str] | None:
 
 def _open_folder(selection: Selection, folder: Path) -> CaseSource:
     if next(folder.rglob("*.parquet"), None) is not None:
-        from pytest_jsbench.datasets.sources.hub_folder import check_folder, open_folder
+        from pytest_jsbench.datasets.sources.hub import check_folder, open_folder, open_hub
 
         if (published := open_folder(selection, folder)) is not None:
             return published
-        from pytest_jsbench.datasets.sources.hub import HubDataset
-
         check_folder(folder)
-        return HubDataset.open(selection)
+        return open_hub(selection)
     from pytest_jsbench.datasets.sources.folder import SUFFIXES
 
     paths = [path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and _is_file(path)]

@@ -14,7 +14,7 @@ from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.prompts import Prompt, prompt_of
 from pytest_jsbench.core.text import described, printable
-from pytest_jsbench.datasets.base import CaseSource, Sample, Selection
+from pytest_jsbench.datasets.base import CaseSource, Sample, Selection, read_case
 from pytest_jsbench.datasets.registry import is_published
 from pytest_jsbench.datasets.selection import meeting, open_selected, sampled
 from pytest_jsbench.library.words import said_to_programs
@@ -94,7 +94,7 @@ class Dataset:
         with said_to_programs():
             if isinstance(source, str | PathLike):
                 return cls(open_selected(selection), selection.to_dict())
-            from pytest_jsbench.datasets.sources.in_memory import open_in_memory
+            from pytest_jsbench.datasets.sources.objects import open_in_memory
 
             return cls(open_in_memory(selection, source), selection.to_dict())
 
@@ -252,7 +252,7 @@ def _with_parts(case: Case, parts: Mapping[str, Any], *, where: str) -> Case:
         same["messages"] = list(case.messages)
     if case.expected is not None:
         same["expected"] = case.expected.value
-    made = case_of(case.key, {**same, **parts}, where=where)
+    made = read_case(case.key, where, lambda key: case_of(key, {**same, **parts}))
     if isinstance(made, BrokenCase):
         raise DatasetError(f"{case.key}: {made.problem}", where=where)
     if made.expected is None or case.expected is None:

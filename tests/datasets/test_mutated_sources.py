@@ -15,7 +15,7 @@ from pytest_jsbench.core.cases import BrokenCase
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.conditions import parse
 from pytest_jsbench.datasets.registry import open_labelled
-from pytest_jsbench.datasets.sources import hub_folder
+from pytest_jsbench.datasets.sources import hub as of_hub
 from pytest_jsbench.engines.scripted import ScriptFile
 from pytest_jsbench.prompts.presets import PRESETS
 from pytest_jsbench.prompts.shots import with_shots
@@ -139,13 +139,13 @@ def hub(chance: random.Random, root: Path) -> None:
     card = CARD if chance.random() < 0.5 else mutated_bytes(CARD, chance)
     (root / "t" / "test-0.parquet").write_bytes(data if card is not CARD else mutated_bytes(data, chance))
     (root / "README.md").write_bytes(card)
-    from pytest_jsbench.datasets.sources.hub_folder import check_folder, open_folder
+    from pytest_jsbench.datasets.sources.hub import check_folder, open_folder
 
     check_folder(root)
     if (dataset := open_folder(Selection(source=str(root)), root)) is not None:
         for key in dataset.keys():
             dataset.case(key)
-        list(dataset.all_rows())
+        list(dataset.rows())
 
 
 def labelled(chance: random.Random, root: Path) -> None:
@@ -195,7 +195,7 @@ KEPT: dict[str, tuple[str, ...]] = {
 def test_no_mutation_of_a_source_is_more_than_one_line(
     reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub_folder, "GuardedCalls", CallsHere)
+    monkeypatch.setattr(of_hub, "GuardedCalls", CallsHere)
 
     def attempt(chance: random.Random) -> None:
         for path in sorted(tmp_path.rglob("*"), reverse=True):

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
-from pytest_jsbench.datasets.base import CaseSource, Row, Sample
+from pytest_jsbench.datasets.base import CaseSource, Entry, Listing, Sample
 from pytest_jsbench.datasets.prepared import PreparedDataset, prepare
 from pytest_jsbench.datasets.selection import SelectedDataset, sampled
 
@@ -21,23 +20,25 @@ ROWS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Keyed:
-    """A dataset that says how often a case was read of it."""
+def dataset(asked: list[CaseKey], *, texts: bool) -> Listing:
+    """A dataset that notes which cases are read of it, and gives the texts of its rows or does not."""
 
-    read: list[CaseKey]
-
-    def keys(self) -> Sequence[CaseKey]:
-        return tuple(ROWS)
-
-    def case(self, key: CaseKey) -> Case | BrokenCase:
-        self.read.append(key)
+    def read(key: CaseKey) -> Case | BrokenCase:
+        asked.append(key)
         return BrokenCase(key=key, problem="null") if ROWS[key] is None else Case(key=key, schema=True)
 
-
-class Texts(Keyed):
-    def all_rows(self) -> Iterable[tuple[CaseKey, Row]]:
-        return ((key, Row(text=text, where=f"file\n{key.id}")) for key, text in ROWS.items() if text is not None)
+    return Listing(
+        entries={
+            key: Entry(
+                task=key.task,
+                name=key.id,
+                where=f"file\n{key.id}",
+                read=read,
+                text=partial(ROWS.get, key) if texts else None,
+            )
+            for key in ROWS
+        }
+    )
 
 
 def unopened() -> CaseSource:
@@ -46,7 +47,7 @@ def unopened() -> CaseSource:
 
 def test_a_dataset_of_texts_is_read_without_its_source(tmp_path: Path) -> None:
     texts = tuple(key for key, text in ROWS.items() if text is not None)
-    prepare(SelectedDataset(whole=Texts(read=[]), selected=texts), tmp_path)
+    prepare(SelectedDataset(whole=dataset([], texts=True), selected=texts), tmp_path)
     prepared = PreparedDataset.open(tmp_path, unopened)
 
     assert tuple(prepared.keys()) == texts
@@ -62,37 +63,39 @@ def test_a_dataset_of_texts_is_read_without_its_source(tmp_path: Path) -> None:
 
 
 def test_what_is_no_text_is_asked_of_the_source(tmp_path: Path) -> None:
-    source = Texts(read=[])
+    asked: list[CaseKey] = []
+    source = dataset(asked, texts=True)
     prepare(source, tmp_path)
 
     case = PreparedDataset.open(tmp_path, lambda: source).case(CaseKey(task="a", id="null"))
 
     assert isinstance(case, BrokenCase)
-    assert source.read == [case.key]
+    assert asked == [case.key]
 
 
-@pytest.mark.parametrize("kind", [Keyed, Texts])
-def test_a_source_that_will_be_asked_is_opened_before_any_test_runs(tmp_path: Path, kind: type[Keyed]) -> None:
+@pytest.mark.parametrize("texts", [False, True])
+def test_a_source_that_will_be_asked_is_opened_before_any_test_runs(tmp_path: Path, texts: bool) -> None:
     opened: list[CaseSource] = []
-    prepare(kind(read=[]), tmp_path)
+    prepare(dataset([], texts=texts), tmp_path)
 
     def reopen() -> CaseSource:
-        opened.append(kind(read=[]))
+        opened.append(dataset([], texts=texts))
         return opened[0]
 
     PreparedDataset.open(tmp_path, reopen)
     assert opened
 
 
-@pytest.mark.parametrize("kind", [Keyed, Texts])
-def test_a_selection_is_handed_over_without_being_made_again(tmp_path: Path, kind: type[Keyed]) -> None:
-    source = kind(read=[])
+@pytest.mark.parametrize("texts", [False, True])
+def test_a_selection_is_handed_over_without_being_made_again(tmp_path: Path, texts: bool) -> None:
+    asked: list[CaseKey] = []
+    source = dataset(asked, texts=texts)
     chosen = tuple(sampled(list(ROWS), Sample(size=3)))
     prepare(SelectedDataset(whole=source, selected=chosen), tmp_path)
 
     prepared = PreparedDataset.open(tmp_path, lambda: source)
 
     assert prepared.keys() == chosen
-    assert source.read == []
+    assert asked == []
     assert all(prepared.case(key).key == key for key in prepared.keys())
-    assert len(source.read) == (3 if kind is Keyed else sum(key.id == "null" for key in chosen))
+    assert len(asked) == (sum(key.id == "null" for key in chosen) if texts else 3)

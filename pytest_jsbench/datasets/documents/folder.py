@@ -6,21 +6,22 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path, PurePath
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 from urllib.request import url2pathname
 
 from pytest_jsbench.core.cases import Schema
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import FileReader, Unreadable, decode, parse_json, real
+from pytest_jsbench.datasets.base import as_schema
 from pytest_jsbench.datasets.documents.bundling import Retrieve, SchemaPlace, bundle, leaves
-from pytest_jsbench.datasets.documents.json_text import (
-    DOCUMENT_SUFFIXES,
-    LARGEST_DOCUMENT,
-    LARGEST_SCHEMA,
-    YAML_SUFFIXES,
-    as_schema,
-)
 
+#: bytes of one schema; the largest of JSONSchemaBench has 938,058
+LARGEST_SCHEMA = 10_000_000
+#: bytes of a document that holds many, such as an API's description
+LARGEST_DOCUMENT = 100_000_000
+YAML_SUFFIXES = (".yaml", ".yml")
+DOCUMENT_SUFFIXES = (".json", *YAML_SUFFIXES)
 #: parsed documents that stay in memory, for the cases that share one
 _KEPT = 4
 
@@ -33,7 +34,8 @@ class DocumentFolder:
         self._real = real(root)
         self.reader = FileReader(root=root, longest_line=LARGEST_SCHEMA)
         self._files = files
-        self._document = lru_cache(maxsize=_KEPT)(self._parse)
+        #: what a file holds, parsed, and kept for the next who asks
+        self.document = lru_cache(maxsize=_KEPT)(self._parse)
 
     @classmethod
     def whole(cls, root: Path) -> DocumentFolder:
@@ -51,14 +53,10 @@ class DocumentFolder:
         """Whether the file is there."""
         return self._place(path).exists()
 
-    def document(self, path: Path) -> object:
-        """What a file holds, parsed, and kept for the next who asks."""
-        return self._document(path)
-
     def schema(self, path: Path) -> Schema:
         """The schema that a file holds, with what it refers to in other files of the folder brought into it."""
-        schema = as_schema(parse_document(self.data(path), path=path, largest=LARGEST_SCHEMA))
-        return complete(schema, self.retrieve, uri=self.uri(path))
+        document = _parse(self.data(path), path=path, largest=LARGEST_SCHEMA)
+        return complete(as_schema(document), self.retrieve, uri=self.uri(path))
 
     def uri(self, path: Path) -> str:
         """Where references of a document start from; the file's own place."""
@@ -104,7 +102,7 @@ class DocumentFolder:
         return found
 
     def _parse(self, path: Path) -> object:
-        return parse_document(self.data(path, largest=LARGEST_DOCUMENT), path=path)
+        return _parse(self.data(path, largest=LARGEST_DOCUMENT), path=path, largest=LARGEST_DOCUMENT)
 
 
 def complete(schema: Schema, retrieve: Retrieve, *, uri: str = "") -> Schema:
@@ -122,10 +120,20 @@ def _join(base: str, uri: str) -> str:
         return uri
 
 
-def parse_document(data: bytes, *, path: PurePath, largest: int = LARGEST_DOCUMENT) -> object:
+def _parse(data: bytes, *, path: PurePath, largest: int) -> object:
     """The JSON value that a file holds, by the suffix of its name; Unreadable says what else was found, and where."""
     if path.suffix.lower() not in YAML_SUFFIXES:
         return parse_json(data, largest=largest)
     from pytest_jsbench.datasets.documents.yaml_text import parse_yaml
 
     return parse_yaml(decode(data), largest=largest)
+
+
+def follow(value: Any, steps: Iterable[str | int]) -> Any:
+    """What stands that many steps down in a JSON value; LookupError where there is nothing."""
+    for step in steps:
+        fits = isinstance(value, dict) or (isinstance(value, list) and isinstance(step, int))
+        if not fits:
+            raise LookupError(step)
+        value = value[step]
+    return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -14,19 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Expected
 from pytest_jsbench.core.files import Unreadable
-from pytest_jsbench.datasets.base import Found, Listing, Selection, choose_tasks
-from pytest_jsbench.datasets.documents.folder import DocumentFolder
-from pytest_jsbench.datasets.documents.json_text import (
+from pytest_jsbench.datasets.base import Entry, Listing, Selection, broken, schema_case
+from pytest_jsbench.datasets.documents.folder import (
     DOCUMENT_SUFFIXES,
     LARGEST_DOCUMENT,
     YAML_SUFFIXES,
-    as_case,
-    broken,
+    DocumentFolder,
     follow,
 )
 
 if TYPE_CHECKING:
-    from pytest_jsbench.datasets.sources import openapi
+    from pytest_jsbench.datasets.sources.openapi import ApiSchema
 
 #: before the suffix of a file that holds an expected answer
 _EXPECTED = ".expected"
@@ -44,7 +42,7 @@ def open_files(selection: Selection, paths: Sequence[Path], *, root: Path) -> Li
 
         require_yaml(f"dataset '{selection.source}'")
     folder = DocumentFolder(root, [path for path in ordered if path.suffix.lower() in DOCUMENT_SUFFIXES])
-    return Listing.of(selection, (found for path in ordered for found in _find(folder, path)))
+    return Listing.of(selection, (entry for path in ordered for entry in _find(folder, path)))
 
 
 def _expectations(paths: Iterable[Path]) -> set[Path]:
@@ -55,7 +53,7 @@ def _expectations(paths: Iterable[Path]) -> set[Path]:
     return {path for path in paths if path.with_suffix("") in beside}
 
 
-def _find(folder: DocumentFolder, path: Path) -> Iterator[Found]:
+def _find(folder: DocumentFolder, path: Path) -> Iterator[Entry]:
     inner = path.relative_to(folder.root)
     task = _top(folder.root) if inner.parent == Path() else inner.parent.as_posix()
     file_task = inner.with_suffix("").as_posix()
@@ -77,32 +75,30 @@ def _top(root: Path) -> str:
     return root.name if root.name not in {"", "..", "~"} else "schemas"
 
 
-def _find_in_document(folder: DocumentFolder, path: Path, task: str, file_task: str) -> Iterator[Found]:
-    document = _more_than_a_schema(folder, path)
-    if document is None:
-        yield Found(task=task, name=path.stem, read=partial(_read_schema, folder, path))
-        return
+def _find_in_document(folder: DocumentFolder, path: Path, task: str, file_task: str) -> Iterator[Entry]:
     from pytest_jsbench.datasets.sources import openapi, tools
 
+    document = _more_than_a_schema(folder, path)
     if openapi.is_openapi(document):
         yield from _find_in_api(folder, path, file_task, document)
-    elif found := tools.tool_schemas(document):
-        for tool in found:
+    elif schemas := tools.tool_schemas(document):
+        for tool in schemas:
             read = partial(_read_tool, folder, path, tool.steps)
-            yield Found(task=file_task if tools.holds_many(document) else task, name=tool.name, read=read)
+            tool_task = file_task if tools.holds_many(document) else task
+            yield Entry(task=tool_task, name=tool.name, where=str(path), read=read)
     else:
-        yield Found(task=task, name=path.stem, read=partial(_read_schema, folder, path))
+        yield Entry(task=task, name=path.stem, where=str(path), read=partial(_read_schema, folder, path))
 
 
-def _find_in_api(folder: DocumentFolder, path: Path, file_task: str, document: Any) -> Iterator[Found]:
+def _find_in_api(folder: DocumentFolder, path: Path, file_task: str, document: Any) -> Iterator[Entry]:
     from pytest_jsbench.datasets.sources import openapi
 
-    found = None
-    for found in openapi.api_schemas(document):
-        read = partial(_read_api_schema, folder, path, found.group, found.steps)
-        yield Found(task=f"{file_task}.{found.group}", name=found.name, read=read)
-    if found is None:
-        yield Found(task=file_task, name=path.stem, read=partial(_read_api_schema, folder, path, None, ()))
+    api = None
+    for api in openapi.api_schemas(document):
+        read, where = partial(_read_api_schema, folder, path, api), f"{path} /{'/'.join(api.steps)}"
+        yield Entry(task=f"{file_task}.{api.group}", name=api.name, where=where, read=read)
+    if api is None:
+        yield Entry(task=file_task, name=path.stem, where=str(path), read=partial(_read_api_schema, folder, path, None))
 
 
 def _more_than_a_schema(folder: DocumentFolder, path: Path) -> object:
@@ -122,64 +118,46 @@ def _read_schema(folder: DocumentFolder, path: Path, key: CaseKey) -> Case | Bro
         expected = None if held is None else Expected(value=folder.document(held))
     except Unreadable as error:
         return broken(key, str(held), error)
-    return as_case(key, lambda: folder.schema(path), where=str(path), expected=expected)
+    return schema_case(key, folder.schema(path), expected=expected)
 
 
-def _read_tool(folder: DocumentFolder, path: Path, steps: tuple[str | int, ...], key: CaseKey) -> Case | BrokenCase:
-    def read() -> object:
-        try:
-            return follow(folder.document(path), steps)
-        except LookupError:
-            raise Unreadable(f"{key.id} has no schema for its arguments", reason="not_a_schema") from None
-
-    case = as_case(key, read, where=str(path))
-    if isinstance(case, BrokenCase):
-        return case
+def _read_tool(folder: DocumentFolder, path: Path, steps: tuple[str | int, ...], key: CaseKey) -> Case:
     from pytest_jsbench.datasets.sources import tools
 
-    return replace(case, about=tools.about(follow(folder.document(path), steps[:-1]), steps[-1]))
+    document = folder.document(path)
+    try:
+        schema = follow(document, steps)
+    except LookupError:
+        raise Unreadable(f"{key.id} has no schema for its arguments", reason="not_a_schema") from None
+    return replace(schema_case(key, schema), about=tools.about(follow(document, steps[:-1]), steps[-1]))
 
 
-def _read_api_schema(
-    folder: DocumentFolder, path: Path, group: openapi.Group | None, steps: tuple[str, ...], key: CaseKey
-) -> Case | BrokenCase:
+def _read_api_schema(folder: DocumentFolder, path: Path, api: ApiSchema | None, key: CaseKey) -> Case:
     from pytest_jsbench.datasets.sources import openapi
 
-    def read() -> object:
-        document = folder.document(path)
-        if group is None:
-            openapi.check(document)
-            raise Unreadable("describes no schema of a component or of a JSON body", reason="not_a_schema")
-        return openapi.read_openapi_schema(document, group, steps, uri=folder.uri(path), retrieve=folder.retrieve)
-
-    return as_case(key, read, where=f"{path} /{'/'.join(steps)}" if steps else str(path))
+    document = folder.document(path)
+    if api is None:
+        openapi.check(document)
+        raise Unreadable("describes no schema of a component or of a JSON body", reason="not_a_schema")
+    return schema_case(key, openapi.read_openapi_schema(document, api, uri=folder.uri(path), retrieve=folder.retrieve))
 
 
 TASKS = ("simple", "medium", "hard", "very_hard")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuiltinDataset:
-    """The built-in schemas (`pytest_jsbench/datasets/schemas/<task>/<id>.json`)."""
+def open_builtin(selection: Selection) -> Listing:
+    """The selection's part of the built-in schemas (`pytest_jsbench/datasets/schemas/<task>/<id>.json`)."""
+    names = [(task, name) for task in TASKS for name in sorted(file.name for file in _root().joinpath(task).iterdir())]
+    entries = [
+        Entry(task=task, name=name.removesuffix(".json"), where=name, read=_read_builtin)
+        for task, name in names
+        if name.endswith(".json")
+    ]
+    return Listing.of(selection, entries)
 
-    selected: tuple[CaseKey, ...]
 
-    @classmethod
-    def open(cls, selection: Selection) -> BuiltinDataset:
-        """The selection's part of them."""
-        keys: list[CaseKey] = []
-        for task in choose_tasks("builtin", TASKS, selection.tasks):
-            names = sorted(entry.name for entry in _root().joinpath(task).iterdir() if entry.name.endswith(".json"))
-            keys += [CaseKey(task=task, id=name.removesuffix(".json")) for name in names[: selection.limit]]
-        return cls(selected=tuple(keys))
-
-    def keys(self) -> Sequence[CaseKey]:
-        """The selected cases."""
-        return self.selected
-
-    def case(self, key: CaseKey) -> Case:
-        """One of them."""
-        return Case(key=key, schema=load(key)["schema"])
+def _read_builtin(key: CaseKey) -> Case:
+    return Case(key=key, schema=load(key)["schema"])
 
 
 def load(key: CaseKey) -> Mapping[str, Any]:

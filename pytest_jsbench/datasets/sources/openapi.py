@@ -11,7 +11,7 @@ from typing import Any, cast
 from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.documents.bundling import Retrieve, SchemaPlace, bundle
-from pytest_jsbench.datasets.documents.json_text import as_schema, follow
+from pytest_jsbench.datasets.documents.folder import follow
 from pytest_jsbench.schemas.walking import rebuild
 
 #: the dialect of a schema that names none
@@ -71,21 +71,21 @@ def api_schemas(document: Mapping[str, Any]) -> Iterator[ApiSchema]:
         yield found
 
 
-def read_openapi_schema(document: object, group: Group, steps: tuple[str, ...], *, uri: str, retrieve: Retrieve) -> Any:
+def read_openapi_schema(document: object, api: ApiSchema, *, uri: str, retrieve: Retrieve) -> Any:
     """One schema of the document as plain, self-contained JSON Schema."""
     version = check(document)
     try:
-        schema = follow(document, steps)
+        schema = follow(document, api.steps)
     except LookupError:
         raise Unreadable("has changed since it was first read") from None
     place = SchemaPlace(document=document, uri=uri, schema=schema, opaque=True)
     whole = bundle(_entered(place), retrieve)
     if version == "3.0":
-        whole = convert(whole, unused=_UNUSED.get(group))
+        whole = convert(whole, unused=_UNUSED.get(api.group))
     dialect = _at(document, "jsonSchemaDialect")
     if isinstance(whole, dict) and isinstance(dialect, str) and not dialect.startswith((_OPENAPI_DIALECT, _DEFAULT)):
         return {"$schema": dialect, **whole}
-    return as_schema(whole)
+    return whole
 
 
 def check(document: object) -> str:
@@ -190,8 +190,6 @@ def convert(schema: Any, *, unused: str | None) -> Any:
     try:
         return rebuild(schema, lambda part: _converted(part, unused))
     except RecursionError:
-        from pytest_jsbench.core.files import Unreadable
-
         raise Unreadable("nested too deeply to be converted", reason="too_deep") from None
 
 

@@ -9,14 +9,13 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
-from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import DatasetError, exhausted
 from pytest_jsbench.core.files import FileReader, Unreadable, check_size
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, GuardedCalls
 from pytest_jsbench.core.text import described
-from pytest_jsbench.datasets.base import MOST_CASES, Found, Row
-from pytest_jsbench.datasets.documents.json_text import broken
+from pytest_jsbench.datasets.base import MOST_CASES, Entry, Row
 from pytest_jsbench.datasets.row_file import RowFile, RowPlace
 from pytest_jsbench.datasets.sources import rows
 
@@ -33,7 +32,7 @@ SECONDS = 300.0
 _NAMED_AT_ONCE = 10_000
 
 
-def find(reader: FileReader, path: Path, *, task: str) -> Iterator[Found]:
+def find(reader: FileReader, path: Path, *, task: str) -> Iterator[Entry]:
     """The rows of the file; the task, where a row names none of its own, is the given one."""
     if importlib.util.find_spec("pyarrow") is None:
         message = f"dataset '{path}' needs the package pyarrow: pip install 'pytest-jsbench[datasets]'"
@@ -44,8 +43,8 @@ def find(reader: FileReader, path: Path, *, task: str) -> Iterator[Found]:
         first = 0
         while named := ask(_calls(), "named", path, *places, group, first):
             for index, (name, own_task) in enumerate(named, start=first):
-                read = partial(_read, path, (*places, group, index), number)
-                yield Found(task=own_task or task, name=name or f"row-{number}", read=read)
+                where, read = f"{path} row {number}", partial(_read, path, (*places, group, index))
+                yield Entry(task=own_task or task, name=name or f"row-{number}", where=where, read=read)
                 number += 1
             first += len(named)
 
@@ -86,15 +85,16 @@ def reading(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def open_table(reader: FileReader, path: Path) -> Iterator[Any]:
+def open_table(root: str, start: str, name: str) -> Iterator[Any]:
     """
-    The table of a Parquet file; Unreadable where it holds more than memory is for.
+    The table of a Parquet file; DatasetError where it holds more than memory is for.
 
     Its texts are read as references into their dictionary, so that one long text in every row is there once.
     """
     from pyarrow import parquet
 
-    with reader.open(path) as file:
+    path = Path(name)
+    with reading(path), FileReader(root=Path(root), start=Path(start)).open(path) as file:
         metadata = parquet.read_metadata(file)
         _check_size(path, metadata)
         columns = map(metadata.schema.column, range(metadata.num_columns))
@@ -117,9 +117,8 @@ def _check_size(path: Path, metadata: Any) -> None:
 
 def groups_of(root: str, start: str, name: str) -> int:
     """The row groups of a file whose rows can be cases; this and what follows is called in a child process."""
-    path = Path(name)
-    with reading(path), open_table(FileReader(root=Path(root), start=Path(start)), path) as file:
-        _columns(path, file.metadata.schema.to_arrow_schema())
+    with open_table(root, start, name) as file:
+        _columns(name, file.metadata.schema.to_arrow_schema())
         return int(file.num_row_groups)
 
 
@@ -137,50 +136,43 @@ def named(root: str, start: str, name: str, group: int, first: int) -> list[tupl
 def row_of(root: str, start: str, name: str, group: int, index: int) -> dict[str, Any]:
     """One row of a group."""
     with reading(Path(name)):
-        found: dict[str, Any] = _group(root, start, name, group).slice(index, 1).to_pylist()[0]
-        return found
+        row: dict[str, Any] = _group(root, start, name, group).slice(index, 1).to_pylist()[0]
+        return row
 
 
 @lru_cache(maxsize=2)
 def _group(root: str, start: str, name: str, group: int, *, names_only: bool = False) -> Any:
     """The columns of a group that are read, or those alone that name its rows."""
-    path = Path(name)
-    with open_table(FileReader(root=Path(root), start=Path(start)), path) as file:
-        columns = _columns(path, file.metadata.schema.to_arrow_schema())
+    with open_table(root, start, name) as file:
+        columns = _columns(name, file.metadata.schema.to_arrow_schema())
         wanted = [column for column in columns if column in (*rows.ID_NAMES, "task")] if names_only else columns
         return file.read_row_group(group, columns=wanted, use_threads=False)
 
 
-def columns_of(root: str, start: str, paths: Iterable[str]) -> list[list[str]]:
+def columns_of(root: str, start: str, names: Iterable[str]) -> list[list[str]]:
     """What the columns of each file are called."""
-    found = []
-    for path in map(Path, paths):
-        with reading(path), open_table(FileReader(root=Path(root), start=Path(start)), path) as file:
-            found.append(list(file.schema_arrow.names))
-    return found
+    columns = []
+    for name in names:
+        with open_table(root, start, name) as file:
+            columns.append(list(file.schema_arrow.names))
+    return columns
 
 
 def names_of(root: str, start: str, name: str, column: str) -> list[str]:
     """The values of a file's column that names its rows."""
-    path = Path(name)
-    with reading(path), open_table(FileReader(root=Path(root), start=Path(start)), path) as file:
+    with open_table(root, start, name) as file:
         return [str(value.as_py()) for value in file.read(columns=[column], use_threads=False)[column]]
 
 
 def unpack(root: str, start: str, name: str, column: str, into: str) -> list[Unpacked]:
     """Append the texts of a column to a file of rows, and say where each is."""
-    path = Path(name)
-    with (
-        reading(path),
-        contextlib.closing(RowFile.open(Path(into), "r+b")) as texts,
-        open_table(FileReader(root=Path(root), start=Path(start)), path) as file,
-    ):
-        places: list[Unpacked] = []
+    places: list[Unpacked] = []
+    with open_table(root, start, name) as file, contextlib.closing(RowFile.open(Path(into), "r+b")) as texts:
         for batch in file.iter_batches(batch_size=64, columns=[column], use_threads=False):
             for value in batch.column(0):
                 places.append(place := _unpacked(value, texts))
                 check_size(place[1] if place else 0, LARGEST_UNPACKED)
-        return places
+    return places
 
 
 def _unpacked(value: Any, texts: RowFile) -> Unpacked:
@@ -193,27 +185,26 @@ def _unpacked(value: Any, texts: RowFile) -> Unpacked:
     return texts.append(Row(text=text, where="")) if isinstance(text, str) else False
 
 
-def _columns(path: Path, schema: Any) -> list[str]:
+def _columns(name: str, schema: Any) -> list[str]:
     import pyarrow
 
-    held = next((name for name in rows.SCHEMA_NAMES if name in schema.names), None)
+    held = next((column for column in rows.SCHEMA_NAMES if column in schema.names), None)
     if held is None:
-        message = f"{path} has no column {' or '.join(rows.SCHEMA_NAMES)}; its columns are {', '.join(schema.names)}"
+        message = f"{name} has no column {' or '.join(rows.SCHEMA_NAMES)}; its columns are {', '.join(schema.names)}"
         raise DatasetError(message)
     kind = schema.field(held).type
     kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
     if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
-        message = f"{path}: column {held} is {str(kind)[:60]}; expected text, each a JSON Schema"
+        message = f"{name}: column {held} is {str(kind)[:60]}; expected text, each a JSON Schema"
         raise DatasetError(message)
-    return [name for name in schema.names if name in {held, *rows.ID_NAMES, *rows.OTHER_NAMES}]
+    return [column for column in schema.names if column in {held, *rows.ID_NAMES, *rows.OTHER_NAMES}]
 
 
-def _read(path: Path, place: Sequence[object], number: int, key: CaseKey) -> Case | BrokenCase:
-    where = f"{path} row {number}"
+def _read(path: Path, place: Sequence[object], key: CaseKey) -> Case:
     try:
         row = ask(_calls(), "row_of", path, *place)
     except DatasetError as error:
         if exhausted(error):
             raise
-        return broken(key, where, Unreadable(str(error)))
-    return rows.case_of(key, row, where=where)
+        raise Unreadable(str(error)) from None
+    return rows.case_of(key, row)

@@ -7,18 +7,18 @@ Each is a schema, or an object that holds one beside its id, task, messages, exp
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Expected
+from pytest_jsbench.core.cases import Case, CaseKey, Expected
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.messages import Message, check_encodable, read_messages
-from pytest_jsbench.datasets.base import Found
-from pytest_jsbench.datasets.documents.json_text import LARGEST_SCHEMA, as_schema, broken, with_comparers
+from pytest_jsbench.datasets.base import Entry, as_schema, schema_case, with_comparers
+from pytest_jsbench.datasets.documents.folder import LARGEST_SCHEMA
 from pytest_jsbench.values import may_name_comparers
 
 #: what the column, or field, of each part may be called; the first that is there counts
@@ -27,6 +27,16 @@ ID_NAMES = ("unique_id", "id", "record_id")
 #: of a row of the Structured Output Benchmark, beside its schema
 _ASKED = ("context", "question", "ground_truth")
 OTHER_NAMES = ("task", "prompt", "messages", "expected", "reference", "tags", *_ASKED)
+
+
+class Table(Protocol):
+    """The part of `datasets.Dataset` that is used: rows on disk, read one by one."""
+
+    @property
+    def column_names(self) -> Sequence[str]:
+        """What each row holds."""
+
+    def __getitem__(self, index: int) -> Mapping[str, Any]: ...
 
 
 def name_of(row: object) -> str | None:
@@ -39,27 +49,29 @@ def task_of(row: object) -> str | None:
     return _text(row, "task")
 
 
-def case_of(key: CaseKey, row: object, *, where: str) -> Case | BrokenCase:
-    """The row's case; broken, with its place, where a part of it is not what it must be."""
-    try:
-        if isinstance(row, Mapping) and row.keys() >= {"record_id", "json_schema", *_ASKED}:
-            row = _of_benchmark(row)
-        if isinstance(row, Mapping) and (held := _schema_name(row)) is not None:
-            value = row[held]
-            schema = parse_json(value, largest=LARGEST_SCHEMA) if isinstance(value, str) else value
-            case = Case(
-                key=key,
-                schema=as_schema(schema),
-                messages=_messages(row),
-                reference=row.get("reference"),
-                expected=_expected(row, as_text=isinstance(value, str)),
-                tags=_tags(row.get("tags")),
-            )
-            as_is = case.expected is None and isinstance(value, str) and not may_name_comparers(value)
-            return case if as_is else with_comparers(case)
-        return with_comparers(Case(key=key, schema=as_schema(row)))
-    except Unreadable as error:
-        return broken(key, where, error)
+def case_of(key: CaseKey, row: object) -> Case:
+    """The row's case; Unreadable where a part of it is not what it must be."""
+    if isinstance(row, Mapping) and row.keys() >= {"record_id", "json_schema", *_ASKED}:
+        row = _of_benchmark(row)
+    if not isinstance(row, Mapping) or (held := _schema_name(row)) is None:
+        return schema_case(key, row)
+    value = row[held]
+    schema = parse_json(value, largest=LARGEST_SCHEMA) if isinstance(value, str) else value
+    case = Case(
+        key=key,
+        schema=as_schema(schema),
+        messages=_messages(row),
+        reference=row.get("reference"),
+        expected=_expected(row, as_text=isinstance(value, str)),
+        tags=_tags(row.get("tags")),
+    )
+    as_is = case.expected is None and isinstance(value, str) and not may_name_comparers(value)
+    return case if as_is else with_comparers(case)
+
+
+def case_at(table: Table, number: int, key: CaseKey) -> Case:
+    """The case of that row of a table."""
+    return case_of(key, table[number])
 
 
 def _of_benchmark(row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -128,17 +140,18 @@ def _tags(tags: object) -> tuple[str, ...]:
 _BOM = b"\xef\xbb\xbf"
 
 
-def find_lines(reader: FileReader, path: Path, *, task: str) -> Iterator[Found]:
+def find_lines(reader: FileReader, path: Path, *, task: str) -> Iterator[Entry]:
     """The rows of the file, of each only its place; the task, where a row names none of its own, is the given one."""
     try:
         for line in reader.read_lines(path):
             if line.data is not None and not line.data.removeprefix(_BOM).strip():
                 continue
             row = _peek(line.data)
-            yield Found(
+            yield Entry(
                 task=task_of(row) or task,
                 name=name_of(row) or f"line-{line.number}",
-                read=partial(_read_line, reader, path, line.number, line.start, line.size),
+                where=f"{path} line {line.number}",
+                read=partial(_read_line, reader, path, line.start, line.size),
             )
     except Unreadable as error:
         raise DatasetError(str(error)) from None
@@ -152,10 +165,5 @@ def _peek(line: bytes | None) -> object:
         return None
 
 
-def _read_line(reader: FileReader, path: Path, number: int, start: int, size: int, key: CaseKey) -> Case | BrokenCase:
-    where = f"{path} line {number}"
-    try:
-        row = parse_json(reader.read_part(path, start, size))
-    except Unreadable as error:
-        return broken(key, where, error)
-    return case_of(key, row, where=where)
+def _read_line(reader: FileReader, path: Path, start: int, size: int, key: CaseKey) -> Case:
+    return case_of(key, parse_json(reader.read_part(path, start, size)))

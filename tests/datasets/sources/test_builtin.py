@@ -10,10 +10,10 @@ import pytest
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.datasets.base import Selection
-from pytest_jsbench.datasets.sources.folder import TASKS, BuiltinDataset, load
+from pytest_jsbench.datasets.sources.folder import TASKS, load, open_builtin
 from pytest_jsbench.verdicts import Judge
 
-KEYS = BuiltinDataset.open(Selection()).keys()
+KEYS = open_builtin(Selection()).keys()
 
 #: every assertion and applicator of 2020-12, and the older forms
 KEYWORDS = [
@@ -173,11 +173,11 @@ def test_a_person_is_told_what_is_asked(key: CaseKey) -> None:
 
 
 def test_a_selection_takes_the_first_of_each_task() -> None:
-    keys = BuiltinDataset.open(Selection(tasks=("hard", "simple"), limit=2)).keys()
+    keys = open_builtin(Selection(tasks=("hard", "simple"), limit=2)).keys()
 
     assert [key.task for key in keys] == ["simple", "simple", "hard", "hard"]
 
 
 def test_an_unknown_task_is_one_line_with_the_known_ones() -> None:
     with pytest.raises(DatasetError, match=r"no task 'simpel': did you mean 'simple'\? \(one of hard, medium,"):
-        BuiltinDataset.open(Selection(tasks=("simpel",)))
+        open_builtin(Selection(tasks=("simpel",)))

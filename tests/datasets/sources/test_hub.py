@@ -15,14 +15,13 @@ import pytest
 
 from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.errors import DatasetError
-from pytest_jsbench.core.files import FileReader
 from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.core.messages import Message
-from pytest_jsbench.datasets.base import Row, RowDataset, Selection
+from pytest_jsbench.datasets.base import Listing, Row, Selection
 from pytest_jsbench.datasets.registry import open_dataset, revision_of
-from pytest_jsbench.datasets.sources import hub_folder, parquet
-from pytest_jsbench.datasets.sources.hub import HubDataset
-from pytest_jsbench.datasets.sources.hub_folder import ParquetFolder, open_folder
+from pytest_jsbench.datasets.sources import hub as of_hub
+from pytest_jsbench.datasets.sources import parquet
+from pytest_jsbench.datasets.sources.hub import open_folder
 from tests.datasets.reading import CallsHere
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "JSONSchemaBench"
@@ -56,7 +55,7 @@ def row(name: str, schema: object = True) -> dict[str, object]:
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     datasets = pytest.importorskip("datasets", reason="needs the extra datasets")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    monkeypatch.setattr(hub_folder, "GuardedCalls", CallsHere)
+    monkeypatch.setattr(of_hub, "GuardedCalls", CallsHere)
 
 
 @pytest.fixture(params=["-*", "-*.parquet"], ids=["as published", "another layout"])
@@ -136,8 +135,8 @@ def test_rows_of_one_name_stay_two_cases(tmp_path: Path, files: str) -> None:
 def test_every_row_is_given_as_text(hub: Path) -> None:
     dataset = open_dataset(Selection(source=str(hub)))
 
-    assert isinstance(dataset, RowDataset)
-    assert [(str(key), given) for key, given in dataset.all_rows()] == [
+    assert isinstance(dataset, Listing)
+    assert [(str(key), given) for key, given in dataset.rows()] == [
         ("easy::e1", Row(text='{"type": "object"}', where=f"{hub} easy row 0")),
         ("easy::e2", Row(text="true", where=f"{hub} easy row 1")),
         ("easy::e3", Row(text="true", where=f"{hub} easy row 2")),
@@ -152,8 +151,8 @@ def test_a_row_that_is_more_or_less_than_a_schema_is_not_given_as_text(tmp_path:
     }
     dataset = open_dataset(Selection(source=str(write_hub(tmp_path / "hub", tables, files=files))))
 
-    assert isinstance(dataset, RowDataset)
-    assert [str(key) for key, _ in dataset.all_rows()] == ["empty::y"]
+    assert isinstance(dataset, Listing)
+    assert [str(key) for key, _ in dataset.rows()] == ["empty::y"]
 
 
 def test_a_parquet_file_is_unpacked_once_however_many_calls_come_for_its_rows(
@@ -164,9 +163,9 @@ def test_a_parquet_file_is_unpacked_once_however_many_calls_come_for_its_rows(
     opened: list[Path] = []
     unpack = parquet.open_table
 
-    def counted(reader: FileReader, path: Path) -> AbstractContextManager[Any]:
-        opened.append(path)
-        return unpack(reader, path)
+    def counted(root: str, start: str, name: str) -> AbstractContextManager[Any]:
+        opened.append(Path(name))
+        return unpack(root, start, name)
 
     monkeypatch.setattr(parquet, "open_table", counted)
 
@@ -190,7 +189,7 @@ def test_texts_that_would_fill_the_disk_are_one_line(tmp_path: Path, monkeypatch
 def child(monkeypatch: pytest.MonkeyPatch) -> GuardedCalls:
     """The child that reads what is opened now."""
     calls = GuardedCalls()
-    monkeypatch.setattr(hub_folder, "GuardedCalls", lambda **_: calls)
+    monkeypatch.setattr(of_hub, "GuardedCalls", lambda **_: calls)
     return calls
 
 
@@ -248,7 +247,7 @@ def test_a_damaged_file_is_one_line_however_often_its_rows_are_asked_for(
 
 
 def test_only_another_layout_needs_the_library(hub: Path, files: str) -> None:
-    assert isinstance(open_dataset(Selection(source=str(hub))), ParquetFolder if files == "-*" else HubDataset)
+    assert (open_folder(Selection(source=str(hub)), hub) is None) is (files != "-*")
 
 
 @pytest.mark.parametrize("change", ["a file more", "a column more", "a file less", "no card"])
@@ -342,8 +341,8 @@ def test_a_revision_after_the_name_is_the_one_that_is_loaded(
     assert [str(key) for key in dataset.keys()] == ["easy::x"]
     assert set(hub.asked) == {("nobody/nothing", revision)}
     assert revision_of(source) == revision
-    assert isinstance(dataset, RowDataset)
-    assert [given.where for _, given in dataset.all_rows()] == [f"{source} easy row 0"]
+    assert isinstance(dataset, Listing)
+    assert [given.where for _, given in dataset.rows()] == [f"{source} easy row 0"]
 
 
 def test_a_folder_may_have_an_at_sign_in_its_name(tmp_path: Path, files: str, monkeypatch: pytest.MonkeyPatch) -> None:
