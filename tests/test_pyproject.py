@@ -24,11 +24,8 @@ ASKING = ["openai", "anthropic", "gemini", "bedrock", "vertex", "local", "llguid
 USED_WITH = {
     "engines/http": ASKING,
     "engines/addresses.py": ASKING,
-    "engines/provider_batches.py": ["openai", "anthropic", "gemini"],
-    "engines/http/amazon_frames.py": ["bedrock"],
-    "engines/openai": ["openai", "local"],
-    "engines/anthropic": ["anthropic", "bedrock", "vertex"],
-    "engines/gemini": ["gemini"],
+    "engines/providers": ["openai", "anthropic", "gemini", "bedrock", "vertex"],
+    "engines/providers/batches.py": ["openai", "anthropic", "gemini"],
     "engines/local.py": ["local", "llguidance", "outlines", "xgrammar"],
     "engines/local_server.py": ["local", "llguidance", "outlines", "xgrammar"],
     "lab/decoding/token_server.py": ["llguidance", "outlines", "xgrammar"],
@@ -41,8 +38,9 @@ USED_WITH = {
 }
 #: what an engine's module needs for one of its extras only
 OF_A_CLOUD = {
-    ("engines/anthropic/clouds.py", "botocore"): ["bedrock"],
-    ("engines/anthropic/clouds.py", "google-auth"): ["vertex"],
+    ("engines/providers/clouds.py", "botocore"): ["bedrock"],
+    ("engines/http/event_stream.py", "botocore"): ["bedrock"],
+    ("engines/providers/clouds.py", "google-auth"): ["vertex"],
     # the packages of those who asked for one of them
     ("lab/decoding/token_server.py", "filelock"): ["outlines", "xgrammar"],
 }

@@ -7,10 +7,18 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from pytest_jsbench.core.generations import Completion, Declined, EngineInfo, GenerationParams, Request, ResponseFormat
+from pytest_jsbench.core.generations import (
+    Completion,
+    Declined,
+    EngineInfo,
+    Failed,
+    GenerationParams,
+    Request,
+    ResponseFormat,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from pytest_jsbench.core.cases import Schema
@@ -208,3 +216,59 @@ class AcceptorFactory(Protocol):
 
     def build_acceptor(self, config: EngineConfig) -> Acceptor:
         """What says which answers the grammar takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLimits:
+    """The most that one batch may hold."""
+
+    requests: int
+    #: bytes of all its lines
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchState:
+    """How a batch is getting on."""
+
+    ended: bool
+    answered: int
+    failed: int
+    total: int
+    #: how a request ended that the results do not hold; None while it may still be answered
+    unanswered: Failed | None = None
+
+
+#: a request's name, and how it ended
+Result = tuple[str, Completion | Declined | Failed]
+
+
+class Batches(Protocol):
+    """One provider's batches, from one thread; CallError for what the provider will not do."""
+
+    @property
+    def limits(self) -> BatchLimits:
+        """The most that one batch may hold."""
+
+    def line(self, name: str, request: Request) -> bytes:
+        """The request as the batch holds it, with the body that a call of its own would have had."""
+
+    def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
+        """Do all that costs nothing; what is returned makes the batch, which is paid for, and gives its id."""
+
+    def state(self, batch: str) -> BatchState:
+        """How it is getting on."""
+
+    def results(self, batch: str) -> Iterator[Result]:
+        """How its requests ended, in any order; there may be no result of one that was never made."""
+
+    def close(self) -> None:
+        """Close the connections."""
+
+
+@runtime_checkable
+class BatchFactory(Protocol):
+    """A factory of an engine whose provider has a batch API."""
+
+    def build_batches(self, config: EngineConfig) -> Batches:
+        """What hands batches in."""

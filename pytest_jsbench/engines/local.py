@@ -24,10 +24,10 @@ from pytest_jsbench.engines.addresses import Address
 from pytest_jsbench.engines.base import PASSED_ON
 from pytest_jsbench.engines.http.answer_builder import get
 from pytest_jsbench.engines.local_server import ServerSettings
-from pytest_jsbench.engines.openai import responses
-from pytest_jsbench.engines.openai.engine import OpenAIEngine
-from pytest_jsbench.engines.openai.settings import OpenAISettings
 from pytest_jsbench.engines.options import Options, choose_format
+from pytest_jsbench.engines.providers import chat, responses
+from pytest_jsbench.engines.providers.openai import OpenAIEngine
+from pytest_jsbench.engines.providers.provider import ProviderSettings
 from pytest_jsbench.engines.requirements import Key, package_version, require_package
 
 if TYPE_CHECKING:
@@ -284,8 +284,8 @@ class LocalFactory:
     def build(self, config: EngineConfig) -> LocalEngine:
         """The engine, for a configuration that `prepare` has given out."""
         settings = LocalSettings.from_config(config)
-        chat = chat_engine(config, self.describe(config), top_p=settings.top_p)
-        return LocalEngine(chat, narrowing=settings.narrowing)
+        engine = chat_engine(config, self.describe(config), top_p=settings.top_p)
+        return LocalEngine(engine, narrowing=settings.narrowing)
 
 
 def served(config: EngineConfig) -> tuple[str, str]:
@@ -306,14 +306,14 @@ def chat_engine(config: EngineConfig, info: EngineInfo, *, top_p: float | None) 
     address, key = served(config)
     # top_p alone, where it is said: llama.cpp has two other limits of its own beside it
     limits = {} if top_p is None else {"top_p": top_p, "top_k": 0, "min_p": 0}
-    settings = OpenAISettings(
+    settings = ProviderSettings(
         model=_model_name(config),
         address=Address.parse(address),
         response_format=info.response_format,
         streaming=info.streaming,
-        strict=True,
-        schema_name="output",
-        max_tokens_field="max_tokens",
+        wire=chat.CHAT,
+        path=chat.PATH,
+        seed_field="seed",
         # with it an answer would depend on the requests before it
         extra_body={"cache_prompt": False, **limits},
         has_template=True,

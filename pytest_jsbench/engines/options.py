@@ -1,9 +1,11 @@
-"""The options of an engine (`--jsbench-engine-option KEY=VALUE`), read by type and refused by name."""
+"""The options of an engine (`--jsbench-engine-option KEY=VALUE`): read by type, refused by name."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_jsbench.core.errors import EngineError, nearest
@@ -12,14 +14,17 @@ from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.secrets import FROM_ENVIRONMENT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from enum import StrEnum
 
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.presets import ProviderPreset
 
 Word = TypeVar("Word", bound="StrEnum")
+Text = TypeVar("Text", bound="str | None")
+Count = TypeVar("Count", bound="int | None")
 
+#: the options of every engine that asks for reasoning
+REASONING_OPTIONS = frozenset({"reasoning_effort", "reasoning_budget"})
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -36,19 +41,17 @@ class Options:
                 message = f"engine '{self.engine}' has no option '{name}': {nearest(name, known)}"
                 raise EngineError(message, found=name, expected=sorted(known), where=self.engine)
 
-    def given(self, name: str) -> bool:
-        """True of an option that the user said."""
-        return name in self._values
-
     def flag(self, name: str, *, default: bool) -> bool:
         """True or false."""
         value = self._values.get(name, default)
         return value if isinstance(value, bool) else self._refuse(name, "true or false")
 
-    def text(self, name: str, *, default: str) -> str:
-        """A string that is not empty."""
-        value = self._values.get(name, default)
-        return value if isinstance(value, str) and value else self._refuse(name, "a word")
+    def text(self, name: str, *, default: Text) -> str | Text:
+        """A string that is not empty; the default where it is not given."""
+        if name not in self._values:
+            return default
+        value = self._values[name]
+        return value if isinstance(value, str) and value else str(self._refuse(name, "a word"))
 
     def choice(self, name: str, of: type[Word], *, default: Word) -> Word:
         """One of the words of an enumeration."""
@@ -73,11 +76,13 @@ class Options:
             return None
         return value if isinstance(value, str) and value else self._refuse(name, "the name of a parameter, or false")
 
-    def count(self, name: str, *, default: int, least: int = 1) -> int:
-        """A whole number from one on, or from zero."""
-        value = self._values.get(name, default)
+    def count(self, name: str, *, default: Count, least: int = 1) -> int | Count:
+        """A whole number of that size at least; the default where it is not given."""
+        if name not in self._values:
+            return default
+        value = self._values[name]
         sound = isinstance(value, int) and not isinstance(value, bool) and value >= least
-        return int(value) if sound else self._refuse(name, "a whole number above 0" if least else "a whole number")
+        return int(value if sound else self._refuse(name, "a whole number above 0" if least else "a whole number"))
 
     def share(self, name: str) -> float | None:
         """A number above 0 and up to 1; None when it is not given."""
@@ -166,3 +171,66 @@ def choose_streaming(
         message = f"engine '{config.name}' does not stream {chosen}: leave stream=true away{known}"
         raise EngineError(message, found=True, expected=False, where="stream")
     return streaming
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedReasoning:
+    """How a model is asked to reason; None: nothing is said, and the provider decides."""
+
+    #: a word of the provider's: none, minimal, low, medium, high, …
+    effort: str | None = None
+    #: the most tokens of it
+    budget: int | None = None
+    #: what of a request's body says so, by its path
+    fields: Mapping[tuple[str, ...], str | int] = field(default_factory=dict)
+
+    @classmethod
+    def from_options(cls, options: Options) -> AskedReasoning:
+        """Read what the options say, without its place in a body."""
+        effort = options.text("reasoning_effort", default=None)
+        return cls(effort=effort, budget=options.count("reasoning_budget", default=None, least=0))
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What was asked, by the names of the options."""
+        asked = {"reasoning_effort": self.effort, "reasoning_budget": self.budget}
+        return {name: value for name, value in asked.items() if value is not None}
+
+    def put_into(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The body with it, beside what else stands in the same objects."""
+        whole = dict(body)
+        for (*outer, name), value in self.fields.items():
+            part = whole
+            for step in outer:
+                inner = part.get(step)
+                part[step] = part = dict(inner) if isinstance(inner, Mapping) else {}
+            part[name] = value
+        return whole
+
+    def check_beside(self, extra_body: Mapping[str, Any], engine: str) -> None:
+        """See that the extra body does not say the same in another way."""
+        for path in self.fields:
+            value: object = extra_body
+            for name in path:
+                value = value.get(name) if isinstance(value, Mapping) else None
+            if value is not None:
+                names = " and ".join(self.details)
+                message = f"engine '{engine}' was given {'.'.join(path)} in extra_body, which {names} says: say it once"
+                raise EngineError(message, found=value, expected=None, where="extra_body")
+
+
+def read_reasoning(options: Options, *, effort: str | None, budget: str | None) -> AskedReasoning:
+    """Read what the options say; `effort` and `budget` are parameters of the body, inner ones by dots."""
+    asked = AskedReasoning.from_options(options)
+    places = {"reasoning_effort": effort, "reasoning_budget": budget}
+    fields = {}
+    for name, value in asked.details.items():
+        if (place := places[name]) is None:
+            option = f"{name.removeprefix('reasoning_')}_field"
+            message = (
+                f"engine '{options.engine}' knows no parameter for {name}: "
+                f"name the server's with --jsbench-engine-option {option}=NAME, or leave it away"
+            )
+            raise EngineError(message, found=name, expected=option, where=name)
+        fields[tuple(place.split("."))] = value
+    return replace(asked, fields=fields)

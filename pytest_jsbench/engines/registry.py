@@ -19,23 +19,22 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from pytest_jsbench.core.generations import EngineInfo, GenerationParams
-    from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
-    from pytest_jsbench.engines.batch_api import BatchFactory
+    from pytest_jsbench.engines.base import BatchFactory, Engine, EngineConfig, EngineFactory
 
 
 ENTRY_POINTS = "pytest_jsbench.engines"
 
 #: by reference, so that no provider's module is imported for another's sake
 _BUILT_IN = {
-    "anthropic": "pytest_jsbench.engines.anthropic.engine:FACTORY",
-    "anthropic-bedrock": "pytest_jsbench.engines.anthropic.clouds:BEDROCK",
-    "anthropic-vertex": "pytest_jsbench.engines.anthropic.clouds:VERTEX",
+    "anthropic": "pytest_jsbench.engines.providers.messages:FACTORY",
+    "anthropic-bedrock": "pytest_jsbench.engines.providers.clouds:BEDROCK",
+    "anthropic-vertex": "pytest_jsbench.engines.providers.clouds:VERTEX",
     "application": "pytest_jsbench.engines.application:FACTORY",
-    "azure": "pytest_jsbench.engines.openai.azure:FACTORY",
-    "gemini": "pytest_jsbench.engines.gemini.engine:FACTORY",
+    "azure": "pytest_jsbench.engines.providers.openai:AZURE",
+    "gemini": "pytest_jsbench.engines.providers.gemini:FACTORY",
     "llguidance": "pytest_jsbench.lab.decoding.engines:LLGUIDANCE",
     "local": "pytest_jsbench.engines.local:FACTORY",
-    "openai": "pytest_jsbench.engines.openai.engine:FACTORY",
+    "openai": "pytest_jsbench.engines.providers.openai:FACTORY",
     "outlines": "pytest_jsbench.lab.decoding.engines:OUTLINES",
     "recorded": "pytest_jsbench.engines.recorded.engine:FACTORY",
     "replay": "pytest_jsbench.engines.recorded.replay:FACTORY",
@@ -74,7 +73,7 @@ def require_acceptor(factory: EngineFactory, name: str) -> AcceptorFactory:
 
 def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
     """The factory as one whose provider has a batch API; EngineError where it has none."""
-    from pytest_jsbench.engines.batch_api import BatchFactory
+    from pytest_jsbench.engines.base import BatchFactory
 
     if isinstance(factory, BatchFactory) and name not in PRESET_NAMES:
         return factory

@@ -29,8 +29,15 @@ from pytest_jsbench.engines.requirements import NO_KEY
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.prompts import Prompt
-    from pytest_jsbench.engines.base import EngineConfig, EngineFactory
-    from pytest_jsbench.engines.batch_api import Batches, BatchFactory, BatchLimits, BatchState, Result
+    from pytest_jsbench.engines.base import (
+        Batches,
+        BatchFactory,
+        BatchLimits,
+        BatchState,
+        EngineConfig,
+        EngineFactory,
+        Result,
+    )
 
 #: before a variable's name, in the place of a text in an option
 FROM_ENVIRONMENT = "env:"

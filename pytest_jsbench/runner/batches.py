@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from pytest_jsbench.core.generations import EngineInfo
-    from pytest_jsbench.engines.batch_api import Batches, BatchState, Result
+    from pytest_jsbench.engines.base import Batches, BatchState, Result
     from pytest_jsbench.metrics.prices import Price
     from pytest_jsbench.runs.records import Attempt
 

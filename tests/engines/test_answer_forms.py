@@ -11,9 +11,7 @@ import pytest
 
 from pytest_jsbench.core.generations import Completion, ResponseFormat, Sent
 from pytest_jsbench.core.timing import Stopwatch
-from pytest_jsbench.engines.anthropic import answers as messages
-from pytest_jsbench.engines.gemini import answers as gemini
-from pytest_jsbench.engines.openai import chat, responses
+from pytest_jsbench.engines.providers import chat, gemini, messages, responses
 from tests.engines import anthropic_wire, gemini_wire, openai_wire, responses_wire
 
 VALUE = {"city": "Oslo", "type": "capital"}

@@ -8,11 +8,15 @@ import pytest
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import CallError, Completion, Declined, Failed, FaultKind, Generation, Request
-from pytest_jsbench.engines.anthropic.batches import AnthropicBatches
-from pytest_jsbench.engines.batch_api import Batches, BatchState, read_lines, sound_id
-from pytest_jsbench.engines.gemini.batches import GeminiBatches
+from pytest_jsbench.engines.base import Batches, BatchState
 from pytest_jsbench.engines.http.calls import LONGEST_BODY
-from pytest_jsbench.engines.openai.batches import OpenAIBatches
+from pytest_jsbench.engines.providers.batches import (
+    AnthropicBatches,
+    GeminiBatches,
+    OpenAIBatches,
+    read_lines,
+    sound_id,
+)
 from pytest_jsbench.engines.registry import find, require_batches
 from tests.engines import anthropic_wire, gemini_wire, openai_wire
 from tests.engines.asking import request

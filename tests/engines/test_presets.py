@@ -13,8 +13,8 @@ from pytest_jsbench.core.errors import EngineError, MissingRequirement, RecordEr
 from pytest_jsbench.core.generations import FaultKind, FinishReason, GenerationParams, ResponseFormat
 from pytest_jsbench.engines import presets, secrets
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.openai.settings import Api, OpenAISettings
 from pytest_jsbench.engines.presets import PRESET_NAMES, ProviderPreset, preset_of, subset_of
+from pytest_jsbench.engines.providers.openai import Api, openai_settings
 from pytest_jsbench.engines.registry import find, names, require_batches, sampled
 from pytest_jsbench.formats import Format
 from tests.engines.asking import CITY, complete, fault, request
@@ -260,7 +260,7 @@ def test_with_a_forced_tool_a_second_call_is_not_asked_for_where_that_can_be_sai
 def test_openai_s_own_address_is_asked_for_a_single_call_but_for_models_that_refuse_the_word(
     model: str, single: bool
 ) -> None:
-    assert OpenAISettings.from_config(EngineConfig(name="openai", model=model)).single_call is single
+    assert openai_settings(EngineConfig(name="openai", model=model)).single_call is single
 
 
 def test_a_seed_that_a_provider_does_not_take_is_recorded_as_none() -> None:

@@ -11,8 +11,8 @@ import pytest
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.engines import secrets
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.gemini.engine import GeminiSettings
-from pytest_jsbench.engines.reasoning import REASONING_OPTIONS
+from pytest_jsbench.engines.options import REASONING_OPTIONS
+from pytest_jsbench.engines.providers.gemini import gemini_settings
 from pytest_jsbench.engines.registry import find
 from tests.engines import anthropic_wire, openai_wire, responses_wire
 from tests.engines.asking import CITY, complete, request
@@ -306,11 +306,12 @@ def test_reasoning_is_asked_for_by_the_servers_own_parameters_and_said_in_the_de
 def test_reasoning_is_asked_of_gemini_within_its_generation_config() -> None:
     extra = {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}}
     config = EngineConfig(name="gemini", model="m", options={"reasoning_effort": "low", "extra_body": extra})
-    thinking = GeminiSettings.from_config(config).to_body(request())["generationConfig"]["thinkingConfig"]
-    assert thinking == {"includeThoughts": True, "thinkingLevel": "low"}
+    settings = gemini_settings(config)
+    body = settings.wire.to_body(settings, request())
+    assert body["generationConfig"]["thinkingConfig"] == {"includeThoughts": True, "thinkingLevel": "low"}
     twice = {"generationConfig": {"thinkingConfig": {"thinkingLevel": "high"}}}
     with pytest.raises(EngineError, match="thinkingLevel in extra_body, which reasoning_effort says: say it once"):
-        GeminiSettings.from_config(replace(config, options={**config.options, "extra_body": twice}))
+        gemini_settings(replace(config, options={**config.options, "extra_body": twice}))
 
 
 @pytest.mark.parametrize(

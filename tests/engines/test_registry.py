@@ -11,10 +11,10 @@ import pytest
 from pytest_jsbench.core.errors import EngineError, UnknownEngine
 from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.engines import registry
-from pytest_jsbench.engines.anthropic.engine import MessagesSettings
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.gemini.engine import GeminiSettings
-from pytest_jsbench.engines.openai.settings import OpenAISettings
+from pytest_jsbench.engines.providers.gemini import gemini_settings
+from pytest_jsbench.engines.providers.messages import messages_settings
+from pytest_jsbench.engines.providers.openai import openai_settings
 from pytest_jsbench.engines.registry import find, names, sampled
 from tests.engines.asking import complete, request
 
@@ -227,13 +227,9 @@ def test_a_seed_of_the_extra_body_differs_per_attempt_and_is_recorded_as_it_is_s
     used = sampled(find(engine), config, GenerationParams(max_tokens=64, seed=1))
     attempts = [replace(request(), repeat=repeat, params=used.of_repeat(repeat)) for repeat in range(3)]
 
-    if engine == "anthropic":
-        bodies = [MessagesSettings.from_config(config).to_body(attempt) for attempt in attempts]
-    elif engine == "gemini":
-        gemini = GeminiSettings.from_config(config)
-        bodies = [gemini.to_body(attempt)["generationConfig"] for attempt in attempts]
-    else:
-        bodies = [OpenAISettings.from_config(config).to_body(attempt) for attempt in attempts]
+    settings = {"anthropic": messages_settings, "gemini": gemini_settings, "openai": openai_settings}[engine](config)
+    bodies = [settings.wire.to_body(settings, attempt) for attempt in attempts]
 
+    bodies = [body.get("generationConfig", body) for body in bodies]
     assert [body[field] for body in bodies] == [5, 6, 7]
     assert [attempt.params.seed for attempt in attempts] == [5, 6, 7]

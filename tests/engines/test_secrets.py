@@ -12,7 +12,7 @@ from pytest_jsbench.core.secrets import Secrets
 from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.addresses import Address, without_credentials
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.openai.settings import OpenAISettings
+from pytest_jsbench.engines.providers.openai import openai_settings
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.engines.secrets import (
     check,
@@ -46,25 +46,29 @@ def test_user_password_and_query_of_an_address_are_apart_from_it() -> None:
 )
 def test_what_is_no_address_is_not_quoted_where_it_may_hold_a_password(text: str) -> None:
     with pytest.raises(EngineError, match="--jsbench-base-url is not an address") as caught:
-        OpenAISettings.from_config(EngineConfig(name="openai", model="m", base_url=text))
+        openai_settings(EngineConfig(name="openai", model="m", base_url=text))
     assert "ss-word" not in str(caught.value)
 
 
 def test_a_value_is_read_from_the_environment_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_VALUE", "Held-by-variable\n")
-    settings = OpenAISettings.from_config(
+    settings = openai_settings(
         config(extra_headers={"x-one": "env:MY_VALUE"}, extra_body={"a": [{"b": "env:MY_VALUE"}]})
     )
     assert settings.extra_headers == {"x-one": "Held-by-variable"}
     assert settings.extra_body == {"a": [{"b": "Held-by-variable"}]}
     assert settings.extra_query == {"token": "T0ken-of-url", "n": "1"}
-    assert settings.extras == {"extra_body": {"a": [{"b": "env:MY_VALUE"}]}, "extra_headers": ["x-one"]}
+    assert settings.details == {
+        "strict": True,
+        "extra_body": {"a": [{"b": "env:MY_VALUE"}]},
+        "extra_headers": ["x-one"],
+    }
 
 
 def test_a_variable_that_is_not_set_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MY_VALUE", raising=False)
     with pytest.raises(EngineError, match=r"^option 'extra_headers' .* variable MY_VALUE, which is not set$"):
-        OpenAISettings.from_config(config(extra_headers={"x-one": "env:MY_VALUE"}))
+        openai_settings(config(extra_headers={"x-one": "env:MY_VALUE"}))
 
 
 def test_of_an_option_only_names_numbers_and_flags_may_be_known() -> None:
@@ -144,7 +148,7 @@ def test_an_engines_error_keeps_its_class_and_its_values_without_a_secret(monkey
 
 
 def test_a_configuration_prints_no_value_that_may_be_a_secret() -> None:
-    shown = repr(config(extra_body={"api_key": "Nested-value"})) + repr(OpenAISettings.from_config(config()))
+    shown = repr(config(extra_body={"api_key": "Nested-value"})) + repr(openai_settings(config()))
     assert not any(secret in shown for secret in ("pass-word", "T0ken", "Nested-value"))
 
 

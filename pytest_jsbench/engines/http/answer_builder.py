@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import (
     CalledTool,
@@ -24,16 +24,16 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.text import counted, shortened
 from pytest_jsbench.engines.http.calls import parse_json
-from pytest_jsbench.engines.http.event_stream import EventStream
 from pytest_jsbench.engines.http.faults import EnclosedError
 from pytest_jsbench.verdicts.not_json import start_of_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pytest_jsbench.core.generations import Sent
     from pytest_jsbench.core.timing import Stopwatch
     from pytest_jsbench.engines.http.client import Response
+    from pytest_jsbench.engines.http.event_stream import EventStream
 
 
 #: beyond it a JSON number may be another in the next tool that reads it
@@ -45,7 +45,7 @@ class AnswerBuilder:
 
     __slots__ = (
         *("_arrived", "_content", "_finish", "_not_text", "_pieces", "_reasoning", "_refusal", "_stream", "_watch"),
-        *("_ids", "calls", "usage"),
+        *("_ids", "calls", "counts", "usage"),
     )
 
     def __init__(self, watch: Stopwatch, *, stream: EventStream | None = None) -> None:
@@ -65,6 +65,13 @@ class AnswerBuilder:
         self._refusal: list[str] = []
         self._finish: FinishReason | None = None
         self.usage = Usage()
+        #: of tokens, by the API's own names
+        self.counts: dict[str, int] = {}
+
+    def note(self, usage: object, names: Iterable[str]) -> None:
+        """Take the counts that are given; those of a later event are the sum so far."""
+        given = {name: count(get(usage, name)) for name in names}
+        self.counts.update({name: value for name, value in given.items() if value is not None})
 
     def add(self, piece: object) -> None:
         """A piece of content; what is empty is not one, and starts no clock."""
@@ -183,23 +190,6 @@ def count(value: object) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS:
         return value
     return None
-
-
-class API(Protocol):
-    """How one provider's answers are read; each is a module."""
-
-    def read_stream(self, stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
-        """Read a stream of events to its end."""
-
-    def read_whole(self, body: Mapping[str, Any], watch: Stopwatch) -> AnswerBuilder:
-        """Read an answer that came in one piece."""
-
-
-def read_answer(api: API, response: Response, watch: Stopwatch, *, streaming: bool) -> AnswerBuilder:
-    """Read the body to its end; a server that was asked for a stream may still answer in one piece."""
-    if streaming and not is_one_piece(response):
-        return api.read_stream(EventStream(response), watch)
-    return api.read_whole(read_object(response), watch)
 
 
 def get(part: object, *names: str) -> Any:

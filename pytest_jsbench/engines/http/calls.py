@@ -17,7 +17,7 @@ from pytest_jsbench.engines.http.faults import EnclosedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from pytest_jsbench.core.generations import Declined, Exchange
+    from pytest_jsbench.core.generations import Declined
 
 #: bytes; a hundred thousand tokens, each in an event of its own, are less
 LONGEST_BODY = 64 * 1024 * 1024
@@ -72,11 +72,6 @@ def refusal(status: int, headers: Mapping[str, str], data: bytes) -> EnclosedErr
     with suppress(ValueError, RecursionError):
         body = parse_json(str(body))
     return EnclosedError(body, status=status, headers=headers)
-
-
-def answered(outcome: Completion | Declined, exchange: Exchange | None) -> Completion | Declined:
-    """The outcome, with what the server has answered where an application asked."""
-    return outcome if exchange is None else replace(outcome, server=exchange.answer)
 
 
 def parse_json(text: str) -> Any:

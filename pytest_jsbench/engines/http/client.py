@@ -84,13 +84,14 @@ class _TimedSocket:
         """Send all of it."""
         rest = memoryview(data)
         while rest:
-            rest = rest[self._next_step().send(rest) :]
+            rest = rest[self.ready().send(rest) :]
 
     def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
         """Open the stream of what arrives."""
         return io.BufferedReader(_TimedReader(self, self._sock.makefile("rb", buffering=0)), _READ_AT_ONCE)
 
-    def _next_step(self) -> socket.socket:
+    def ready(self) -> socket.socket:
+        """Return the socket, with what is left of the time as its timeout; TimeoutError where nothing is."""
         left = self._end - time.perf_counter()
         if left <= 0:
             raise TimeoutError("timed out")
@@ -109,7 +110,7 @@ class _TimedReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        self._sock._next_step()  # noqa: SLF001  of this module
+        self._sock.ready()
         count: int | None = self._raw.readinto(buffer)
         self._sock.heard += count or 0
         return count
@@ -138,7 +139,7 @@ class _TLSConnection(_Connection, HTTPSConnection):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """A request as it goes out, for what signs it."""
+    """A request as it goes out, or as what signs it gets it."""
 
     method: str
     url: str = field(repr=False)
@@ -166,6 +167,13 @@ class Response:
     def is_error(self) -> bool:
         """True of a refusal, whose body says why."""
         return self.status >= 400
+
+    def checked(self) -> Response:
+        """Return it; EnclosedError, with what its body says, for a refusal."""
+        if self.is_error:
+            with closing(self):
+                raise refusal(self.status, self.headers, self.read())
+        return self
 
     def iter_bytes(self, *, bounded: bool = True) -> Iterator[bytes]:
         """Yield the body, unpacked, as it arrives; CallError where it breaks, or is longer than an answer can be."""
@@ -282,13 +290,13 @@ class Client:
             sent = {**self._headers, **_lowered(headers or {})}
             if body is not None:
                 sent.setdefault("content-type", "application/json")
+            outgoing = Outgoing(method=method, url=url, headers=sent, body=body)
             if self._authorise is not None:
-                outgoing = Outgoing(method=method, url=url, headers=sent, body=body)
                 sent |= _lowered(self._authorise(outgoing))
             for name, value in sent.items():
                 if not _SENDABLE.fullmatch(value):  # http.client's words quote it
                     raise ValueError(f"the header {name} holds a character that no header can")
-            response = self._send(method, url, body, sent, deadline, once=once)
+            response = self._send(outgoing, deadline, once=once)
             if not 300 <= response.status < 400:
                 return response
             response.close()
@@ -312,22 +320,7 @@ class Client:
         self, path: str, body: object, *, deadline: Deadline, headers: Mapping[str, str] | None = None
     ) -> Response:
         """Post a body as JSON and return the response, its body unread; EnclosedError for a refusal."""
-        response = self.request("POST", path, to_json(body), headers=headers, deadline=deadline)
-        if response.is_error:
-            with closing(response):
-                raise refusal(response.status, response.headers, response.read())
-        return response
-
-    def passing_on(
-        self, place: Callable[[Mapping[str, Any]], tuple[str, Mapping[str, Any]]], headers: Mapping[str, str]
-    ) -> Callable[..., Response]:
-        """Return what makes an application's own call where `place` says, with the headers that the options name."""
-
-        def posted(body: Mapping[str, Any], *, headers_of_call: Mapping[str, str], deadline: Deadline) -> Response:
-            path, body = place(body)
-            return self.request("POST", path, to_json(body), headers={**headers_of_call, **headers}, deadline=deadline)
-
-        return posted
+        return self.request("POST", path, to_json(body), headers=headers, deadline=deadline).checked()
 
     def give_back(self, connection: _Connection, sock: _TimedSocket, *, whole: bool) -> None:
         """Keep a connection for the next call where its response was read as a whole; else close it."""
@@ -353,37 +346,26 @@ class Client:
             with suppress(OSError):
                 sock.shutdown(SHUT_RDWR)  # its thread may be reading, and would not notice that it is closed
 
-    def _send(
-        self, method: str, url: str, body: bytes | None, headers: Mapping[str, str], deadline: Deadline, *, once: bool
-    ) -> Response:
+    def _send(self, outgoing: Outgoing, deadline: Deadline, *, once: bool) -> Response:
         kept = self._take()
         if kept is not None:
             sock: _TimedSocket = kept.sock
             begun, heard = time.perf_counter(), sock.heard
             try:
-                return self._ask(kept, method, url, body, headers, deadline)
+                return self._ask(kept, outgoing, deadline)
             except _BROKEN as error:
                 late = isinstance(error, TimeoutError) or time.perf_counter() - begun > _AT_ONCE
                 if once or late or self._closed or sock.heard != heard:
                     raise self.fault(error) from None
         try:
-            connection = self._connect(deadline)
-            return self._ask(connection, method, url, body, headers, deadline)
+            return self._ask(self._connect(deadline), outgoing, deadline)
         except _BROKEN as error:
             raise self.fault(error) from None
 
-    def _ask(
-        self,
-        connection: _Connection,
-        method: str,
-        url: str,
-        body: bytes | None,
-        headers: Mapping[str, str],
-        deadline: Deadline,
-    ) -> Response:
+    def _ask(self, connection: _Connection, outgoing: Outgoing, deadline: Deadline) -> Response:
         sock: _TimedSocket = connection.sock
         self._lent.add(sock)
-        place, mark, query = url.partition("?")
+        place, mark, query = outgoing.url.partition("?")
         if not connection.proxy_is_forwarding:
             place = "/" + place.split("://", 1)[1].partition("/")[2]
         connection.query = mark + query
@@ -393,7 +375,7 @@ class Client:
             connection.timeout = deadline.remaining
             # a server that will not read all of a body says why
             with suppress(BrokenPipeError, ConnectionResetError):
-                connection.request(method, place, body, headers, preload_content=False)
+                connection.request(outgoing.method, place, outgoing.body, outgoing.headers, preload_content=False)
             connection.timeout = deadline.remaining
             raw = connection.getresponse()
             if raw.status < 200:

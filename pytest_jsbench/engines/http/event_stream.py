@@ -1,5 +1,5 @@
 """
-Server-sent events, read out of the pieces of a body as the HTML standard says (section 9.2.6).
+Server-sent events, read out of the pieces of a body as the HTML standard says (section 9.2.6); and Amazon's frames.
 
 One rule is stricter: bytes that are no UTF-8 are a fault. The standard puts U+FFFD in their place, which would change
 an answer.
@@ -7,16 +7,19 @@ an answer.
 
 from __future__ import annotations
 
+import base64
+import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import CallError, FaultKind
-from pytest_jsbench.engines.http.amazon_frames import is_framed, read_frames
 from pytest_jsbench.engines.http.calls import parse_json
 from pytest_jsbench.engines.http.faults import EnclosedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from botocore.eventstream import EventStreamMessage
 
     from pytest_jsbench.engines.http.client import Response
 
@@ -25,6 +28,15 @@ LONGEST_EVENT = 16 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 _DONE = "[DONE]"
+#: Amazon's frames, in which Bedrock wraps the events of a stream
+_FRAMED = "application/vnd.amazon.eventstream"
+#: the status that a call of its own would have had; in a frame there is only the name
+_STATUS = {
+    "throttlingException": 429,
+    "modelTimeoutException": 408,
+    "validationException": 400,
+    "serviceUnavailableException": 503,
+}
 
 
 class EventStream:
@@ -40,7 +52,8 @@ class EventStream:
     def __iter__(self) -> Iterator[Any]:
         """The JSON value of each event up to `[DONE]` or the body's end; EnclosedError for an event named `error`."""
         pieces = self._counted()
-        for name, data in (read_frames if is_framed(self._response) else read_events)(pieces):
+        framed = self._response.headers.get("content-type", "").startswith(_FRAMED)
+        for name, data in read_frames(pieces) if framed else read_events(pieces):
             if name == "error":
                 raise EnclosedError(_json_or_text(data))
             if data.startswith(_DONE):
@@ -115,6 +128,34 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
             size += len(unended)
             if size > LONGEST_EVENT:
                 raise _too_long()
+
+
+def read_frames(pieces: Iterable[bytes]) -> Iterator[tuple[str, str]]:
+    """Name and data of the event in each frame; `error` for an exception. CallError for what is no frame."""
+    from botocore.eventstream import EventStreamBuffer, ParserError
+
+    buffer = EventStreamBuffer()
+    for piece in pieces:
+        buffer.add_data(piece)
+        while True:
+            try:
+                frame = next(buffer, None)
+            except ParserError as error:
+                message = f"the stream holds a broken frame: {type(error).__name__}"
+                raise CallError(FaultKind.BAD_RESPONSE, message) from None
+            if frame is None:
+                break
+            yield _event(frame)
+
+
+def _event(frame: EventStreamMessage) -> tuple[str, str]:
+    body = parse_json(frame.payload.decode())
+    values = body if isinstance(body, dict) else {}
+    if frame.headers.get(":message-type") == "event":
+        return "", base64.b64decode(str(values.get("bytes", ""))).decode()
+    name = str(frame.headers.get(":exception-type") or frame.headers.get(":error-code"))
+    words = values.get("message") or frame.headers.get(":error-message") or name
+    return "error", json.dumps({"error": {"type": name, "code": _STATUS.get(name, 500), "message": words}})
 
 
 def _json_or_text(data: str) -> object:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.prompts import Prompt
-    from pytest_jsbench.engines.openai.engine import OpenAIEngine
+    from pytest_jsbench.engines.providers.openai import OpenAIEngine
     from pytest_jsbench.lab.decoding.grammars import Grammar
 
 #: of the server, as the engine `local` takes them

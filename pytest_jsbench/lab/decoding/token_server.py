@@ -13,7 +13,7 @@ from pytest_jsbench.core.generations import CallError, Completion, FaultKind, Re
 from pytest_jsbench.engines.addresses import Address
 from pytest_jsbench.engines.http.calls import Deadline, parse_json, reading
 from pytest_jsbench.engines.http.faults import EnclosedError, explain_error
-from pytest_jsbench.engines.openai.engine import without_calls
+from pytest_jsbench.engines.providers.openai import without_calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

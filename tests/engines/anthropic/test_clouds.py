@@ -349,9 +349,9 @@ def test_clouds_have_no_batches_here_and_say_who_has(engine: str) -> None:
 def test_the_addresses_of_vertex_are_those_of_the_sdk(region: str) -> None:
     import anthropic
 
-    from pytest_jsbench.engines.anthropic.clouds import VertexSettings
+    from pytest_jsbench.engines.providers.clouds import vertex_settings
 
-    settings = VertexSettings.from_config(replace(VERTEX, options={"region": region, "project": "p"}))
+    settings = vertex_settings(replace(VERTEX, options={"region": region, "project": "p"}))
     client = anthropic.AnthropicVertex(region=region, project_id="p", access_token="t")
-    assert str(client.base_url).rstrip("/") == settings.base_url
+    assert str(client.base_url).rstrip("/") == settings.address.url
     client.close()

@@ -7,8 +7,8 @@ import pytest
 
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import FaultKind, FinishReason, ResponseFormat, Sent, Tools
-from pytest_jsbench.engines.anthropic.engine import DEFAULT_MODEL
 from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.providers.messages import DEFAULT_MODEL
 from pytest_jsbench.engines.registry import find
 from tests.engines.anthropic_wire import SECRET, TEXT, configured, delta, start, stop, whole
 from tests.engines.asking import CITY, complete, fault, request

@@ -105,7 +105,7 @@ def test_why_an_answer_ended_is_told_in_our_words(
 def test_every_reason_that_the_sdk_knows_is_known() -> None:
     from google.genai.types import FinishReason as Known
 
-    from pytest_jsbench.engines.gemini.answers import FINISH
+    from pytest_jsbench.engines.providers.gemini import FINISH
 
     unknown = {reason.value for reason in Known} - FINISH.keys()
     assert unknown <= {

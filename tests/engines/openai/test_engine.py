@@ -8,7 +8,7 @@ import pytest
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import FaultKind, ResponseFormat, Sent, Tools
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.openai.settings import DEFAULT_MODEL
+from pytest_jsbench.engines.providers.openai import DEFAULT_MODEL
 from pytest_jsbench.engines.registry import find
 from tests.engines.asking import CITY, complete, fault, request
 from tests.engines.contract import SLOW, EngineContract, ServedContract

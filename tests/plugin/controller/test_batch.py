@@ -24,8 +24,8 @@ pytest.importorskip("urllib3", reason="whatever asks a provider needs the packag
 # as the conftest says
 for _name in (
     "openai.resources",
-    "pytest_jsbench.engines.openai.batches",
-    "pytest_jsbench.engines.anthropic.batches",
+    "pytest_jsbench.engines.providers.batches",
+    "pytest_jsbench.engines.providers.batches",
 ):
     importlib.import_module(_name)
 

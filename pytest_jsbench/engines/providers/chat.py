@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.core.generations import CallError, FaultKind, FinishReason, ResponseFormat, Usage
 from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, as_object, count, get, items, parts
 from pytest_jsbench.engines.http.faults import EnclosedError
+from pytest_jsbench.engines.providers.provider import WireFormat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_jsbench.core.cases import Schema
+    from pytest_jsbench.core.generations import Request
+    from pytest_jsbench.core.messages import Message
     from pytest_jsbench.core.timing import Stopwatch
     from pytest_jsbench.engines.http.event_stream import EventStream
-    from pytest_jsbench.engines.provider import ProviderSettings
+    from pytest_jsbench.engines.providers.provider import ProviderSettings
 
 PATH = "/chat/completions"
 #: what a part of the content that is text is called; some servers leave it out
@@ -23,8 +27,37 @@ _TEXT_PARTS = ("text", "output_text", None)
 _ALONE = ("text", "output_text", "thinking", "refusal", "image_url")
 
 
-def format_fields(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
-    """The fields of a body that hold the schema."""
+def to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
+    """The body of one call; what nobody asked for is not sent."""
+    body: dict[str, Any] = {
+        "model": settings.model,
+        "messages": [turn.to_dict() for turn in turns(settings, request)],
+        **settings.sampling(request.params),
+        **_format_fields(settings, request.schema),
+    }
+    if settings.streaming and settings.stream_options:
+        body["stream_options"] = {"include_usage": True}
+    return finished(settings, body, request)
+
+
+def turns(settings: ProviderSettings, request: Request) -> list[Message]:
+    """The conversation, in roles that the server knows."""
+    return [
+        replace(turn, role="system") if turn.role == "developer" and not settings.takes_developer else turn
+        for turn in request.prompt.messages
+    ]
+
+
+def finished(settings: ProviderSettings, body: dict[str, Any], request: Request) -> dict[str, Any]:
+    """The body with what both APIs of OpenAI call by one name."""
+    if settings.streaming:
+        body["stream"] = True
+    if settings.single_call and settings.response_format is ResponseFormat.TOOL:
+        body["parallel_tool_calls"] = False
+    return settings.with_extra(body, repeat=request.repeat)
+
+
+def _format_fields(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
     match settings.response_format:
         case ResponseFormat.TEXT:
             return {}
@@ -143,3 +176,6 @@ def _use(answer: AnswerBuilder, part: Mapping[str, Any]) -> None:
         cached_tokens=count(get(usage, "prompt_tokens_details", "cached_tokens")),
         reasoning_tokens=reasoned,
     )
+
+
+CHAT = WireFormat(to_body=to_body, read_stream=read_stream, read_whole=read_whole)

@@ -12,7 +12,8 @@ import logging
 import os
 import re
 import threading
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -20,9 +21,9 @@ from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.core.secrets import Secrets, one_line
 from pytest_jsbench.engines.addresses import Address
-from pytest_jsbench.engines.anthropic.engine import FORMATS, PASSES_ON, VERSION, MessagesSettings, read_thinking
 from pytest_jsbench.engines.options import Options
-from pytest_jsbench.engines.provider import PROVIDER_OPTIONS, ProviderEngine, ProviderFactory, read_provider_settings
+from pytest_jsbench.engines.providers.messages import PASSES_ON, VERSION, read_messages_settings
+from pytest_jsbench.engines.providers.provider import PROVIDER_OPTIONS, ProviderEngine, ProviderFactory
 from pytest_jsbench.engines.requirements import NO_KEY, Key, find_address, find_key
 from pytest_jsbench.engines.secrets import out_of_fault, out_of_generation
 
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_jsbench.core.generations import Completion, Declined, EngineInfo, Request
-    from pytest_jsbench.engines.anthropic.engine import Authorise
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.http.client import Client, Outgoing
+    from pytest_jsbench.engines.providers.provider import Authorise, ProviderSettings
 
 _BEARER = "AWS_BEARER_TOKEN_BEDROCK"
 #: the cloud's own credentials let the caller in
@@ -43,56 +44,23 @@ _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CloudSettings(MessagesSettings):
-    """How Claude is called in a cloud."""
+class Bedrock:
+    """Amazon Bedrock, in one region."""
 
     region: str
-    #: whether the calls go to the cloud itself, whose prices are published
-    at_home: bool
-
-    def fault_of(self, error: Exception) -> FaultKind | None:
-        """What an error is that says that the cloud's credentials cannot be had; None for any other."""
-        raise NotImplementedError
-
-    def authoriser(self) -> Authorise:
-        """Return what lets each call in where there is no key."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BedrockSettings(CloudSettings):
-    """How Claude is called in Amazon Bedrock."""
-
     #: of the files in ~/.aws; None: what AWS_PROFILE says, or the default
     profile: str | None
-
-    @classmethod
-    def from_config(cls, config: EngineConfig) -> BedrockSettings:
-        """Read what a user said; EngineError for what cannot be done."""
-        options = Options(config, BEDROCK_OPTIONS)
-        profile = _said(options, "profile")
-        region = _said(options, "region", "AWS_REGION", "AWS_DEFAULT_REGION") or _region_of(profile)
-        if region is None:
-            raise _missing(config, "a region", "--jsbench-engine-option region=us-east-1, or set AWS_REGION")
-        given = find_address(config, "ANTHROPIC_BEDROCK_BASE_URL")
-        address = given or Address(url=f"https://bedrock-runtime.{region}.amazonaws.com")
-        model = _model(config, "the id of a model or of an inference profile, us.anthropic.…")
-        read = read_provider_settings(config, options, address, FORMATS, model=model, reasoning=read_thinking(options))
-        return cls(**read, region=region, profile=profile, at_home=given is None)
-
-    @property
-    def provider(self) -> str | None:
-        """Amazon, unless another server is called."""
-        return "aws" if self.at_home else None
 
     def find_key(self, config: EngineConfig) -> Key:
         """The key of Bedrock, or what AWS lets this machine or person in by."""
         key = find_key(config, (_BEARER,), optional=True)
-        if key.value != NO_KEY and self.profile is not None:
+        if key.value != NO_KEY:
+            if self.profile is None:
+                return key
             message = f"engine '{config.name}': the option profile and a key ({_BEARER}) are both there; leave one away"
             raise EngineError(message, where="profile")
-        if key.value != NO_KEY or _has_credentials(self.profile):
-            return key if key.value != NO_KEY else _AMBIENT
+        if _has_credentials(self.profile):
+            return _AMBIENT
         ways = f"set {_BEARER}, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or --jsbench-engine-option profile=NAME"
         raise _missing(config, "credentials of AWS", ways)
 
@@ -132,34 +100,32 @@ class BedrockSettings(CloudSettings):
         return FaultKind.AUTH if isinstance(error, BotoCoreError | RuntimeError) else None
 
 
+def bedrock_settings(config: EngineConfig) -> ProviderSettings:
+    """Read what a user said of Bedrock; EngineError for what cannot be done."""
+    options = Options(config, BEDROCK_OPTIONS)
+    profile = _option(options, "profile")
+    region = _option(options, "region", "AWS_REGION", "AWS_DEFAULT_REGION") or _region_of(profile)
+    if region is None:
+        raise _missing(config, "a region", "--jsbench-engine-option region=us-east-1, or set AWS_REGION")
+    given = find_address(config, "ANTHROPIC_BEDROCK_BASE_URL")
+    address = given or Address(url=f"https://bedrock-runtime.{region}.amazonaws.com")
+    model = _model(config, "the id of a model or of an inference profile, us.anthropic.…")
+    cloud = Bedrock(region=region, profile=profile)
+    return replace(
+        read_messages_settings(config, options, address, model=model),
+        provider="aws" if given is None else None,
+        find_key=cloud.find_key,
+        place=cloud.place,
+        cloud=cloud,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VertexSettings(CloudSettings):
-    """How Claude is called in Google's Vertex AI."""
+class Vertex:
+    """Google's Vertex AI, in one region."""
 
+    region: str
     project: str
-
-    @classmethod
-    def from_config(cls, config: EngineConfig) -> VertexSettings:
-        """Read what a user said; EngineError for what cannot be done."""
-        options = Options(config, VERTEX_OPTIONS)
-        region = _said(options, "region", "CLOUD_ML_REGION")
-        if region is None:
-            raise _missing(config, "a region", "--jsbench-engine-option region=global, or set CLOUD_ML_REGION")
-        project = _said(options, "project", "ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT")
-        if project is None:
-            ways = "--jsbench-engine-option project=ID, or set ANTHROPIC_VERTEX_PROJECT_ID"
-            raise _missing(config, "a project of Google Cloud", ways)
-        given = find_address(config, "ANTHROPIC_VERTEX_BASE_URL")
-        address = given or Address(url=f"https://{_google_host(region)}/v1")
-        read = read_provider_settings(
-            config, options, address, FORMATS, model=_model(config, "claude-…"), reasoning=read_thinking(options)
-        )
-        return cls(**read, region=region, project=project, at_home=given is None)
-
-    @property
-    def provider(self) -> str | None:
-        """Google, unless another server is called."""
-        return "google" if self.at_home else None
 
     def find_key(self, config: EngineConfig) -> Key:
         """The access token that a variable holds, or what Google lets this machine or person in by."""
@@ -209,18 +175,39 @@ class VertexSettings(CloudSettings):
         return FaultKind.AUTH if isinstance(error, GoogleAuthError) else None
 
 
+def vertex_settings(config: EngineConfig) -> ProviderSettings:
+    """Read what a user said of Vertex AI; EngineError for what cannot be done."""
+    options = Options(config, VERTEX_OPTIONS)
+    region = _option(options, "region", "CLOUD_ML_REGION")
+    if region is None:
+        raise _missing(config, "a region", "--jsbench-engine-option region=global, or set CLOUD_ML_REGION")
+    project = _option(options, "project", "ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT")
+    if project is None:
+        ways = "--jsbench-engine-option project=ID, or set ANTHROPIC_VERTEX_PROJECT_ID"
+        raise _missing(config, "a project of Google Cloud", ways)
+    given = find_address(config, "ANTHROPIC_VERTEX_BASE_URL")
+    address = given or Address(url=f"https://{_google_host(region)}/v1")
+    cloud = Vertex(region=region, project=project)
+    return replace(
+        read_messages_settings(config, options, address, model=_model(config, "claude-…")),
+        provider="google" if given is None else None,
+        find_key=cloud.find_key,
+        place=cloud.place,
+        cloud=cloud,
+    )
+
+
 class CloudEngine(ProviderEngine):
     """A ProviderEngine whose calls carry signatures and tokens; each thread knows those of its own last call."""
 
-    _settings: CloudSettings
-
-    def __init__(self, settings: CloudSettings, info: EngineInfo, *, key: Key) -> None:
+    def __init__(self, settings: ProviderSettings, info: EngineInfo, *, key: Key) -> None:
         super().__init__(settings, info, key=key)
         self._carried = threading.local()
 
     def new_client(self, key: Key) -> Client:
         """Return the client, whose signatures and tokens are noted."""
-        authorise = None if key.value else self._settings.authoriser()
+        cloud = self._settings.cloud
+        authorise = None if key.value or cloud is None else cloud.authoriser()
 
         def noted(outgoing: Outgoing) -> Mapping[str, str]:
             headers = {**outgoing.headers, **(authorise(outgoing) if authorise else {})}
@@ -239,7 +226,8 @@ class CloudEngine(ProviderEngine):
         except CallError as error:
             raise out_of_fault(error, self._secrets()) from None
         except Exception as error:
-            kind = self._settings.fault_of(error)
+            cloud = self._settings.cloud
+            kind = None if cloud is None else cloud.fault_of(error)
             if kind is None:
                 raise
             message = f"no credentials: {type(error).__name__}: {error}"
@@ -249,14 +237,10 @@ class CloudEngine(ProviderEngine):
         return Secrets(self._carried.texts)
 
 
-_UNSAID = "-"
-
-
-def _said(options: Options, option: str, *variables: str) -> str | None:
+def _option(options: Options, option: str, *variables: str) -> str | None:
     """What the option says, or the first of the variables that holds anything."""
-    held = (os.environ.get(variable, "").strip() for variable in variables)
-    value = options.text(option, default=next(filter(None, held), _UNSAID))
-    return None if value == _UNSAID else value
+    values = (os.environ.get(variable, "").strip() for variable in variables)
+    return options.text(option, default=next(filter(None, values), None))
 
 
 def _missing(config: EngineConfig, what: str, ways: str) -> MissingRequirement:
@@ -273,25 +257,22 @@ def _model(config: EngineConfig, such_as: str) -> str:
 def _region_of(profile: str | None) -> str | None:
     """The region that the files in ~/.aws name."""
     try:
-        import botocore.session
+        from botocore.exceptions import BotoCoreError
+        from botocore.session import Session
     except ImportError:
         return None
-    from botocore.exceptions import BotoCoreError
-
-    try:
-        return botocore.session.Session(profile=profile).get_config_variable("region") or None
-    except BotoCoreError:
-        return None
+    with suppress(BotoCoreError):
+        return Session(profile=profile).get_config_variable("region") or None
+    return None
 
 
 def _has_credentials(profile: str | None) -> bool:
-    import botocore.session
     from botocore.exceptions import BotoCoreError
+    from botocore.session import Session
 
-    try:
-        return botocore.session.Session(profile=profile).get_credentials() is not None
-    except BotoCoreError:
-        return False
+    with suppress(BotoCoreError):
+        return Session(profile=profile).get_credentials() is not None
+    return False
 
 
 def _google_credentials() -> Any:
@@ -312,10 +293,19 @@ def _google_host(region: str) -> str:
 
 BEDROCK_OPTIONS = PROVIDER_OPTIONS | {"region", "profile"}
 VERTEX_OPTIONS = PROVIDER_OPTIONS | {"region", "project"}
-BEDROCK, VERTEX = (
-    ProviderFactory(settings, options, extra=extra, engine=CloudEngine, packages=packages, passes_on=PASSES_ON)
-    for settings, options, extra, packages in (
-        (BedrockSettings, BEDROCK_OPTIONS, "bedrock", {"botocore": "botocore"}),
-        (VertexSettings, VERTEX_OPTIONS, "vertex", {"google-auth": "google.auth"}),
-    )
+BEDROCK = ProviderFactory(
+    bedrock_settings,
+    BEDROCK_OPTIONS,
+    extra="bedrock",
+    engine=CloudEngine,
+    packages={"botocore": "botocore"},
+    passes_on=PASSES_ON,
+)
+VERTEX = ProviderFactory(
+    vertex_settings,
+    VERTEX_OPTIONS,
+    extra="vertex",
+    engine=CloudEngine,
+    packages={"google-auth": "google.auth"},
+    passes_on=PASSES_ON,
 )

@@ -7,20 +7,35 @@ from typing import TYPE_CHECKING, Any, assert_never
 from pytest_jsbench.core.generations import CallError, FaultKind, FinishReason, ResponseFormat, Usage
 from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, count, get, items, parts
 from pytest_jsbench.engines.http.faults import EnclosedError
+from pytest_jsbench.engines.providers.chat import finished, turns
+from pytest_jsbench.engines.providers.provider import WireFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pytest_jsbench.core.cases import Schema
+    from pytest_jsbench.core.generations import Request
     from pytest_jsbench.core.messages import Message
     from pytest_jsbench.core.timing import Stopwatch
     from pytest_jsbench.engines.http.event_stream import EventStream
-    from pytest_jsbench.engines.provider import ProviderSettings
+    from pytest_jsbench.engines.providers.provider import ProviderSettings
 
 PATH = "/responses"
 
 
-def input_items(turn: Message) -> Iterator[dict[str, Any]]:
+def to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
+    """The body of one call; what nobody asked for is not sent."""
+    body: dict[str, Any] = {
+        "model": settings.model,
+        "input": [item for turn in turns(settings, request) for item in _input_items(turn)],
+        "store": False,  # as chat does it: otherwise OpenAI keeps every answer for a month
+        **settings.sampling(request.params),
+        **_format_fields(settings, request.schema),
+    }
+    return finished(settings, body, request)
+
+
+def _input_items(turn: Message) -> Iterator[dict[str, Any]]:
     """The items of one turn: calls and results are items of their own."""
     if turn.role == "tool":
         yield {"type": "function_call_output", "call_id": turn.tool_call_id, "output": turn.content}
@@ -34,8 +49,7 @@ def input_items(turn: Message) -> Iterator[dict[str, Any]]:
         yield {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
 
 
-def format_fields(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
-    """The fields that say in which form the answer is to be."""
+def _format_fields(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
     match settings.response_format:
         case ResponseFormat.TEXT:
             return {}
@@ -147,3 +161,6 @@ def _usage(usage: object) -> Usage:
         cached_tokens=count(get(usage, "input_tokens_details", "cached_tokens")),
         reasoning_tokens=count(get(usage, "output_tokens_details", "reasoning_tokens")),
     )
+
+
+RESPONSES = WireFormat(to_body=to_body, read_stream=read_stream, read_whole=read_whole)

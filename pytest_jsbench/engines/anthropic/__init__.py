@@ -1,1 +1,0 @@
-"""Anthropic's Messages, and every server that speaks them."""

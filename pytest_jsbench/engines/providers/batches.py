@@ -1,0 +1,475 @@
+"""The batches of all providers: how they are asked, and how results are read."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from urllib3 import encode_multipart_formdata
+
+from pytest_jsbench.core.generations import CallError, Completion, Declined, Failed, FaultKind, ResponseFormat, Sent
+from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.timing import Stopwatch
+from pytest_jsbench.engines.base import BatchLimits, BatchState, Result
+from pytest_jsbench.engines.http.answer_builder import as_object, count, enclosed, get, items
+from pytest_jsbench.engines.http.calls import LONGEST_BODY, Deadline, parse_json, reading, settle, to_json
+from pytest_jsbench.engines.http.faults import EnclosedError, ProviderError, classify_error, explain_error, retry_after
+from pytest_jsbench.engines.providers import messages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    import tenacity
+
+    from pytest_jsbench.core.generations import Request
+    from pytest_jsbench.engines.http.client import Response
+    from pytest_jsbench.engines.providers.provider import ProviderSettings
+    from pytest_jsbench.engines.requirements import Key
+
+#: characters of a batch's id that are believed; the providers' have some forty
+_LONGEST_ID = 200
+#: tries after the first to ask how a batch is getting on, or to fetch its results
+RETRIES = 4
+#: seconds for one such request
+TIMEOUT = 120.0
+#: seconds for a file of requests or of results
+LONG_TIMEOUT = 3600.0
+#: bytes
+_SMALL = 1_000_000
+#: seconds before the first try after one that failed, where the server does not say
+_WAIT = 0.5
+#: a provider that answers so may answer otherwise a moment later
+_PASSING = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+#: what holds for a whole batch is no schema's fault
+_NO_SCHEMA = Sent(response_format=ResponseFormat.TEXT)
+#: how a batch ends, and what is then to be said of a request that has no result
+_COMPLETED = (FaultKind.BAD_RESPONSE, "the batch is completed, and its results do not hold this request")
+_REFUSED = (FaultKind.BAD_REQUEST, "the provider refused the batch")
+_EXPIRED = (FaultKind.TIMEOUT, "the batch expired before this request was made")
+_CANCELLED = (FaultKind.SERVER, "the batch was cancelled before this request was made")
+
+
+class ProviderBatches:
+    """
+    What the batches of all providers have in common: how they are asked, and how results are read.
+
+    One is made for one phase of a run (hand in, or wait and read) and closed at its end; one thread calls it. A class
+    of a provider says how one line of results is read.
+    """
+
+    #: the field of a line of results that holds the request's name
+    name_field = "custom_id"
+
+    def __init__(self, settings: ProviderSettings, *, key: Key) -> None:
+        self._settings = replace(settings, streaming=False)
+        self._client = settings.new_client(key)
+        self._key = key
+
+    def close(self) -> None:
+        """Close the client's connections."""
+        self._client.close()
+
+    def read_result(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined:
+        """Read one line of the results; CallError for a request that was not made or not answered."""
+        raise NotImplementedError
+
+    def to_body(self, request: Request) -> dict[str, Any]:
+        """The body that a call of its own would have had."""
+        return self._settings.wire.to_body(self._settings, request)
+
+    def ask(self, path: str, data: bytes | None = None, *, once: bool = False, **headers: str) -> Mapping[str, Any]:
+        """
+        Ask the provider, and return the object that it answers with.
+
+        What passes is asked again, a few times; what is asked `once` is not: it is paid for.
+        """
+        _, body = self.send(path, data, once=once, **headers)
+        with reading():
+            return as_object(parse_json(body.decode("utf-8-sig")))
+
+    def send(
+        self, path: str, data: bytes | None, *, once: bool = False, **headers: str
+    ) -> tuple[Mapping[str, str], bytes]:
+        """Send bytes, where there are any, and return the headers and the body of the answer."""
+        import tenacity
+
+        trying = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(1 if once else RETRIES + 1),
+            retry=tenacity.retry_if_exception(_passes),
+            wait=_wait,
+            reraise=True,
+        )
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+
+        def exchange() -> tuple[Mapping[str, str], bytes]:
+            # a file of requests is large, and whatever else is asked is small
+            deadline = Deadline(TIMEOUT if data is None or len(data) < _SMALL else LONG_TIMEOUT)
+            with closing(self._open(path, data, deadline=deadline, once=once, headers=named)) as response:
+                return response.headers, response.read()
+
+        with self._explained():
+            return trying(exchange)
+
+    def _open(self, path: str, data: bytes | None, *, deadline: Deadline, **options: Any) -> Response:
+        headers = {**self._settings.extra_headers, **options.pop("headers", {})}
+        method = "GET" if data is None else "POST"
+        return self._client.request(method, path, data, deadline=deadline, headers=headers, **options).checked()
+
+    def read_results(self, path: str, sent: Sent) -> Iterator[Result]:
+        """Read a file of results, in lines of JSON."""
+        with self._explained(), closing(self._open(path, None, deadline=Deadline(LONG_TIMEOUT))) as response:
+            for line in read_lines(response.iter_bytes(bounded=False)):
+                yield str(line.get(self.name_field)), self._settled(line, sent)
+
+    def read_answer(self, body: object, sent: Sent) -> Completion | Declined:
+        """Read the answer that a line of the results holds."""
+        with reading():
+            return self._settings.wire.read_whole(enclosed(body), Stopwatch()).to_generation(sent)
+
+    def refused(
+        self, error: ProviderError, ending: tuple[FaultKind, str], *, where: str = "", more: str = ""
+    ) -> Failed:
+        """The failure of each request of a batch that the provider refused, of the kind that its words say."""
+        outcome = classify_error(error, sent=_NO_SCHEMA, secret=self._key.value)
+        kind, message = ending
+        kind = outcome.kind if isinstance(outcome, CallError) else kind
+        words = one_line(f"{error.message}{where}", secret=self._key.value)
+        return Failed(kind=kind, message=f"{message}: {words}{more}")
+
+    def classify(self, error: ProviderError, sent: Sent) -> Completion | Declined:
+        """A provider's word against one request: a failed generation, Declined, or raised as a CallError."""
+        outcome = classify_error(error, sent=sent, secret=self._key.value)
+        if isinstance(outcome, CallError):
+            raise outcome
+        return outcome
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Inside, a refusal becomes a CallError."""
+        try:
+            yield
+        except (EnclosedError, ValueError) as error:
+            outcome = self._explain(error, _NO_SCHEMA)
+            if isinstance(outcome, Declined):
+                outcome = CallError(FaultKind.BAD_REQUEST, outcome.message)
+            if isinstance(outcome, Completion):
+                outcome = CallError(FaultKind.BAD_RESPONSE, "the server answered a question about a batch with a text")
+            raise outcome from None
+
+    def _settled(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined | Failed:
+        """One request's result, as a call of its own would have ended, but without times: nobody has measured any."""
+        try:
+            generation = settle(
+                lambda: self.read_result(line, sent),
+                lambda error: self._explain(error, sent),
+                deadline=Deadline(TIMEOUT),
+            )
+        except CallError as error:
+            return Failed(kind=error.kind, message=error.message, status=error.status)
+        return replace(generation, timing=None)
+
+    def _explain(self, error: Exception, sent: Sent) -> Completion | Declined | CallError:
+        settings = self._settings
+        return explain_error(error, sent, address=settings.address.url, model=settings.model, secret=self._key.value)
+
+
+def _passes(error: BaseException) -> bool:
+    if isinstance(error, EnclosedError):
+        return error.status in _PASSING
+    return isinstance(error, CallError) and error.kind in (FaultKind.CONNECTION, FaultKind.TIMEOUT)
+
+
+def _wait(state: tenacity.RetryCallState) -> float:
+    """As long as the server says, or twice as long as before."""
+    error = state.outcome.exception() if state.outcome else None
+    seconds = retry_after(error.headers or {}) if isinstance(error, EnclosedError) else None
+    return _WAIT * 2 ** (state.attempt_number - 1) if seconds is None else min(seconds, TIMEOUT)
+
+
+def sound_id(value: object, of: str = "the batch") -> str:
+    """Return the id as a server said it, which will be shown; CallError for what is none."""
+    if isinstance(value, str) and value and printable(value, _LONGEST_ID) == value:
+        return value
+    raise CallError(FaultKind.BAD_RESPONSE, f"the server did not say {of}'s id")
+
+
+def read_lines(pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """The objects in a body of JSON lines; CallError for anything else."""
+    rest = bytearray()  # a long line comes in thousands of pieces, and is not copied for each of them
+    for piece in pieces:
+        rest += piece
+        whole: list[bytearray] = []
+        if b"\n" in piece:
+            # not str.splitlines, nor an SDK's iter_lines: JSON strings may hold what these take for the end of a line
+            *whole, rest = rest.split(b"\n")
+        if len(rest) > LONGEST_BODY:
+            raise CallError(FaultKind.BAD_RESPONSE, f"a result is longer than {LONGEST_BODY:,} bytes")
+        for line in whole:
+            yield from _objects(line)
+    yield from _objects(rest)
+
+
+def _objects(line: bytes | bytearray) -> Iterator[dict[str, Any]]:
+    if not line.strip():
+        return
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        message = f"the batch's results are no JSON lines: {type(error).__name__}"
+        raise CallError(FaultKind.BAD_RESPONSE, message) from None
+    if not isinstance(value, dict):
+        message = f"the batch's results hold a JSON {type(value).__name__}, not an object"
+        raise CallError(FaultKind.BAD_RESPONSE, message)
+    yield value
+
+
+_OPENAI_ENDINGS = {"completed": _COMPLETED, "failed": _REFUSED, "expired": _EXPIRED, "cancelled": _CANCELLED}
+#: a single request's, in the error file
+_OPENAI_NOT_MADE = {"batch_expired": _EXPIRED, "batch_cancelled": _CANCELLED}
+
+
+class OpenAIBatches(ProviderBatches):
+    """OpenAI's Batch API: a file of requests to Chat Completions or Responses, and files of how they ended."""
+
+    #: as documented; a little less than the 200 MB of a file
+    limits = BatchLimits(requests=50_000, size=190_000_000)
+
+    def line(self, name: str, request: Request) -> bytes:
+        """The request as the input file holds it."""
+        url = f"/v1{self._settings.path}"
+        return to_json({"custom_id": name, "method": "POST", "url": url, "body": self.to_body(request)})
+
+    def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
+        """Upload the input file; what is returned makes the batch."""
+        parts = (("purpose", "batch"), ("file", ("jsbench.jsonl", b"\n".join([*lines, b""]), "application/jsonl")))
+        data, kind = encode_multipart_formdata(parts)
+        file = sound_id(self.ask("/files", data, content_type=kind).get("id"), of="the file")
+        body = {"input_file_id": file, "endpoint": f"/v1{self._settings.path}", "completion_window": "24h"}
+        return lambda: sound_id(self.ask("/batches", to_json(body), once=True).get("id"))
+
+    def state(self, batch: str) -> BatchState:
+        """How it is getting on."""
+        answer = self._ask_for(batch)
+        ended = answer.get("status") in _OPENAI_ENDINGS
+        counts = [count(get(answer, "request_counts", name)) or 0 for name in ("completed", "failed", "total")]
+        return BatchState(
+            ended=ended,
+            answered=counts[0],
+            failed=counts[1],
+            total=counts[2],
+            unanswered=self._unanswered(answer) if ended else None,
+        )
+
+    def results(self, batch: str) -> Iterator[Result]:
+        """What the output file and the error file hold."""
+        sent = self._settings.sent(batch=batch)
+        answer = self._ask_for(batch)
+        for field in ("output_file_id", "error_file_id"):
+            if (file := answer.get(field)) is not None:
+                yield from self.read_results(f"/files/{quote(sound_id(file), safe='')}/content", sent)
+
+    def read_result(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined:
+        """A line of the output file or of the error file."""
+        error, response = line.get("error"), line.get("response")
+        if (code := get(error, "code")) in _OPENAI_NOT_MADE:
+            raise CallError(*_OPENAI_NOT_MADE[code])
+        if not isinstance(response, dict):
+            return self.classify(ProviderError.parse(error), sent)
+        body, status = response.get("body"), count(response.get("status_code"))
+        if status is not None and status >= 400:
+            return self.classify(ProviderError.parse(body, status=status), sent)
+        return self.read_answer(body, sent)
+
+    def _ask_for(self, batch: str) -> Mapping[str, Any]:
+        return self.ask(f"/batches/{quote(batch, safe='')}")
+
+    def _unanswered(self, batch: Mapping[str, Any]) -> Failed:
+        kind, message = _OPENAI_ENDINGS[str(batch["status"])]
+        problems = items(batch.get("errors"), "data")
+        if not problems:
+            return Failed(kind=kind, message=message)
+        first = as_object(problems[0])
+        code = first.get("code")
+        names = frozenset([code] if isinstance(code, str) else [])
+        words = str(first.get("message") or code or "no word of why")
+        return self.refused(
+            ProviderError(message=words, status=400, names=names),
+            (kind, message),
+            where="" if first.get("line") is None else f" (line {first['line']} of its file)",
+            more=f", and {len(problems) - 1:,} more" if len(problems) > 1 else "",
+        )
+
+
+_ANTHROPIC_NOT_MADE = {"expired": _EXPIRED, "canceled": _CANCELLED}
+#: what a call of its own would have had as its status; in results there is only the name
+_ANTHROPIC_STATUSES = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+_MESSAGE_BATCHES = f"{messages.PATH}/batches"
+
+
+class AnthropicBatches(ProviderBatches):
+    """Anthropic's Message Batches: requests in one body, and a file of how they ended."""
+
+    #: as documented; a little less than the 256 MB of a batch
+    limits = BatchLimits(requests=100_000, size=240_000_000)
+    _unanswered = Failed(
+        kind=FaultKind.BAD_RESPONSE, message="the batch has ended, and its results do not hold this request"
+    )
+
+    def line(self, name: str, request: Request) -> bytes:
+        """The request as the batch's body holds it."""
+        return to_json({"custom_id": name, "params": self.to_body(request)})
+
+    def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
+        """See that the server is there, knows the key and has batches; what is returned makes one."""
+        self.ask(f"{_MESSAGE_BATCHES}?limit=1")
+        data = b'{"requests":[%b]}' % b",".join(lines)
+        return lambda: sound_id(self.ask(_MESSAGE_BATCHES, data, once=True).get("id"))
+
+    def state(self, batch: str) -> BatchState:
+        """How it is getting on."""
+        answer = self._ask_for(batch)
+        names = ("processing", "succeeded", "errored", "canceled", "expired")
+        counts = {name: count(get(answer, "request_counts", name)) or 0 for name in names}
+        ended = answer.get("processing_status") == "ended"
+        return BatchState(
+            ended=ended,
+            answered=counts["succeeded"],
+            failed=counts["errored"] + counts["canceled"] + counts["expired"],
+            total=sum(counts.values()),
+            unanswered=self._unanswered if ended else None,
+        )
+
+    def results(self, batch: str) -> Iterator[Result]:
+        """What the results file holds, which is where the batch says."""
+        sent = self._settings.sent(batch=batch)
+        place = self._ask_for(batch).get("results_url")
+        if not isinstance(place, str):
+            raise CallError(FaultKind.BAD_RESPONSE, "the server did not say where the batch's results are")
+        yield from self.read_results(place, sent)
+
+    def read_result(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined:
+        """A line of the results file."""
+        kind = get(line, "result", "type")
+        if kind in _ANTHROPIC_NOT_MADE:
+            raise CallError(*_ANTHROPIC_NOT_MADE[kind])
+        if kind == "succeeded":
+            return self.read_answer(get(line, "result", "message"), sent)
+        error = ProviderError.parse(get(line, "result", "error"))
+        status = next((status for name, status in _ANTHROPIC_STATUSES.items() if name in error.names), None)
+        return self.classify(replace(error, status=status), sent)
+
+    def _ask_for(self, batch: str) -> Mapping[str, Any]:
+        return self.ask(f"{_MESSAGE_BATCHES}/{quote(batch, safe='')}")
+
+
+_GEMINI_ENDINGS = {
+    "SUCCEEDED": _COMPLETED,
+    "PARTIALLY_SUCCEEDED": (
+        FaultKind.SERVER,
+        "the batch is completed but for some requests, of which this is one",
+    ),
+    "FAILED": _REFUSED,
+    "EXPIRED": _EXPIRED,
+    "CANCELLED": _CANCELLED,
+}
+#: what a call of its own would have had as its status; in results there is the number that gRPC has for it
+_GRPC_STATUSES = {3: 400, 4: 504, 5: 404, 7: 403, 8: 429, 9: 400, 13: 500, 14: 503, 16: 401}
+
+
+class GeminiBatches(ProviderBatches):
+    """Gemini's batches: a file of requests, and a file of how they ended."""
+
+    name_field = "key"
+    #: of a file 2 GB are documented, and no number of requests; all of it is held in memory while it is handed in
+    limits = BatchLimits(requests=50_000, size=190_000_000)
+
+    def line(self, name: str, request: Request) -> bytes:
+        """The request as the input file holds it."""
+        return to_json({"key": name, "request": self.to_body(request)})
+
+    def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
+        """Upload the input file; what is returned makes the batch."""
+        data = b"\n".join([*lines, b""])
+        file: dict[str, Any] = {"file": {"displayName": "jsbench", "mimeType": "jsonl", "sizeBytes": len(data)}}
+        headers, _ = self.send(
+            f"/upload{self._version}/files",
+            to_json(file),
+            x_goog_upload_protocol="resumable",
+            x_goog_upload_command="start",
+            x_goog_upload_header_content_length=str(len(data)),
+            x_goog_upload_header_content_type="jsonl",
+        )
+        place = headers.get("x-goog-upload-url")
+        if not place:
+            raise CallError(FaultKind.BAD_RESPONSE, "the server did not say where the file is to go")
+        answer = self.ask(place, data, x_goog_upload_command="upload, finalize", x_goog_upload_offset="0")
+        name = sound_id(get(answer, "file", "name"), of="the file")
+        body = to_json({"batch": {"inputConfig": {"fileName": name}, "displayName": "jsbench"}})
+        model = self._settings.path.partition(":")[0]
+        return lambda: sound_id(self.ask(f"{model}:batchGenerateContent", body, once=True).get("name"))
+
+    def state(self, batch: str) -> BatchState:
+        """How it is getting on."""
+        operation = self._ask_for(batch)
+        state = str(get(operation, "metadata", "state")).removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_")
+        counts = get(operation, "metadata", "batchStats")
+        numbers = [_number(get(counts, f"{name}Count")) for name in ("successfulRequest", "failedRequest", "request")]
+        return BatchState(
+            ended=state in _GEMINI_ENDINGS,
+            answered=numbers[0],
+            failed=numbers[1],
+            total=numbers[2],
+            unanswered=self._unanswered(operation, _GEMINI_ENDINGS[state]) if state in _GEMINI_ENDINGS else None,
+        )
+
+    def results(self, batch: str) -> Iterator[Result]:
+        """What the output file holds."""
+        sent = self._settings.sent(batch=batch)
+        answer = self._ask_for(batch)
+        file = get(answer, "metadata", "output", "responsesFile") or get(answer, "response", "responsesFile")
+        if isinstance(file, str):
+            yield from self.read_results(f"{self._version}/{quote(file)}:download?alt=media", sent)
+
+    def read_result(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined:
+        """A line of the output file."""
+        if (error := line.get("error")) is not None:
+            return self.classify(self._error(error), sent)
+        return self.read_answer(line.get("response"), sent)
+
+    @property
+    def _version(self) -> str:
+        """The API's version, as a path begins with it."""
+        return f"/{self._settings.path.split('/')[1]}"
+
+    def _ask_for(self, batch: str) -> Mapping[str, Any]:
+        return self.ask(f"{self._version}/{quote(batch)}")
+
+    def _unanswered(self, operation: Mapping[str, Any], ending: tuple[FaultKind, str]) -> Failed:
+        if (error := operation.get("error")) is not None:
+            return self.refused(self._error(error), ending)
+        return Failed(kind=ending[0], message=ending[1])
+
+    def _error(self, body: object) -> ProviderError:
+        """The error, with the status that its number stands for."""
+        error, number = ProviderError.parse(body), get(body, "code")
+        return replace(error, status=_GRPC_STATUSES.get(number, error.status)) if isinstance(number, int) else error
+
+
+def _number(value: object) -> int:
+    """A count, which the API writes as a text; 0 for anything that is not one."""
+    return int(value) if isinstance(value, str | int) and str(value).isdecimal() else 0

@@ -1,0 +1,256 @@
+"""Gemini's `generateContent`: the engine `gemini`, what is asked, and how its answers are read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, assert_never
+from urllib.parse import quote
+
+from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.files import Unreadable, parse_json
+from pytest_jsbench.core.generations import FinishReason, ResponseFormat, Usage
+from pytest_jsbench.core.messages import INSTRUCTING
+from pytest_jsbench.engines.addresses import Address
+from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, get, items, parts
+from pytest_jsbench.engines.http.faults import EnclosedError
+from pytest_jsbench.engines.options import Options, read_reasoning
+from pytest_jsbench.engines.providers.provider import (
+    PROVIDER_OPTIONS,
+    ProviderBatchFactory,
+    WireFormat,
+    read_settings,
+)
+from pytest_jsbench.engines.requirements import Key, find_address, find_key, find_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pytest_jsbench.core.cases import Schema
+    from pytest_jsbench.core.generations import Request
+    from pytest_jsbench.core.messages import Message, ToolCall
+    from pytest_jsbench.core.timing import Stopwatch
+    from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.engines.http.event_stream import EventStream
+    from pytest_jsbench.engines.providers.provider import ProviderSettings
+
+#: the one in the examples of google-genai 3.4
+DEFAULT_MODEL = "gemini-3.8-flash"
+HOME = "https://generativelanguage.googleapis.com"
+FORMATS = (
+    ResponseFormat.JSON_SCHEMA,
+    ResponseFormat.JSON_OBJECT,
+    ResponseFormat.TOOL,
+    ResponseFormat.TEXT,
+)
+#: the API has no word for how strictly a schema is held to
+OPTIONS = PROVIDER_OPTIONS - {"strict"} | {"api_version"}
+#: in the SDK's order
+KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+
+_GENERATION = "generationConfig"
+#: of thinking, in there: newer models take a level, older ones a budget
+_LEVEL, _BUDGET = "thinkingConfig.thinkingLevel", "thinkingConfig.thinkingBudget"
+#: newer models want the signature of their thoughts back with each call; this one says that there is none
+_UNSIGNED = "skip_thought_signature_validator"
+
+
+def to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
+    """The body of one call; the extra body is what stands in `generationConfig`."""
+    messages = request.prompt.messages
+    form, beside = _format_fields(settings, request.schema)
+    generation = {**settings.sampling(request.params), **form}
+    body: dict[str, Any] = {
+        "contents": _contents(messages),
+        _GENERATION: settings.with_extra(generation, repeat=request.repeat),
+        **beside,
+    }
+    if system := [{"text": message.content} for message in messages if message.role in INSTRUCTING]:
+        body["systemInstruction"] = {"parts": system}
+    return {**body, **settings.outer_body}
+
+
+def _format_fields(settings: ProviderSettings, schema: Schema) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What says the response format inside of `generationConfig`, and beside it."""
+    as_json = {"responseMimeType": "application/json"}
+    match settings.response_format:
+        case ResponseFormat.TEXT:
+            return {}, {}
+        case ResponseFormat.JSON_OBJECT:
+            return as_json, {}
+        case ResponseFormat.JSON_SCHEMA:
+            return {**as_json, "responseJsonSchema": schema}, {}
+        case ResponseFormat.TOOL:
+            declared = [{"name": settings.schema_name, "parametersJsonSchema": schema}]
+            choice = {"mode": "ANY", "allowedFunctionNames": [settings.schema_name]}
+            tools = [{"functionDeclarations": declared}]
+            return {}, {"tools": tools, "toolConfig": {"functionCallingConfig": choice}}
+        case never:
+            assert_never(never)
+
+
+def _contents(messages: Iterable[Message]) -> list[dict[str, Any]]:
+    """The conversation without its instructions; what functions gave back is one turn of the user's, in their order."""
+    contents: list[dict[str, Any]] = []
+    calls: dict[str | None, ToolCall] = {}
+    for is_result, group in groupby((m for m in messages if m.role not in INSTRUCTING), lambda m: m.role == "tool"):
+        if is_result:
+            results = {m.tool_call_id: m.content for m in group}
+            parts = [_response(call, results[name]) for name, call in calls.items() if name in results]
+            contents.append({"role": "user", "parts": parts})
+            continue
+        for message in group:
+            role, calls = "model" if message.role == "assistant" else "user", {c.id: c for c in message.tool_calls}
+            text = [{"text": message.content}] if message.content or not calls else []
+            parts = [
+                {"functionCall": {"name": call.name, "args": call.values}, "thoughtSignature": _UNSIGNED}
+                for call in calls.values()
+            ]
+            contents.append({"role": role, "parts": [*text, *parts]})
+    return contents
+
+
+def _response(call: ToolCall, content: str) -> dict[str, Any]:
+    """What a function gave back: the JSON object that it is, or else its text."""
+    try:
+        value = parse_json(content)
+    except Unreadable:
+        value = content
+    response = value if isinstance(value, dict) else {"output": value}
+    return {"functionResponse": {"name": call.name, "response": response}}
+
+
+#: what its words mean; any other is unknown
+FINISH = {
+    "STOP": FinishReason.STOP,
+    "MAX_TOKENS": FinishReason.LENGTH,
+    # the limit of one request: the rest could be asked for
+    "CONTINUATION": FinishReason.LENGTH,
+    **dict.fromkeys(
+        (
+            *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "ESCALATION"),
+            *("MODEL_ARMOR", "PUP_LIMITED_DISABLED", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
+        ),
+        FinishReason.CONTENT_FILTER,
+    ),
+    # what the model wrote is no call of the tool; it is not shown, or only in the words of a message
+    **dict.fromkeys(
+        ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"),
+        FinishReason.REJECTED,
+    ),
+}
+
+
+def read_stream(stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
+    """Read the events of a stream, each of which has the form of a whole answer."""
+    answer = AnswerBuilder(watch, stream=stream)
+    for event in stream:
+        if get(event, "error") is not None:
+            raise EnclosedError(event)
+        _read(answer, event)
+    return answer
+
+
+def read_whole(body: Mapping[str, Any], watch: Stopwatch) -> AnswerBuilder:
+    """Read an answer that came in one piece."""
+    answer = AnswerBuilder(watch)
+    _read(answer, body)
+    return answer
+
+
+def _read(answer: AnswerBuilder, part: object) -> None:
+    answer.note(get(part, "usageMetadata"), _COUNTS)
+    answer.usage = _usage(answer.counts)
+    if (blocked := get(part, "promptFeedback", "blockReason")) is not None:
+        said = get(part, "promptFeedback", "blockReasonMessage")
+        answer.refuse(said if isinstance(said, str) and said else f"the provider blocked the prompt: {blocked}")
+    for candidate in items(part, "candidates")[:1]:
+        for piece in parts(get(candidate, "content", "parts")):
+            _add(answer, piece)
+        _end(answer, candidate)
+
+
+def _add(answer: AnswerBuilder, piece: object) -> None:
+    if get(piece, "thought") is True:
+        answer.reason(get(piece, "text"))
+    elif (call := get(piece, "functionCall")) is not None:
+        given = get(call, "args")
+        # of an empty object the API says nothing
+        arguments = "{}" if given is None else json.dumps(given, ensure_ascii=False)
+        answer.call(len(answer.calls), name=get(call, "name"), arguments=arguments)
+    else:
+        answer.add(get(piece, "text") if isinstance(piece, dict) else piece)
+
+
+def _end(answer: AnswerBuilder, candidate: object) -> None:
+    reason = get(candidate, "finishReason")
+    if reason is None:
+        return
+    finish = FINISH.get(str(reason), FinishReason.UNKNOWN)
+    if finish is FinishReason.CONTENT_FILTER and answer.empty:
+        said = get(candidate, "finishMessage")
+        answer.refuse(said if isinstance(said, str) and said else f"the provider let nothing through: {reason}")
+    answer.end(finish)
+
+
+_COUNTS = ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "cachedContentTokenCount")
+
+
+def _usage(counts: Mapping[str, int]) -> Usage:
+    thoughts = counts.get("thoughtsTokenCount")
+    written = [number for number in (counts.get("candidatesTokenCount"), thoughts) if number is not None]
+    return Usage(
+        # what the cache holds is in it
+        input_tokens=counts.get("promptTokenCount"),
+        # the API's own count of candidates leaves thoughts out, and is absent where there is nothing else
+        output_tokens=sum(written) if written else None,
+        cached_tokens=counts.get("cachedContentTokenCount"),
+        reasoning_tokens=thoughts,
+    )
+
+
+GENERATE_CONTENT = WireFormat(to_body=to_body, read_stream=read_stream, read_whole=read_whole)
+
+
+def gemini_settings(config: EngineConfig) -> ProviderSettings:
+    """Read what a user said; EngineError for what cannot be done."""
+    options = Options(config, OPTIONS)
+    address = find_address(config, "GOOGLE_GEMINI_BASE_URL") or Address(url=HOME)
+    at_home = address.url.rstrip("/") == HOME
+    model = find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL)
+    # the SDK's own default; names such as gemini-flash-latest are known to v1beta alone
+    version = options.identifier("api_version", default="v1")
+    # a tuned model says by itself what it is
+    named = model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
+    path = f"/{version}/{quote(named)}"
+    reasoning = read_reasoning(options, effort=_LEVEL, budget=_BUDGET)
+    settings = read_settings(
+        config, options, address, FORMATS, model=model, wire=GENERATE_CONTENT, path=path, reasoning=reasoning
+    )
+    fields = dict(settings.extra_body)
+    generation = fields.pop(_GENERATION, {})
+    if not isinstance(generation, dict):
+        message = f"option 'extra_body' of engine '{config.name}': {_GENERATION} is a JSON object"
+        raise EngineError(message, found=type(generation).__name__, expected="a JSON object", where="extra_body")
+    reasoning.check_beside(generation, config.name)
+    return replace(
+        settings,
+        path=f"{path}:{'streamGenerateContent?alt=sse' if settings.streaming else 'generateContent'}",
+        limit_field="maxOutputTokens",
+        seed_field="seed",
+        extra_body=generation,
+        outer_body=fields,
+        provider="google" if at_home else None,
+        details={"api_version": version, **settings.details},
+        find_key=partial(find_key, variables=KEYS, optional=not at_home),
+        authorization=_authorization,
+    )
+
+
+def _authorization(key: Key) -> dict[str, str]:
+    return {"x-goog-api-key": key.value}
+
+
+FACTORY = ProviderBatchFactory(gemini_settings, OPTIONS, extra="gemini", batches="GeminiBatches")

@@ -1,0 +1,258 @@
+"""Anthropic's Messages: the engine `anthropic`, what is asked, and how its answers are read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, assert_never
+
+from pytest_jsbench.core.generations import FinishReason, ResponseFormat, Usage
+from pytest_jsbench.core.messages import INSTRUCTING
+from pytest_jsbench.engines.addresses import Address
+from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, get, parts
+from pytest_jsbench.engines.http.faults import EnclosedError
+from pytest_jsbench.engines.options import AskedReasoning, Options
+from pytest_jsbench.engines.providers.provider import (
+    PROVIDER_OPTIONS,
+    ProviderBatchFactory,
+    WireFormat,
+    read_settings,
+)
+from pytest_jsbench.engines.requirements import find_address, find_key, find_model, headers_of_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pytest_jsbench.core.cases import Schema
+    from pytest_jsbench.core.generations import Request
+    from pytest_jsbench.core.messages import Message
+    from pytest_jsbench.core.timing import Stopwatch
+    from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.engines.http.event_stream import EventStream
+    from pytest_jsbench.engines.providers.provider import ProviderSettings
+
+#: the smallest model that Anthropic documents with structured outputs
+DEFAULT_MODEL = "claude-haiku-4-5"
+HOME = "https://api.anthropic.com"
+PATH = "/v1/messages"
+#: of the API, as anthropic 2.13 names it
+VERSION = "2026-10-21"
+#: what an application calls in any of its clouds
+PASSES_ON = ("/messages",)
+FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL, ResponseFormat.TEXT)
+
+
+def to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
+    """The body of one call; the API has no seed, and few models take a temperature."""
+    messages = request.prompt.messages
+    system = "\n\n".join(message.content for message in messages if message.role in INSTRUCTING)
+    body: dict[str, Any] = {
+        "model": settings.model,
+        "messages": _turns(messages),
+        **settings.sampling(request.params),
+        **_called_tools(messages),
+        **_format_fields(settings, request.schema),
+    }
+    if system:
+        body["system"] = system
+    if settings.streaming:
+        body["stream"] = True
+    return settings.with_extra(body, repeat=request.repeat)
+
+
+def _format_fields(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
+    match settings.response_format:
+        case ResponseFormat.TEXT | ResponseFormat.JSON_OBJECT:
+            return {}
+        case ResponseFormat.JSON_SCHEMA:
+            return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
+        case ResponseFormat.TOOL:
+            tool = {"name": settings.schema_name, "input_schema": schema, "strict": settings.strict}
+            choice = {"type": "tool", "name": settings.schema_name, "disable_parallel_tool_use": True}
+            return {"tools": [tool], "tool_choice": choice}
+        case never:
+            assert_never(never)
+
+
+def _turns(messages: Iterable[Message]) -> list[dict[str, Any]]:
+    """The conversation without its instructions; what the tools gave back is one turn of the user's."""
+    turns: list[dict[str, Any]] = []
+    for is_result, group in groupby((m for m in messages if m.role not in INSTRUCTING), lambda m: m.role == "tool"):
+        if is_result:
+            results = [{"type": "tool_result", "tool_use_id": m.tool_call_id, "content": m.content} for m in group]
+            turns.append({"role": "user", "content": results})
+        else:
+            turns += ({"role": m.role, "content": _blocks(m) if m.tool_calls else m.content} for m in group)
+    return turns
+
+
+def _blocks(message: Message) -> list[dict[str, Any]]:
+    """What the assistant said, if anything, and the tools that it called; an empty text is refused."""
+    text = [{"type": "text", "text": message.content}] if message.content else []
+    calls = message.tool_calls
+    return [*text, *({"type": "tool_use", "id": call.id, "name": call.name, "input": call.values} for call in calls)]
+
+
+def _called_tools(messages: Iterable[Message]) -> dict[str, Any]:
+    """
+    The tools that were called, which may not be called now: a conversation with calls is refused without any tool.
+
+    Tools of the user's extra body, or the one that the schema is, take their place.
+    """
+    names = dict.fromkeys(call.name for message in messages for call in message.tool_calls)
+    if not names:
+        return {}
+    tools = [{"name": name, "input_schema": {"type": "object"}} for name in names]
+    return {"tools": tools, "tool_choice": {"type": "none"}}
+
+
+_FINISH = {
+    "end_turn": FinishReason.STOP,
+    "stop_sequence": FinishReason.STOP,
+    "tool_use": FinishReason.STOP,
+    "max_tokens": FinishReason.LENGTH,
+    "model_context_window_exceeded": FinishReason.LENGTH,
+}
+#: blocks of reasoning, of which some show nothing
+_THINKING = ("thinking", "redacted_thinking")
+
+
+def read_stream(stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
+    """Read the events of a stream."""
+    answer = AnswerBuilder(watch, stream=stream)
+    #: of a tool's block; of an empty object no piece comes
+    whole: str | None = None
+    for event in stream:
+        match get(event, "type"):
+            case "message_start":
+                _note(answer, get(event, "message", "usage"))
+            case "content_block_start":
+                block = get(event, "content_block")
+                if get(block, "type") in _THINKING:
+                    answer.begin_reasoning()
+                answer.add(get(block, "text"))
+                if get(block, "type") == "tool_use":
+                    whole = _input(block)
+                    answer.call(get(event, "index"), name=get(block, "name"))
+            case "content_block_delta":
+                answer.reason(get(event, "delta", "thinking"))
+                answer.add(get(event, "delta", "text"))
+                if piece := get(event, "delta", "partial_json"):
+                    answer.call(get(event, "index"), arguments=piece)
+            case "content_block_stop" if whole is not None:
+                answer.call(get(event, "index"), whole=whole)
+                whole = None
+            case "message_delta":
+                _note(answer, get(event, "usage"))
+                _end(answer, get(event, "delta"))
+            case "error":
+                raise EnclosedError(event)
+    return answer
+
+
+def read_whole(body: Mapping[str, Any], watch: Stopwatch) -> AnswerBuilder:
+    """Read an answer that came in one piece."""
+    answer = AnswerBuilder(watch)
+    for number, block in enumerate(parts(body.get("content"))):
+        if get(block, "type") == "tool_use":
+            answer.call(number, name=get(block, "name"), arguments=_input(block))
+        else:
+            answer.reason(get(block, "thinking"))
+            answer.add(get(block, "text") if get(block, "type") else block)
+    _end(answer, body)
+    _note(answer, get(body, "usage"))
+    return answer
+
+
+def _input(block: object) -> str | None:
+    """The arguments of a call, which the API has as an object."""
+    value = get(block, "input")
+    return None if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _end(answer: AnswerBuilder, part: object) -> None:
+    reason = get(part, "stop_reason")
+    if reason is None:
+        return
+    if reason == "refusal":
+        explanation = get(part, "stop_details", "explanation")
+        said = isinstance(explanation, str) and explanation
+        answer.refuse(said or "the model's provider refused to answer")
+    answer.end(_FINISH.get(str(reason), FinishReason.UNKNOWN))
+
+
+_CACHE_READ = "cache_read_input_tokens"
+_INPUT = ("input_tokens", "cache_creation_input_tokens", _CACHE_READ)
+
+
+def _note(answer: AnswerBuilder, usage: object) -> None:
+    answer.note(usage, (*_INPUT, "output_tokens"))
+    answer.note(get(usage, "output_tokens_details"), ["thinking_tokens"])
+    counts = answer.counts
+    answer.usage = Usage(
+        # the API's own `input_tokens` leaves out what the cache holds
+        input_tokens=sum(counts.get(name, 0) for name in _INPUT) if "input_tokens" in counts else None,
+        output_tokens=counts.get("output_tokens"),
+        cached_tokens=counts.get(_CACHE_READ),
+        reasoning_tokens=counts.get("thinking_tokens"),
+    )
+
+
+MESSAGES = WireFormat(to_body=to_body, read_stream=read_stream, read_whole=read_whole)
+
+
+def messages_settings(config: EngineConfig) -> ProviderSettings:
+    """Read what a user said; EngineError for what cannot be done."""
+    address = find_address(config, "ANTHROPIC_BASE_URL") or Address(url=HOME)
+    at_home = address.url.rstrip("/") == HOME
+    model = find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL)
+    return replace(
+        read_messages_settings(config, Options(config, PROVIDER_OPTIONS), address, model=model),
+        provider="anthropic" if at_home else None,
+        find_key=partial(find_key, variables=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), optional=not at_home),
+    )
+
+
+def read_messages_settings(config: EngineConfig, options: Options, address: Address, *, model: str) -> ProviderSettings:
+    """Read what a user said of a server, wherever it is."""
+    settings = read_settings(
+        config, options, address, FORMATS, model=model, wire=MESSAGES, path=PATH, reasoning=_read_thinking(options)
+    )
+    strict = {"strict": settings.strict} if settings.response_format is ResponseFormat.TOOL else {}
+    return replace(
+        settings,
+        details={**strict, **settings.details},
+        headers={"anthropic-version": VERSION, **headers_of_environment("ANTHROPIC_CUSTOM_HEADERS")},
+        place=_place,
+    )
+
+
+def _place(_: str, body: Mapping[str, Any], __: str) -> tuple[str, Mapping[str, Any]]:
+    """Return the one place of all calls; an application's own names it below another address."""
+    return PATH, body
+
+
+def _read_thinking(options: Options) -> AskedReasoning:
+    """
+    What the options say, in the words of the Messages API.
+
+    An effort is of adaptive thinking, which newer models take alone; a budget is of the extended thinking of older
+    ones. With both the effort is said beside the budget; `none`, or a budget of 0, turns thinking off.
+    """
+    asked = AskedReasoning.from_options(options)
+    fields: dict[tuple[str, ...], str | int] = {}
+    if asked.budget:
+        fields = {("thinking", "type"): "enabled", ("thinking", "budget_tokens"): asked.budget}
+    elif asked.details:
+        off = asked.budget == 0 or asked.effort == "none"
+        fields = {("thinking", "type"): "disabled" if off else "adaptive"}
+    if asked.effort is not None and asked.effort != "none":
+        fields["output_config", "effort"] = asked.effort
+    return replace(asked, fields=fields)
+
+
+FACTORY = ProviderBatchFactory(
+    messages_settings, PROVIDER_OPTIONS, extra="anthropic", passes_on=PASSES_ON, batches="AnthropicBatches"
+)

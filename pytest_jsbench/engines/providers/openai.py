@@ -1,0 +1,285 @@
+"""
+The engines `openai`, its presets and `azure`: OpenAI's two APIs, of OpenAI and of every server that speaks the same.
+
+Azure's resource asks for each model by the name of its deployment.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import closing
+from dataclasses import replace
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+from pytest_jsbench.core.errors import EngineError, MissingRequirement
+from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, ResponseFormat
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.engines.addresses import Address
+from pytest_jsbench.engines.http.answer_builder import as_object
+from pytest_jsbench.engines.http.calls import Deadline, parse_json
+from pytest_jsbench.engines.http.faults import EnclosedError
+from pytest_jsbench.engines.options import AskedReasoning, Options, read_reasoning
+from pytest_jsbench.engines.presets import ProviderPreset, preset_of
+from pytest_jsbench.engines.providers import chat, responses
+from pytest_jsbench.engines.providers.provider import (
+    PROVIDER_OPTIONS,
+    ProviderBatchFactory,
+    ProviderEngine,
+    ProviderFactory,
+    bearer,
+    read_settings,
+)
+from pytest_jsbench.engines.requirements import Key, find_address, find_key, find_model, headers_of_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_jsbench.core.generations import Completion, Request, Sent
+    from pytest_jsbench.core.prompts import Prompt
+    from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.engines.providers.provider import ProviderSettings
+
+#: small, with structured outputs, and without a shutdown date in the list of models of openai 3.52
+DEFAULT_MODEL = "gpt-5.4-mini"
+HOME = "https://api.openai.com/v1"
+FORMATS = (
+    ResponseFormat.JSON_SCHEMA,
+    ResponseFormat.JSON_OBJECT,
+    ResponseFormat.TOOL,
+    ResponseFormat.TEXT,
+)
+OPTIONS = (
+    PROVIDER_OPTIONS
+    | {"api", "formats", "unstreamed", "stream_options", "single_call"}
+    | {"max_tokens_field", "seed_field", "effort_field", "budget_field"}
+)
+AZURE_OPTIONS = OPTIONS | {"api_version"}
+PASSES_ON = (chat.PATH, responses.PATH)
+
+_ENDPOINT = "AZURE_OPENAI_ENDPOINT"
+_VERSION = "OPENAI_API_VERSION"
+#: a token of Entra ID, in the place of a key
+_TOKEN = "AZURE_OPENAI_AD_TOKEN"  # noqa: S105  the name of a variable
+#: below the endpoint
+_AZURE_PATH = "/openai"
+
+
+class Api(StrEnum):
+    """Which of the server's two interfaces is called."""
+
+    CHAT = "chat"
+    RESPONSES = "responses"
+
+
+def openai_settings(config: EngineConfig) -> ProviderSettings:
+    """Read what a user said; EngineError for what cannot be done."""
+    options = Options(config, OPTIONS)
+    preset = preset_of(config.name)
+    # OpenAI's variable says nothing of another provider
+    address = find_address(config, None if preset else "OPENAI_BASE_URL")
+    address = address or Address(url=preset.base_url if preset else HOME)
+    host = urlsplit(address.url).hostname or ""
+    at_home = host == "api.openai.com" or host.endswith(".api.openai.com")  # in any region
+    model = find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL)
+    limit = preset.max_tokens_field if preset else "max_completion_tokens" if at_home else "max_tokens"
+    settings = read_openai_settings(config, options, address, model=model, limit=limit, preset=preset, at_home=at_home)
+    if preset is None:
+        key, optional = "OPENAI_API_KEY", not at_home
+        provider = "openai" if at_home else None
+    else:
+        # another address than the provider's may want none; OpenAI's own key is never sent to either
+        key, optional = preset.key or "", preset.key is None or config.base_url is not None
+        provider = preset.prices if address.url == preset.base_url else None
+    return replace(
+        settings,
+        provider=provider,
+        find_key=partial(find_key, variables=(key,) if key else (), optional=optional),
+        takes_developer=at_home,
+    )
+
+
+def read_openai_settings(
+    config: EngineConfig,
+    options: Options,
+    address: Address,
+    *,
+    model: str,
+    limit: str,
+    preset: ProviderPreset | None = None,
+    at_home: bool = False,
+) -> ProviderSettings:
+    """Read what a user said of a server, wherever it is; `limit` is what chat's limit of tokens is called."""
+    api = options.choice("api", Api, default=Api(preset.apis[0]) if preset else Api.CHAT)
+    in_chat = api is Api.CHAT
+    settings = read_settings(
+        config,
+        options,
+        address,
+        _formats(preset, api),
+        model=model,
+        wire=chat.CHAT if in_chat else responses.RESPONSES,
+        path=chat.PATH if in_chat else responses.PATH,
+        preset=preset,
+        reasoning=_read_reasoning(options, api, preset),
+    )
+    seed = options.field("seed_field", default=preset.seed_field if preset else "seed")
+    held = settings.response_format in (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL)
+    of_account = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
+    # OpenAI's o-series refuses the parameter, whatever it says; servers of others may refuse what they do not know
+    single_call = preset.single_call if preset else at_home and re.match(r"o\d", model) is None
+    return replace(
+        settings,
+        limit_field=options.text("max_tokens_field", default=limit if in_chat else "max_output_tokens"),
+        seed_field=seed if in_chat else None,
+        stream_options=options.flag("stream_options", default=preset is None or preset.stream_options),
+        single_call=options.flag("single_call", default=single_call),
+        has_template=preset is not None and preset.name == "llamacpp",
+        headers=headers_of_environment("OPENAI_CUSTOM_HEADERS", of_account),
+        details={
+            **({"strict": settings.strict} if held else {}),
+            **({} if in_chat else {"api": api.value}),
+            **settings.details,
+            **({} if preset is None else {"preset": preset.version}),
+        },
+    )
+
+
+def _formats(preset: ProviderPreset | None, api: Api) -> tuple[ResponseFormat, ...]:
+    if preset is None:
+        return FORMATS
+    if api in preset.formats:
+        return preset.formats[api]
+    message = f"engine '{preset.name}' speaks {' and '.join(preset.apis)}, not {api} ({preset.source})"
+    raise EngineError(message, found=api.value, expected=preset.apis, where="api")
+
+
+def _read_reasoning(options: Options, api: Api, preset: ProviderPreset | None) -> AskedReasoning:
+    """Read how the model is asked to reason; Responses has one parameter of its own, and no budget."""
+    effort: str | bool = "reasoning.effort" if api is Api.RESPONSES else "reasoning_effort"
+    budget: str | bool = False
+    if api is Api.CHAT and preset is not None:
+        effort, budget = preset.effort_field, preset.budget_field
+    return read_reasoning(
+        options,
+        effort=options.field("effort_field", default=effort),
+        budget=options.field("budget_field", default=budget),
+    )
+
+
+def azure_settings(config: EngineConfig) -> ProviderSettings:
+    """Read what a user said of an Azure resource; EngineError for what cannot be done."""
+    options = Options(config, AZURE_OPTIONS)
+    address = _azure_address(config)
+    model = find_model(config, url=address.url, default="")
+    settings = read_openai_settings(config, options, address, model=model, limit="max_completion_tokens")
+    version = options.text("api_version", default=os.environ.get(_VERSION, "").strip() or None)
+    if version is None:
+        message = (
+            f"engine '{config.name}' needs the API's version: --jsbench-engine-option"
+            f" api_version=2025-04-01-preview, or set {_VERSION}"
+        )
+        raise MissingRequirement(message, expected="a version", where="api_version")
+    return replace(
+        settings,
+        extra_query={"api-version": version, **settings.extra_query},
+        details={**settings.details, "api_version": version},
+        # another server may want neither
+        find_key=partial(find_key, variables=("AZURE_OPENAI_API_KEY", _TOKEN), optional=config.base_url is not None),
+        authorization=_azure_authorization,
+        place=_at_deployment,
+        takes_developer=True,
+    )
+
+
+def _azure_address(config: EngineConfig) -> Address:
+    address = find_address(config, _ENDPOINT)
+    if address is None:
+        message = f"engine '{config.name}' needs the resource's address: set {_ENDPOINT}, or --jsbench-base-url"
+        raise MissingRequirement(message, expected="https://RESOURCE.openai.azure.com", where=_ENDPOINT)
+    url = address.url.rstrip("/")
+    if url.endswith(f"{_AZURE_PATH}/v1"):
+        message = f"{url} speaks OpenAI's own API, without versions: --jsbench-engine=openai --jsbench-base-url={url}"
+        raise EngineError(message, found=url, expected="https://RESOURCE.openai.azure.com", where="--jsbench-base-url")
+    return replace(address, url=url if url.endswith(_AZURE_PATH) else url + _AZURE_PATH)
+
+
+def _azure_authorization(key: Key) -> dict[str, str]:
+    return bearer(key) if key.variable == _TOKEN else {"api-key": key.value}
+
+
+def _at_deployment(path: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:
+    """Return the path of the deployment, and the body; Responses names it in its body alone."""
+    return path if path == responses.PATH else f"/deployments/{quote(model, safe='')}{path}", body
+
+
+class OpenAIEngine(ProviderEngine):
+    """A ProviderEngine that also knows what a server of llama.cpp answers beside the API."""
+
+    def ask(
+        self,
+        request: Request,
+        *,
+        sent: Sent,
+        deadline: Deadline | None = None,
+        extra_body: Mapping[str, Any] | None = None,
+    ) -> Completion | Declined:
+        """`generate`, with fields of this one request that stand for the schema, where there are any."""
+        deadline = deadline or Deadline(request.params.timeout)
+        settings = self._settings
+        if settings.has_template and request.prompt.calls_tools:
+            rendered = self._ask_server(self._beside("/apply-template"), {"messages": request.prompt.to_messages()})
+            if (declined := without_calls(request.prompt, rendered.get("prompt"))) is not None:
+                return declined
+        if extra_body is not None:
+            body = {**settings.extra_body, **extra_body}
+            settings = replace(settings, response_format=ResponseFormat.TEXT, extra_body=body)
+        return self.ask_as(settings, request, sent, deadline)
+
+    def input_tokens(self, prompt: Prompt, *, timeout: float) -> int | None:
+        """The prompt's tokens, as a server of llama.cpp counts them; None where it does not say."""
+        body = {"model": self._settings.model, "messages": prompt.to_messages()}
+        tokens = self._ask_server("/chat/completions/input_tokens", body, timeout=timeout).get("input_tokens")
+        return tokens if isinstance(tokens, int) else None
+
+    def tokens_of(self, text: str, *, timeout: float) -> list[int] | None:
+        """The tokens of a text, as a server of llama.cpp has them; None where it does not say."""
+        tokens = self._ask_server(self._beside("/tokenize"), {"content": text}, timeout=timeout).get("tokens")
+        return tokens if isinstance(tokens, list) else None
+
+    def _beside(self, path: str) -> str:
+        """An address of the server's own, beside those of the API."""
+        return self._settings.address.url.rstrip("/").removesuffix("/v1") + path
+
+    def _ask_server(self, url: str, body: dict[str, Any], *, timeout: float = 10.0) -> dict[str, Any]:
+        """Ask the server a question beside the API; nothing comes back where it does not know it."""
+        try:
+            with closing(self._client.post(url, body, deadline=Deadline(timeout))) as response:
+                return dict(as_object(parse_json(response.read().decode())))
+        except (CallError, EnclosedError, ValueError, RecursionError):
+            return {}
+
+
+def without_calls(prompt: Prompt, rendered: object) -> Declined | None:
+    """Why a model cannot be asked: its chat template leaves a call out, as what it made of the prompt shows."""
+    if not isinstance(rendered, str):
+        return None
+    hidden = next(
+        (call.name for turn in prompt.messages for call in turn.tool_calls if call.name not in rendered), None
+    )
+    if hidden is None:
+        return None
+    message = (
+        f"the model's chat template does not show that the assistant called '{printable(hidden, 60)}'; nothing was "
+        "sent; expected a model with tools, or messages without tool_calls"
+    )
+    return Declined(reason=DeclineReason.UNSUPPORTED_MESSAGES, message=message)
+
+
+FACTORY = ProviderBatchFactory(
+    openai_settings, OPTIONS, extra="openai", engine=OpenAIEngine, passes_on=PASSES_ON, batches="OpenAIBatches"
+)
+AZURE = ProviderFactory(azure_settings, AZURE_OPTIONS, extra="openai", engine=OpenAIEngine, passes_on=PASSES_ON)

@@ -1,0 +1,354 @@
+"""
+What the engines of all providers are made of: how a server is called, one engine, and its factory.
+
+A provider's own module says where a call goes and what lets it in, and a wire format what it holds and how its answer
+is read; all else is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent
+from pytest_jsbench.core.timing import Stopwatch
+from pytest_jsbench.engines.base import UnsharedFactory
+from pytest_jsbench.engines.http.answer_builder import is_one_piece, read_object
+from pytest_jsbench.engines.http.calls import Deadline, reading, settle, to_json
+from pytest_jsbench.engines.http.event_stream import EventStream
+from pytest_jsbench.engines.http.faults import explain_error
+from pytest_jsbench.engines.http.tools import read_tools
+from pytest_jsbench.engines.options import REASONING_OPTIONS, AskedReasoning, Options, choose_format, choose_streaming
+from pytest_jsbench.engines.requirements import find_key, require_package
+from pytest_jsbench.engines.secrets import public_extras
+
+if TYPE_CHECKING:
+    from pytest_jsbench.core.generations import Completion, Declined, Exchange, FaultKind, GenerationParams, Request
+    from pytest_jsbench.engines.addresses import Address
+    from pytest_jsbench.engines.base import Batches, EngineConfig
+    from pytest_jsbench.engines.http.answer_builder import AnswerBuilder
+    from pytest_jsbench.engines.http.client import Client, Outgoing, Response
+    from pytest_jsbench.engines.presets import ProviderPreset
+    from pytest_jsbench.engines.requirements import Key
+
+#: the options of every provider's engine
+PROVIDER_OPTIONS = REASONING_OPTIONS | {
+    *("stream", "strict", "schema_name", "extra_body", "extra_headers", "extra_query")
+}
+#: gives the path and the body of a call of that path, body and model, as the server wants them
+Place = Callable[[str, Mapping[str, Any], str], tuple[str, Mapping[str, Any]]]
+
+
+#: gives the headers that let a request in
+Authorise = Callable[["Outgoing"], Mapping[str, str]]
+
+
+class Cloud(Protocol):
+    """A cloud that lets a caller in by its own credentials, where no key does."""
+
+    def authoriser(self) -> Authorise:
+        """Return what lets each call in."""
+
+    def fault_of(self, error: Exception) -> FaultKind | None:
+        """What an error is that says that the cloud's credentials cannot be had; None for any other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireFormat:
+    """One API on the wire: functions from a request to a body, and from a body to an answer."""
+
+    #: what nobody asked for is not in it
+    to_body: Callable[[ProviderSettings, Request], dict[str, Any]]
+    #: reads a stream of events to its end
+    read_stream: Callable[[EventStream, Stopwatch], AnswerBuilder]
+    #: reads an answer that came in one piece
+    read_whole: Callable[[Mapping[str, Any], Stopwatch], AnswerBuilder]
+
+    def read(self, response: Response, watch: Stopwatch, *, streaming: bool) -> AnswerBuilder:
+        """Read a body to its end; a server that was asked for a stream may still answer in one piece."""
+        if streaming and not is_one_piece(response):
+            return self.read_stream(EventStream(response), watch)
+        return self.read_whole(read_object(response), watch)
+
+
+def bearer(key: Key) -> dict[str, str]:
+    """The header that lets a caller in; what a cloud signs needs none."""
+    return {"authorization": f"Bearer {key.value}"} if key.value else {}
+
+
+def _find_optional_key(config: EngineConfig) -> Key:
+    return find_key(config, (), optional=True)
+
+
+def _unchanged(path: str, body: Mapping[str, Any], _: str) -> tuple[str, Mapping[str, Any]]:
+    return path, body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSettings:
+    """How a provider's server, or one that speaks the same, is called."""
+
+    model: str
+    address: Address
+    wire: WireFormat
+    #: where a call goes, below the server's address
+    path: str
+    response_format: ResponseFormat
+    streaming: bool
+    #: whether the server is told to hold to the schema, or only shown it
+    strict: bool = True
+    #: the schema's, or the tool's, name; a constant, because a model may read it as a hint
+    schema_name: str = "output"
+    limit_field: str = "max_tokens"
+    #: None where the server takes no seed
+    seed_field: str | None = None
+    extra_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    #: what stands beside the fields of the extra body, where these are in an object of their own
+    outer_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    extra_query: Mapping[str, str] = field(default_factory=dict, repr=False)
+    reasoning: AskedReasoning = field(default_factory=AskedReasoning)
+    #: the provider whose published prices hold; None where none do
+    provider: str | None = None
+    #: what else may be shown of how it is called
+    details: Mapping[str, Any] = field(default_factory=dict)
+    #: finds the key; MissingRequirement where the server wants one that is not there
+    find_key: Callable[[EngineConfig], Key] = _find_optional_key
+    authorization: Callable[[Key], Mapping[str, str]] = bearer
+    #: of every call, beside what lets it in
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    place: Place = _unchanged
+    cloud: Cloud | None = None
+    #: whether the environment's proxies are used
+    proxies: bool = True
+    #: whether usage is asked for in a stream; some servers refuse the question and say it all the same
+    stream_options: bool = True
+    #: whether a forced tool goes with `parallel_tool_calls: false`
+    single_call: bool = False
+    #: whether the server knows OpenAI's own role for instructions; nearly all others refuse it
+    takes_developer: bool = False
+    #: whether it is a server of llama.cpp, which can say what a prompt becomes in its model's chat template
+    has_template: bool = False
+
+    def sent(self, *, batch: str | None = None) -> Sent:
+        """How a case's schema is sent, and which tools are: it is one, unless further fields say others."""
+        name = self.schema_name if self.response_format is ResponseFormat.TOOL else None
+        tool = {"tools": [{"type": "function", "name": name}], "tool_choice": {"type": "tool", "name": name}}
+        tools = read_tools({**(tool if name else {}), **self.extra_body, **self.outer_body}, own=name)
+        return Sent(response_format=self.response_format, batch=batch, tools=tools)
+
+    def info(self, engine: str) -> EngineInfo:
+        """Who an engine with these settings is."""
+        return EngineInfo(
+            engine=engine,
+            model=self.model,
+            response_format=self.response_format,
+            streaming=self.streaming,
+            provider=self.provider,
+            details=dict(self.details),
+        )
+
+    def new_client(self, key: Key, authorise: Authorise | None = None) -> Client:
+        """Return the client of that server alone, which `authorise` lets in where no key does."""
+        from pytest_jsbench.engines.http.client import Client
+
+        return Client(
+            self.address,
+            headers={**self.authorization(key), **self.headers},
+            query=self.extra_query,
+            authorise=authorise,
+            proxies=self.proxies,
+            secret=key.value,
+        )
+
+    def sampled(self, params: GenerationParams) -> GenerationParams:
+        """The parameters as the provider heeds them, and as fields of the extra body say."""
+        places = {"max_tokens": self.limit_field, "temperature": "temperature", "seed": self.seed_field or "seed"}
+        values = {name: self.extra_body.get(place) for name, place in places.items()}
+        numbers: dict[str, Any] = {name: value for name, value in values.items() if _is_number(value)}
+        return replace(params if self.seed_field else replace(params, seed=None), **numbers)
+
+    def sampling(self, params: GenerationParams) -> dict[str, Any]:
+        """The parameters as fields of a body; what nobody asked for is not sent."""
+        fields = {self.limit_field: params.max_tokens, "temperature": params.temperature}
+        if self.seed_field is not None:
+            fields[self.seed_field] = params.seed
+        return {name: value for name, value in fields.items() if value is not None}
+
+    def with_extra(self, body: Mapping[str, Any], *, repeat: int) -> dict[str, Any]:
+        """The body of a case's n-th call, with the extra body, whose seed is raised by n as any other is."""
+        whole = {**body, **self.extra_body}
+        seed = self.seed_field or "seed"
+        if _is_number(self.extra_body.get(seed)):
+            whole[seed] += repeat
+        return self.reasoning.put_into(whole)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def read_settings(
+    config: EngineConfig,
+    options: Options,
+    address: Address,
+    formats: tuple[ResponseFormat, ...],
+    *,
+    model: str,
+    wire: WireFormat,
+    path: str,
+    reasoning: AskedReasoning,
+    preset: ProviderPreset | None = None,
+) -> ProviderSettings:
+    """Read what the user, or else the preset, said of any provider; EngineError for what cannot be."""
+    extra_body = options.mapping("extra_body")
+    reasoning.check_beside(extra_body, config.name)
+    strict = preset is None or preset.strict
+    if not isinstance(strict, bool):
+        strict = any(fnmatchcase(model, pattern) for pattern in strict)
+    chosen = choose_format(config, options.words("formats", ResponseFormat, default=formats, least=1), preset)
+    return ProviderSettings(
+        model=model,
+        address=address,
+        wire=wire,
+        path=path,
+        response_format=chosen,
+        streaming=choose_streaming(config, options, chosen, preset),
+        strict=options.flag("strict", default=strict),
+        schema_name=options.identifier("schema_name", default="output"),
+        extra_body={**(preset.extra_body if preset else {}), **extra_body},
+        extra_headers=options.texts("extra_headers"),
+        extra_query={**address.query, **options.texts("extra_query")},
+        reasoning=reasoning,
+        details=public_extras(config) | reasoning.details,
+    )
+
+
+class ProviderEngine:
+    """Calls one server, with one client for its whole life."""
+
+    def __init__(self, settings: ProviderSettings, info: EngineInfo, *, key: Key) -> None:
+        self.info = info
+        self._settings = settings
+        self._key = key
+        self._client = self.new_client(key)
+
+    def new_client(self, key: Key) -> Client:
+        """Return the client of the server."""
+        return self._settings.new_client(key)
+
+    def generate(self, request: Request) -> Completion | Declined:
+        """Make one call; a provider's refusal becomes a CallError or a Declined."""
+        if (exchange := request.origin.exchange) is None:
+            return self.ask(request, sent=self._settings.sent())
+        outcome = self.ask(request, sent=exchange.sent)
+        return replace(outcome, server=exchange.answer)
+
+    def ask(self, request: Request, *, sent: Sent, deadline: Deadline | None = None) -> Completion | Declined:
+        """Make one call, in whose result stands that this was sent."""
+        return self.ask_as(self._settings, request, sent, deadline or Deadline(request.params.timeout))
+
+    def ask_as(
+        self, settings: ProviderSettings, request: Request, sent: Sent, deadline: Deadline
+    ) -> Completion | Declined:
+        """Make one call as these settings of the same server say."""
+        model = request.origin.model or settings.model
+        exchange = request.origin.exchange
+        return settle(
+            lambda: (
+                self._call(settings, request, sent, deadline)
+                if exchange is None
+                else self._pass_on(settings, exchange, model, deadline)
+            ),
+            lambda error: explain_error(error, sent, address=settings.address.url, model=model, secret=self._key.value),
+            deadline=deadline,
+        )
+
+    def close(self) -> None:
+        """Close the client's connections."""
+        self._client.close()
+
+    def _call(
+        self, settings: ProviderSettings, request: Request, sent: Sent, deadline: Deadline
+    ) -> Completion | Declined:
+        path, body = settings.place(settings.path, settings.wire.to_body(settings, request), settings.model)
+        watch = Stopwatch()
+        response = self._client.post(path, body, headers=settings.extra_headers, deadline=deadline)
+        with closing(response), reading():
+            return settings.wire.read(response, watch, streaming=settings.streaming).to_generation(sent)
+
+    def _pass_on(
+        self, settings: ProviderSettings, exchange: Exchange, model: str, deadline: Deadline
+    ) -> Completion | Declined:
+        """Make an application's own call, with the headers that the options name."""
+
+        def post(body: Mapping[str, Any], *, headers_of_call: Mapping[str, str], deadline: Deadline) -> Response:
+            path, placed = settings.place(exchange.path, body, model)
+            headers = {**headers_of_call, **settings.extra_headers}
+            return self._client.request("POST", path, to_json(placed), headers=headers, deadline=deadline)
+
+        return exchange.pass_on(post, deadline)
+
+
+class ProviderFactory(UnsharedFactory):
+    """Builds the engine of a provider, whose servers are called as the settings say that `settings` reads."""
+
+    def __init__(
+        self,
+        settings: Callable[[EngineConfig], ProviderSettings],
+        options: frozenset[str],
+        *,
+        extra: str,
+        engine: type[ProviderEngine] = ProviderEngine,
+        packages: Mapping[str, str] | None = None,
+        passes_on: tuple[str, ...] = (),
+    ) -> None:
+        self.settings = settings
+        self.options = options
+        self.passes_on = passes_on
+        self._extra = extra
+        self._engine = engine
+        #: beside urllib3, with the module of each
+        self._packages = packages or {}
+
+    def check(self, config: EngineConfig) -> None:
+        """See that the packages and the key are there, and that every option is known."""
+        require_package(config.name, "urllib3", extra=self._extra, minimum=(2, 6))
+        for package, module in self._packages.items():
+            require_package(config.name, package, extra=self._extra, module=module)
+        self.settings(config).find_key(config)
+
+    def describe(self, config: EngineConfig) -> EngineInfo:
+        """Who the engine will be."""
+        return self.settings(config).info(config.name)
+
+    def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
+        """As is asked for, but for what the extra body says, and what the API does not know."""
+        return self.settings(config).sampled(params)
+
+    def build(self, config: EngineConfig) -> ProviderEngine:
+        """The engine, with its client."""
+        self.check(config)
+        settings = self.settings(config)
+        return self._engine(settings, settings.info(config.name), key=settings.find_key(config))
+
+
+class ProviderBatchFactory(ProviderFactory):
+    """Builds the engine of a provider that has a batch API, and what hands its batches in."""
+
+    def __init__(self, *args: Any, batches: str, **options: Any) -> None:
+        super().__init__(*args, **options)
+        #: the class, imported when batches are handed in
+        self._batches = batches
+
+    def build_batches(self, config: EngineConfig) -> Batches:
+        """What hands batches in."""
+        self.check(config)
+        settings = self.settings(config)
+        make = getattr(import_module("pytest_jsbench.engines.providers.batches"), self._batches)
+        batches: Batches = make(settings, key=settings.find_key(config))
+        return batches
