@@ -23,6 +23,7 @@ from pytest_jsbench.plugin.controller.progress import write_line
 from pytest_jsbench.plugin.controller.run_state import SessionEnding
 from pytest_jsbench.plugin.controller.unasked_recordings import find_unasked
 from pytest_jsbench.plugin.controller.xdist_scheduling import scheduler
+from pytest_jsbench.plugin.options.reading import ROOT
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.context import RunContext, prepare
 from pytest_jsbench.plugin.session.own_tests import key_of
@@ -152,11 +153,8 @@ class Controller:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the record off the report, which pytest keeps for the whole session."""
-        outcome = transport.take(report)
-        if outcome is not None:
-            self._take(outcome)
-        for result in transport.take_all(report):
-            self._take(result, of_project=True)
+        for result in transport.take(report):
+            self._take(result, of_project=not report.nodeid.startswith(f"{ROOT}::"))
         self._ending.add(report)
         if report.failed and not transport.failure_type_of(report):
             died = report.nodeid in self._ending.crashed

@@ -18,12 +18,10 @@ if TYPE_CHECKING:
     from pytest_jsbench.verdicts import FailureType
 
 
-#: itself where reports land in the same process, and else one ASCII text: execnet carries builtins only, and no lone
-#: surrogate, no enum, no deep nesting can break it
-_OUTCOME = "jsbench_outcome"
+#: the results of attempts: themselves where reports land in the same process, and else each as one ASCII text: execnet
+#: carries builtins only, and no lone surrogate, no enum, no deep nesting can break it
+_RESULTS = "jsbench_results"
 _FAILURE_TYPE = "jsbench_failure_type"
-#: the results of all attempts that a test of the project made
-_OUTCOMES = "jsbench_own_outcomes"
 
 
 def mark(report: pytest.TestReport) -> None:
@@ -36,11 +34,14 @@ def is_marked(report: object) -> bool:
     return hasattr(report, _FAILURE_TYPE)
 
 
-def attach(report: pytest.TestReport, outcome: AttemptResult) -> None:
-    """Put the result of a case's attempt on the report of its call."""
-    if isinstance(outcome.result, AttemptOutcome):
-        report.__dict__[_FAILURE_TYPE] = _text(outcome.result.failure_type)
-    report.__dict__[_OUTCOME] = outcome
+def attach(report: pytest.TestReport, results: Iterable[AttemptResult]) -> None:
+    """Put the results of a test's attempts on its report."""
+    report.__dict__[_RESULTS] = list(results)
+
+
+def blame(report: pytest.TestReport, failure_type: FailureType | None) -> None:
+    """Say that a test failed because of an answer that failed so."""
+    report.__dict__[_FAILURE_TYPE] = "" if failure_type is None else failure_type.value
 
 
 def failure_type_of(report: pytest.TestReport | pytest.CollectReport) -> str:
@@ -48,37 +49,15 @@ def failure_type_of(report: pytest.TestReport | pytest.CollectReport) -> str:
     return str(getattr(report, _FAILURE_TYPE, ""))
 
 
-def take(report: pytest.TestReport) -> AttemptResult | None:
-    """Take the result of a case's attempt off its report, which pytest keeps for the whole session."""
-    carried = report.__dict__.pop(_OUTCOME, None)
-    return None if carried is None else _read(carried)
-
-
-def attach_all(report: pytest.TestReport, outcomes: Iterable[AttemptResult]) -> None:
-    """Put the results of all attempts of a project's test on its report."""
-    report.__dict__[_OUTCOMES] = list(outcomes)
-
-
-def blame(report: pytest.TestReport, record: Record) -> None:
-    """Say that a project's test failed because of this answer."""
-    report.__dict__[_FAILURE_TYPE] = _text(record.verdict.failure_type)
-
-
-def take_all(report: pytest.TestReport) -> list[AttemptResult]:
-    """Take the results of all attempts of a project's test off its report."""
-    return [_read(carried) for carried in report.__dict__.pop(_OUTCOMES, ())]
+def take(report: pytest.TestReport) -> list[AttemptResult]:
+    """Take the results of attempts off a report, which pytest keeps for the whole session."""
+    return [_read(carried) for carried in report.__dict__.pop(_RESULTS, ())]
 
 
 def write_out(data: dict[str, Any]) -> None:
     """Write each result as text in a report that will be sent or stored."""
-    if _OUTCOME in data:
-        data[_OUTCOME] = _write(data[_OUTCOME])
-    if _OUTCOMES in data:
-        data[_OUTCOMES] = [_write(outcome) for outcome in data[_OUTCOMES]]
-
-
-def _text(failure_type: FailureType | None) -> str:
-    return "" if failure_type is None else failure_type.value
+    if _RESULTS in data:
+        data[_RESULTS] = [_write(result) for result in data[_RESULTS]]
 
 
 def _write(outcome: AttemptResult | str) -> str:

@@ -21,11 +21,11 @@ from pytest_jsbench.plugin.options.reading import ROOT
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.cases import MANY, Marks, add_markers, task_mark, variant_mark
 from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext, asks, shares, variant_of
+from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Attempt, Missing
 
 if TYPE_CHECKING:
     from pytest_jsbench.runner.record_keeper import AttemptResult
-    from pytest_jsbench.runs.outcomes import AttemptOutcome
 
 
 class JSBenchSuite(pytest.Collector):
@@ -256,7 +256,9 @@ class Suite:
             if self._context.handover.redaction is not None:  # what was logged meanwhile
                 report.sections.clear()
             if report.when == "call" and item.outcome is not None:
-                transport.attach(report, item.outcome)
+                if isinstance(item.outcome.result, AttemptOutcome):
+                    transport.blame(report, item.outcome.result.failure_type)
+                transport.attach(report, [item.outcome])
                 if (timing := getattr(item.outcome.result, "timing", None)) is not None:
                     report.duration = timing.tgt
                 item.outcome = None  # pytest keeps the item, and where reports land the record is kept anyway
@@ -283,7 +285,6 @@ class Suite:
         if self._context.worker is None:
             return
         transport.take(report)
-        transport.take_all(report)
         if transport.is_marked(report):
             forget(self._config, report)
 

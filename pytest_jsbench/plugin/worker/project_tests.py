@@ -326,7 +326,7 @@ class ProjectTests:
         shared = self._made[:]
         del self._made[: len(shared)]  # a thread may add one meanwhile
         own = [] if test is None else test.conclude(report, failed)
-        transport.attach_all(report, [*shared, *own])
+        transport.attach(report, [*shared, *own])
         if report.failed and len(own) > 1:
             report.sections.append(("calls", "\n".join(map(_listed, own))))
         redaction = self._context.handover.redaction
@@ -336,7 +336,7 @@ class ProjectTests:
             if redaction is None:
                 _say_it_first(report.longrepr, failed)
             if not failed.record.excluded:  # an invalid schema of the project is not the engine's failure
-                transport.blame(report, failed.record)
+                transport.blame(report, failed.record.verdict.failure_type)
         return report
 
 
