@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-#: what a metric is a share or a mean of, so that its weighted mean is that of all files taken together
+from pytest_jsbench.metrics.figures import named
+
+#: what a metric of another tool is a share or a mean of
 _DENOMINATORS: Mapping[str, str] = {
     "action_type_accuracy": "num_steps",
     "mean_coord_error": "coord_error_count",
@@ -19,11 +21,6 @@ _DENOMINATORS: Mapping[str, str] = {
         ),
         "num_episodes",
     ),
-    **dict.fromkeys(("pass_rate", "declared_coverage", "error_rate"), "planned"),
-    **dict.fromkeys(("pass_at_k", "pass_hat_k"), "cases"),
-    "empirical_coverage": "completions",
-    "over_constraint": "valid_instances",
-    "under_constraint": "invalid_instances",
 }
 #: a bound, or a part of a spread, of which a mean says nothing
 _NO_MEAN = re.compile(r"[._](ci_low|ci_high|p\d+|max)$")
@@ -78,6 +75,7 @@ def _aggregate(name: str, figures: Sequence[Mapping[str, float | None]], weight:
 
 
 def _denominator(name: str) -> str | None:
-    if name.startswith("failure_rates."):
-        return "planned"
+    """The count by which its weighted mean is that of all files taken together."""
+    if (row := named(name)) is not None:
+        return row.of
     return f"{name.removesuffix('_mean')}_count" if name.endswith("_mean") else _DENOMINATORS.get(name)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import GateError
 from pytest_jsbench.core.text import counted
-from pytest_jsbench.metrics.metric_names import Figure, MetricName, figure
+from pytest_jsbench.metrics.metric_names import MetricName, Reading, reading
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.runs.run_verdict import RunStatus, RunVerdict
 
@@ -144,9 +144,9 @@ def check(gate: Gate, summary: Summary, comparisons: Mapping[str, Comparison] | 
 
     A run with failed calls or missing attempts meets a gate only if it does whatever their outcomes had been.
     """
-    found = figure(gate.name, summary, comparisons)
+    found = reading(gate.name, summary, comparisons)
     if gate.less is not None:
-        found = found.less(figure(gate.less, summary, comparisons))
+        found = found.less(reading(gate.less, summary, comparisons))
     condition = f"gate {gate.sign} {gate.value:g}"
     if found.value is None:
         message = f"{gate.subject} n/a, {condition}: NOT MET, {found.shown}"
@@ -163,7 +163,7 @@ def check(gate: Gate, summary: Summary, comparisons: Mapping[str, Comparison] | 
     return GateResult(gate=gate, met=True, message=f"{said}: met{certain}")
 
 
-def _ends(gate: Gate, found: Figure) -> tuple[float, ...]:
+def _ends(gate: Gate, found: Reading) -> tuple[float, ...]:
     """The ends of the metric's range that may not meet the gate."""
     low, high = found.low, found.high
     assert low is not None

@@ -9,21 +9,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import GateError
-from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, COUNTS, RATES, SPREAD, TIMES, TOKENS, Metrics
-from pytest_jsbench.metrics.statistics import Distribution, MeanRate, Proportion, proportion
+from pytest_jsbench.metrics.figures import FIGURES, Kind
+from pytest_jsbench.metrics.metrics import Metrics
+from pytest_jsbench.metrics.statistics import Distribution, Proportion, Rate, proportion
 from pytest_jsbench.metrics.summary import KeywordMetrics, Summary
-from pytest_jsbench.runs.own_outcomes import Cause
 from pytest_jsbench.schemas.keywords import KEYWORDS
-from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison, ComparisonOfTests, ValueComparison
 
-_TIMINGS = tuple(f"{time}_{part}" for time in TIMES for part in SPREAD)
-_FAILURES = tuple(f"{group}.{kind}" for group in ("failure_rates", "failure_counts") for kind in COUNTED_FAILURES)
-_CAUSES = tuple(f"test_failures.{cause}" for cause in Cause)
 #: the metrics of a run and of each task
-METRICS = frozenset({*RATES, *COUNTS, *_TIMINGS, *_FAILURES, *_CAUSES, *TOKENS, "cost", "n", "invented", "uncompared"})
+METRICS = frozenset({*FIGURES, "n"})
 _OF_KEYWORD = frozenset({"pass_rate", "failures", "attempts", "decisions", "wrong_decisions"})
 _OF_BASELINE = frozenset(
     {
@@ -33,7 +29,6 @@ _OF_BASELINE = frozenset(
     }
 )
 _OF_FIELD = frozenset({"accuracy", "right", "expected"})
-_VALUES = frozenset({"value_accuracy", "value_accuracy_conforming", "value_accuracy_mean", "exact_match"})
 _BOUND = re.compile(r"[._](ci_low|ci_high)$")
 #: before a name of a run with variants
 _VARIANTS, _TASKS = "variants.", "tasks."
@@ -43,7 +38,7 @@ _NEVER = float("inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+class Reading:
     """A metric's value, and its least and greatest possible value if every attempt had been decided."""
 
     #: None where nothing was measured
@@ -53,14 +48,14 @@ class Figure:
     #: the number for people
     shown: str
 
-    def less(self, other: Figure) -> Figure:
-        """The difference of two figures of one metric; nothing where either was not measured."""
+    def less(self, other: Reading) -> Reading:
+        """The difference of two readings of one metric; nothing where either was not measured."""
         if self.value is None or other.value is None:
             return _nothing(self.shown if self.value is None else other.shown)
         low = None if self.low is None or other.high is None else self.low - other.high
         high = None if self.high is None or other.low is None else self.high - other.low
         value = self.value - other.value
-        return Figure(value=value, low=low, high=high, shown=f"{value:+.4g} ({self.shown}; {other.shown})")
+        return Reading(value=value, low=low, high=high, shown=f"{value:+.4g} ({self.shown}; {other.shown})")
 
     @property
     def certain(self) -> bool:
@@ -91,9 +86,9 @@ class MetricName:
 
         What stands before the metric is taken for a task, until `resolve` knows of variants.
         """
-        found = _BOUND.search(text)
-        bound = found and found.group(1)
-        path = text[: found.start()] if found else text
+        ending = _BOUND.search(text)
+        bound = ending and ending.group(1)
+        path = text[: ending.start()] if ending else text
         metric, group = _tail(path, METRICS), _GROUP.fullmatch(path)
         variant = group and group["variant"] and group["variant"].removeprefix(_VARIANTS)
         if group and group["group"] == "keywords" and (tail := _tail(group["path"], _OF_KEYWORD)):
@@ -118,8 +113,9 @@ class MetricName:
     @property
     def is_rate(self) -> bool:
         """Whether it is between 0 and 1 and has an interval."""
-        rates = {*RATES, "difference", "values.difference", "tests.difference", "accuracy"}
-        return self.metric in rates or self.metric.startswith("failure_rates.")
+        if self.metric in FIGURES:
+            return FIGURES[self.metric].is_rate
+        return self.metric in {"difference", "values.difference", "tests.difference", "accuracy"}
 
     def resolve(self, tasks: Collection[str] | None, variants: Collection[str]) -> MetricName:
         """
@@ -180,13 +176,13 @@ def _unknown(name: str, names: frozenset[str], text: str, kind: str) -> GateErro
     return GateError(message, found=name, expected=sorted(names), where=text)
 
 
-def figure(name: MetricName, summary: Summary, comparisons: Mapping[str, Comparison] | None = None) -> Figure:
+def reading(name: MetricName, summary: Summary, comparisons: Mapping[str, Comparison] | None = None) -> Reading:
     """The metric of that name, with its range; `comparisons` with a baseline are by variant, or that of no name."""
     if name.baseline:
         return _of_baseline(name, (comparisons or {}).get(name.variant or ""))
     if name.variant is not None:
         of_variant = summary.variants.get(name.variant)
-        return _nothing("nothing judged") if of_variant is None else figure(replace(name, variant=None), of_variant)
+        return _nothing("nothing judged") if of_variant is None else reading(replace(name, variant=None), of_variant)
     if name.keyword is not None:
         return _of_keyword(name, summary.keywords.get(name.keyword), summary.total)
     metrics = summary.total if name.task is None else summary.tasks.get(name.task)
@@ -197,57 +193,27 @@ def figure(name: MetricName, summary: Summary, comparisons: Mapping[str, Compari
     return _of_metrics(name, metrics)
 
 
-def _of_metrics(name: MetricName, metrics: Metrics) -> Figure:
-    metric, unknown = name.metric, metrics.errors + metrics.unjudged
-    group, _, kind = metric.partition(".")
-    if group == "failure_rates":
-        rate = metrics.failure_rate(FailureType(kind))
-        return _range(name, rate, more=_undecided(FailureType(kind), metrics))
-    if group == "failure_counts":
-        return _count(metrics.failure_counts[FailureType(kind)], more=_undecided(FailureType(kind), metrics))
-    if group == "test_failures":
-        return _count(metrics.test_failures[Cause(kind)], more=metrics.errors)
-    if metric in _VALUES:
-        return _range_of_values(name, getattr(metrics, metric), metrics)
-    if metric in RATES:
-        return _rate(name, metric, metrics)
-    if metric in _TIMINGS:
-        time, _, part = metric.rpartition("_")
-        return _time(getattr(metrics, time), part, metrics.errors)
-    if metric in TOKENS:
-        return _sum(getattr(metrics.tokens, metric), complete=metrics.errors == metrics.unreported == 0)
-    if metric == "cost":
-        priced = metrics.priced == metrics.completions + metrics.declined
-        return _sum(metrics.cost, complete=metrics.errors == 0 and priced)
-    if metric == "n":
+def _of_metrics(name: MetricName, metrics: Metrics) -> Reading:
+    if name.metric == "n":
         return _count(metrics.judged)
-    if metric == "invented":
-        return _count(metrics.invented, more=_NEVER if unknown else 0)
-    return _count(getattr(metrics, metric), more=unknown if metric in {"passed", "valid"} else 0)
+    row = FIGURES[name.metric]
+    value = metrics.figure(row.name)
+    counted_open = sum(getattr(metrics, count) for count in row.counted_open)
+    if isinstance(value, Proportion) and row.kind is Kind.RATE:
+        left_out = sum(getattr(metrics, count) for count in row.left_out)
+        return _range(name, value, more=counted_open, unseen=left_out)
+    if isinstance(value, Rate):
+        return _range_of_values(name, value, metrics)
+    if row.kind is Kind.TIME:
+        time, _, part = row.name.rpartition("_")
+        return _time(getattr(metrics, time), part, metrics.errors)
+    if row.kind is Kind.SUM:
+        priced = row.name != "cost" or metrics.priced == metrics.completions + metrics.declined
+        return _sum(value, complete=priced and not counted_open)
+    return _count(int(value or 0), more=_NEVER if row.name == "invented" and not metrics.complete else counted_open)
 
 
-def _rate(name: MetricName, metric: str, metrics: Metrics) -> Figure:
-    """A rate with its range: from all failed and unjudged attempts counted as failures to all as successes."""
-    rate: Proportion = getattr(metrics, metric)
-    errors, unknown = metrics.errors, metrics.errors + metrics.unjudged
-    if metric == "error_rate":
-        return _range(name, rate)
-    if metric == "declared_coverage":
-        return _range(name, rate, more=errors)
-    if metric in {"declared_coverage_excluding_errors", "tests_passed"}:
-        return _range(name, rate, unseen=errors)
-    if metric == "empirical_coverage":
-        return _range(name, rate, more=metrics.unjudged, unseen=errors)
-    return _range(name, rate, more=unknown)
-
-
-def _undecided(kind: FailureType, metrics: Metrics) -> int:
-    """Attempts that were not decided, and might have ended with this failure type."""
-    exact = kind in NOT_THE_MODELS
-    return 0 if exact else metrics.errors + metrics.unjudged
-
-
-def _range(name: MetricName, rate: Proportion, *, more: int = 0, unseen: int = 0) -> Figure:
+def _range(name: MetricName, rate: Proportion, *, more: int = 0, unseen: int = 0) -> Reading:
     """The range where `more` of the counted attempts may be successes, and `unseen` ones are not counted yet."""
     n = rate.n + unseen
     if rate.value is None:
@@ -258,10 +224,10 @@ def _range(name: MetricName, rate: Proportion, *, more: int = 0, unseen: int = 0
     shown = f"{rate.successes}/{rate.n} = {rate.value:.4g}"
     if name.bound:
         shown = f"{getattr(rate, part):.4g} ({shown})"
-    return Figure(value=getattr(rate, part), low=getattr(least, part), high=getattr(most, part), shown=shown)
+    return Reading(value=getattr(rate, part), low=getattr(least, part), high=getattr(most, part), shown=shown)
 
 
-def _range_of_values(name: MetricName, rate: Proportion | MeanRate, metrics: Metrics) -> Figure:
+def _range_of_values(name: MetricName, rate: Rate, metrics: Metrics) -> Reading:
     """The range of a rate over values: one that never came may be right or wrong in everything."""
     value: float | None = getattr(rate, name.bound or "value")
     if value is None:
@@ -269,10 +235,10 @@ def _range_of_values(name: MetricName, rate: Proportion | MeanRate, metrics: Met
     unknown = metrics.errors + metrics.unjudged + metrics.uncompared
     low, high = (0.0, 1.0) if unknown else (value, value)
     shown = f"{rate.successes}/{rate.n} = {rate.value:.4g}" if isinstance(rate, Proportion) else f"{rate.value:.4g}"
-    return Figure(value=value, low=low, high=high, shown=f"{value:.4g} ({shown})" if name.bound else shown)
+    return Reading(value=value, low=low, high=high, shown=f"{value:.4g} ({shown})" if name.bound else shown)
 
 
-def _of_field(name: MetricName, metrics: Metrics) -> Figure:
+def _of_field(name: MetricName, metrics: Metrics) -> Reading:
     rate = metrics.fields.get(name.field or "")
     if rate is None:
         return _nothing("no such value is expected")
@@ -281,33 +247,31 @@ def _of_field(name: MetricName, metrics: Metrics) -> Figure:
     return _count(rate.successes if name.metric == "right" else rate.n)
 
 
-def _time(spread: Distribution, part: str, errors: int) -> Figure:
+def _time(spread: Distribution, part: str, errors: int) -> Reading:
     """A time with its range: a failed call could have taken any time."""
     value: float | None = getattr(spread, part)
-    if part == "count":
-        return _count(spread.count, more=errors)
     if value is None:
         return _nothing("nothing measured")
     low, high = (getattr(spread.with_others(errors, end), part) for end in (0.0, _NEVER))
-    return Figure(value=value, low=low, high=high, shown=f"{value:.4g}")
+    return Reading(value=value, low=low, high=high, shown=f"{value:.4g}")
 
 
-def _sum(value: float | None, *, complete: bool) -> Figure:
+def _sum(value: float | None, *, complete: bool) -> Reading:
     """A sum with its range: an attempt that reported nothing may have used any amount."""
     if value is None:
         return _nothing("nothing reported")
-    return Figure(value=value, low=value, high=value if complete else _NEVER, shown=f"{value:.6g}")
+    return Reading(value=value, low=value, high=value if complete else _NEVER, shown=f"{value:.6g}")
 
 
-def _count(value: int, *, more: float = 0) -> Figure:
-    return Figure(value=value, low=value, high=value + more, shown=str(value))
+def _count(value: int, *, more: float = 0) -> Reading:
+    return Reading(value=value, low=value, high=value + more, shown=str(value))
 
 
-def _nothing(reason: str) -> Figure:
-    return Figure(value=None, low=None, high=None, shown=reason)
+def _nothing(reason: str) -> Reading:
+    return Reading(value=None, low=None, high=None, shown=reason)
 
 
-def _of_keyword(name: MetricName, metrics: KeywordMetrics | None, total: Metrics) -> Figure:
+def _of_keyword(name: MetricName, metrics: KeywordMetrics | None, total: Metrics) -> Reading:
     if metrics is None or metrics.pass_rate.n == 0 or total.judged == 0:
         return _nothing("nothing judged")
     if name.metric == "pass_rate":
@@ -326,7 +290,7 @@ def _of_keyword(name: MetricName, metrics: KeywordMetrics | None, total: Metrics
     return _count(metrics.pass_rate.n)
 
 
-def _of_baseline(name: MetricName, comparison: Comparison | None) -> Figure:
+def _of_baseline(name: MetricName, comparison: Comparison | None) -> Reading:
     """A figure of the comparison of verdicts, of values or of tests, with what undecided attempts may change."""
     if comparison is None:
         return _nothing("nothing to compare")
@@ -345,4 +309,4 @@ def _of_baseline(name: MetricName, comparison: Comparison | None) -> Figure:
     low = high = value
     if part.undecided_now:
         low, high = (0.0 if metric == "p_value" else -1.0 if group else getattr(comparison.worst, bound)), 1.0
-    return Figure(value=value, low=low, high=high, shown=f"{value:.4g}" if metric == "p_value" else f"{value:+.4g}")
+    return Reading(value=value, low=low, high=high, shown=f"{value:.4g}" if metric == "p_value" else f"{value:+.4g}")

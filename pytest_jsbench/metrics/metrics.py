@@ -7,67 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_jsbench.core.generations import FaultKind
+from pytest_jsbench.metrics.figures import COUNTED_FAILURES, COUNTS, RATES, SPREAD, TIMES, TOKENS
 from pytest_jsbench.metrics.statistics import Distribution, MeanRate, Proportion, Rate, proportion
 from pytest_jsbench.runs.own_outcomes import Cause
 from pytest_jsbench.runs.records import MissingReason
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType, Note
-
-#: the failure types that count as failures; a case with a broken schema is excluded instead
-COUNTED_FAILURES = tuple(kind for kind in FailureType if kind is not FailureType.INVALID_SCHEMA)
-
-#: the proportions among the metrics
-RATES = (
-    "declared_coverage",
-    "declared_coverage_excluding_errors",
-    "empirical_coverage",
-    "pass_rate",
-    "pass_at_k",
-    "pass_hat_k",
-    "error_rate",
-    "order_kept",
-    "over_constraint",
-    "under_constraint",
-    "value_accuracy",
-    "value_accuracy_conforming",
-    "value_accuracy_mean",
-    "exact_match",
-    "tests_passed",
-)
-COUNTS = (
-    "cases",
-    "planned",
-    "excluded",
-    "completions",
-    "declined",
-    "failed",
-    "missing",
-    "unjudged",
-    "disputed",
-    "errors",
-    "judged",
-    "called_again",
-    "retries",
-    "reported",
-    "unreported",
-    "priced",
-    "unpriced",
-    "passed",
-    "valid",
-)
-#: what people call each, and its unit
-TIMES = {
-    "ttft": ("Time to first token", "s"),
-    "tpot": ("Time per output token", "ms"),
-    "tgt": ("Total time", "s"),
-    "gct": ("First to last token", "s"),
-    "reasoning_time": ("Time of reasoning", "s"),
-    "grammar_compilation": ("Grammar compilation", "s"),
-    "compile_time": ("Grammar compilation without its first mask", "s"),
-    "mask_time": ("Time per mask", "s"),
-    "queue": ("Time in the queue", "s"),
-}
-SPREAD = ("count", "mean", "p50", "p90", "p95", "p99", "max")
-TOKENS = ("input_tokens", "output_tokens", "total_tokens", "cached_tokens", "reasoning_tokens")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +115,23 @@ class Metrics:
     priced: int
     unpriced: int
 
+    def figure(self, name: str) -> Rate | float | None:
+        """The figure that `figures.FIGURES` names so; None where it is not applicable."""
+        group, _, kind = name.partition(".")
+        time, _, part = name.rpartition("_")
+        value: Rate | float | None
+        if group == "failure_rates":
+            return self.failure_rate(FailureType(kind))
+        if group == "failure_counts":
+            return self.failure_counts[FailureType(kind)]
+        if group == "test_failures":
+            return self.test_failures[Cause(kind)]
+        if time in TIMES:
+            value = getattr(getattr(self, time), part)
+        else:
+            value = getattr(self.tokens if name in TOKENS else self, name)
+        return value
+
     @property
     def errors(self) -> int:
         """Attempts that say nothing about the model: failed calls and missing attempts."""
@@ -226,7 +187,6 @@ class Metrics:
                 "accuracy_ci_high": one.ci_high,
             }.items()
         }
-        figures |= {"invented": self.invented, "uncompared": self.uncompared}
         figures["test_failures"] = {cause.value: self.test_failures[cause] for cause in Cause}
         figures["note_counts"] = {note.value: self.note_counts[note] for note in Note}
         figures["code_counts"] = dict(self.code_counts)

@@ -12,7 +12,8 @@ from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.generations import FaultKind, tpot_ms
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.metrics.comparison import CaseOutcome, Pair, differing, outcomes, pairs
-from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, Metrics, Tokens
+from pytest_jsbench.metrics.figures import COUNTED_FAILURES
+from pytest_jsbench.metrics.metrics import Metrics, Tokens
 from pytest_jsbench.metrics.prices import Costs
 from pytest_jsbench.metrics.statistics import Distribution, MeanRate, Proportion, clustered, mean_rate, proportion
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Run

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison, compare, schema_digits, several
-from pytest_jsbench.metrics.metrics import RATES
+from pytest_jsbench.metrics.figures import RATES
 from pytest_jsbench.metrics.statistics import Rate, clustered
 from pytest_jsbench.reports.evaluations import firsts
 from pytest_jsbench.reports.summary_table import Table, fitted, rate

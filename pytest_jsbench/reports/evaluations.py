@@ -18,8 +18,8 @@ from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import EVALUATION, METRICS, RUN, published
 from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison, compare
+from pytest_jsbench.metrics.figures import RATES, bounded, named
 from pytest_jsbench.metrics.gates import GateResult
-from pytest_jsbench.metrics.metrics import RATES
 from pytest_jsbench.metrics.statistics import Rate, clustered, proportion
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.runs import journal
@@ -151,6 +151,11 @@ class Evaluation:
     def label(self) -> str:
         """A name for people: the variant, the model, or else the file's name."""
         return self.variant or self.model or Path(self.source).stem
+
+    def figure(self, name: str) -> Rate | float | None:
+        """The figure that `figures.FIGURES` names so; None where it is not applicable, or not in the file."""
+        row = named(name)
+        return self.rate(name) if row is not None and row.is_rate else self.figures.get(name)
 
     def rate(self, name: str) -> Rate:
         """A metric that is a rate, with its interval."""
@@ -413,9 +418,8 @@ _MEASURED = ("metrics", "cases")
 
 def baseline_to_dict(found: Evaluation, outcomes: Mapping[CaseKey, CaseOutcome]) -> dict[str, Any]:
     """A small evaluation file for version control, with what a later run is compared by."""
-    bounded = [f"{rate}{end}" for rate in RATES for end in ("", "_ci_low", "_ci_high")]
     counts = ["planned", "completions", "priced", "passed", "valid_instances", "invalid_instances"]
-    kept = [*counts, *bounded, "tgt_mean", "grammar_compilation_p50", "cost"]
+    kept = [*counts, *bounded(RATES), "tgt_mean", "grammar_compilation_p50", "cost"]
     variants = {
         name: {part: value for part, value in baseline_to_dict(one, one.outcomes or {}).items() if part in _MEASURED}
         for name, one in found.variants.items()

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.files import FileInMaking, make_private_folder, write_atomically
 from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, tpot_ms
-from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, RATES, TIMES, Metrics
+from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, RATES, TIMES, Better
+from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.statistics import Proportion
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.runs.identity import engine_settings
@@ -36,9 +37,7 @@ VERSIONS = ("0.3.0", "0.2.0")
 Version = Literal["0.3.0", "0.2.0"]
 COLLECTION = "pytest-jsbench"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
-_TIMES = {name: unit for name, (_, unit) in TIMES.items()}
 _FAILURES = "failure_rates."
-_LOWER = frozenset({"error_rate", "over_constraint", "under_constraint"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +206,7 @@ def _result_id(identity: Identity, task: str | None, metric: str) -> str:
 def _aggregate(run: Run, summary: Summary, identity: Identity, samples: FinishedSamples) -> dict[str, Any]:
     metadata = run.metadata
     failures = [f"{_FAILURES}{kind.value}" for kind in COUNTED_FAILURES if summary.total.failure_counts[kind]]
-    names = (*RATES, *failures, *_TIMES)
+    names = (*RATES, *failures, *TIMES)
     results = [*_results(run, identity, None, summary.total, names)]
     for task, metrics in summary.tasks.items():
         results += _results(run, identity, task, metrics, names)
@@ -289,23 +288,22 @@ def _results(
 
 
 def _metric(name: str) -> dict[str, Any]:
-    if name not in _TIMES:
-        bounds: dict[str, Any] = {"min_score": 0, "max_score": 1, "metric_unit": "proportion"}
-    else:
-        bounds = {"min_score": 0, "max_score": "Infinity", "metric_unit": _TIMES[name]}
+    row = TIMES.get(name) or FIGURES[name]
     return {
         "evaluation_description": "JSON that conforms to a JSON Schema, by pytest-jsbench",
         "metric_id": f"pytest-jsbench.{name}",
-        "metric_name": f"{name}, median" if name in _TIMES else name,
+        "metric_name": f"{name}, median" if name in TIMES else name,
         "metric_kind": "pass_rate" if name == "pass_rate" else name,
-        "lower_is_better": name in _LOWER or name in _TIMES or name.startswith(_FAILURES),
+        "lower_is_better": row.better is Better.LOWER,
         "score_type": "continuous",
-        **bounds,
+        "min_score": 0,
+        "max_score": "Infinity" if name in TIMES else 1,
+        "metric_unit": row.unit or "proportion",
     }
 
 
 def _score(metrics: Metrics, name: str) -> dict[str, Any] | None:
-    if name in _TIMES:
+    if name in TIMES:
         return _time(metrics, name)
     if name.startswith(_FAILURES):
         return _rate(metrics.failure_rate(FailureType(name.removeprefix(_FAILURES))), "failures")

@@ -16,6 +16,7 @@ from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import HISTORY, METRICS
 from pytest_jsbench.metrics.comparison import MISSING, PASSED, UNDECIDED
+from pytest_jsbench.metrics.figures import FIGURES, RATES, bounded
 from pytest_jsbench.metrics.statistics import PairedDifference, Share, adjusted, paired_difference
 from pytest_jsbench.reports.evaluations import Evaluation, kept_of_run
 from pytest_jsbench.runs import journal
@@ -26,15 +27,11 @@ HISTORY_VERSION = "1.0"
 #: bytes of a line
 LONGEST_LINE = 4_000_000
 _LONGEST_LABEL = 200
-_RATES = (
-    *("pass_rate", "declared_coverage", "empirical_coverage", "over_constraint", "under_constraint"),
-    *("value_accuracy", "value_accuracy_conforming", "exact_match"),
-)
 _METRICS = (
     *("planned", "completions", "passed", "errors", "unjudged", "priced", "valid_instances", "invalid_instances"),
-    *(f"{rate}{end}" for rate in _RATES for end in ("", "_ci_low", "_ci_high")),
-    *("ttft_p50", "tpot_p50", "tgt_p50", "tgt_mean", "grammar_compilation_p50"),
-    *("input_tokens", "output_tokens", "cost"),
+    *bounded(name for name in RATES if FIGURES[name].chief),
+    *(row.name for row in FIGURES.values() if row.chief and not row.is_rate),
+    *("tgt_mean", "input_tokens"),
 )
 #: significant digits of them
 _DIGITS = 6

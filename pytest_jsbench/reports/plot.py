@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.errors import ExportError, MissingRequirement, nearest
 from pytest_jsbench.core.files import unwritable
 from pytest_jsbench.core.text import distinct, printable
-from pytest_jsbench.metrics.metrics import RATES, SPREAD, TIMES
+from pytest_jsbench.metrics.figures import FIGURES, RATES, Better, Kind, named
 from pytest_jsbench.runs.settings import differences
 
 if TYPE_CHECKING:
@@ -24,34 +24,10 @@ if TYPE_CHECKING:
     from pytest_jsbench.reports.evaluations import Evaluation
     from pytest_jsbench.reports.history import Series
 
-#: the metrics of our runs that are drawn by default
-_OURS = (
-    "pass_rate",
-    "declared_coverage",
-    "empirical_coverage",
-    "value_accuracy",
-    "value_accuracy_conforming",
-    "exact_match",
-    "over_constraint",
-    "under_constraint",
-    "grammar_compilation_p50",
-    "ttft_p50",
-    "tpot_p50",
-    "tgt_p50",
-    "output_tokens",
-    "cost",
-)
-_COUNT = re.compile(
-    r"^(num|n)_|_count$|_counts\.|_?tokens$|^(in)?valid_(instances|rejected|accepted)$"
-    r"|^(cases|planned|completions|judged|priced|passed|valid)$|^fields\..*\.(right|expected)$"
-)
-_LOWER = re.compile(
-    r"(^|[_.])(errors?|err|loss|latency|cost|ttft|tpot|tgt|gct|failures?|failed|missing|unjudged|rmse|mae)([_.]|$)"
-    r"|^failure_(rates|counts)\.|^grammar_compilation|^compile_time|^mask_time|^reasoning_time|^queue_|^(over|under)_constraint|^(wrong_decisions|retries|invented|uncompared)"
-)
-_HIGHER = re.compile(
-    r"(rate|constraint|accuracy|exact_match|score|progress|coverage|success|pass_at_k|pass_hat_k|precision|recall|f1)"
-)
+#: the names of metrics of other tools
+_COUNT = re.compile(r"^(num|n)_|_count$|_?tokens$")
+_LOWER = re.compile(r"(^|[_.])(errors?|err|loss|latency|cost|failures?|failed|missing|rmse|mae)([_.]|$)")
+_HIGHER = re.compile(r"(rate|accuracy|exact_match|score|progress|coverage|success|precision|recall|f1)")
 #: the palette of Okabe and Ito, for people with any colour vision
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 _HATCHES = ("", "//", "..", "xx")
@@ -62,13 +38,6 @@ _COLUMNS = (4, 3, 5)
 _LONGEST_LABEL = 40
 #: bars of a panel whose figures have room side by side
 _MOST_UPRIGHT = 8
-_NAMES = {
-    "over_constraint": "Valid answers rejected",
-    "under_constraint": "Invalid answers accepted",
-    "pass_at_k": "Pass@k",
-    "pass_hat_k": "Pass^k",
-}
-_PARTS = {"p50": "median", "p90": "90th percentile", "p95": "95th percentile", "p99": "99th percentile"}
 
 
 def plot(evaluations: Sequence[Evaluation], names: Sequence[str], output: Path, metrics: Sequence[str] = ()) -> None:
@@ -190,19 +159,14 @@ def _columns(panels: int) -> int:
 
 
 def _title(metric: str) -> str:
-    """What a metric of ours is called by people."""
-    group, _, kind = metric.partition(".")
-    if kind:
-        return f"{group.replace('_', ' ').capitalize()}: {kind.replace('_', ' ')}"
-    name, _, part = metric.rpartition("_")
-    if name in TIMES and part in SPREAD:
-        return f"{TIMES[name][0]}, {_PARTS.get(part, part)}"
-    return _NAMES.get(metric) or metric.replace("_", " ").capitalize()
+    """The metric for people."""
+    row = named(metric)
+    return metric.replace("_", " ").capitalize() if row is None else row.title
 
 
 def _unit(metric: str) -> str:
-    _, unit = TIMES.get(metric.rpartition("_")[0], ("", ""))
-    return "US dollars" if metric == "cost" else unit
+    row = named(metric)
+    return "" if row is None else row.unit
 
 
 def _panels(evaluations: Sequence[Evaluation], asked: Sequence[str]) -> list[str]:
@@ -218,7 +182,8 @@ def _panels(evaluations: Sequence[Evaluation], asked: Sequence[str]) -> list[str
             raise ExportError(message, found=unknown[0], expected=drawable)
         return list(asked)
     if all("pass_rate" in found.metrics and "planned" in found.metrics for found in evaluations):
-        seen = [name for name in _OURS if any(found.figures.get(name) is not None for found in evaluations)]
+        chief = [name for name, row in FIGURES.items() if row.chief]
+        seen = [name for name in chief if any(found.figures.get(name) is not None for found in evaluations)]
         failures = [name for name in drawable if name.startswith("failure_rates.")]
         return seen + [name for name in failures if any(found.figures.get(name) for found in evaluations)]
     return drawable
@@ -270,15 +235,20 @@ def _shown(value: float) -> str:
 
 
 def _is_rate(metric: str, known: Sequence[float]) -> bool:
-    return bool(_HIGHER.search(metric) or metric.startswith("failure_rates.")) and min(known) >= 0 and max(known) <= 1
+    row = named(metric)
+    is_rate = bool(_HIGHER.search(metric)) if row is None else row.is_rate
+    return is_rate and min(known) >= 0 and max(known) <= 1
 
 
 def _direction(metric: str) -> str:
-    if _COUNT.search(metric):
+    row = named(metric)
+    if _COUNT.search(metric) if row is None else row.kind is Kind.COUNT and row.better is Better.NEITHER:
         return "(a count)"
-    if _LOWER.search(metric) and not metric.startswith("fields."):  # a field may be called cost
+    if _LOWER.search(metric) if row is None else row.better is Better.LOWER:
         return "↓ lower is better"
-    return "↑ higher is better" if _HIGHER.search(metric) else "(direction not known)"
+    if _HIGHER.search(metric) if row is None else row.better is Better.HIGHER:
+        return "↑ higher is better"
+    return "(direction not known)"
 
 
 def _style(at: int) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from tabulate import tabulate
 
 from pytest_jsbench.core.text import counted, distinct, dollars, printable
-from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, Metrics
+from pytest_jsbench.metrics.figures import COUNTED_FAILURES
+from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, Rate
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.runs.outcomes import Run

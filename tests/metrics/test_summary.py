@@ -8,7 +8,7 @@ import pytest
 from pytest_jsbench.core.cases import CaseKey, Schema
 from pytest_jsbench.core.generations import FaultKind
 from pytest_jsbench.core.timing import Timing
-from pytest_jsbench.metrics.metric_names import MetricName, figure
+from pytest_jsbench.metrics.metric_names import MetricName, reading
 from pytest_jsbench.metrics.statistics import proportion
 from pytest_jsbench.metrics.summary import by_keyword, summarize
 from pytest_jsbench.runs.outcomes import AttemptOutcome
@@ -107,7 +107,7 @@ def test_a_sum_over_some_of_the_answers_has_no_upper_end_and_is_of_as_many() -> 
 
     assert (summary.total.reported, summary.total.unreported) == (2, 1)
     assert summary.total.to_dict()["unreported"] == 1
-    sums = [figure(MetricName.parse("output_tokens"), one) for one in (summary, summarize(examples.run(*told[:2])))]
+    sums = [reading(MetricName.parse("output_tokens"), one) for one in (summary, summarize(examples.run(*told[:2])))]
     assert [(one.low, one.high) for one in sums] == [(22, math.inf), (22, 22)]
 
 

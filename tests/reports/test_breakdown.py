@@ -91,7 +91,7 @@ def test_another_rate_by_task_is_that_of_the_file_and_is_not_tested() -> None:
 
     assert [rate.value for rate in found.groups[0].rates] == [0.5, 0.0]
     assert "*" not in found.note(["a", "b"])
-    with pytest.raises(JSBenchError, match="no rate 'tgt_mean'; expected one of declared_coverage, "):
+    with pytest.raises(JSBenchError, match="no rate 'tgt_mean'; expected one of pass_rate, "):
         break_down([evaluation(a="p")], Grouping.TASK, metric="tgt_mean")
     with pytest.raises(JSBenchError, match="by keyword runs are told by their pass rate alone, found error_rate"):
         break_down([evaluation(a="p")], Grouping.KEYWORD, metric="error_rate")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.errors import MissingRequirement
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.metrics.metrics import COUNTED_FAILURES, TIMES
+from pytest_jsbench.metrics.figures import COUNTED_FAILURES, TIMES
 from pytest_jsbench.reports.comparison_table import apart, beside_verdicts
 from pytest_jsbench.reports.html.case_list import CaseList
 from pytest_jsbench.reports.summary_table import facts
@@ -143,8 +143,8 @@ _PITCH = 10
 _HEIGHT = 55
 #: multiples of the 95th percentile that the bars of equal width reach
 _REACH = 2
-#: times that have a chart
-_DRAWN = tuple(name for name in TIMES if name not in ("gct", "queue"))
+#: times that have no chart
+_NOT_DRAWN = ("gct", "queue")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,8 +176,8 @@ class Chart:
 
 def charts(metrics: Metrics) -> list[Chart]:
     """A chart for each time that has measurements."""
-    spreads = [(getattr(metrics, name), *TIMES[name]) for name in _DRAWN]
-    return [_chart(spread, title, unit) for spread, title, unit in spreads if spread.count]
+    spreads = [(getattr(metrics, row.name), row) for row in TIMES.values() if row.name not in _NOT_DRAWN]
+    return [_chart(spread, row.title, row.unit) for spread, row in spreads if spread.count]
 
 
 def _chart(spread: Distribution, title: str, unit: str) -> Chart:
