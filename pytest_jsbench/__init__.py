@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from pytest_jsbench.library.run import EvaluatedRun, load_run, plot_runs
     from pytest_jsbench.metrics.summary import Summary, summarize
     from pytest_jsbench.reports.evaluation_models import EvalMetrics, EvalOutput, load_evaluation
-    from pytest_jsbench.runner.limits import RateLimits
     from pytest_jsbench.runs.outcomes import Run
     from pytest_jsbench.runs.records import Record
     from pytest_jsbench.runs.records import RunMetadata as RunMetadata
+    from pytest_jsbench.settings.plan import RateLimits
     from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Verdict, Violation
 
 
@@ -63,7 +63,7 @@ _HOMES = {
     "library.engine": ("OpenEngine", "open_engine"),
     "library.evaluation": ("aevaluate", "evaluate"),
     "library.run": ("EvaluatedRun", "load_run", "plot_runs"),
-    "runner.limits": ("RateLimits",),
+    "settings.plan": ("RateLimits",),
     "fixture.conformance": ("assert_conforms", "judge"),
     "engines.base": ("Engine", "EngineConfig"),
     "core.generations": (

@@ -51,7 +51,7 @@ def test_a_change_of_its_schema_is_seen_without_a_model(invoices: pytest.Pyteste
 
 @pytest.mark.parametrize("folder", [INVOICES, REGRESSION], ids=lambda folder: folder.name)
 def test_its_workflow_and_its_readme_name_options_that_exist(folder: Path) -> None:
-    from pytest_jsbench.plugin.options.declared import OPTIONS
+    from pytest_jsbench.settings.options import OPTIONS
 
     (workflow,) = (folder / ".github" / "workflows").iterdir()
     text = "\n".join(page.read_text("utf-8") for page in (folder / "README.md", workflow, folder / "pytest.ini"))

@@ -10,7 +10,7 @@ import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-from pytest_jsbench.plugin.options.declared import OPTIONS
+from pytest_jsbench.settings.options import OPTIONS
 
 README = Path(__file__).parents[1] / "README.md"
 

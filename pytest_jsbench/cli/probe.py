@@ -202,8 +202,9 @@ def _settings(
 def _admission(options: argparse.Namespace, info: EngineInfo, folder: Path, started_at: str) -> Admission:
     """The limits of a run, for this process alone."""
     from pytest_jsbench.metrics.prices import price_at
-    from pytest_jsbench.runner.limits import Admission, LimitsFile, RateLimits
+    from pytest_jsbench.runner.limits import Admission, LimitsFile
     from pytest_jsbench.runs.records import AnsweredBy
+    from pytest_jsbench.settings.plan import RateLimits
 
     limits = RateLimits(
         requests_per_minute=options.rpm,

@@ -34,11 +34,9 @@ from pytest_jsbench.metrics.gates import Ending, GateResult, decide
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.prompts import template_of
 from pytest_jsbench.runner.attempts import Runner
-from pytest_jsbench.runner.classifiers import Classifier
-from pytest_jsbench.runner.classifiers import find as find_classifier
 from pytest_jsbench.runner.description import describe_cases, describe_shared, describe_variant
 from pytest_jsbench.runner.in_flight import CallsInFlight
-from pytest_jsbench.runner.limits import Admission, LimitsFile, RateLimits, Refused
+from pytest_jsbench.runner.limits import Admission, LimitsFile, Refused
 from pytest_jsbench.runner.record_keeper import AttemptResult, RecordKeeper
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.folders import new_folder
@@ -48,6 +46,9 @@ from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
 from pytest_jsbench.runs.records import Attempt, Entry, Missing, MissingReason, Record, RunMetadata
 from pytest_jsbench.runs.redaction import Redaction
 from pytest_jsbench.runs.resumption import Recorded, Resumption, resume
+from pytest_jsbench.settings.classifiers import Classifier
+from pytest_jsbench.settings.classifiers import find as find_classifier
+from pytest_jsbench.settings.plan import RateLimits
 from pytest_jsbench.values import Comparer
 from pytest_jsbench.values.comparers import comparer_of
 from pytest_jsbench.verdicts import Judge, JudgePolicy

@@ -7,7 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pytest_jsbench.core.arguments import Reader, arguments, flag, names, one_of, path, whole
-from pytest_jsbench.runner.limits import RateLimits
+from pytest_jsbench.settings.plan import RateLimits
 from pytest_jsbench.verdicts import JudgePolicy
 from pytest_jsbench.verdicts.verdicts import POLICY_OFFERS
 

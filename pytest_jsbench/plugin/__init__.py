@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.plugin.options.reading import NO_ENGINE, add_options, typed_for_a_run, value_of
+from pytest_jsbench.plugin.options import NO_ENGINE, add_options, typed_for_a_run, value_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Case

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.plugin.options.settings import Settings
+from pytest_jsbench.plugin.options import Settings
 from pytest_jsbench.plugin.session import cases
 from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext
 from pytest_jsbench.plugin.session.handover import Handover
 from pytest_jsbench.plugin.session.interruption import Interruption
-from pytest_jsbench.plugin.session.plan import Plan
 from pytest_jsbench.plugin.session.secrecy import Secrecy, quieten, usage_errors
 from pytest_jsbench.plugin.session.start import start
 from pytest_jsbench.runs.resumption import Recorded
+from pytest_jsbench.settings.plan import Plan
+from pytest_jsbench.settings.variant import make_variants
 
 if TYPE_CHECKING:
     from pytest_jsbench.plugin.worker.worker import Worker
@@ -35,15 +36,20 @@ def activate(config: pytest.Config) -> None:
 
 
 def _make_context(config: pytest.Config) -> tuple[RunContext, Resumption | None]:
-    settings = Settings.from_config(config)
-    handover, resumption = Handover.from_worker_input(config), None
-    plan = Plan.make(settings, handover, hook=_classify_hook(config))
+    settings, resumption = Settings.from_config(config), None
+    handover = Handover.from_worker_input(config)
+    variants = make_variants(settings.ways, workers=1 if handover is None else handover.workers)
+    selected, marks = cases.select(settings, {} if handover is None else handover.selected)
+    suite, hook = settings.targets.suite, _classify_hook(config)
+    plan = Plan.of(settings.values, variants, selected, suite=suite, hook=hook)
     if handover is None:
-        plan.check_engines(only_lists=settings.only_lists)
+        if not settings.only_lists:
+            plan.check_engines()
         handover, resumption = start(config, settings, plan)
     context = RunContext(
         settings=settings,
         plan=plan,
+        marks=marks,
         handover=handover,
         recorded=Recorded(handover.recorded),
         worker=getattr(config, "workerinput", {}).get("workerid"),
@@ -73,7 +79,7 @@ def _register_worker(config: pytest.Config, context: RunContext) -> Worker:
     from pytest_jsbench.plugin.worker.project_tests import PROJECT_TESTS, ProjectTests
     from pytest_jsbench.plugin.worker.worker import Worker
 
-    if context.settings.redact:
+    if context.plan.redact:
         quieten(config)
     config.pluginmanager.register(Interruption(config, context.handover.interrupted), "jsbench-interruption")
     secrecy = Secrecy(config, *context.plan.engines)
@@ -96,14 +102,14 @@ def _register_controller(
     from pytest_jsbench.plugin.controller.run_state import RunState
     from pytest_jsbench.plugin.controller.terminal import Terminal
 
-    state = RunState(context.plan.keys, variants=tuple(context.plan.variants), repeats=context.settings.repeats)
+    state = RunState(context.plan.keys, variants=tuple(context.plan.variants), repeats=context.plan.repeats)
     progress = Progress(config, context, state)
     controller = Controller(config, context, worker, resumption, state=state, progress=progress)
     config.pluginmanager.register(controller, "jsbench-controller")
     config.pluginmanager.register(Terminal(config, context, controller), "jsbench-terminal")
     config.pluginmanager.register(progress, "jsbench-progress")
     config.pluginmanager.register(ProviderWatch(config, context), "jsbench-provider-watch")
-    if context.settings.batch is not None:
+    if context.plan.batch is not None:
         from pytest_jsbench.plugin.controller.batch import Batch
 
         config.pluginmanager.register(Batch(config, context, controller, worker), "jsbench-batch")

@@ -47,14 +47,14 @@ def open_shared(request: pytest.FixtureRequest) -> SharedJSBench:
 
 
 def _tests(request: pytest.FixtureRequest) -> ProjectTests:
-    if request.config.stash[RUN_CONTEXT].plan.selected.labelled is not None:
+    if request.config.stash[RUN_CONTEXT].plan.cases.labelled is not None:
         pytest.skip("--jsbench-instances calls no model; leave it out to run a project's own tests")
     return request.config.stash[PROJECT_TESTS]
 
 
 def load_case(request: pytest.FixtureRequest) -> Case:
     """The case of the test's key; skips where its row holds no JSON Schema."""
-    case = request.config.stash[RUN_CONTEXT].plan.selected.case(request.param)
+    case = request.config.stash[RUN_CONTEXT].plan.cases.case(request.param)
     if isinstance(case, BrokenCase):
         skips = request.config.stash[RUN_CONTEXT].settings.selection.skips_invalid
         (pytest.skip if skips else pytest.fail)(f"invalid_schema: {printable(case.problem)}")

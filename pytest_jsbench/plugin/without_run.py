@@ -10,10 +10,10 @@ import pytest
 from pytest_jsbench.fixture.conformance import shared_judge
 from pytest_jsbench.fixture.handed_in import record_of
 from pytest_jsbench.fixture.jsbench import Attempts, JSBench, Question
-from pytest_jsbench.plugin.options.reading import NO_ENGINE, value_of
-from pytest_jsbench.plugin.options.settings import read_policy
+from pytest_jsbench.plugin.options import NO_ENGINE, read_judging
 from pytest_jsbench.plugin.session.own_tests import key_of, read_terms
 from pytest_jsbench.runs.records import Record
+from pytest_jsbench.settings.plan import policy_of
 
 
 class WithoutRun(JSBench):
@@ -31,7 +31,8 @@ class WithoutRun(JSBench):
 def open_without_run(request: pytest.FixtureRequest) -> JSBench:
     """Make the object by which a test has its answers judged, as strictly as a run would; no record is written."""
     item, config = request.node, request.config
-    judge, comparers = shared_judge(read_policy(config)), dict(value_of(config, "comparer") or ())
+    values = read_judging(config)
+    judge, comparers = shared_judge(policy_of(values)), dict(values["comparer"])
 
     def ask(question: Question) -> Record:
         assert question.given is not None

@@ -20,7 +20,7 @@ from pytest_jsbench.verdicts.judge import JUDGE_VERSION
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo, GenerationParams
     from pytest_jsbench.core.prompts import Template
-    from pytest_jsbench.runner.classifiers import Classifier
+    from pytest_jsbench.settings.classifiers import Classifier
     from pytest_jsbench.values import Comparer
     from pytest_jsbench.verdicts import JudgePolicy
 

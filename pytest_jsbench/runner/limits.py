@@ -18,13 +18,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.core.arguments import arguments, number
 from pytest_jsbench.core.errors import exhausted
 from pytest_jsbench.core.files import private
 from pytest_jsbench.core.generations import Usage
 from pytest_jsbench.core.text import described
-from pytest_jsbench.runner.provider_state import PATIENCE, CallEnd, ProviderState, Sign
+from pytest_jsbench.runner.provider_state import CallEnd, ProviderState, Sign
 from pytest_jsbench.runs.records import MissingReason
+from pytest_jsbench.settings.plan import RateLimits
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.prices import Price
@@ -48,29 +48,6 @@ _LOOK_AGAIN = 0.1
 #: seconds that a process waits for the file while others write
 _BUSY = 30.0
 _LONGEST_SLEEP = 1.0
-
-
-@arguments(
-    requests_per_minute=number("a number above 0", above=0),
-    tokens_per_minute=number("a number above 0", above=0),
-    max_cost=number("US dollars, at least 0", least=0),
-    patience=number("seconds, at least 0", least=0),
-)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RateLimits:
-    """The limits that a user sets for a run; None: no limit. Those of a minute hold for each server by itself."""
-
-    requests_per_minute: float | None = None
-    tokens_per_minute: float | None = None
-    #: US dollars
-    max_cost: float | None = None
-    #: seconds without any answer after which the run gives up on a provider
-    patience: float = PATIENCE
-
-    @property
-    def any(self) -> bool:
-        """Whether there is one."""
-        return not (self.requests_per_minute is self.tokens_per_minute is self.max_cost is None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

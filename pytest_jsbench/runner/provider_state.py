@@ -13,8 +13,6 @@ from enum import StrEnum
 
 from pytest_jsbench.core.generations import CallError, FaultKind
 
-#: seconds without any answer after which the run gives up
-PATIENCE = 300.0
 #: the part of it for a server that has never answered: its address may be wrong
 _AT_FIRST = 0.1
 #: calls in a row that found nobody, or a broken server, after which only one at a time is made

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.errors import JournalError, exhausted
 from pytest_jsbench.core.generations import Failed
-from pytest_jsbench.runner.classifiers import Classifier, classify
 from pytest_jsbench.runner.limits import Refused
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Attempt, Missing, MissingReason, Record
 from pytest_jsbench.runs.redaction import REDACTED
 from pytest_jsbench.runs.rejudging import judge_again, matched
+from pytest_jsbench.settings.classifiers import Classifier, classify
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey

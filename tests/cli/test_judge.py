@@ -9,13 +9,13 @@ import pytest
 
 from pytest_jsbench.cli.main import main
 from pytest_jsbench.core.cases import CaseKey, Expected
-from pytest_jsbench.plugin.options.declared import OPTIONS
 from pytest_jsbench.reports import evaluations
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.records import Attempt
 from pytest_jsbench.runs.rejudging import matched
 from pytest_jsbench.runs.settings import differences
 from pytest_jsbench.schemas.dialects import NAMES
+from pytest_jsbench.settings.options import OPTIONS
 from pytest_jsbench.values.comparers import read_comparer
 from pytest_jsbench.verdicts import JUDGE_VERSION, FailureType, JudgePolicy, Verdict
 from tests import examples
@@ -235,7 +235,7 @@ def test_what_passes_when_judged_again_has_no_code_any_more(tmp_path: Path) -> N
 
 def test_the_judges_options_take_the_values_that_the_policy_has() -> None:
     choices = {**JudgePolicy.choices(), "default_dialect": tuple(NAMES)}
-    declared = {option.name.replace("-", "_"): option.choices for option in OPTIONS}
+    declared = {option.name: option.choices for option in OPTIONS}
 
     assert declared["extra_fields"] is None  # it takes names as well
     assert {name: declared[name] for name in choices} == {**choices, "extra_fields": None}

@@ -18,8 +18,8 @@ from pytest_jsbench.cli.engines import streams
 from pytest_jsbench.cli.main import _parser
 from pytest_jsbench.engines.presets import ProviderPreset
 from pytest_jsbench.engines.presets import presets as all_presets
-from pytest_jsbench.plugin.options.declared import OPTIONS
 from pytest_jsbench.reports.published import MaskFigures, published_coverage, published_masks
+from pytest_jsbench.settings.options import BY_NAME, OPTIONS
 from tests.verdicts.syntax_examples import REASONS, ReasonExamples
 
 ROOT = Path(__file__).parents[2]
@@ -30,18 +30,18 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     "Whom is asked": {
         "engine": "local",
         "model": "gpt-5.4-mini",
-        "base-url": "http://localhost:8000/v1",
-        "api-key-env": "OPENROUTER_API_KEY",
-        "response-format": "text",
+        "base_url": "http://localhost:8000/v1",
+        "api_key_env": "OPENROUTER_API_KEY",
+        "response_format": "text",
         "temperature": "0.7",
-        "max-tokens": "512",
+        "max_tokens": "512",
         "seed": "7",
-        "engine-option": "stream=false",
+        "engine_option": "stream=false",
         "variants": "small,large",
         "record": "tests/answers",
-        "record-mode": "new",
+        "record_mode": "new",
         "replay": "tests/answers",
-        "replay-strict": "on",
+        "replay_strict": "on",
     },
     "What is tested": {
         "preset": "jsonschemabench",
@@ -64,7 +64,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "concurrency": "32",
         "rpm": "450",
         "tpm": "180000",
-        "max-cost": "5",
+        "max_cost": "5",
         "batch": "leave",
         "resume": "runs",
         "shard": "2/5",
@@ -74,29 +74,29 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "repeats": "5",
     },
     "How it is judged": {
-        "invalid-schemas": "skip",
-        "extra-fields": "$schema,_comment",
-        "duplicate-keys": "fail",
+        "invalid_schemas": "skip",
+        "extra_fields": "$schema,_comment",
+        "duplicate_keys": "fail",
         "fences": "forbid",
         "reasoning": "strip",
         "formats": "ignore",
-        "default-dialect": "draft-07",
+        "default_dialect": "draft-07",
         "validator": "jsonschema",
-        "judge-timeout": "10",
+        "judge_timeout": "10",
         "classify": "own_classifiers:in_german",
         "comparer": "total=tolerance:0.01",
     },
     "What decides": {
-        "min-pass-rate": "0.9",
+        "min_pass_rate": "0.9",
         "gate": "ttft_p95<=2",
         "baseline": "baseline.json",
-        "max-regression": "0.02",
+        "max_regression": "0.02",
     },
     "What is written": {
         "redact": "on",
         "output": "runs",
         "export": "every_eval_ever=exported",
-        "benchmark-rows": "case",
+        "benchmark_rows": "case",
     },
 }
 
@@ -355,7 +355,7 @@ def published_times() -> str:
 
 def published_options() -> str:
     """The options that the preset stands for."""
-    return "\n".join(f"- `--jsbench-{name}={text}`" for name, text in published_coverage().options.items())
+    return "\n".join(f"- `{BY_NAME[name].flag}={text}`" for name, text in published_coverage().options.items())
 
 
 def _yes(said: object) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.cli import main
-from pytest_jsbench.plugin.options.declared import OPTIONS
+from pytest_jsbench.settings.options import OPTIONS
 from tests.docs.blocks import Block, blocks_of, words_of
 from tests.docs.conftest import PAGES, RUNS
 from tests.docs.reference import ROOT

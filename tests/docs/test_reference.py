@@ -13,7 +13,7 @@ import pytest
 from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.presets import PRESET_NAMES
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.plugin.options.declared import OPTIONS
+from pytest_jsbench.settings.options import OPTIONS
 from pytest_jsbench.verdicts import FailureType, Note
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason
 from pytest_jsbench.verdicts.schema_text import SchemaReason

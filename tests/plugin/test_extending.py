@@ -79,7 +79,7 @@ def test_a_package_that_cannot_be_imported_is_one_line_before_anything_runs(acme
 def test_every_group_and_every_hook_is_on_the_page() -> None:
     from pytest_jsbench import datasets, engines, prompts, reports
     from pytest_jsbench.plugin import hookspecs
-    from pytest_jsbench.runner import classifiers
+    from pytest_jsbench.settings import classifiers
 
     groups = {
         module.ENTRY_POINTS

@@ -9,7 +9,6 @@ import pytest
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.plugin.options.declared import OPTIONS
 from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
 from pytest_jsbench.reports.published import (
     CoverageRates,
@@ -18,6 +17,7 @@ from pytest_jsbench.reports.published import (
     published_lines,
     published_masks,
 )
+from pytest_jsbench.settings.options import OPTIONS
 from tests import examples
 from tests.examples import record
 

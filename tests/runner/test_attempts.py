@@ -33,9 +33,10 @@ from pytest_jsbench.engines.secrets import DiscreetEngine
 from pytest_jsbench.prompts import PRESETS
 from pytest_jsbench.runner import attempts, provider_state
 from pytest_jsbench.runner.attempts import RETRIED, Runner
-from pytest_jsbench.runner.limits import Admission, Estimate, LimitsFile, RateLimits, Refused
+from pytest_jsbench.runner.limits import Admission, Estimate, LimitsFile, Refused
 from pytest_jsbench.runs.records import AnsweredBy, MissingReason, Record
 from pytest_jsbench.runs.rejudging import judge_again
+from pytest_jsbench.settings.plan import RateLimits
 from pytest_jsbench.verdicts import FailureType, Judge, Note
 from tests import examples
 

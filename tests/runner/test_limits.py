@@ -12,9 +12,10 @@ import pytest
 
 from pytest_jsbench.core.generations import Usage
 from pytest_jsbench.runner import limits, provider_state
-from pytest_jsbench.runner.limits import Admission, Estimate, LimitsFile, Permit, RateLimits, Refused
+from pytest_jsbench.runner.limits import Admission, Estimate, LimitsFile, Permit, Refused
 from pytest_jsbench.runner.provider_state import CallEnd, ProviderState, Sign
 from pytest_jsbench.runs.records import MissingReason
+from pytest_jsbench.settings.plan import RateLimits
 
 #: 100 tokens in, at most 1,000 out, over after a minute
 ESTIMATE = Estimate(input_tokens=100, output_tokens=1000, seconds=60)

@@ -128,8 +128,8 @@ class Batch:
         resources.callback(self._spend, submission)
         attempts = [attempt for attempt in self._controller.state.planned if attempt not in context.recorded]
         runner = self._worker.variants[variant.name].suite_runner()
-        submission.hand_in(gather(runner, attempts, context.plan.selected.case))
-        submission.wait(self._progress(), leave=context.settings.batch == "leave")
+        submission.hand_in(gather(runner, attempts, context.plan.cases.case))
+        submission.wait(self._progress(), leave=context.plan.batch == "leave")
 
     def _spend(self, submission: Submission) -> None:
         """Count the cost of the batches against the limit that holds for the project's tests."""

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.plugin.options.reading import value_of
+from pytest_jsbench.plugin.options import value_of
 from pytest_jsbench.runs.outcomes import Run
 
 #: the metrics that are times; pytest-benchmark knows seconds only
@@ -54,7 +54,7 @@ def add_rows(config: pytest.Config, run: Run, *, rows: Literal["task", "case"]) 
 
 def shown_groups(config: pytest.Config, groups: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     """The groups of the table: ours are in it only where they are asked for, since they are wide."""
-    if value_of(config, "benchmark-rows") or _is_typed(config, _OF_TABLE):
+    if value_of(config, "benchmark_rows") or _is_typed(config, _OF_TABLE):
         return groups
     return [(name, rows) for name, rows in groups if not str(rows[0]["fullname"]).startswith("jsbench::")]
 

@@ -23,16 +23,17 @@ from pytest_jsbench.plugin.controller.progress import write_line
 from pytest_jsbench.plugin.controller.run_state import SessionEnding
 from pytest_jsbench.plugin.controller.unasked_recordings import find_unasked
 from pytest_jsbench.plugin.controller.xdist_scheduling import scheduler
-from pytest_jsbench.plugin.options.reading import ROOT
+from pytest_jsbench.plugin.options import ROOT
 from pytest_jsbench.plugin.session import transport
+from pytest_jsbench.plugin.session.cases import hand_over
 from pytest_jsbench.plugin.session.context import RunContext, prepare
 from pytest_jsbench.plugin.session.own_tests import key_of
-from pytest_jsbench.plugin.session.plan import errors_of
 from pytest_jsbench.plugin.session.secrecy import usage_errors
 from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase, attempt_of
 from pytest_jsbench.plugin.worker.worker import note_death
 from pytest_jsbench.runs.records import Missing, MissingReason
 from pytest_jsbench.schemas.keywords import misspelt
+from pytest_jsbench.settings.variant import errors_of
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -121,7 +122,7 @@ class Controller:
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
         """Note the attempts of the suite, where xdist's workers run the tests."""
         if not self.state.planned:
-            repeats = self._context.settings.repeats
+            repeats = self._context.plan.repeats
             self.state.plan(one for nodeid in ids if (one := attempt_of(nodeid, repeats=repeats)) is not None)
 
     @pytest.hookimpl(optionalhook=True)
@@ -134,7 +135,7 @@ class Controller:
             if self._context.handover.redaction is None:  # else the workers read the dataset themselves
                 folder = self._context.handover.shared / "selected"
                 make_private_folder(folder)
-                self._handed = self._context.plan.selected.hand_over(folder)
+                self._handed = hand_over(self._context.plan.cases, self._context.marks, folder)
         self._context.handover.hand_to(node, self._prepared, self._handed)
 
     @pytest.hookimpl(optionalhook=True)
@@ -236,8 +237,8 @@ class Controller:
         if self.state.count:
             return True
         ends = {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED}
-        settings = self._context.settings
-        return bool(settings.gates) and session.exitstatus in ends and (settings.gates_typed or self._known.any)
+        asked = self._context.settings.gates_typed or self._known.any
+        return bool(self._context.plan.gates) and session.exitstatus in ends and asked
 
     @property
     def _known(self) -> Collected:
@@ -346,7 +347,7 @@ class Controller:
     @property
     def _keeps_all(self) -> bool:
         """Whether all files of the run are to be written."""
-        return self._context.handover.folder is not None and self._context.settings.output is not None
+        return self._context.handover.folder is not None and self._context.plan.output is not None
 
     def _warn_unwritten(self, problem: str, attempt: AttemptOutcome) -> None:
         """Warn that a record is not on disk; all that one problem kept off it are one warning."""
@@ -367,15 +368,15 @@ class Controller:
 def _misspelt(context: RunContext) -> Iterator[str]:
     """A line for each word in the user's own schemas that is near to a keyword; of many cases the first are read."""
     settings = context.settings
-    if settings.targets.suite and not (settings.selection.skips_invalid or settings.redact):
+    if settings.targets.suite and not (settings.selection.skips_invalid or context.plan.redact):
         for key in context.plan.keys[:_MOST_READ]:
-            case = context.plan.selected.case(key)
+            case = context.plan.cases.case(key)
             yield from (f"{key}: {said}" for said in (misspelt(case.schema) if isinstance(case, Case) else ()))
 
 
 def _find_exporters(context: RunContext) -> tuple[tuple[Exporter, Path], ...]:
-    if not context.settings.exports:
+    if not context.plan.exports:
         return ()
     from pytest_jsbench.reports import registry
 
-    return tuple((registry.find(name), path) for name, path in context.settings.exports)
+    return tuple((registry.find(name), path) for name, path in context.plan.exports)

@@ -60,19 +60,20 @@ class Expectations:
         settings = context.settings
         tasks = None if settings.targets.project else {key.task for key in context.plan.keys}
         variants = [one.variant for one in context.handover.metadata.variants]
-        gates = tuple(_resolved(settings.gates, tasks, variants))
-        if settings.baseline is None:
+        gates = tuple(_resolved(context.plan.gates, tasks, variants))
+        path = context.plan.baseline
+        if path is None:
             return cls(gates=gates, baseline=None)
         from pytest_jsbench.reports.evaluations import counterparts, with_cases
 
         try:
-            baseline, outcomes = with_cases(settings.baseline)
+            baseline, outcomes = with_cases(path)
             compared = counterparts(baseline, variants)
         except JSBenchError as error:
             message = f"--jsbench-baseline: {error}"
             raise pytest.UsageError(message) from None
         if not context.settings.targets.project and outcomes.keys().isdisjoint(context.plan.keys):
-            message = f"--jsbench-baseline: none of this run's cases in {settings.baseline}; give a run of this dataset"
+            message = f"--jsbench-baseline: none of this run's cases in {path}; give a run of this dataset"
             raise pytest.UsageError(message)
         alone = (
             f"variant {name} is compared with nothing: {baseline.source} has no variant of this name"

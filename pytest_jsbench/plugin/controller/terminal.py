@@ -66,7 +66,7 @@ class Terminal:
         """The lines on the engine, the cases and what is resumed."""
         context = self._context
         metadata = context.handover.metadata
-        pace = f"{context.plan.concurrency} in flight" if context.settings.batch is None else "handed in as a batch"
+        pace = f"{context.plan.concurrency} in flight" if context.plan.batch is None else "handed in as a batch"
         asked = f"jsbench: {self._asked()}, {pace}{_limited(context)}"
         if metadata.variants:
             shown = [f"jsbench: {_variant(context, one)}" for one in each(metadata)]
@@ -160,12 +160,12 @@ class Terminal:
         if not self._context.settings.targets.suite:
             return "a project's own tests"
         source = self._context.handover.metadata.dataset["source"]
-        if self._context.plan.selected.labelled is None:
+        if self._context.plan.cases.labelled is None:
             return f"dataset {source}, {self._cases()}"
         return f"labelled answers of {source} (no model is called), {self._cases()}"
 
     def _cases(self) -> str:
-        shard, here = self._context.settings.shard, counted(len(self._context.plan.keys), "case")
+        shard, here = self._context.plan.shard, counted(len(self._context.plan.keys), "case")
         if (variants := len(self._context.handover.metadata.variants)) > 1:
             here = f"{here}, each asked in {variants} ways"
         if shard is None:
@@ -178,7 +178,7 @@ class Terminal:
         if context.handover.folder is None:
             return "not kept (--jsbench-output DIR keeps them)"
         folder = _from_here(context.handover.folder)
-        if context.settings.output is None:
+        if context.plan.output is None:
             return f"{folder} (the last 5 runs; --jsbench-output DIR keeps them for good)"
         return str(folder)
 
@@ -186,7 +186,7 @@ class Terminal:
         """Where report.html is, as a link, or how to get it; empty where no record is kept."""
         if (folder := self._context.handover.folder) is None:
             return ""
-        if self._context.settings.output is not None and (page := folder / "report.html").exists():
+        if self._context.plan.output is not None and (page := folder / "report.html").exists():
             return page.resolve().as_uri()
         install = "" if find_spec("jinja2") is not None else "pip install 'pytest-jsbench[report]', and "
         return f"{install}{shlex.join(['jsbench', 'report', '-o', 'report.html', str(_from_here(folder))])}"
@@ -213,10 +213,10 @@ class Terminal:
             not summary.total.errors
             or context.handover.folder is None
             or not context.settings.targets.suite
-            or context.settings.batch is not None
+            or context.plan.batch is not None
         ):
             return []
-        if context.plan.selected.labelled is not None or context.handover.metadata.engine in RECORDED:
+        if context.plan.cases.labelled is not None or context.handover.metadata.engine in RECORDED:
             return []
         runs = _from_here(context.handover.folder.parent)
         from pytest_jsbench.reports.summary_table import detail
@@ -234,7 +234,7 @@ def _who(metadata: RunMetadata) -> str:
 
 def _prompt(context: RunContext, metadata: RunMetadata) -> str:
     """The prompt, where it is not the usual one; empty where it is, or no model is asked."""
-    if (metadata.prompt == "schema" and not metadata.shots) or context.plan.selected.labelled is not None:
+    if (metadata.prompt == "schema" and not metadata.shots) or context.plan.cases.labelled is not None:
         return ""
     shots = f", {counted(metadata.shots, 'example')} first" if metadata.shots else ""
     return f"prompt {printable(metadata.prompt)}{shots}"
@@ -243,7 +243,7 @@ def _prompt(context: RunContext, metadata: RunMetadata) -> str:
 def _variant(context: RunContext, metadata: RunMetadata) -> str:
     prompt = _prompt(context, metadata)
     said = f"variant {metadata.variant}: {_who(metadata)}{f', {prompt}' if prompt else ''}"
-    if context.settings.batch is None:
+    if context.plan.batch is None:
         said += f", {context.plan.variants[metadata.variant].concurrency} in flight"
     unlimited = context.handover.limits.max_cost is not None and metadata.provider is None
     return f"{said}, no price known, so not among what the run may cost" if unlimited else said

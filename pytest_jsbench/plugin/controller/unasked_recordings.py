@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_jsbench.core.cases import safe_name
-from pytest_jsbench.plugin.options.variants import holds_run
 from pytest_jsbench.plugin.session.context import SHARED
 from pytest_jsbench.plugin.session.own_tests import key_of
+from pytest_jsbench.settings.variants import holds_run
 
 if TYPE_CHECKING:
     from pytest_jsbench.plugin.session.context import RunContext
@@ -30,7 +30,7 @@ def find_unasked(
     """
     settings = context.settings
     folder = settings.record or settings.replay
-    if folder is None or holds_run(folder) or settings.redact or not _is_whole(config, context, run, collected):
+    if folder is None or holds_run(folder) or context.plan.redact or not _is_whole(config, context, run, collected):
         return None
     from pytest_jsbench.engines.recorded import unasked
 
@@ -60,7 +60,7 @@ def _is_whole(config: pytest.Config, context: RunContext, run: Run, collected: C
     parts = (selection.tasks, selection.limit, selection.where, selection.sample) if settings.targets.suite else ()
     narrowed = (
         settings.targets.chosen,
-        settings.shard,
+        context.plan.shard,
         collected.deselected,
         run.missing,
         *parts,

@@ -6,73 +6,49 @@ import functools
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
-from pytest_jsbench.core.text import printable
-from pytest_jsbench.datasets.base import CaseSource, Selection
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.datasets.base import CaseSource
 from pytest_jsbench.datasets.selection import CaseFacts
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.schemas.features import DIALECTS, FEATURES
-from pytest_jsbench.schemas.keywords import misspelt
+from pytest_jsbench.settings.plan import Cases
 
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.labelled import LabelledDataset
-    from pytest_jsbench.plugin.options.settings import Settings
+    from pytest_jsbench.plugin.options import Settings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selected:
-    """The cases of the run, in order, and the marks of single cases."""
-
-    dataset: CaseSource
-    #: the dataset with its labelled answers, where no model is called; else None
-    labelled: LabelledDataset | None = None
-    marks: Marks = field(default_factory=dict)
-    #: whether a word that is near to a keyword breaks a schema
-    strict: bool = False
-
-    def case(self, key: CaseKey) -> Case | BrokenCase:
-        """The case of that key, parsed now."""
-        case = self.dataset.case(key)
-        if self.strict and isinstance(case, Case) and (problems := misspelt(case.schema)):
-            return BrokenCase(key=key, problem=printable("; ".join(problems), 600), reason="unknown_keyword")
-        return case
-
-    @classmethod
-    def make(cls, settings: Settings, handed: Mapping[str, Any]) -> Selected:
-        """What another process has handed over; selected here where none has, or its files are on another host."""
-        folder = Path(handed.get("folder", ""))
-        selection = settings.selection
-        if selection.labelled or not handed or not folder.is_dir():
-            return cls._select(selection, with_marks=asked_for(settings.expressions))
-        from pytest_jsbench.datasets.prepared import PreparedDataset
-        from pytest_jsbench.datasets.registry import open_dataset
-
-        dataset = PreparedDataset.open(folder, reopen=_once(lambda: open_dataset(selection)))
-        handed_marks = {CaseKey.parse(key): marks for key, marks in handed["marks"].items()}
-        return cls(dataset=dataset, marks=handed_marks, strict=selection.strict)
-
-    @classmethod
-    def _select(cls, selection: Selection, *, with_marks: bool) -> Selected:
-        """Select the cases; DatasetError or ConditionError where that cannot be done."""
+def select(settings: Settings, handed: Mapping[str, Any]) -> tuple[Cases, Marks]:
+    """Take what another process has handed over; select here where none has, or its files are on another host."""
+    folder, selection = Path(handed.get("folder", "")), settings.selection
+    said, strict = selection.to_dict(), selection.strict
+    if selection.labelled or not handed or not folder.is_dir():
         from pytest_jsbench.datasets.selection import open_selected, whole
 
-        dataset = open_selected(selection)
-        labelled = cast("LabelledDataset", whole(dataset)) if selection.labelled else None
-        marks = of_schemas(dataset, default_dialect=selection.default_dialect) if with_marks else {}
-        return cls(dataset=dataset, labelled=labelled, marks=marks, strict=selection.strict)
+        source = open_selected(selection)
+        labelled = cast("LabelledDataset", whole(source)) if selection.labelled else None
+        wanted = asked_for(settings.expressions)
+        marks = of_schemas(source, default_dialect=selection.default_dialect) if wanted else {}
+        return Cases(source=source, said=said, labelled=labelled, strict=strict), marks
+    from pytest_jsbench.datasets.prepared import PreparedDataset
+    from pytest_jsbench.datasets.registry import open_dataset
 
-    def hand_over(self, folder: Path) -> dict[str, Any]:
-        """Write the cases down in a folder; what `make` is to be given, as JSON values."""
-        from pytest_jsbench.datasets.prepared import prepare
+    prepared = PreparedDataset.open(folder, reopen=_once(lambda: open_dataset(selection)))
+    handed_marks = {CaseKey.parse(key): marks for key, marks in handed["marks"].items()}
+    return Cases(source=prepared, said=said, strict=strict), handed_marks
 
-        prepare(self.dataset, folder)
-        return {"folder": str(folder), "marks": {str(key): list(marks) for key, marks in self.marks.items()}}
+
+def hand_over(cases: Cases, marks: Marks, folder: Path) -> dict[str, Any]:
+    """Write the cases down in a folder; return what `select` is to be given, as JSON values."""
+    from pytest_jsbench.datasets.prepared import prepare
+
+    prepare(cases.source, folder)
+    return {"folder": str(folder), "marks": {str(key): list(names) for key, names in marks.items()}}
 
 
 def _once(open_source: Callable[[], CaseSource]) -> Callable[[], CaseSource]:

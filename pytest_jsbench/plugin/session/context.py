@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.plugin.options.settings import Settings
+from pytest_jsbench.plugin.options import Settings
+from pytest_jsbench.plugin.session.cases import Marks
 from pytest_jsbench.plugin.session.handover import Handover
-from pytest_jsbench.plugin.session.plan import Plan, VariantPlan
 from pytest_jsbench.runs.records import RunMetadata
 from pytest_jsbench.runs.resumption import Recorded
+from pytest_jsbench.settings.plan import Plan
+from pytest_jsbench.settings.variant import Variant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +23,8 @@ class RunContext:
 
     settings: Settings
     plan: Plan
+    #: the marks of single cases
+    marks: Marks = field(default_factory=dict)
     handover: Handover
     #: what an earlier run has answered; empty where there is none
     recorded: Recorded
@@ -35,9 +39,9 @@ class RunContext:
 RUN_CONTEXT = pytest.StashKey[RunContext]()
 
 
-def prepare(context: RunContext, variant: VariantPlan) -> AbstractContextManager[EngineConfig]:
+def prepare(context: RunContext, variant: Variant) -> AbstractContextManager[EngineConfig]:
     """Start what all processes of the run share of a variant's engine; where no model is called, nothing."""
-    if context.plan.selected.labelled is not None:
+    if context.plan.cases.labelled is not None:
         return nullcontext(variant.engine)
     return variant.factory.prepare(variant.engine)
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.runner.limits import RateLimits
 from pytest_jsbench.runs import redaction
 from pytest_jsbench.runs.records import RunMetadata
 from pytest_jsbench.runs.redaction import Redaction
+from pytest_jsbench.settings.plan import RateLimits
 
 if TYPE_CHECKING:
     from pytest_jsbench.runner.limits import LimitsFile

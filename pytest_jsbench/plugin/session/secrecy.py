@@ -19,9 +19,8 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.secrets import find_secrets, out_of_generation
 from pytest_jsbench.fixture.jsbench import CaseFailed
-from pytest_jsbench.plugin.options.reading import value_of
-from pytest_jsbench.plugin.options.variants import Variants
-from pytest_jsbench.plugin.options.variants_table import SETTABLE
+from pytest_jsbench.plugin.options import read_ways, value_of
+from pytest_jsbench.settings.options import SETTABLE
 
 if TYPE_CHECKING:
     import warnings
@@ -52,19 +51,19 @@ def usage_errors(config: pytest.Config, *, about: str = "") -> Iterator[None]:
 
 def known_secrets(config: pytest.Config) -> Secrets:
     """Those of the environment and of the options, as far as these can be read: one of them may be what is wrong."""
-    values: dict[str, Any] = dict.fromkeys(("variants", *SETTABLE))
-    for name in values:
+    values: dict[str, Any] = dict.fromkeys(("variants", "record", "replay", *SETTABLE))
+    for name in ("variants", *SETTABLE):
         with suppress(pytest.UsageError):
             values[name] = value_of(config, name)
     engines = [_engine(values)]
-    with suppress(pytest.UsageError):
-        engines += [_engine(variant.values) for variant in Variants.read(config, values).all]
+    with suppress(JSBenchError):
+        engines += map(_engine, read_ways(config, values)[0].values())
     return find_secrets(*engines)
 
 
 def _engine(values: Mapping[str, Any]) -> EngineConfig:
-    options = dict(values["engine-option"] or ())
-    return EngineConfig(name="", base_url=values["base-url"], api_key_env=values["api-key-env"], options=options)
+    options = dict(values["engine_option"] or ())
+    return EngineConfig(name="", base_url=values["base_url"], api_key_env=values["api_key_env"], options=options)
 
 
 class Secrecy:

@@ -17,7 +17,7 @@ import pytest
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.fixture.jsbench import CaseFailed
-from pytest_jsbench.plugin.options.reading import ROOT
+from pytest_jsbench.plugin.options import ROOT
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.cases import MANY, Marks, add_markers, task_mark, variant_mark
 from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext, asks, shares, variant_of
@@ -57,7 +57,7 @@ class JSBenchTask(pytest.Collector):
     def collect(self) -> Iterator[pytest.Item]:
         """One item per case, or one per attempt where a case has several: its variants stand side by side."""
         context = self.config.stash[RUN_CONTEXT]
-        repeats = context.settings.repeats
+        repeats = context.plan.repeats
         variants = {name: (variant_mark(name),) if name else () for name in context.plan.variants}
         for key, repeat, variant in itertools.product(self.keys, range(repeats), variants):
             attempt = Attempt(key, repeat, variant)
@@ -205,7 +205,7 @@ class Suite:
         if isinstance(collector, pytest.Session) and report.passed and self._context.settings.targets.suite:
             suite = JSBenchSuite.from_parent(collector, name=ROOT, nodeid=ROOT)
             suite.keys = self._context.plan.keys
-            suite.marks = self._context.plan.selected.marks
+            suite.marks = self._context.marks
             report.result = [*(report.result or ()), suite]
         return report
 

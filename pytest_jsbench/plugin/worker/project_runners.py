@@ -257,7 +257,7 @@ class ProjectRunners:
             question.prompt,
             repeat=question.repeat,
             judge=self._worker.judge(),
-            comparers=self._context.settings.comparers,
+            comparers=self._context.plan.comparers,
         )
         asked_by = AskedBy(test=asked_from.test, line=asked_from.line, terms=digest(asdict(given.by)))
         outcome, record = self._worker.keeper.write(replace(record, asked_by=asked_by, variant=self._plan.name))
@@ -306,8 +306,8 @@ class ProjectRunners:
 
     def _params(self, question: Question, config: EngineConfig) -> GenerationParams:
         """The sampling of the test."""
-        params, run = self._plan.params, self._plan.settings
-        if config.name != run.engine.name and self._context.settings.replay is None and run.max_tokens is None:
+        params, run = self._plan.params, self._plan
+        if config.name != run.engine.name and self._context.settings.replay is None and "max_tokens" not in run.said:
             params = replace(params, max_tokens=find(config.name).max_tokens)
         return question.terms.params(params)
 
@@ -321,7 +321,7 @@ class ProjectRunners:
 
     def _runner(self, question: Question) -> Runner:
         runner = self._variant.runner()
-        prompt, terms, run = question.prompt, question.terms, self._plan.settings
+        prompt, terms, run = question.prompt, question.terms, self._plan
         replays = self._context.settings.replay is not None
         if prompt is not None:
             runner = replace(runner, template=lambda _: prompt)
@@ -368,7 +368,7 @@ class ProjectRunners:
         """The runner with another engine: that engine's context and prices, within the run's limits."""
         engine = self._engine(config)
         who = AnsweredBy(engine=engine.info.engine, model=engine.info.model, provider=engine.info.provider)
-        context = self._plan.settings.context or engine.info.context
+        context = self._plan.context or engine.info.context
         return replace(runner, engine=engine, context=context, admission=self._variant.admission(who, config))
 
     def _engine(self, config: EngineConfig) -> Engine:

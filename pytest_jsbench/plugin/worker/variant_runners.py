@@ -16,10 +16,10 @@ from pytest_jsbench.engines.registry import require_acceptor
 from pytest_jsbench.engines.secrets import build, describe
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.plugin.session.context import RunContext, prepare
-from pytest_jsbench.plugin.session.plan import VariantPlan, errors_of
 from pytest_jsbench.plugin.session.secrecy import usage_errors
 from pytest_jsbench.runner.attempts import Runner
 from pytest_jsbench.runner.limits import Admission, Refused
+from pytest_jsbench.settings.variant import Variant, errors_of
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -47,7 +47,7 @@ class VariantRunner:
         self,
         config: pytest.Config,
         context: RunContext,
-        variant: VariantPlan,
+        variant: Variant,
         *,
         judge: Callable[[], Judge],
         resources: ExitStack,
@@ -74,8 +74,8 @@ class VariantRunner:
 
     def open(self, *, cases: bool) -> None:
         """Build what the tests will need; `cases` says whether any of the suite is among them."""
-        if self._context.plan.selected.labelled is None:
-            if self._context.settings.batch is None or not cases:
+        if self._context.plan.cases.labelled is None:
+            if self._context.plan.batch is None or not cases:
                 self.runner()
             self._make = self._generated
         elif cases:
@@ -100,7 +100,7 @@ class VariantRunner:
 
     def suite_runner(self) -> Runner:
         """The runner of the suite's attempts: of the variant's engine, or of the answers in the provider's batches."""
-        if self._context.settings.batch is None:
+        if self._context.plan.batch is None:
             return self.runner()
         with self._lock:
             if self._batch_runner is None:
@@ -134,12 +134,12 @@ class VariantRunner:
 
     def recorded(self, engine: Engine) -> Engine:
         """The engine; with --jsbench-record each of its answers is written to a file."""
-        own = self.variant.settings
-        if own.record is None:
+        kept = self.variant.recording
+        if kept is None:
             return engine
         from pytest_jsbench.engines.recorded.engine import recording
 
-        return recording(engine, own.record, only_new=own.only_new, strict=own.strict, lost=self._lost)
+        return recording(engine, kept.path, only_new=kept.only_new, strict=kept.strict, lost=self._lost)
 
     def refuse(self, refusal: Refused) -> None:
         """Make no more calls, for this reason."""
@@ -160,18 +160,18 @@ class VariantRunner:
             judge=judge,
             template=variant.template.render,
             params=variant.sampled,
-            retries=self._context.settings.retries,
-            adapter=adapter(variant.settings.adapt),
-            origin=Origin(run=variant.settings.said),
-            context=variant.settings.context or engine.info.context,
-            comparers=self._context.settings.comparers,
+            retries=self._context.plan.retries,
+            adapter=adapter(variant.adapt),
+            origin=Origin(run=variant.said),
+            context=variant.context or engine.info.context,
+            comparers=self._context.plan.comparers,
             admission=self.admission(self._metadata.engine_asked, variant.engine),
         )
 
     def _generated(self, item: JSBenchCase, planned_at: float) -> Record:
         """Ask the engine for an answer to the case."""
-        case = self._context.plan.selected.case(item.key)
-        if self._context.settings.batch is not None:  # its answer is here: the controller waited for the batches
+        case = self._context.plan.cases.case(item.key)
+        if self._context.plan.batch is not None:  # its answer is here: the controller waited for the batches
             return self.suite_runner().attempt(case, repeat=item.repeat)
         return self.runner().attempt(case, repeat=item.repeat, planned_at=planned_at)
 
@@ -179,7 +179,7 @@ class VariantRunner:
         """What asks the engine's grammar which of a case's labelled answers it accepts."""
         from pytest_jsbench.runner.attempts import AcceptanceRunner
 
-        labelled = self._context.plan.selected.labelled
+        labelled = self._context.plan.cases.labelled
         assert labelled is not None
         judge = self._judge()
         factory = require_acceptor(self.variant.factory, self.variant.engine.name)

@@ -97,12 +97,12 @@ class Worker:
         self._keeper = RecordKeeper(
             self._journal,
             recorded=context.recorded,
-            case=context.plan.selected.case,
-            comparers=context.settings.comparers,
+            case=context.plan.cases.case,
+            comparers=context.plan.comparers,
             classifiers=context.plan.classifiers,
             redaction=context.handover.redaction,
             refuse=self._refuse,
-            must_keep=context.settings.output is not None,
+            must_keep=context.plan.output is not None,
         )
         if context.settings.only_looks or not asking:
             return
@@ -190,7 +190,7 @@ class Worker:
         """What judges all answers of this process, made when it is first needed."""
         with self._lock:
             if self._judging is None:
-                self._judging = self._resources.enter_context(Judge(self._context.settings.policy))
+                self._judging = self._resources.enter_context(Judge(self._context.plan.policy))
             return self._judging
 
     def _attempt(self, item: JSBenchCase, planned_at: float) -> AttemptResult:

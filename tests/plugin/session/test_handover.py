@@ -9,8 +9,8 @@ import pytest
 
 from pytest_jsbench import EngineConfig
 from pytest_jsbench.plugin.session.handover import Handover
-from pytest_jsbench.runner.limits import RateLimits
 from pytest_jsbench.runs import journal
+from pytest_jsbench.settings.plan import RateLimits
 from tests import examples
 
 PREPARED = {"": EngineConfig(name="scripted", api_key="the local server's own"), "b": EngineConfig(name="openai")}

@@ -5,14 +5,16 @@ from contextlib import ExitStack
 import pytest
 
 from pytest_jsbench import EngineConfig
-from pytest_jsbench.plugin.options.settings import Settings
+from pytest_jsbench.plugin.options import Settings
+from pytest_jsbench.plugin.session.cases import select
 from pytest_jsbench.plugin.session.context import RunContext
 from pytest_jsbench.plugin.session.handover import Handover
-from pytest_jsbench.plugin.session.plan import Plan
 from pytest_jsbench.plugin.worker.variant_runners import VariantRunner, provider_name
-from pytest_jsbench.runner.limits import Estimate, RateLimits
+from pytest_jsbench.runner.limits import Estimate
 from pytest_jsbench.runs.records import AnsweredBy
 from pytest_jsbench.runs.resumption import Recorded
+from pytest_jsbench.settings.plan import Plan, RateLimits
+from pytest_jsbench.settings.variant import make_variants
 from pytest_jsbench.verdicts import Judge
 from tests import examples
 
@@ -37,7 +39,7 @@ def test_servers_and_keys_of_one_model_fail_apart(engines: list[EngineConfig], n
 def test_a_model_that_a_test_asks_at_another_address_has_the_limits_of_that_server(pytester: pytest.Pytester) -> None:
     config = pytester.parseconfig("--jsbench-engine=scripted", "--jsbench-limit=1")
     settings = Settings.from_config(config)
-    plan = Plan.make(settings, None)
+    plan = Plan.of(settings.values, make_variants(settings.ways), select(settings, {})[0], suite=True)
     handover = Handover(metadata=examples.metadata(), folder=None, shared=pytester.path, limits=RateLimits())
     context = RunContext(settings=settings, plan=plan, handover=handover, recorded=Recorded(), worker=None)
     runner = VariantRunner(config, context, plan.variants[""], judge=Judge, resources=ExitStack(), lost=pytest.fail)

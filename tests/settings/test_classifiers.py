@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.core.errors import ClassifierError
-from pytest_jsbench.runner.classifiers import Classifier, classify, find
 from pytest_jsbench.runs.records import Record
+from pytest_jsbench.settings.classifiers import Classifier, classify, find
 from tests import examples
 from tests.examples import record
 from tests.packages import install

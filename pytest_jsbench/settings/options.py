@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -113,7 +115,7 @@ def adaptation(text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One option: `--jsbench-<name>` and the ini key `jsbench_<name>`."""
+    """A row: what pytest takes as `--jsbench-<name>` and the ini key `jsbench_<name>`, each `-` an `_`."""
 
     name: str
     metavar: str
@@ -121,6 +123,8 @@ class Option:
     #: text to value, for the command line and the ini file alike; ValueError says what is wrong
     parse: Callable[[str], Any] = str
     choices: tuple[str, ...] | None = None
+    #: its value where nobody says one
+    default: Any = None
     #: given several times, the values add up
     repeated: bool = False
     #: its value where it is given without one
@@ -131,12 +135,12 @@ class Option:
     @property
     def flag(self) -> str:
         """The option as it is typed."""
-        return f"--jsbench-{self.name}"
+        return f"--jsbench-{self.name.replace('_', '-')}"
 
     @property
     def dest(self) -> str:
         """The attribute on `config.option`, and the ini key."""
-        return f"jsbench_{self.name.replace('-', '_')}"
+        return f"jsbench_{self.name}"
 
     def read(self, text: str) -> Any:
         """The value of a text; ValueError says what was expected and found."""
@@ -157,14 +161,14 @@ OPTIONS = (
         "plugin does nothing.",
     ),
     Option(name="model", metavar="ID", help="The model (for local a GGUF file). Default: the engine's."),
-    Option(name="base-url", metavar="URL", help="Any server compatible with the engine's API.", shown=shown_address),
+    Option(name="base_url", metavar="URL", help="Any server compatible with the engine's API.", shown=shown_address),
     Option(
-        name="api-key-env",
+        name="api_key_env",
         metavar="VAR",
         help="The environment variable that holds the key. Default: the SDK's.",
     ),
     Option(
-        name="response-format",
+        name="response_format",
         metavar="FORMAT",
         choices=("text", "json_object", "json_schema", "tool"),
         help="How the schema reaches the engine: text, json_object, json_schema or tool. "
@@ -177,7 +181,7 @@ OPTIONS = (
         help="Sampling temperature. Default: not sent (local: 0).",
     ),
     Option(
-        name="max-tokens",
+        name="max_tokens",
         metavar="N",
         parse=at_least(1, int),
         help="Most tokens of an answer. Default: 2048 (local: 192).",
@@ -189,11 +193,12 @@ OPTIONS = (
         help="Sampling seed of the first attempt; the n-th of a case has this and n - 1. Default: not sent.",
     ),
     Option(
-        name="engine-option",
+        name="engine_option",
         metavar="KEY=VALUE",
         parse=assignment,
         shown=shown_assignment,
         repeated=True,
+        default=(),
         help="Anything else the engine takes; repeatable; the value is read as JSON where it is JSON.",
     ),
     Option(
@@ -210,7 +215,7 @@ OPTIONS = (
         help="Write every answer to a readable file in DIR, to be kept beside the tests.",
     ),
     Option(
-        name="record-mode",
+        name="record_mode",
         metavar="all|new",
         choices=("all", "new"),
         help="Beside --jsbench-record: new asks and records only what is missing in DIR, and what is there answers at "
@@ -223,7 +228,7 @@ OPTIONS = (
         "schema that has changed since is an error that says how.",
     ),
     Option(
-        name="replay-strict",
+        name="replay_strict",
         metavar="on|off",
         choices=("on", "off"),
         bare="on",
@@ -273,6 +278,7 @@ OPTIONS = (
         name="where",
         metavar="CONDITION",
         repeated=True,
+        default=(),
         help="Only cases that meet a condition, such as 'keywords:pattern and size<4096' or 'not feature:recursive'; "
         "fields: task, id, tag, dialect, feature, keywords, size, depth. Repeatable: all must be met. --jsbench-limit "
         "and --jsbench-sample count what is left.",
@@ -288,6 +294,7 @@ OPTIONS = (
         name="adapt",
         metavar="MODE[:SUBSET]",
         parse=adaptation,
+        default=("verbatim", ""),
         help="verbatim (default): send the schema as it is. narrow: say it in the subset of JSON Schema that the "
         "provider takes, so that whatever conforms to it conforms to the original, or report unsupported_schema "
         "without a call. relax: leave out what cannot be said, and note it. SUBSET: openai, anthropic or gemini; "
@@ -296,6 +303,7 @@ OPTIONS = (
     Option(
         name="prompt",
         metavar="NAME",
+        default="schema",
         help="What is asked: schema (default), fields or chat; a file of Jinja2; a prompt that an installed package "
         "brings; or package.module:function, which takes a case and returns text, messages or a Prompt.",
     ),
@@ -303,6 +311,7 @@ OPTIONS = (
         name="shots",
         metavar="N",
         parse=at_least(0, int),
+        default=0,
         help="Examples before the question, of the task's kind: up to 3. Default: 0.",
     ),
     Option(
@@ -332,7 +341,7 @@ OPTIONS = (
         "limit.",
     ),
     Option(
-        name="max-cost",
+        name="max_cost",
         metavar="USD",
         parse=at_least(0, float),
         help="Make no call that could bring the cost of this session's calls above this; what is not run then is "
@@ -364,12 +373,14 @@ OPTIONS = (
         name="timeout",
         metavar="S",
         parse=at_least(0.001, float),
+        default=120.0,
         help="Seconds for one call, retries apart. Default: 120.",
     ),
     Option(
         name="retries",
         metavar="N",
         parse=at_least(0, int),
+        default=2,
         help="More tries after a call broke in a way that may mend. Default: 2.",
     ),
     Option(
@@ -380,21 +391,21 @@ OPTIONS = (
         "what is left is not run. With 0 a refused call is not made again. Default: 300.",
     ),
     Option(
-        name="invalid-schemas",
+        name="invalid_schemas",
         metavar="fail|skip|strict",
         choices=("fail", "skip", "strict"),
         help="Whether a case whose own schema is broken fails its test (default: fail, of a published dataset skip); "
         "with strict a word that is near to a keyword and is none breaks a schema too.",
     ),
     Option(
-        name="extra-fields",
+        name="extra_fields",
         metavar="fail|allow|NAME,…",
         parse=extra_fields,
         help="Whether fields that the schema does not name fail an answer (default: fail); or the names of fields "
         "to ignore.",
     ),
     Option(
-        name="duplicate-keys",
+        name="duplicate_keys",
         metavar="note|fail",
         choices=("note", "fail"),
         help="Whether an object with a key twice is a syntax error (default: note, and the last one wins).",
@@ -419,7 +430,7 @@ OPTIONS = (
         "contentMediaType.",
     ),
     Option(
-        name="default-dialect",
+        name="default_dialect",
         metavar="DRAFT",
         choices=("draft-04", "draft-06", "draft-07", "2019-09", "2020-12"),
         help="The dialect of schemas without $schema (default: 2020-12).",
@@ -431,7 +442,7 @@ OPTIONS = (
         help="Who judges: jsonschema-rs with jsonschema's second opinion (both, default), or one of them alone.",
     ),
     Option(
-        name="judge-timeout",
+        name="judge_timeout",
         metavar="S",
         parse=at_least(0.001, float),
         help="Seconds for judging one answer. Default: 5.",
@@ -440,6 +451,7 @@ OPTIONS = (
         name="classify",
         metavar="NAME",
         repeated=True,
+        default=(),
         help="Let this classifier give failed attempts codes of your own: what an installed package brings, or "
         "package.module:function, which takes a record and returns a code such as refusal_in_german, or None. "
         "Repeatable.",
@@ -449,12 +461,13 @@ OPTIONS = (
         metavar="FIELD=HOW",
         parse=comparer,
         repeated=True,
+        default=(),
         help="How the values of a field are compared with the expected ones, such as total=tolerance:0.01, "
         "items.*.price=tolerance:1%, name=casefold, items=unordered, due=date, id=ignore or "
         "vendor=function:package.module:same, which takes the expected value and the answer's. Repeatable.",
     ),
     Option(
-        name="min-pass-rate",
+        name="min_pass_rate",
         metavar="RATE",
         help="The run passes if at least this part (0 to 1) of all planned attempts passed; failing cases alone then "
         "no longer fail it.",
@@ -463,6 +476,7 @@ OPTIONS = (
         name="gate",
         metavar="'METRIC OP VALUE'",
         repeated=True,
+        default=(),
         help="Another condition on the run; repeatable: any metric of run.json, as pass_rate>=0.9, "
         "Github_easy.pass_rate.ci_low>=0.85 (a task; the interval's bound), failure_rates.truncated<=0.05, "
         "keywords.pattern.pass_rate>=0.8, ttft_p95<=2, cost<=0.5, error_rate<=0.01, n>=50 (attempts judged) or "
@@ -475,7 +489,7 @@ OPTIONS = (
         "wrote.",
     ),
     Option(
-        name="max-regression",
+        name="max_regression",
         metavar="RATE",
         help="The run fails if the pass rate, over the cases of both, fell by more than this (0 to 1) below the "
         "baseline's.",
@@ -484,6 +498,7 @@ OPTIONS = (
         name="repeats",
         metavar="K",
         parse=at_least(1, int),
+        default=1,
         help="Attempts per case, one test each. Default: 1.",
     ),
     Option(
@@ -505,13 +520,35 @@ OPTIONS = (
         metavar="NAME=PATH",
         parse=export,
         repeated=True,
+        default=(),
         help="Write the run in another format at its end: every_eval_ever, what an installed package brings, or "
         "package.module:function. Repeatable.",
     ),
     Option(
-        name="benchmark-rows",
+        name="benchmark_rows",
         metavar="task|case",
         choices=("task", "case"),
+        default="task",
         help="Show pytest-benchmark's table, with one row per task and metric (default), or one per case and metric.",
     ),
 )
+
+#: the options by their names
+BY_NAME = {option.name: option for option in OPTIONS}
+#: the options of which each value that is typed makes a variant; those of the engine by their keys
+MULTIPLIED = (
+    *("model", "prompt", "base_url", "response_format", "temperature", "max_tokens", "shots", "adapt", "concurrency"),
+    "engine_option",
+)
+#: the options that a variant of the table may set
+SETTABLE = ("engine", *MULTIPLIED, "api_key_env", "seed", "context")
+
+
+def placed(value: Any, start: Path, here: Path) -> Any:
+    """Name what may be a path from `start` as it is named from `here`; any other value stays."""
+    if start == here or not isinstance(value, str) or not (glob.has_magic(value) or (start / value).exists()):
+        return value
+    try:
+        return os.path.relpath(start / value, here)
+    except ValueError:  # on another drive
+        return str(start / value)

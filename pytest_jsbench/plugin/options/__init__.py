@@ -1,1 +1,0 @@
-"""The options: declared in one table, read once into `Settings`."""

@@ -1,0 +1,270 @@
+"""What a run is to do: which cases are put to whom, how often, within which limits, and how they are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pytest_jsbench.core.arguments import arguments, number
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.datasets.base import CaseSource, Sample, Selection
+from pytest_jsbench.engines.secrets import check
+from pytest_jsbench.schemas.dialects import NAMES
+from pytest_jsbench.settings.options import BY_NAME
+from pytest_jsbench.settings.variant import Variant, errors_of
+from pytest_jsbench.verdicts import JudgePolicy
+
+if TYPE_CHECKING:
+    from pytest_jsbench.datasets.labelled import LabelledDataset
+    from pytest_jsbench.datasets.selection import Shard
+    from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.metrics.gates import Gate
+    from pytest_jsbench.runs.records import Record
+    from pytest_jsbench.settings.classifiers import Classifier
+    from pytest_jsbench.settings.variants import Values
+    from pytest_jsbench.values import Comparer
+
+#: seconds without any answer after which a run gives up on a provider
+PATIENCE = 300.0
+#: the options that set a gate
+GATES = ("min_pass_rate", "gate", "max_regression")
+_HOOK = "pytest_jsbench_classify"
+
+
+@arguments(
+    requests_per_minute=number("a number above 0", above=0),
+    tokens_per_minute=number("a number above 0", above=0),
+    max_cost=number("US dollars, at least 0", least=0),
+    patience=number("seconds, at least 0", least=0),
+)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimits:
+    """The limits that a user sets for a run; None: no limit. Those of a minute hold for each server by itself."""
+
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    #: US dollars
+    max_cost: float | None = None
+    #: seconds without any answer after which the run gives up on a provider
+    patience: float = PATIENCE
+
+    @property
+    def any(self) -> bool:
+        """Whether there is one."""
+        return not (self.requests_per_minute is self.tokens_per_minute is self.max_cost is None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cases:
+    """The cases that a run may ask."""
+
+    source: CaseSource
+    #: which these are, as JSON values, for the run's description
+    said: Mapping[str, object]
+    #: the source with its labelled answers, where no model is called; else None
+    labelled: LabelledDataset | None = None
+    #: whether a word that is near to a keyword breaks a schema
+    strict: bool = False
+
+    def case(self, key: CaseKey) -> Case | BrokenCase:
+        """Parse the case of that key."""
+        case = self.source.case(key)
+        if self.strict and isinstance(case, Case):
+            from pytest_jsbench.schemas.keywords import misspelt
+
+            if problems := misspelt(case.schema):
+                return BrokenCase(key=key, problem=printable("; ".join(problems), 600), reason="unknown_keyword")
+        return case
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All that a run is, whoever starts it; the same in each of its processes, but for the variants' concurrency."""
+
+    #: in their order, by their names
+    variants: Mapping[str, Variant]
+    cases: Cases
+    #: the cases of this shard, in the dataset's order
+    keys: Sequence[CaseKey]
+    #: whether these are asked; else what is asked is whatever the project's tests ask
+    suite: bool = True
+    shard: Shard | None = None
+    #: attempts of each case
+    repeats: int = 1
+    policy: JudgePolicy = field(default_factory=JudgePolicy)
+    limits: RateLimits = field(default_factory=RateLimits)
+    #: tries after the first
+    retries: int = 2
+    #: whether the cases are handed in as a provider's batch, and whether it is waited for
+    batch: Literal["wait", "leave"] | None = None
+    #: what gives failed attempts codes
+    classifiers: tuple[Classifier, ...] = ()
+    #: how values are compared with expected ones, by the name of the field
+    comparers: Mapping[str, Comparer] = field(default_factory=dict)
+    gates: tuple[Gate, ...] = ()
+    #: an evaluation file, or a run's folder
+    baseline: Path | None = None
+    #: an earlier run to go on with
+    resume: Path | None = None
+    #: the folder of all runs; None: nobody named one
+    output: Path | None = None
+    #: by an exporter's name, where it is to write
+    exports: tuple[tuple[str, Path], ...] = ()
+    #: whether digests stand for prompts, schemas and answers in all that is written and shown
+    redact: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        values: Values,
+        variants: Mapping[str, Variant],
+        cases: Cases,
+        *,
+        suite: bool,
+        hook: Callable[[Record], object] | None = None,
+    ) -> Plan:
+        """Read what the options say of a run; JSBenchError where something is not there."""
+        shard: Shard | None = values["shard"]
+        keys = cases.source.keys()
+        return cls(
+            variants=variants,
+            cases=cases,
+            keys=keys if shard is None else shard.take(keys),
+            suite=suite,
+            shard=shard,
+            repeats=values["repeats"],
+            policy=policy_of(values),
+            limits=_limits_of(values),
+            retries=values["retries"],
+            batch=values["batch"] if values["replay"] is None else None,
+            classifiers=_find_classifiers(values["classify"], hook),
+            comparers=dict(values["comparer"]),
+            gates=_gates_of(values),
+            baseline=values["baseline"],
+            resume=values["resume"],
+            output=values["output"],
+            exports=tuple(values["export"]),
+            redact=values["redact"] == "on",
+        )
+
+    @property
+    def engines(self) -> tuple[EngineConfig, ...]:
+        """Whom the variants ask."""
+        return tuple(variant.engine for variant in self.variants.values())
+
+    @property
+    def concurrency(self) -> int:
+        """The calls in flight in this process, of all variants together."""
+        return sum(variant.concurrency for variant in self.variants.values())
+
+    def check_engines(self) -> None:
+        """Refuse what an engine can never do, before anything is written or called."""
+        for name, variant in self.variants.items():
+            with errors_of(name):
+                check(variant.factory, variant.engine)
+
+
+#: what leaves no room for what: an option, another, and why
+_NOT_TOGETHER = (
+    ("instances", "dataset", "brings schemas of its own"),
+    ("instances", "resume", "calls no model, so there is nothing to go on with"),
+    ("instances", "repeats", "calls no model, and a grammar decides alike each time"),
+    ("instances", "record", "calls no model, so there is nothing to record"),
+    ("instances", "batch", "calls no model, so there is nothing to hand in"),
+    ("instances", "replay", "calls no model, so there is nothing to replay"),
+    ("redact", "record", "writes no answer, and a recording is one"),
+    ("redact", "batch", "writes no answer, and those of a batch lie in a file until their tests run"),
+    ("record_mode=new", "batch", "asks only what is missing, and a batch all"),
+)
+
+
+def refuse_together(values: Values) -> None:
+    """Refuse two options of which one leaves no room for the other."""
+    for said, other, reason in _NOT_TOGETHER:
+        name, _, value = said.partition("=")
+        if values[other] is None or values[name] in {None, "off"} or (value and values[name] != value):
+            continue
+        if value and values["record"] is None:  # it means nothing then
+            continue
+        flag = f"{BY_NAME[name].flag}={value}" if value else BY_NAME[name].flag
+        message = f"{flag} {reason}: leave out {BY_NAME[other].flag}"
+        raise JSBenchError(message, where=BY_NAME[other].flag)
+
+
+def selection_of(values: Values) -> Selection:
+    """Which part of which source is wanted."""
+    from pytest_jsbench.datasets.registry import is_published
+
+    chosen = {name: values[name] for name in ("tasks", "split", "limit", "registry") if values[name] is not None}
+    if values["sample"] is not None:
+        size, seed = values["sample"]
+        chosen["sample"] = Sample(size=size, seed=seed)
+    labelled, invalid = values["instances"] is not None, values["invalid_schemas"]
+    source = values["instances"] or values["dataset"] or "builtin"
+    return Selection(
+        source=source,
+        skips_invalid=invalid == "skip" if invalid is not None else labelled or is_published(source),
+        strict=invalid == "strict",
+        labelled=labelled,
+        where=tuple(values["where"]),
+        default_dialect=policy_of(values).default_dialect,
+        **chosen,
+    )
+
+
+def policy_of(values: Values) -> JudgePolicy:
+    """How strictly answers are judged."""
+    chosen = {name: values[name] for name in ("duplicate_keys", "fences", "reasoning", "formats", "validator")}
+    chosen["timeout"] = values["judge_timeout"]
+    if values["default_dialect"] is not None:
+        chosen["default_dialect"] = NAMES[values["default_dialect"]]
+    extra_fields = values["extra_fields"]
+    chosen["ignored_fields" if isinstance(extra_fields, tuple) else "extra_fields"] = extra_fields
+    return JudgePolicy(**{name: value for name, value in chosen.items() if value is not None})
+
+
+def _limits_of(values: Values) -> RateLimits:
+    if values["replay"] is not None:  # recorded answers cost nothing, and keep nobody waiting
+        return RateLimits()
+    return RateLimits(
+        requests_per_minute=values["rpm"],
+        tokens_per_minute=values["tpm"],
+        max_cost=values["max_cost"],
+        patience=PATIENCE if values["patience"] is None else values["patience"],
+    )
+
+
+def _gates_of(values: Values) -> tuple[Gate, ...]:
+    if not any(values[name] for name in GATES):
+        return ()
+    from pytest_jsbench.metrics.gates import Gate
+
+    gates: list[Gate] = []
+    for name, read in zip(GATES, (Gate.least_pass_rate, Gate.parse, Gate.most_regression), strict=True):
+        flag, given = BY_NAME[name].flag, values[name]
+        for text in given if BY_NAME[name].repeated else filter(None, [given]):
+            try:
+                gates.append(read(text))
+            except JSBenchError as error:
+                error.args = (f"{flag}: {error}",)
+                raise
+            if gates[-1].name.baseline and values["baseline"] is None:
+                message = f"{flag} {text}: there is nothing to compare with; add --jsbench-baseline=RUN"
+                raise JSBenchError(message, found=text, where=flag)
+    return tuple(gates)
+
+
+def _find_classifiers(names: Sequence[str], hook: Callable[[Record], object] | None) -> tuple[Classifier, ...]:
+    """Find the classifiers of these names, and the hook where anybody implements it."""
+    if not names and hook is None:
+        return ()
+    from pytest_jsbench.settings.classifiers import Classifier, find
+
+    found = [find(name) for name in names]
+    if hook is not None:
+        found.append(Classifier(name=_HOOK, origin="a hook", function=hook))
+    return tuple(found)

@@ -1,0 +1,284 @@
+"""The ways in which the same cases are asked, made by options that are typed more than once or by a table."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Any
+
+from pytest_jsbench.core.errors import JSBenchError, nearest
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.settings.options import BY_NAME, MULTIPLIED, SETTABLE, Option, assignment, placed, shown_assignment
+
+#: the options whose values are names; before any other value stands what it is of
+_NAMED = frozenset({"model", "prompt", "base_url", "response_format", "adapt"})
+#: what may be a file, and is looked for beside the table
+_FILES = frozenset({"model", "prompt"})
+#: what belongs to one engine
+_OF_ENGINE = ("model", "base_url", "api_key_env", "response_format")
+#: each file that may hold the table, and the keys that lead to it
+_PLACES: Mapping[str, tuple[str, ...]] = {"pyproject.toml": ("tool", "jsbench"), "jsbench.toml": ()}
+_KEY = "variants"
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.+-]+")
+_LONGEST_NAME = 100
+#: characters that one option gives to a variant's name
+_LONGEST_PART = 40
+
+#: of options, by their names
+Values = Mapping[str, Any]
+
+
+def _clean_name(text: str) -> str:
+    """Make the text a variant's name, fit for a node id, a gate and the name of a folder; it may be empty."""
+    return _UNSAFE.sub("-", text)[:_LONGEST_NAME].strip("-.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantsTable:
+    """`[[tool.jsbench.variants]]`, or a file of its own, read whole: each mistake in it is an error."""
+
+    #: None where there is none
+    path: Path | None = None
+    #: by the variant's name, the values that it sets
+    rows: Mapping[str, Values] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path, *, here: Path) -> VariantsTable:
+        """Look in the folder; JSBenchError names the file, the variant and the key that is wrong."""
+        tables = {path: rows for name in _PLACES if (rows := _read_table(path := folder / name)) is not None}
+        if len(tables) > 1:
+            message = f"variants stand in {' and in '.join(map(str, tables))}; keep them in one of the two"
+            raise JSBenchError(message, where=folder)
+        for path, rows in tables.items():
+            return cls(path=path, rows=dict(_rows(rows, path, here=here)))
+        return cls()
+
+    def take(self, names: Sequence[str]) -> Mapping[str, Values]:
+        """Return the rows of these names, in their order; JSBenchError where one is not there."""
+        if self.path is None:
+            message = "--jsbench-variants: there is no [[tool.jsbench.variants]] in pyproject.toml, and no "
+            raise JSBenchError(message + "[[variants]] in jsbench.toml beside it", where="--jsbench-variants")
+        if names == ("all",):
+            return self.rows
+        for name in names:
+            if name not in self.rows:
+                message = f"--jsbench-variants: no variant '{printable(name, 60)}' in {self.path}: "
+                raise JSBenchError(message + nearest(name, self.rows), found=name, where="--jsbench-variants")
+        return {name: self.rows[name] for name in names}
+
+
+def _read_table(path: Path) -> list[Any] | None:
+    """Read what the file holds under its key; None where it holds nothing of ours."""
+    if not path.is_file():
+        return None
+    try:
+        table: Any = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        message = f"{path}: cannot be read: {error}"
+        raise JSBenchError(message, where=path) from None
+    keys = _PLACES[path.name]
+    for key in keys:
+        table = table.get(key, {}) if isinstance(table, dict) else table
+    where = f"[{'.'.join(keys)}] of {path}" if keys else str(path)
+    if not isinstance(table, dict) or not isinstance(table.get(_KEY, []), list):
+        message = f"{where}: expected [[{'.'.join([*keys, _KEY])}]], a table for each variant"
+        raise JSBenchError(message, where=path)
+    for key in table:
+        if key != _KEY:
+            message = f"{where}: unknown key '{printable(key, 60)}': {nearest(key, [_KEY])}"
+            raise JSBenchError(message, found=key, where=path)
+    return table.get(_KEY)
+
+
+def _rows(entries: list[Any], path: Path, *, here: Path) -> Iterator[tuple[str, Values]]:
+    names: set[str] = set()
+    for number, entry in enumerate(entries, start=1):
+        given = entry.get("name") if isinstance(entry, dict) else None
+        if not isinstance(given, str) or not (name := _clean_name(given)) or name == "all":
+            expected = "expected a name with letters or digits, such as name = \"small\", and not 'all'"
+            shown = f"'{printable(given, 60)}'" if given and isinstance(given, str) else _kind_of(given)
+            message = f"{path}: variant {number}: name is {shown}; {expected}"
+            raise JSBenchError(message, where=path)
+        if name.casefold() in names:
+            message = f"{path}: variant {number}: there is a variant '{name}' already; give each a name of its own"
+            raise JSBenchError(message, found=name, where=path)
+        names.add(name.casefold())
+        yield name, dict(_row_values(entry, f"{path}: variant '{name}'", path.parent, here))
+
+
+def _row_values(entry: Values, where: str, folder: Path, here: Path) -> Iterator[tuple[str, Any]]:
+    for key, given in entry.items():
+        name = key.replace("-", "_")
+        if name == "name":
+            continue
+        if name not in SETTABLE:
+            message = f"{where}: unknown key '{printable(key, 60)}': {nearest(key, ['name', *SETTABLE])}"
+            raise JSBenchError(message, found=key, where=where)
+        try:
+            value = _read_value(BY_NAME[name], given)
+        except ValueError as error:
+            message = f"{where}: {key}: {error}"
+            raise JSBenchError(message, where=where) from None
+        if name == "engine_option":
+            yield name, [(option, placed(part, folder, here)) for option, part in value]
+        else:
+            yield name, placed(value, folder, here) if name in _FILES else value
+
+
+def _read_value(option: Option, given: object) -> Any:
+    """Read a value as the option does; ValueError where it is of another kind."""
+    if option.repeated:
+        if not isinstance(given, dict) or not _is_json(given):
+            message = f"expected a table such as {{ stream = false }}, found {_kind_of(given)}"
+            raise ValueError(message)
+        return list(given.items())
+    if isinstance(given, bool) or not isinstance(given, str | int | float):
+        message = f"expected a text or a number, found {_kind_of(given)}"
+        raise ValueError(message)
+    return option.read(str(given))
+
+
+def _is_json(value: object) -> bool:
+    """Say whether a value of TOML, which knows dates too, is one of JSON."""
+    parts: Iterable[object] = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return isinstance(value, str | bool | int | float | dict | list) and all(map(_is_json, parts))
+
+
+def _kind_of(value: object) -> str:
+    """Name the kind of a value: of an engine's option the value itself may be a secret."""
+    kinds = {dict: "a table", list: "an array", str: "a text", type(None): "not there"}
+    return "an empty text" if value == "" else kinds.get(type(value), f"a {type(value).__name__}")
+
+
+def ways_to_ask(
+    values: Values, table: VariantsTable, typed: Mapping[str, Sequence[str]]
+) -> tuple[dict[str, Values], str]:
+    """
+    The values of each variant by its name, empty where there is one only; and why those of the table are left out.
+
+    `typed` are the texts on the command line of this run, of which several make as many variants. Where answers are
+    recorded or replayed the table holds only if it is asked for, for a project's own tests record and replay without
+    it. JSBenchError says what is wrong with one.
+    """
+    if len(dict.fromkeys(typed.get("engine", ()))) > 1:
+        message = "--jsbench-engine is given more than once: every model would be asked of every engine; name each "
+        raise JSBenchError(message + "in a table of its own, [[tool.jsbench.variants]] in pyproject.toml")
+    rows, left_out = _rows_asked_for(values, table, typed)
+    ways = []
+    for (row_name, row), *points in itertools.product(rows.items(), *_axes(typed)):
+        changed = _changed(_without_other_engine(values, row, typed), row)
+        for _, change in points:
+            changed = _changed(changed, change)
+        parts = filter(None, map(_clean_name, (row_name, *(part for part, _ in points))))
+        ways.append((_clean_name("-".join(parts)), changed))
+    names = [name for name, _ in ways]
+    return dict(zip(names if len(ways) == 1 else _unique(names), (way for _, way in ways), strict=True)), left_out
+
+
+def ways_of_run(path: Path, values: Values) -> dict[str, Values]:
+    """The values of each variant of a run that is replayed: it asks as it asked then; empty where there is none."""
+    from pytest_jsbench.runs import journal
+
+    try:
+        variants = journal.read_header(path).variants if holds_run(path) else ()
+    except JSBenchError:  # the engine that replays says what is wrong with it
+        variants = ()
+    return {then.variant: {**values, "prompt": then.prompt, "shots": then.shots} for then in variants}
+
+
+def holds_run(path: Path) -> bool:
+    """Say whether the path is a run's records, or its folder, and no folder of recordings of single answers."""
+    return path.is_file() or (path / "records.jsonl").is_file()
+
+
+def _rows_asked_for(
+    values: Values, table: VariantsTable, typed: Mapping[str, Sequence[str]]
+) -> tuple[Mapping[str, Values], str]:
+    """The rows of the table that are asked for, or one that changes nothing; and why the table is left out."""
+    nothing: Mapping[str, Values] = {"": {}}
+    names, recorded = values["variants"], bool(values["record"] or values["replay"])
+    rows = table.rows if names is None else table.take(names)
+    if not rows:
+        return nothing, ""
+    if recorded and names is None:
+        return nothing, f"the variants in {table.path} are left out: --jsbench-variants=all records or replays them"
+    conflict = next((conflict for name, row in rows.items() if (conflict := _said_twice(name, row, typed))), None)
+    if conflict is None:
+        return rows, ""
+    option, row_name = conflict
+    nobody_else = values["engine"] is None and not recorded
+    if names is not None and (nobody_else or "variants" in typed):
+        message = f"{option} and variant '{row_name}' in {table.path} say the same thing in two ways: leave out "
+        raise JSBenchError(f"{message}{option} or --jsbench-variants", where=option)
+    return nothing, f"the variants in {table.path} are left out, since {option} is given here"
+
+
+def _said_twice(row_name: str, row: Values, typed: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
+    """What is typed though the row says it too, and the row's name; None where there is nothing of the kind."""
+    for name, texts in typed.items():
+        flag = BY_NAME[name].flag
+        if name != "engine_option" and name in row:
+            return flag, row_name
+        keys = {key for key, _ in row.get("engine_option", ())} if name == "engine_option" else set()
+        for key, _ in map(assignment, texts) if keys else ():
+            if key in keys:
+                return f"{flag}={key}", row_name
+    return None
+
+
+def _axes(typed: Mapping[str, Sequence[str]]) -> Iterator[list[tuple[str, Values]]]:
+    """The values of each option that has several, each with its part of a name; a value that is typed twice is one."""
+    for name in [name for name in typed if name in MULTIPLIED]:
+        option = BY_NAME[name]
+        by_key: dict[str, dict[str, tuple[str, Values]]] = {}
+        for text in typed[name]:
+            try:
+                value = option.read(text)
+            except ValueError as error:
+                message = f"{option.flag}: {error}"
+                raise JSBenchError(message, where=option.flag) from None
+            key = value[0] if option.repeated else ""
+            change = {name: [value] if option.repeated else value}
+            by_key.setdefault(key, {}).setdefault(repr(value), (_part(option, text), change))
+        yield from ([*points.values()] for points in by_key.values() if len(points) > 1)
+
+
+def _part(option: Option, text: str) -> str:
+    """Make a value's part of a variant's name, without what may be a secret."""
+    if option.repeated:
+        key, _ = assignment(text)
+        return f"{key}-{shown_assignment(text).partition('=')[2]}"[:_LONGEST_PART]
+    shown = option.shown(text)
+    if option.name == "base_url":
+        shown = shown.partition("://")[2] or shown
+    elif PurePath(shown).is_absolute():
+        shown = PurePath(shown).name
+    return shown[-_LONGEST_PART:] if option.name in _NAMED else f"{option.name.replace('_', '-')}-{shown}"
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    """Number the names that stand there already, also where capitals are not told apart."""
+    unique: dict[str, str] = {}
+    for name in names:
+        numbered = itertools.chain([name] if name else (), (f"{name or 'variant'}-{n}" for n in itertools.count(2)))
+        free = next(candidate for candidate in numbered if candidate.casefold() not in unique)
+        unique[free.casefold()] = free
+    return [*unique.values()]
+
+
+def _without_other_engine(values: Values, row: Values, typed: Mapping[str, Sequence[str]]) -> Values:
+    """Leave out what the ini file says of its own engine, which means nothing to another that the row names."""
+    if values["engine"] in {None, row.get("engine", values["engine"])}:
+        return values
+    left_out = {name: None for name in _OF_ENGINE if name not in typed}
+    return {**values, **left_out, "engine_option": list(map(assignment, typed.get("engine_option", ())))}
+
+
+def _changed(values: Values, change: Values) -> Values:
+    """The values with others in their place; an engine's options add up."""
+    options = [*(values["engine_option"] or ()), *change.get("engine_option", ())]
+    return {**values, **change, "engine_option": options}

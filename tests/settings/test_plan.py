@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from pytest_jsbench.plugin.options import Settings
+from pytest_jsbench.plugin.session.cases import select
+from pytest_jsbench.settings.plan import Plan
+from pytest_jsbench.settings.variant import make_variants
+
+
+def plan(
+    pytester: pytest.Pytester, *args: str, workers: int = 1, hook: Callable[[object], object] | None = None
+) -> Plan:
+    settings = Settings.from_config(pytester.parseconfig("--jsbench-limit=1", *args))
+    variants = make_variants(settings.ways, workers=workers)
+    return Plan.of(settings.values, variants, select(settings, {})[0], suite=True, hook=hook)
+
+
+@pytest.mark.parametrize(
+    ("args", "workers", "concurrency"),
+    [
+        (["--jsbench-engine=local"], 1, 4),
+        (["--jsbench-engine=local"], 3, 2),
+        (["--jsbench-engine=local", "--jsbench-concurrency=5"], 3, 5),
+        (["--jsbench-engine=openai"], 3, 16),
+    ],
+)
+def test_workers_share_the_calls_in_flight_of_a_server_that_is_theirs_together(
+    pytester: pytest.Pytester, args: list[str], workers: int, concurrency: int
+) -> None:
+    assert plan(pytester, *args, workers=workers).concurrency == concurrency
+
+
+def test_a_plan_has_the_cases_of_its_shard(pytester: pytest.Pytester) -> None:
+    whole = plan(pytester, "--jsbench-engine=scripted")
+    parts = [plan(pytester, "--jsbench-engine=scripted", f"--jsbench-shard={n}/2") for n in (1, 2)]
+
+    assert len(whole.keys) > 1
+    assert sorted([*parts[0].keys, *parts[1].keys]) == sorted(whole.keys)
+    assert all(part.cases.source.keys() == whole.keys for part in parts)
+
+
+def test_a_hook_that_classifies_comes_after_the_classifiers_that_were_named(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(mine="def german(record): ...")
+    pytester.syspathinsert()
+    named = ("--jsbench-engine=scripted", "--jsbench-classify=mine:german")
+
+    both = plan(pytester, *named, hook=lambda _record: None)
+
+    assert [classifier.name for classifier in both.classifiers] == ["mine:german", "pytest_jsbench_classify"]
+    assert [classifier.name for classifier in plan(pytester, *named).classifiers] == ["mine:german"]

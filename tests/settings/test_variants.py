@@ -1,0 +1,347 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.plugin.options import Settings
+from pytest_jsbench.runs import journal
+from pytest_jsbench.runs.variants import together
+from pytest_jsbench.settings.plan import policy_of
+from pytest_jsbench.settings.variant import Variant, make_variants
+from tests import examples
+
+ENGINE = "--jsbench-engine=scripted"
+BOTH = {"long": "schema", "short": "chat"}
+
+
+def read(pytester: pytest.Pytester, *args: str) -> Settings:
+    return Settings.from_config(pytester.parseconfig(*args))
+
+
+def variants(pytester: pytest.Pytester, *args: str) -> dict[str, Variant]:
+    return make_variants(read(pytester, *args).ways)
+
+
+def names(pytester: pytest.Pytester, *args: str) -> list[str]:
+    return list(read(pytester, ENGINE, *args).ways)
+
+
+def only(pytester: pytest.Pytester, *args: str) -> Variant:
+    (variant,) = variants(pytester, ENGINE, *args).values()
+    return variant
+
+
+def test_one_way_to_ask_has_no_name(pytester: pytest.Pytester) -> None:
+    variant = only(pytester, "--jsbench-model=a", "--jsbench-temperature=0.5", "--jsbench-prompt=chat")
+
+    assert (variant.name, variant.template.name) == ("", "chat")
+    assert (variant.engine.model, variant.params.temperature) == ("a", 0.5)
+
+
+def test_options_that_are_typed_twice_are_multiplied_their_values_in_the_order_of_the_command_line(
+    pytester: pytest.Pytester,
+) -> None:
+    made = variants(
+        pytester,
+        ENGINE,
+        *("--jsbench-prompt=schema", "--jsbench-model=A", "--jsbench-model", "B", "--jsbench-prompt=chat"),
+        "--jsbench-shots=2",
+    )
+
+    assert [(name, one.engine.model, one.template.name, one.shots) for name, one in made.items()] == [
+        ("A-schema", "A", "schema", 2),
+        ("A-chat", "A", "chat", 2),
+        ("B-schema", "B", "schema", 2),
+        ("B-chat", "B", "chat", 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (["--jsbench-temperature=0", "--jsbench-temperature=0.7"], ["temperature-0", "temperature-0.7"]),
+        (["--jsbench-max-tokens=50", "--jsbench-max-tokens=2048"], ["max-tokens-50", "max-tokens-2048"]),
+        (["--jsbench-concurrency=1", "--jsbench-concurrency=32"], ["concurrency-1", "concurrency-32"]),
+        (["--jsbench-shots=0", "--jsbench-shots=3"], ["shots-0", "shots-3"]),
+        (["--jsbench-adapt=verbatim", "--jsbench-adapt=narrow:openai"], ["verbatim", "narrow-openai"]),
+        (["--jsbench-response-format=text", "--jsbench-response-format=tool"], ["text", "tool"]),
+        (["--jsbench-base-url=http://a:8000/v1", "--jsbench-base-url=http://b/v1"], ["a-8000-v1", "b-v1"]),
+        (
+            ["--jsbench-engine-option=stream=true", "--jsbench-engine-option=stream=false"],
+            ["stream-true", "stream-false"],
+        ),
+        (["--jsbench-model=org/a b", "--jsbench-model=org/a:b"], ["org-a-b", "org-a-b-2"]),
+        (["--jsbench-model=GPT", "--jsbench-model=gpt"], ["GPT", "gpt-2"]),
+        (["--jsbench-model=/models/tiny.gguf", "--jsbench-model=/models/big.gguf"], ["tiny.gguf", "big.gguf"]),
+        (["--jsbench-model=a", "--jsbench-model=a"], [""]),
+        (["--jsbench-temperature=0", "--jsbench-temperature=0.0"], [""]),
+        (["--jsbench-engine-option=a=1", "--jsbench-engine-option=b=1"], [""]),
+    ],
+)
+def test_a_variant_is_named_after_what_it_has_for_itself(
+    pytester: pytest.Pytester, args: list[str], expected: list[str]
+) -> None:
+    assert names(pytester, *args) == expected
+
+
+def test_no_secret_is_part_of_a_name(pytester: pytest.Pytester) -> None:
+    found = names(
+        pytester,
+        *("--jsbench-base-url=http://me:hunter2@a/v1", "--jsbench-base-url=http://me:hunter2@b/v1"),
+        *("--jsbench-engine-option=api_key=sk-one", "--jsbench-engine-option=api_key=sk-two"),
+    )
+
+    assert len(set(found)) == 4
+    assert not any(secret in name for name in found for secret in ("hunter2", "sk-", "me"))
+
+
+def test_what_is_typed_replaces_what_is_configured_of_which_the_last_alone_wins(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makeini("[pytest]\naddopts = --jsbench-model=one --jsbench-model=two\njsbench_model = three\n")
+    assert only(pytester).engine.model == "two"
+
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--jsbench-model=four")
+    assert only(pytester).engine.model == "four"
+    assert only(pytester, "--jsbench-model=five").engine.model == "five"
+    assert names(pytester, "--jsbench-model=five", "--jsbench-model=six") == ["five", "six"]
+
+
+def test_an_engine_option_of_the_configuration_is_replaced_where_its_key_is_typed(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\naddopts = --jsbench-engine-option=a=0 --jsbench-engine-option=b=0\n")
+
+    made = variants(pytester, ENGINE, "--jsbench-engine-option=a=1", "--jsbench-engine-option=a=2")
+
+    assert [dict(one.engine.options) for one in made.values()] == [{"a": 1, "b": 0}, {"a": 2, "b": 0}]
+
+
+def test_several_engines_are_one_line_that_points_to_the_table(pytester: pytest.Pytester) -> None:
+    with pytest.raises(pytest.UsageError, match=r"--jsbench-engine is given more than once: .*tool\.jsbench\.variants"):
+        read(pytester, ENGINE, "--jsbench-engine=openai", "--jsbench-model=a")
+
+
+def test_a_value_that_cannot_be_read_is_one_line_whichever_of_several_it_is(pytester: pytest.Pytester) -> None:
+    with pytest.raises(pytest.UsageError, match="--jsbench-shots: expected a whole number of at least 0, found 'x'"):
+        read(pytester, ENGINE, "--jsbench-shots=x", "--jsbench-shots=1")
+
+
+def test_the_command_that_runs_a_case_again_makes_the_same_variants(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\naddopts = --jsbench-engine-option=a=0 --jsbench-engine-option=b=0\n")
+    settings = read(
+        pytester, ENGINE, "--jsbench-model=A", "--jsbench-model=B", "--jsbench-model=A", "--jsbench-engine-option=a=1"
+    )
+
+    assert settings.rerun == (
+        "pytest --jsbench-engine=scripted --jsbench-model=A --jsbench-model=B "
+        "--jsbench-engine-option=b=0 --jsbench-engine-option=a=1"
+    )
+
+
+def test_a_run_that_was_killed_is_replayed_in_each_of_its_variants(pytester: pytest.Pytester) -> None:
+    ran = together([replace(examples.metadata(), variant=name, prompt=prompt) for name, prompt in BOTH.items()])
+    journal.write(pytester.path / "records.gw0.jsonl", ran, [])
+    (pytester.path / "records.jsonl").touch()
+
+    made = variants(pytester, f"--jsbench-replay={pytester.path}")
+
+    assert {name: one.template.name for name, one in made.items()} == BOTH
+
+
+@pytest.mark.parametrize(("file", "typed"), [("asked.txt", True), ("pytest.ini", False)])
+def test_a_gate_in_an_argument_file_is_typed_and_one_of_the_configuration_is_not(
+    pytester: pytest.Pytester, file: str, typed: bool
+) -> None:
+    gate = "--jsbench-gate=pass_rate>=0.5"
+    (pytester.path / file).write_text(gate if typed else f"[pytest]\naddopts = {gate}\n")
+
+    settings = read(pytester, ENGINE, *([f"@{file}"] if typed else []))
+
+    assert settings.values["gate"] == ["pass_rate>=0.5"]
+    assert settings.gates_typed == typed
+
+
+def test_a_preset_says_what_neither_the_command_line_nor_the_ini_file_says(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\njsbench_shots = 1\n")
+
+    settings = read(pytester, ENGINE, "--jsbench-preset=jsonschemabench", "--jsbench-split=test")
+
+    assert (settings.selection.source, settings.selection.split) == ("epfl-dlab/JSONSchemaBench", "test")
+    assert settings.selection.tasks is not None
+    assert len(settings.selection.tasks) == 8
+    (one,) = make_variants(settings.ways).values()
+    assert (one.template.name, one.shots, one.params.temperature, one.params.timeout) == ("chat", 1, 0.0, 80.0)
+    assert policy_of(settings.values).extra_fields == "allow"
+    assert "--jsbench-preset=jsonschemabench" in settings.rerun
+
+
+def test_a_preset_that_there_is_not_is_a_usage_error(pytester: pytest.Pytester) -> None:
+    with pytest.raises(pytest.UsageError, match="--jsbench-preset: expected one of jsonschemabench, found 'x'"):
+        read(pytester, ENGINE, "--jsbench-preset=x")
+
+
+TABLE = """
+[[tool.jsbench.variants]]
+name = "small one"
+engine = "openai"
+model = "gpt-5.4-mini"
+temperature = 0.5
+[[tool.jsbench.variants]]
+name = "free"
+engine = "scripted"
+prompt = "chat"
+engine_option = { answers = "answers.json", latency = 0.1 }
+[[tool.jsbench.variants]]
+name = "plain"
+"""
+
+
+def read_table(pytester: pytest.Pytester, *args: str, table: str = TABLE, file: str = "pyproject.toml") -> Settings:
+    (pytester.path / file).write_text(table)
+    return Settings.from_config(pytester.parseconfig(*args))
+
+
+def test_a_table_makes_a_variant_of_each_of_its_entries(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\njsbench_engine = local\njsbench_model = tiny.gguf\njsbench_max_tokens = 9\n")
+
+    variants = make_variants(read_table(pytester).ways)
+
+    assert {name: (one.engine.name, one.engine.model) for name, one in variants.items()} == {
+        "small-one": ("openai", "gpt-5.4-mini"),
+        "free": ("scripted", None),  # what the ini file says is of its own engine
+        "plain": ("local", "tiny.gguf"),
+    }
+    assert variants["small-one"].params.temperature == 0.5
+    assert dict(variants["free"].engine.options) == {"answers": "answers.json", "latency": 0.1}
+    sampled = [(one.template.name, one.params.max_tokens) for one in variants.values()]
+    assert sampled == [("schema", 9), ("chat", 9), ("schema", 9)]
+
+
+def test_some_variants_may_be_asked_for_in_any_order_and_all_of_them_without_an_engine_in_the_ini_file(
+    pytester: pytest.Pytester,
+) -> None:
+    assert list(read_table(pytester, "--jsbench-variants=free,small-one").ways) == ["free", "small-one"]
+    with pytest.raises(JSBenchError, match="variant 'plain' names no engine: say engine in its table, or"):
+        make_variants(read_table(pytester, "--jsbench-variants=all").ways)
+
+
+def test_a_file_of_its_own_holds_the_table_and_one_of_the_two_does(pytester: pytest.Pytester) -> None:
+    own = TABLE.replace("tool.jsbench.", "")
+
+    assert list(read_table(pytester, "--jsbench-variants=free", table=own, file="jsbench.toml").ways) == ["free"]
+    with pytest.raises(pytest.UsageError, match=r"variants stand in .*pyproject\.toml and in .*jsbench\.toml; keep"):
+        read_table(pytester, "--jsbench-variants=free")
+
+
+def test_files_of_a_table_are_those_beside_it(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = '[[tool.jsbench.variants]]\nname = "a"\nprompt = "short.j2"\nengine_option = { answers = "a.json" }\n'
+    pytester.makefile(".j2", short="{{ schema }}")
+    pytester.makefile(".json", a="{}")
+    (pytester.path / "pyproject.toml").write_text(f"[tool.pytest.ini_options]\n{table}")
+    monkeypatch.chdir(pytester.mkdir("below"))
+
+    values = Settings.from_config(pytester.parseconfig("--jsbench-engine=scripted")).ways["a"]
+
+    assert values["prompt"].replace("\\", "/") == "../short.j2"
+    assert [(key, value.replace("\\", "/")) for key, value in values["engine_option"]] == [("answers", "../a.json")]
+
+
+def test_a_command_line_that_says_what_the_table_says_leaves_it_out(pytester: pytest.Pytester) -> None:
+    settings = read_table(pytester, "--jsbench-engine=scripted", "--jsbench-model=x")
+
+    assert list(settings.ways) == [""]
+    assert settings.variants_left_out.endswith("pyproject.toml are left out, since --jsbench-engine is given here")
+    with pytest.raises(
+        pytest.UsageError, match=r"--jsbench-engine and variant 'free' in .* leave out --jsbench-engine"
+    ):
+        read_table(pytester, "--jsbench-variants=free", "--jsbench-engine=scripted")
+
+
+def test_a_table_that_the_ini_file_asks_for_is_not_left_out_where_nobody_else_could_be_asked(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makeini("[pytest]\njsbench_variants = small-one\n")
+
+    with pytest.raises(pytest.UsageError, match=r"--jsbench-temperature and variant 'small-one' in .* in two ways"):
+        read_table(pytester, "--jsbench-temperature=1")
+    assert read_table(pytester, "--jsbench-temperature=1", "--jsbench-engine=scripted").variants_left_out
+
+
+@pytest.mark.parametrize("option", ["record", "replay"])
+def test_answers_are_recorded_and_replayed_without_a_table_that_is_not_asked_for(
+    pytester: pytest.Pytester, option: str
+) -> None:
+    pytester.makeini("[pytest]\njsbench_engine = scripted\n")
+
+    settings = read_table(pytester, f"--jsbench-{option}=kept")
+
+    assert list(settings.ways) == [""]
+    assert settings.variants_left_out.endswith("left out: --jsbench-variants=all records or replays them")
+
+
+def test_what_the_table_does_not_say_may_be_typed_and_multiplies_it(pytester: pytest.Pytester) -> None:
+    args = ("--jsbench-variants=free,plain", "--jsbench-shots=0", "--jsbench-shots=2", "--jsbench-engine-option=x=1")
+    table = TABLE.replace('name = "plain"', 'name = "plain"\nengine = "scripted"')
+
+    variants = make_variants(read_table(pytester, *args, table=table).ways)
+
+    assert list(variants) == ["free-shots-0", "free-shots-2", "plain-shots-0", "plain-shots-2"]
+    assert [one.engine.options["x"] for one in variants.values()] == [1, 1, 1, 1]
+
+
+def test_each_variant_records_in_a_folder_of_its_own_and_answers_from_there(pytester: pytest.Pytester) -> None:
+    recorded = make_variants(read_table(pytester, "--jsbench-variants=free,small-one", "--jsbench-record=kept").ways)
+    replayed = make_variants(read_table(pytester, "--jsbench-variants=free,small-one", "--jsbench-replay=kept").ways)
+
+    assert {name: one.recording and one.recording.path for name, one in recorded.items()} == {
+        "free": pytester.path / "kept" / "free",
+        "small-one": pytester.path / "kept" / "small-one",
+    }
+    for name, one in replayed.items():
+        assert one.engine.name == "recorded"
+        assert one.engine.options["folder"] == str(pytester.path / "kept" / name)
+
+
+NAMED = '[[tool.jsbench.variants]]\nname = "a"\n'
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (f'{NAMED}modle = "x"', r"variant 'a': unknown key 'modle': did you mean 'model'\?"),
+        (f"{NAMED}temperature = 'hot'", r"variant 'a': temperature: expected a number of at least 0, found 'hot'"),
+        (f"{NAMED}shots = true", r"variant 'a': shots: expected a text or a number, found a bool"),
+        (f"{NAMED}model = ['a', 'b']", r"variant 'a': model: expected a text or a number, found an array"),
+        (f"{NAMED}response_format = 'json'", r"variant 'a': response_format: expected one of text, .*, found 'json'"),
+        (f"{NAMED}engine_option = 'a=1'", r"variant 'a': engine_option: expected a table such as .*, found a text"),
+        (f"{NAMED}engine_option = {{ at = 2026-01-01 }}", r"variant 'a': engine_option: expected a table such as"),
+        (f"{NAMED}dataset = 'x'", r"variant 'a': unknown key 'dataset': expected one of adapt, "),
+        ("[[tool.jsbench.variants]]\nmodel = 'x'", r"variant 1: name is not there; expected a name with letters"),
+        ("[[tool.jsbench.variants]]\nname = ''", r"variant 1: name is an empty text; expected a name with letters"),
+        ("[[tool.jsbench.variants]]\nname = '///'", r"variant 1: name is '///'; expected a name with letters"),
+        ("[[tool.jsbench.variants]]\nname = 'all'", r"variant 1: name is 'all'; expected .* and not 'all'"),
+        (
+            f"{NAMED}{NAMED.upper().replace('TOOL.JSBENCH.VARIANTS', 'tool.jsbench.variants').replace('NAME', 'name')}",
+            r"variant 2: there is a variant 'A' already",
+        ),
+        ("[[tool.jsbench.variant]]\nname = 'a'", r"\[tool\.jsbench\] of .*: unknown key 'variant': did you mean"),
+        ("[tool.jsbench.variants]\na = 'x'", r"\[tool\.jsbench\] of .*: expected \[\[tool\.jsbench\.variants\]\]"),
+        ("[tool]\njsbench = 3", r"\[tool\.jsbench\] of .*: expected \[\[tool\.jsbench\.variants\]\]"),
+        ("", r"--jsbench-variants: there is no \[\[tool\.jsbench\.variants\]\] in pyproject\.toml"),
+        ("[[tool.jsbench.variants]]\nname = 'aba'", r"--jsbench-variants: no variant 'a' in .*: expected one of aba"),
+    ],
+)
+def test_a_mistake_in_a_table_is_one_line_that_names_its_place(
+    pytester: pytest.Pytester, table: str, message: str
+) -> None:
+    pytester.makeini("[pytest]\n")
+
+    with pytest.raises(pytest.UsageError, match=message) as caught:
+        read_table(pytester, "--jsbench-engine=scripted", "--jsbench-variants=a", table=table)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_table_that_is_no_toml_is_one_line(pytester: pytest.Pytester) -> None:
+    with pytest.raises(pytest.UsageError, match=r"jsbench\.toml: cannot be read: Expected"):
+        read_table(pytester, "--jsbench-engine=scripted", table="[[variants", file="jsbench.toml")
