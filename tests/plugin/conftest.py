@@ -126,10 +126,14 @@ def plain(pytester: pytest.Pytester) -> Bench:
     return Bench(pytester=pytester)
 
 
-@pytest.fixture(params=["plain", "xdist"])
+#: on a test of what workers change: it runs in one process, and again with two workers
+both_ways = pytest.mark.parametrize("bench", ["plain", "xdist"], indirect=True)
+
+
+@pytest.fixture
 def bench(request: pytest.FixtureRequest, pytester: pytest.Pytester) -> Bench:
-    """pytest in one process, and again with two workers."""
-    if request.param == "plain":
+    """pytest in one process, or with two workers where the test says so."""
+    if getattr(request, "param", "plain") == "plain":
         return Bench(pytester=pytester)
     pytest.importorskip("xdist", reason="needs pytest-xdist")
     return Bench(pytester=pytester, workers=("-n", "2"))

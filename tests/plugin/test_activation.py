@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 import jsonschema
 import pytest
 
-from tests.plugin.conftest import Bench
+from tests.plugin.conftest import Bench, both_ways
 from tests.plugin.test_records import published
 
 OWN = """
@@ -58,6 +58,7 @@ def three(bench: Bench) -> Bench:
     return bench
 
 
+@both_ways
 def test_a_code_is_in_the_record_the_marks_junit_and_the_summary_and_changes_no_outcome(three: Bench) -> None:
     result = three.run(
         *("--strict-markers", "--jsbench-output=out", "--junitxml=junit.xml"),
@@ -91,7 +92,6 @@ def test_a_code_is_in_the_record_the_marks_junit_and_the_summary_and_changes_no_
     jsonschema.Draft202012Validator(published("run.schema.json")).validate(three.run_json())
 
 
-@pytest.mark.parametrize("bench", ["plain"], indirect=True)
 def test_a_classifier_that_breaks_is_named_and_no_gate_forgives_it(three: Bench) -> None:
     result = three.run(
         *("--jsbench-output=out", "--jsbench-min-pass-rate=0.1", "--jsbench-classify=own_classifiers:broken")
@@ -109,7 +109,6 @@ def test_a_classifier_that_breaks_is_named_and_no_gate_forgives_it(three: Bench)
     )
 
 
-@pytest.mark.parametrize("bench", ["plain"], indirect=True)
 def test_answers_to_a_projects_tests_have_codes_too(three: Bench) -> None:
     three.write({"test_own.py": OWN_TESTS})
 
@@ -119,7 +118,6 @@ def test_answers_to_a_projects_tests_have_codes_too(three: Bench) -> None:
     result.stdout.fnmatch_lines(["*codes:  in_german", "codes      in_german 2"])
 
 
-@pytest.mark.parametrize("bench", ["plain"], indirect=True)
 def test_a_run_whose_tests_pass_does_not_where_a_classifier_breaks(three: Bench) -> None:
     three.write({"test_own.py": OWN_TESTS})
 

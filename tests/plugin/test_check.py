@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
+from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, both_ways
 from tests.plugin.worker.test_project_tests import run_one
 
 CHECKED = """
@@ -36,6 +36,7 @@ def test_is_wrong(jsbench):
 """
 
 
+@both_ways
 def test_each_is_an_attempt_of_the_run(bench: Bench) -> None:
     result = run_one(bench, CHECKED, "--jsbench-output=out", "--junitxml=junit.xml", "--jsbench-gate=pass_rate>=0.9")
 
@@ -151,6 +152,7 @@ def test_what_is_said_of_it_has_a_price(bench: Bench) -> None:
     assert bench.run_json()["metrics"]["cost"] > 0
 
 
+@both_ways
 def test_no_secret_and_no_private_text_of_it_is_written(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "a-key-of-somebody-0123456789")
     code = (

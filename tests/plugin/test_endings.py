@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.runs.journal import read, read_run
-from tests.plugin.conftest import Bench
+from tests.plugin.conftest import Bench, both_ways
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="ends a process the POSIX way")
 
@@ -56,6 +56,7 @@ def metrics(bench: Bench) -> dict[str, Any]:
     return figures
 
 
+@both_ways
 def test_after_x_the_rest_was_stopped(twelve: Bench) -> None:
     result = twelve.run(*ENGINE, "-x", "--jsbench-concurrency=1")
 
@@ -64,12 +65,10 @@ def test_after_x_the_rest_was_stopped(twelve: Bench) -> None:
     assert figures["missing_reasons"]["stopped"] == figures["missing"] > 0
 
 
-@pytest.mark.parametrize("bench", ["plain"], indirect=True)
 def test_a_gate_that_is_met_does_not_make_a_stopped_run_green(twelve: Bench) -> None:
     assert twelve.run(*ENGINE, "-x", "--jsbench-min-pass-rate=0").ret != pytest.ExitCode.OK
 
 
-@pytest.mark.parametrize("bench", ["plain"], indirect=True)
 def test_a_test_that_breaks_beside_its_call_keeps_its_say_and_the_sum_right(twelve: Bench) -> None:
     hook = "def pytest_runtest_setup(item):\n    assert item.name != 'c01'\n"
     twelve.write({"conftest.py": hook})
@@ -97,6 +96,7 @@ def test_the_case_whose_worker_died_is_named_missing(pytester: pytest.Pytester) 
     result.stdout.fnmatch_lines(["errors *worker died*"])
 
 
+@both_ways
 @posix
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_leaves_a_summary_and_all_that_was_paid_for(twelve: Bench) -> None:
@@ -165,6 +165,7 @@ def wait_for(path: Path) -> None:
         time.sleep(0.02)
 
 
+@both_ways
 @posix
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -246,6 +247,7 @@ def pytest_runtest_protocol(item, nextitem):
 """
 
 
+@both_ways
 def test_an_answer_that_did_not_pass_stands_when_a_plugin_runs_its_test_again(bench: Bench) -> None:
     bench.write({"conftest.py": RUN_AGAIN, "answering.py": ANSWERING})
     bench.case("c01")
@@ -310,6 +312,7 @@ threading.Thread.start = limited
 """
 
 
+@both_ways
 def test_a_machine_without_threads_ends_the_run_in_one_line_and_it_can_be_gone_on_with(twelve: Bench) -> None:
     twelve.write({"conftest.py": FEW_THREADS, "exhausted": ""})
 
@@ -354,6 +357,7 @@ class Hungry:
 """
 
 
+@both_ways
 @pytest.mark.parametrize(
     "engine",
     [
@@ -395,6 +399,7 @@ def hold_all():
 """ + HUNGRY.replace("    return Completion(", "    hold_all()\n    return Completion(")
 
 
+@both_ways
 def test_a_call_that_holds_all_other_files_that_may_be_open_keeps_no_answer_off_the_disk(twelve: Bench) -> None:
     freeing = "import hungry\n\ndef pytest_runtest_logreport(report):\n    hungry.held.clear()\n"
     twelve.write({"hungry.py": GREEDY, "conftest.py": freeing})

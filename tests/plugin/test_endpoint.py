@@ -15,7 +15,7 @@ from pytest_jsbench.runner.limits import Refused
 from pytest_jsbench.runs.records import MissingReason
 from tests.engines.openai_wire import SECRET, chunk, error_body, usage_chunk, whole
 from tests.engines.provider import DONE, Asked, Provider, Reply, json_reply, raw_reply, stream_reply
-from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
+from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, both_ways
 
 pytest.importorskip("openai", reason="needs the package openai")
 
@@ -174,6 +174,7 @@ def outcomes(records: list[dict[str, Any]]) -> dict[str, str | None]:
     return {one["id"]: one["verdict"]["failure_type"] for one in records}
 
 
+@both_ways
 def test_an_application_s_own_calls_are_judged_and_recorded_and_said_again_without_a_server(
     bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,6 +280,7 @@ def test_a_server_s_refusal_reaches_the_application_as_it_came_and_is_no_failure
     assert not list((plain.path / "kept").iterdir())
 
 
+@both_ways
 def test_no_key_that_an_application_sends_is_recorded(
     bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:

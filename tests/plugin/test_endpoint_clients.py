@@ -12,7 +12,7 @@ from tests.engines import anthropic_wire, openai_wire
 from tests.engines.anthropic_wire import typed
 from tests.engines.openai_wire import SECRET, chunk, usage_chunk
 from tests.engines.provider import DONE, Asked, Provider, Reply, json_reply, stream_reply
-from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
+from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench, both_ways
 from tests.plugin.test_endpoint import LOOKING
 
 pytest.importorskip("openai", reason="needs the package openai")
@@ -173,6 +173,7 @@ def run(bench: Bench, *args: str) -> pytest.RunResult:
     )
 
 
+@both_ways
 @pytest.mark.parametrize(
     ("engine", "url", "tests", "count"), [("openai", "{}/v1", OPENAI, 7), ("anthropic", "{}", ANTHROPIC, 5)]
 )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
+from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench, both_ways
 from tests.plugin.worker.test_project_tests import run_one
 from tests.reports.html.pages import unpacked
 
@@ -19,6 +19,7 @@ def test_without_a_gate_a_failing_case_fails_the_run(three_of_four: Bench) -> No
     assert three_of_four.run().ret == pytest.ExitCode.TESTS_FAILED
 
 
+@both_ways
 def test_a_gate_that_is_met_passes_the_run_and_leaves_the_failure_visible(three_of_four: Bench) -> None:
     result = three_of_four.run("--jsbench-min-pass-rate=0.75")
 
@@ -80,6 +81,7 @@ def test_a_run_of_nothing_but_broken_schemas_is_not_green(bench: Bench) -> None:
     assert bench.run().ret == pytest.ExitCode.TESTS_FAILED
 
 
+@both_ways
 def test_a_gate_that_is_met_does_not_hide_that_the_run_was_stopped(three_of_four: Bench) -> None:
     result = three_of_four.run("--jsbench-min-pass-rate=0.1", "--maxfail=1")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.packages import install
-from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
+from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench, both_ways
 
 PAGE = (Path(__file__).parents[2] / "docs" / "extending.md").read_text("utf-8")
 FILES = dict(re.findall(r"```(?:python|toml)\n# (\S+)\n(.*?)```", PAGE, flags=re.DOTALL))
@@ -36,6 +36,7 @@ def run(bench: Bench, *arguments: str) -> pytest.RunResult:
     return start(*arguments, *quick, *bench.workers)
 
 
+@both_ways
 def test_the_package_brings_one_of_each_and_the_hooks_are_called(acme: Bench) -> None:
     result = run(acme, *shlex.split(COMMAND), "--jsbench-output=out")
 
@@ -50,7 +51,6 @@ def test_the_package_brings_one_of_each_and_the_hooks_are_called(acme: Bench) ->
     assert (acme.path / "passed.txt").read_text() == "1 of 3\n"
 
 
-@pytest.mark.parametrize("bench", ["plain"], indirect=True)
 def test_what_is_not_asked_for_is_not_imported(acme: Bench) -> None:
     acme.write(
         {
@@ -65,7 +65,6 @@ def test_what_is_not_asked_for_is_not_imported(acme: Bench) -> None:
     run(acme, "test_own.py", "--jsbench-engine=scripted", answers).assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize("bench", ["plain"], indirect=True)
 def test_a_package_that_cannot_be_imported_is_one_line_before_anything_runs(acme: Bench, tmp_path: Path) -> None:
     (tmp_path / "site" / "acme_jsbench" / "exporters.py").write_text("import acme\n")
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.plugin.conftest import Bench
+from tests.plugin.conftest import Bench, both_ways
 
 MARKUP = "</script><script>alert(1)</script>"
 HOSTILE = f"{MARKUP}\x1b[31m\x1b]0;t\x07\x9b2J\u202egpj.exe\u2028\r\n::error::x ##[error]x ../../../x"
@@ -42,6 +42,7 @@ def write_hostile_rows(bench: Bench) -> None:
     }
 
 
+@both_ways
 def test_hostile_text_stays_in_its_place_in_all_that_a_run_shows_and_writes(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

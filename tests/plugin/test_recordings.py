@@ -11,7 +11,7 @@ import pytest
 
 from pytest_jsbench.cli.main import main
 from pytest_jsbench.engines.recorded import recordings
-from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
+from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, both_ways
 
 TEST = """
 @pytest.mark.jsbench(schema=NUMBER, prompt="say {{text}}")
@@ -62,6 +62,7 @@ def answer(request):
 """
 
 
+@both_ways
 @pytest.mark.parametrize("mode", ["all", "new"])
 @pytest.mark.parametrize("own", [True, False], ids=["the project's tests", "the suite"])
 def test_a_disk_that_fills_with_recordings_stops_the_calls_and_no_answer_is_lost(
@@ -124,6 +125,7 @@ def recorded(bench: Bench) -> Bench:
     return bench
 
 
+@both_ways
 def test_only_what_is_missing_is_asked_and_the_rest_is_free(recorded: Bench) -> None:
     write(recorded, a=asks("a"), b=asks("b2", "b3", "b1"), c=asks("c"))
     recorded.answers = dict.fromkeys(recorded.answers, '{"n": 2}')
@@ -173,6 +175,7 @@ def test_each_variant_has_its_own_answers_and_leftovers(plain: Bench) -> None:
     assert set(noted) == {f"temperature-{one}/test_one/test_b.json" for one in (0, 1)}
 
 
+@both_ways
 def test_what_no_test_asks_for_is_said_listed_and_deleted_only_when_asked_to(
     recorded: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:

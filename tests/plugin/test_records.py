@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from pytest_jsbench import __version__
-from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench, Ended
+from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench, Ended, both_ways
 
 TIMES = {"started_at", "queue_s", "timing"}
 
@@ -29,6 +29,7 @@ def published(name: str) -> Mapping[str, Any]:
     return schema
 
 
+@both_ways
 def test_every_planned_case_has_a_record_in_the_order_of_the_plan(ended: Ended) -> None:
     assert [f"{record['task']}::{record['id']}" for record in ended.bench.records()] == [
         "orders::invented",
@@ -43,6 +44,7 @@ def test_every_planned_case_has_a_record_in_the_order_of_the_plan(ended: Ended) 
     ]
 
 
+@both_ways
 def test_records_are_the_same_with_and_without_workers(mixed: Bench) -> None:
     pytest.importorskip("xdist", reason="needs pytest-xdist")
     mixed.run("--jsbench-output=out")
@@ -53,6 +55,7 @@ def test_records_are_the_same_with_and_without_workers(mixed: Bench) -> None:
     assert without_times(mixed.records()) == without_times(mixed.records("other"))
 
 
+@both_ways
 def test_what_is_written_conforms_to_the_published_schemas(ended: Ended) -> None:
     (run,) = (ended.bench.path / "out").iterdir()
     page = ["report.html"] if importlib.util.find_spec("jinja2") else []
@@ -64,6 +67,7 @@ def test_what_is_written_conforms_to_the_published_schemas(ended: Ended) -> None
     jsonschema.Draft202012Validator(published("run.schema.json")).validate(ended.bench.run_json())
 
 
+@both_ways
 def test_run_json_holds_the_metrics_of_the_table(ended: Ended) -> None:
     data = ended.bench.run_json()
     metrics = data["metrics"]
@@ -207,6 +211,7 @@ def test_two_runs_at_once_do_not_share_a_folder(plain: Bench, tmp_path: Path) ->
     assert len(list((plain.path / "out").iterdir())) == 2
 
 
+@both_ways
 def test_a_run_is_replayed_from_its_records_with_the_same_outcomes(mixed: Bench) -> None:
     mixed.run("--jsbench-output=first")
     (folder,) = (mixed.path / "first").iterdir()

@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from pytest_jsbench.cli.main import main
-from tests.plugin.conftest import Bench
+from tests.plugin.conftest import Bench, both_ways
 from tests.plugin.test_records import published
 
 #: begins every word that is private
@@ -139,6 +139,7 @@ def without_times(figures: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in figures.items() if not re.match("(ttft|tpot|tgt|gct|queue)_", name)}
 
 
+@both_ways
 def test_nothing_private_is_shown_or_written_at_any_time_and_the_figures_are_the_same(over_private_data: Bench) -> None:
     bench = over_private_data
     result = run(bench, "--jsbench-redact")
@@ -184,6 +185,7 @@ def test_nothing_private_is_shown_or_written_at_any_time_and_the_figures_are_the
     assert figures["run"]["dataset"]["digest"] == redacted["run"]["dataset"]["digest"]
 
 
+@both_ways
 def test_a_redacted_run_is_gone_on_with_by_a_redacted_one(
     over_private_data: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:

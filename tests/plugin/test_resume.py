@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.plugin.conftest import Bench
+from tests.plugin.conftest import Bench, both_ways
 from tests.plugin.test_records import without_times
 
 COUNTING = """
@@ -55,6 +55,7 @@ def records(run: Path) -> list[dict[str, Any]]:
     return recorded
 
 
+@both_ways
 def test_only_what_is_missing_is_called_and_the_records_are_those_of_one_run(counted: Bench) -> None:
     counted.write({"broken.txt": "broken"})
     broken = counted.run(*ENGINE, "--jsbench-output=out")
@@ -84,7 +85,6 @@ def test_only_what_is_missing_is_called_and_the_records_are_those_of_one_run(cou
     assert records(second) == records(runs(counted)[2])
 
 
-@pytest.mark.parametrize("bench", ["plain"], indirect=True)
 def test_a_resumed_answer_is_judged_as_this_run_judges(mixed: Bench) -> None:
     mixed.run("--jsbench-output=out")
     mixed.answers = dict.fromkeys(mixed.answers, "nothing of the kind")

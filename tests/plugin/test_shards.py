@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.loopback import KEY_VARIABLE, engine_arguments, serve, write_cases
 from pytest_jsbench.cli.main import main
-from tests.plugin.conftest import Bench
+from tests.plugin.conftest import Bench, both_ways
 from tests.plugin.test_records import without_times
 
 
@@ -51,6 +51,7 @@ def test_a_shard_that_is_none_is_one_line(plain: Bench) -> None:
     result.stderr.fnmatch_lines(["ERROR: --jsbench-shard: expected NUMBER/COUNT such as 2/5, or 1of5 *, found '3/2'"])
 
 
+@both_ways
 def test_a_job_takes_the_shard_that_its_scheduler_numbers_and_its_workers_do_too(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
+from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, both_ways
 from tests.plugin.worker.test_project_tests import run_one
 
 SHARED = (
@@ -22,6 +22,7 @@ def calls(bench: Bench) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
+@both_ways
 def test_many_tests_look_at_one_answer_that_is_paid_once(bench: Bench) -> None:
     result = run_one(bench, SHARED + MANY, "--jsbench-output=out")
 
@@ -139,6 +140,7 @@ def test_threads_that_ask_the_same_at_once_have_one_answer(plain: Bench, redacte
     assert calls(plain) == 1
 
 
+@both_ways
 def test_shared_answers_are_resumed_recorded_and_replayed(bench: Bench) -> None:
     run_one(bench, SHARED + MANY, "--jsbench-output=out", "--jsbench-record=answers")
     resumed = run_one(bench, SHARED + MANY, "--jsbench-output=again", "--jsbench-resume=out")
@@ -209,6 +211,7 @@ def test_without_an_engine_their_tests_are_skipped_with_the_next_step(plain: Ben
     result.stdout.fnmatch_lines(["SKIPPED*no engine named; run with --jsbench-engine=NAME*"])
 
 
+@both_ways
 def test_redacted_records_hold_no_answer_to_share(bench: Bench) -> None:
     result = run_one(bench, SHARED + MANY, "--jsbench-output=out", "--jsbench-redact")
 

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.plugin.conftest import Bench
+from tests.plugin.conftest import Bench, both_ways
 from tests.plugin.test_endings import RUN_AGAIN
 from tests.plugin.worker.test_project_tests import run_one
 
@@ -49,6 +49,7 @@ def calls(bench: Bench) -> int:
     return len((bench.path / "calls.log").read_text().splitlines())
 
 
+@both_ways
 def test_a_test_that_fails_beside_its_answer_is_named_and_no_gate_forgives_it(bench: Bench) -> None:
     code = f"{ASKS}def test_total(jsbench):\n    assert {GOOD}.instance['n'] == 2\n{ASKS}def test_bad(jsbench): {BAD}\n"
 
@@ -172,6 +173,7 @@ def test_a_gate_for_which_nothing_was_left_to_measure_is_not_met(plain: Bench, a
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
+@both_ways
 def test_a_gate_for_which_workers_had_nothing_left_to_measure_is_not_met(bench: Bench) -> None:
     bench.write({"pytest.ini": "[pytest]\njsbench_gate = pass_rate>=0\n"})
 
@@ -212,6 +214,7 @@ def test_what_was_deselected_is_said_beside_a_gate_that_is_met(plain: Bench) -> 
     assert verdict(plain, result) == ("passed", ["the gate is met", "2 more tests were deselected"])
 
 
+@both_ways
 @pytest.mark.skipif(sys.platform == "win32", reason="ends a test the POSIX way")
 def test_a_test_that_a_time_limit_ends_is_named_and_its_call_is_missing(bench: Bench) -> None:
     pytest.importorskip("pytest_timeout", reason="needs pytest-timeout")

@@ -14,7 +14,7 @@ from pytest_jsbench.runner.batches import Polling
 from tests.engines.batch_server import AnthropicServer, BatchServer, OpenAIServer
 from tests.engines.openai_wire import error_body
 from tests.engines.provider import Provider, json_reply
-from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, unless_said
+from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, both_ways, unless_said
 from tests.plugin.test_records import without_times
 
 RUNS = ".pytest_cache/d/jsbench"
@@ -87,6 +87,7 @@ def without_batch(found: dict[str, Any]) -> Any:
     return without_times(found)
 
 
+@both_ways
 def test_a_batch_ends_as_calls_would_have(bench: Bench, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pytest_jsbench.plugin.controller.batch, "is_watched", lambda _: True)
     add_cases(bench, server, **{**MIXED, "late": '{"n": 5'})
@@ -114,6 +115,7 @@ def test_a_batch_ends_as_calls_would_have(bench: Bench, server: OpenAIServer, mo
     assert without_batch(batched) == without_batch(live)
 
 
+@both_ways
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_leaves_the_batch_and_resume_picks_it_up_without_paying_again(
     bench: Bench, server: OpenAIServer
@@ -139,7 +141,6 @@ def test_ctrl_c_leaves_the_batch_and_resume_picks_it_up_without_paying_again(
     assert set(records(runs(bench)[1])) == {*MIXED, "grown"}
 
 
-@pytest.mark.parametrize("bench", ["plain"], indirect=True)
 def test_left_alone_nothing_of_it_runs_until_it_is_back(bench: Bench) -> None:
     with Provider() as provider:
         server = AnthropicServer(provider=provider, looks=1)
@@ -156,7 +157,6 @@ def test_left_alone_nothing_of_it_runs_until_it_is_back(bench: Bench) -> None:
     assert list(server.batches) == ["msgbatch_0"]
 
 
-@pytest.mark.parametrize("bench", ["plain"], indirect=True)
 def test_no_file_of_a_batch_holds_the_key(bench: Bench, server: OpenAIServer) -> None:
     add_cases(bench, server, a=(401, error_body(f"you sent {KEY}", type="authentication_error")))
     server.ending = "failed"

@@ -15,11 +15,12 @@ from pytest_jsbench.runs.journal import Journal
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from tests import examples
 from tests.examples import record
-from tests.plugin.conftest import Bench
+from tests.plugin.conftest import Bench, both_ways
 
 needs_jinja2 = pytest.mark.skipif(importlib.util.find_spec("jinja2") is None, reason="needs the extra report")
 
 
+@both_ways
 def test_everything_is_written_and_says_the_same(mixed: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(mixed.path / "step.md"))
     monkeypatch.setenv("GITHUB_ACTIONS", "true")

@@ -14,7 +14,7 @@ from tests.engines.gemini_wire import error_body as gemini_error
 from tests.engines.openai_wire import error_body as openai_error
 from tests.engines.provider import Asked, Provider, Reply, event, json_reply, raw_reply, stream_reply
 from tests.engines.speakers import SPEAKERS
-from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
+from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench, both_ways
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,6 +37,7 @@ REPLIES: tuple[Callable[[str], Reply], ...] = (
 )
 
 
+@both_ways
 @pytest.mark.parametrize("engine", ["openai", "anthropic", "anthropic-bedrock", "gemini"])
 def test_no_key_is_in_anything_that_is_shown_or_written(
     bench: Bench, engine: str, monkeypatch: pytest.MonkeyPatch
@@ -69,6 +70,7 @@ def test_no_key_is_in_anything_that_is_shown_or_written(
     assert [path.name for path in files if KEY.encode() in path.read_bytes()] == []
 
 
+@both_ways
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -133,6 +135,7 @@ def test_it_fails_in_parts(subtests):
 """
 
 
+@both_ways
 @pytest.mark.parametrize("broken", ["raise RuntimeError(KEY)", "pytest.skip(KEY, allow_module_level=True)"])
 def test_a_key_in_a_reason_or_a_property_of_a_test_is_hidden(
     bench: Bench, broken: str, monkeypatch: pytest.MonkeyPatch
@@ -356,6 +359,7 @@ def leaks(root: Path, shown: str) -> list[str]:
     return sorted(set(found))
 
 
+@both_ways
 def test_no_secret_is_in_anything_that_is_shown_or_written(arranged: Bench, server: Provider) -> None:
     result = arranged.pytester.runpytest_inprocess(*options(arranged, server.url), *WRITING)
     assert result.parseoutcomes().get("failed") == 5, result.stdout.str()[-3000:]
@@ -368,6 +372,7 @@ def test_no_secret_is_in_anything_that_is_shown_or_written(arranged: Bench, serv
     assert "secret_replaced" in result.stdout.str()
 
 
+@both_ways
 def test_engines_that_call_no_provider_show_and_write_no_secret(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", SECRETS["hub"])
     bench.case("quotes", json.dumps({"said": f"{SECRETS['hub']} {base64.b64encode(SECRETS['hub'].encode()).decode()}"}))
@@ -394,7 +399,6 @@ def test_engines_that_call_no_provider_show_and_write_no_secret(bench: Bench, mo
     assert leaks(bench.path, "".join(map(str, (*shown.outlines, *shown.errlines, *replayed.outlines)))) == []
 
 
-@pytest.mark.parametrize("bench", ["plain"], indirect=True)
 @pytest.mark.parametrize(("engine", "package"), [("local", "xllamacpp"), ("llguidance", "llguidance")])
 def test_a_model_on_this_machine_is_asked_and_no_secret_is_written(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, engine: str, package: str

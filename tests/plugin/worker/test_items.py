@@ -10,7 +10,7 @@ from pytest_jsbench.core.files import LinesByPlace
 from pytest_jsbench.plugin.worker.items import attempt_of
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Attempt, Record
-from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
+from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench, both_ways
 
 CALLS = """
 import pathlib
@@ -129,6 +129,7 @@ def test_an_engine_in_the_ini_file_adds_the_suite_to_the_projects_tests(counted:
     result.stdout.no_fnmatch_line("*only the schemas*")
 
 
+@both_ways
 def test_stopping_at_the_first_failure_does_not_pay_for_the_rest(bench: Bench) -> None:
     for number in range(30):
         bench.case(f"bad_{number:02}")
@@ -165,6 +166,7 @@ def test_a_test_that_asks_for_a_case_gets_each_of_them(counted: Bench) -> None:
     assert calls(counted) == []
 
 
+@both_ways
 def test_random_order_runs_every_case_once(counted: Bench) -> None:
     pytest.importorskip("pytest_randomly", reason="needs pytest-randomly")
     arguments = counted.arguments("--jsbench-engine-option=answers=answering:answer")
@@ -175,6 +177,7 @@ def test_random_order_runs_every_case_once(counted: Bench) -> None:
     assert len(calls(counted)) == 5
 
 
+@both_ways
 def test_no_process_keeps_records_and_no_worker_keeps_reports(counted: Bench) -> None:
     counted.write(
         {
@@ -247,6 +250,7 @@ def pytest_sessionfinish(session):
 """
 
 
+@both_ways
 def test_a_failed_case_leaves_no_exception_to_the_collection_of_cycles(bench: Bench) -> None:
     bench.write({"conftest.py": GARBAGE})
     for number in range(5):
