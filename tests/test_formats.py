@@ -29,6 +29,13 @@ def changed(place: str, value: Any) -> Any:
     [
         ("repeat", -1, "repeat is -1, which is less than the minimum of 0"),
         ("repeat", 10**60, "repeat is 1000000000000000000000000000000000000000"[:49] + "…"),
+        ("repeat", "1", 'repeat is "1", which is not of type "integer"'),
+        ("repeat", True, 'repeat is true, which is not of type "integer"'),
+        ("schema", "{}", 'schema is "{}", which is not of types '),
+        ("generation.text", 5, "generation.text is 5"),
+        ("generation.timing.tgt", "1", 'generation.timing.tgt is "1"'),
+        ("verdict.message", None, 'verdict.message is null, which is not of type "string"'),
+        ("task", 7, 'task is 7, which is not of type "string"'),
         ("generation", 5, "generation is 5, which is nothing that may stand there"),
         ("generation.usage.input_tokens", "x", 'generation.usage.input_tokens is "x", which is not of types'),
         ("generation.usage.input_tokens", 10**60, "which is greater than the maximum of 9007199254740991"),

@@ -29,7 +29,6 @@ from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.values.comparers import comparers_again, read_comparer
 from pytest_jsbench.verdicts import JUDGE_VERSION, Judge, JudgePolicy, Verdict
 from pytest_jsbench.verdicts.explanations import headline
-from pytest_jsbench.verdicts.verdict_json import verdict_to_dict
 
 if TYPE_CHECKING:
     from pytest_jsbench.runs.outcomes import Place, Run
@@ -204,7 +203,7 @@ def policy_of(data: Mapping[str, Any], changes: Mapping[str, Any]) -> JudgePolic
 
 
 def _write_json(out: TextIO, names: Mapping[str, str | int], verdict: Verdict) -> None:
-    out.write(json_text({**names, **verdict_to_dict(verdict)}) + "\n")
+    out.write(json_text({**names, **verdict.to_dict()}) + "\n")
 
 
 def _plain_lines(path: Path) -> Iterator[Plain]:

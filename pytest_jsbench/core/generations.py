@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from types import NoneType
-from typing import Any, Protocol, assert_never
+from typing import Any, Literal, Protocol
 
 from pytest_jsbench.core.cases import CaseKey, Schema
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.core.json_values import expect, known
+from pytest_jsbench.core.json_values import UNSAID, UNWRITTEN, from_json, to_json
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.core.timing import Timing
 
@@ -177,15 +176,15 @@ class Sent:
     #: the schema sent, where it differs from the case's; None otherwise
     schema: Schema | None = None
     #: the provider's batch that it was part of; None for a call of its own
-    batch: str | None = None
+    batch: str | None = field(default=None, metadata=UNSAID)
     #: how it was sampled, where that is not what the request says
-    params: GenerationParams | None = None
+    params: GenerationParams | None = field(default=None, metadata=UNWRITTEN)
     #: of a recorded answer: with which other settings it was asked for then; None: with these
-    asked_otherwise: str | None = None
+    asked_otherwise: str | None = field(default=None, metadata=UNSAID)
     #: whether what carried the request left out the schema that it was to send
-    left_out: bool = False
+    left_out: bool = field(default=False, metadata=UNSAID)
     #: None where no tool was declared
-    tools: Tools | None = None
+    tools: Tools | None = field(default=None, metadata=UNSAID)
 
 
 #: a media type without its parameters (RFC 9110, section 8.3.1)
@@ -241,17 +240,17 @@ class Completion:
     usage: Usage = field(default_factory=Usage)
     sent: Sent | None = None
     #: whether the text held a secret of the run, in the place of which it now has as many `*`
-    secret_replaced: bool = False
+    secret_replaced: bool = field(default=False, metadata=UNSAID)
     #: what the provider gave as the model's reasoning, apart from the text; the judge never sees it
-    reasoning: str = ""
+    reasoning: str = field(default="", metadata=UNSAID)
     #: where there are any, the judge sees them, and no text
-    calls: tuple[CalledTool, ...] = ()
+    calls: tuple[CalledTool, ...] = field(default=(), metadata=UNSAID)
     #: what the model wrote beside its calls; the judge never sees it
-    beside: str = ""
+    beside: str = field(default="", metadata=UNSAID)
     #: whether the server sent another JSON value where its API has a text, so that the text is ours
-    not_text: bool = False
-    #: where an application asked; no part of a record
-    server: ServerAnswer | None = None
+    not_text: bool = field(default=False, metadata=UNSAID)
+    #: where an application asked
+    server: ServerAnswer | None = field(default=None, metadata=UNWRITTEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,8 +262,8 @@ class Declined:
     timing: Timing | None = None
     usage: Usage = field(default_factory=Usage)
     sent: Sent | None = None
-    #: where an application asked; no part of a record
-    server: ServerAnswer | None = None
+    #: where an application asked
+    server: ServerAnswer | None = field(default=None, metadata=UNWRITTEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,11 +286,7 @@ class GrammarDecision:
     #: None where nobody can say, since the model has no tokens for the text
     accepted: bool | None
     #: of an invalid answer that was accepted: what it breaks, as far as the judge can tell
-    keywords: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Take the list of a record for what it is."""
-        object.__setattr__(self, "keywords", tuple(self.keywords))
+    keywords: tuple[str, ...] = field(default=(), metadata=UNSAID)
 
     @property
     def wrong(self) -> bool:
@@ -348,136 +343,30 @@ class EngineInfo:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
+GenerationType = Literal["completion", "declined", "failed", "decided"]
+_KINDS: Mapping[GenerationType, type[Generation]] = {
+    "completion": Completion,
+    "declined": Declined,
+    "failed": Failed,
+    "decided": Decided,
+}
+_TYPES = {kind: name for name, kind in _KINDS.items()}
+
+
+def type_of(generation: Generation) -> GenerationType:
+    """What a generation is called in a record."""
+    return _TYPES[type(generation)]
+
+
 def generation_to_dict(generation: Generation) -> dict[str, Any]:
     """The generation as JSON values."""
-    match generation:
-        case Completion():
-            return {
-                "type": "completion",
-                "text": generation.text,
-                "finish_reason": generation.finish_reason.value,
-                "timing": generation.timing and _timing_to_dict(generation.timing),
-                "usage": asdict(generation.usage),
-                "sent": _sent_to_dict(generation.sent),
-                **({"secret_replaced": True} if generation.secret_replaced else {}),
-                **({"reasoning": generation.reasoning} if generation.reasoning else {}),
-                **({"calls": [asdict(call) for call in generation.calls]} if generation.calls else {}),
-                **({"beside": generation.beside} if generation.beside else {}),
-                **({"not_text": True} if generation.not_text else {}),
-            }
-        case Declined():
-            return {
-                "type": "declined",
-                "reason": generation.reason.value,
-                "message": generation.message,
-                "timing": generation.timing and _timing_to_dict(generation.timing),
-                "usage": asdict(generation.usage),
-                "sent": _sent_to_dict(generation.sent),
-            }
-        case Failed():
-            return {
-                "type": "failed",
-                "kind": generation.kind.value,
-                "message": generation.message,
-                "status": generation.status,
-            }
-        case Decided():
-            return {
-                "type": "decided",
-                "decisions": [_decision_to_dict(decision) for decision in generation.decisions],
-                "timing": _timing_to_dict(generation.timing),
-            }
-        case _:
-            assert_never(generation)
+    return {"type": type_of(generation), **to_json(generation)}
 
 
 def generation_from_dict(data: Mapping[str, Any]) -> Generation:
     """The inverse of `generation_to_dict`."""
-    if data["type"] == "failed":
-        message, status = expect(data["message"], "message", str), expect(data["status"], "status", int, NoneType)
-        return Failed(kind=FaultKind(data["kind"]), message=message, status=status)
-    if data["type"] == "decided":
-        decisions = tuple(known(GrammarDecision, decision) for decision in data["decisions"])
-        return Decided(decisions=decisions, timing=_timing_from_dict(data["timing"]))
-    usage = known(Usage, data["usage"], int, NoneType)
-    timing = None if data["timing"] is None else _timing_from_dict(data["timing"])
-    sent = None
-    if data["sent"] is not None:
-        sent = _sent_from_dict(data["sent"])
-    if data["type"] == "declined":
-        return Declined(
-            reason=DeclineReason(data["reason"]),
-            message=expect(data["message"], "message", str),
-            timing=timing,
-            usage=usage,
-            sent=sent,
-        )
-    if data["type"] == "completion":
-        finish = FinishReason(data["finish_reason"])
-        text = expect(data["text"], "text", str)
-        replaced = expect(data.get("secret_replaced", False), "secret_replaced", bool)
-        return Completion(
-            text=text,
-            finish_reason=finish,
-            timing=timing,
-            usage=usage,
-            sent=sent,
-            secret_replaced=replaced,
-            reasoning=expect(data.get("reasoning", ""), "reasoning", str),
-            calls=tuple(known(CalledTool, call, str) for call in data.get("calls", ())),
-            beside=expect(data.get("beside", ""), "beside", str),
-            not_text=expect(data.get("not_text", False), "not_text", bool),
-        )
-    message = f"generation.type is {data['type']!r}; expected completion, declined, failed or decided"
-    raise ValueError(message)
-
-
-def _timing_from_dict(data: Mapping[str, Any]) -> Timing:
-    expect(data["tgt"], "tgt", float, int)
-    masks = tuple(expect(seconds, "masks", float, int) for seconds in data.get("masks", ()))
-    timing = known(Timing, {name: value for name, value in data.items() if name != "masks"}, float, int, NoneType)
-    return replace(timing, masks=masks)
-
-
-def _decision_to_dict(decision: GrammarDecision) -> dict[str, Any]:
-    data = asdict(decision)
-    return data if decision.keywords else {name: value for name, value in data.items() if name != "keywords"}
-
-
-def _timing_to_dict(timing: Timing) -> dict[str, Any]:
-    known = {name: value for name in ("reasoning_time", "compile_time") if (value := getattr(timing, name)) is not None}
-    return {
-        "tgt": timing.tgt,
-        "ttft": timing.ttft,
-        "gct": timing.gct,
-        "grammar_compilation": timing.grammar_compilation,
-        **known,
-        **({"masks": list(timing.masks)} if timing.masks else {}),
-    }
-
-
-def _sent_to_dict(sent: Sent | None) -> dict[str, Any] | None:
-    if sent is None:
-        return None
-    known = {name: value for name in ("batch", "asked_otherwise") if (value := getattr(sent, name)) is not None}
-    known |= {"left_out": True} if sent.left_out else {}
-    if (tools := sent.tools) is not None:
-        said = {"schemas": dict(tools.schemas), "allowed": list(tools.allowed), "required": tools.required}
-        known |= {"tools": said}
-    return {"response_format": sent.response_format.value, "schema": sent.schema, **known}
-
-
-def _sent_from_dict(data: Mapping[str, Any]) -> Sent:
-    response_format = ResponseFormat(data["response_format"])
-    texts = {name: expect(data[name], name, str, NoneType) for name in ("batch", "asked_otherwise") if name in data}
-    left_out = expect(data.get("left_out", False), "left_out", bool)
-    tools = None if data.get("tools") is None else _tools_from_dict(data["tools"])
-    return Sent(response_format=response_format, schema=data["schema"], left_out=left_out, tools=tools, **texts)
-
-
-def _tools_from_dict(data: Mapping[str, Any]) -> Tools:
-    schemas = expect(data["schemas"], "schemas", Mapping)
-    for schema in schemas.values():
-        expect(schema, "a tool's schema", Mapping, bool, NoneType)
-    allowed = tuple(expect(name, "a tool", str) for name in expect(data["allowed"], "allowed", list))
-    return Tools(schemas=schemas, allowed=allowed, required=expect(data["required"], "required", bool))
+    if data["type"] not in _KINDS:
+        message = f"generation.type is {data['type']!r}; expected completion, declined, failed or decided"
+        raise ValueError(message)
+    kind: Callable[..., Generation] = _KINDS[data["type"]]
+    return from_json(kind, data)

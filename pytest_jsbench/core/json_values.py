@@ -1,14 +1,16 @@
-"""JSON values and texts: what JSON calls a value, copies, digests, values of an expected type, how deep a text goes."""
+"""JSON values and texts: what JSON calls a value, copies, digests, dataclasses as JSON, how deep a text goes."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from enum import Enum
 from itertools import accumulate
-from types import NoneType
-from typing import Any, TypeVar
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 #: those of which a value has nothing inside; nearly all that a schema holds are of one of them
 _PLAIN = frozenset({str, int, float, bool, NoneType})
@@ -85,7 +87,83 @@ def expect(value: Any, name: str, *kinds: type) -> Any:
     raise TypeError(message)
 
 
-def known(kind: type[T], data: Mapping[str, Any], *types: type) -> T:
-    """A value of that dataclass, of these types alone; fields that it does not have are of a later version."""
-    names = [one.name for one in fields(kind) if one.name in data]  # type: ignore[arg-type]
-    return kind(**{name: expect(data[name], name, *types) if types else data[name] for name in names})
+#: of a dataclass's field: JSON holds it only where it is not the default, or never
+UNSAID, UNWRITTEN = {"json": "unsaid"}, {"json": "unwritten"}
+
+
+def to_json(value: Any) -> Any:
+    """A value with each dataclass that it holds as a JSON object, and each tuple as an array."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, list | tuple):
+        return [to_json(part) for part in value]
+    if isinstance(value, Mapping):
+        return {name: to_json(part) for name, part in value.items()}
+    if not hasattr(value, "__dataclass_fields__"):
+        return value
+    kind: Any = type(value)
+    parts = ((name, getattr(value, name), unsaid) for name, unsaid in _written(kind))
+    return {name: to_json(part) for name, part, unsaid in parts if part != unsaid}
+
+
+def from_json(kind: Callable[..., T], data: Mapping[str, Any], **made: Any) -> T:
+    """
+    The dataclass that is written so; KeyError where a field without a default is missing.
+
+    The data has been checked against its published format. `made` are values that JSON holds in another form; fields
+    that the dataclass does not have are of a later version, and left alone.
+    """
+    for name, read, required in _readers(kind):
+        if name in made:
+            continue
+        if name in data:
+            made[name] = data[name] if read is None else read(data[name])
+        elif required:
+            raise KeyError(name)
+    return kind(**made)
+
+
+@functools.cache
+def _written(kind: Any) -> tuple[tuple[str, object], ...]:
+    """The fields that JSON holds, each with the value for which it does not."""
+    written = [field for field in fields(kind) if field.metadata != UNWRITTEN]
+    return tuple((field.name, field.default if field.metadata == UNSAID else MISSING) for field in written)
+
+
+@functools.cache
+def _readers(kind: Any) -> tuple[tuple[str, Callable[[Any], Any] | None, bool], ...]:
+    """Of each field its name, what makes its value of a JSON value, and whether there is no default for it."""
+    hints = get_type_hints(kind)
+    return tuple(
+        (field.name, _reader(hints[field.name]), field.default is field.default_factory is MISSING)
+        for field in fields(kind)
+        if field.metadata != UNWRITTEN
+    )
+
+
+def _reader(hint: Any) -> Callable[[Any], Any] | None:
+    """What makes a value of this type of a JSON value; None where it is one."""
+    parts = get_args(hint)
+    if get_origin(hint) in (Union, UnionType):
+        others = [part for part in parts if part is not NoneType]
+        read = _reader(others[0]) if len(others) == 1 else None
+        return read and (lambda value: None if value is None else read(value))
+    if get_origin(hint) is tuple:
+        inner = _reader(parts[0])
+        return tuple if inner is None else lambda values: tuple(map(inner, values))
+    if get_origin(hint) is Literal and isinstance(parts[0], Enum):
+        return type(parts[0])
+    if hasattr(hint, "__dataclass_fields__"):
+        return functools.partial(from_json, hint)
+    if isinstance(hint, type) and (issubclass(hint, Enum) or hint is int):
+        return hint  # 1.0 is a whole number of JSON
+    return _text if hint is str else None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    message = f"{json_type(value)} where a string was expected"
+    raise TypeError(message)

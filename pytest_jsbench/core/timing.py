@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from pytest_jsbench.core.json_values import UNSAID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,11 +21,11 @@ class Timing:
     #: from the schema to the first mask of its grammar, where the engine does that locally
     grammar_compilation: float | None = None
     #: of that, the time before the first mask is asked for; None where the library does not tell the two apart
-    compile_time: float | None = None
+    compile_time: float | None = field(default=None, metadata=UNSAID)
     #: first sign of reasoning to first token of the answer; None where the model did not reason, or nobody saw when
-    reasoning_time: float | None = None
+    reasoning_time: float | None = field(default=None, metadata=UNSAID)
     #: of a grammar that is walked through texts: a token taken to the mask for the next, of each token
-    masks: tuple[float, ...] = ()
+    masks: tuple[float, ...] = field(default=(), metadata=UNSAID)
 
     def __post_init__(self) -> None:
         """Take a 0, which an engine may say or a record of before may hold, for what it is: not measured."""

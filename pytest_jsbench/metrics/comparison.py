@@ -81,7 +81,9 @@ class CaseOutcome:
 
     def to_dict(self) -> dict[str, Any]:
         """The outcome as JSON values."""
-        values = [None if one is None else one.counts_to_dict() for one in self.matches]
+        values = [None if match is None else match.to_dict() for match in self.matches]
+        for match in filter(None, values):
+            del match["differences"]
         return {
             "schema": self.schema,
             "attempts": list(self.attempts),

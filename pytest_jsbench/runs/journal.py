@@ -25,9 +25,8 @@ from pytest_jsbench.core.files import (
     write_atomically,
 )
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.formats import HEADER, RECORD
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Place, Records, Run, line_at, open_lines
-from pytest_jsbench.runs.records import LONGEST_LINE, RECORDS_VERSION, Digests, Record, RunMetadata
+from pytest_jsbench.runs.records import LONGEST_LINE, RECORDS_VERSION, Digests, Record, RunMetadata, parse_line
 
 #: the file of a run's folder that holds what was taken over from an earlier run
 RESUMED = "records.resumed.jsonl"
@@ -178,13 +177,7 @@ def _parse(line: Line) -> Record | RunMetadata:
         data = parse_json(line.data or b"", largest=LONGEST_LINE)
     except Unreadable as error:
         raise RecordError(error.problem) from error
-    if not isinstance(data, dict):
-        raise RecordError("not an object")
-    if data.get("type") == "run":
-        HEADER.check(data)
-        return RunMetadata.from_dict(data.get("run", {}))
-    RECORD.check(data)
-    return Record.from_dict(data)
+    return parse_line(data)
 
 
 def read_run(path: Path) -> JournalContent:

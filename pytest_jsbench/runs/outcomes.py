@@ -8,18 +8,18 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JournalError, RecordError
 from pytest_jsbench.core.files import FileReader, LinesByPlace
-from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, FaultKind, Usage
-from pytest_jsbench.core.json_values import known
+from pytest_jsbench.core.generations import Decided, Failed, FaultKind, GenerationType, Usage, type_of
+from pytest_jsbench.core.json_values import UNWRITTEN, from_json, to_json
 from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.runs.own_outcomes import OwnOutcome
-from pytest_jsbench.runs.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, Digests, Record
+from pytest_jsbench.runs.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, Digests, Record, parse_line
 from pytest_jsbench.runs.settings import HANDED_IN, REMEMBERED
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.values import Match
@@ -75,15 +75,6 @@ class DecisionCounts:
         )
 
 
-#: what a generation is called in a record
-_KINDS: dict[type, Literal["completion", "declined", "failed", "decided"]] = {
-    Completion: "completion",
-    Declined: "declined",
-    Failed: "failed",
-    Decided: "decided",
-}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptOutcome:
     """One attempt without its schema, prompt and answer."""
@@ -91,9 +82,9 @@ class AttemptOutcome:
     key: CaseKey
     repeat: int
     #: where its record is; the record itself where no disk has it
-    source: Place | Record
+    source: Place | Record = field(metadata=UNWRITTEN)
     #: None for an excluded case, for which nothing was asked
-    generation: Literal["completion", "declined", "failed", "decided"] | None
+    generation: GenerationType | None
     failure_type: FailureType | None
     reason: str | None
     valid: bool | None
@@ -207,7 +198,7 @@ class AttemptOutcome:
             key=record.key,
             repeat=record.repeat,
             source=record if source is None else source,
-            generation=None if generation is None else _KINDS[type(generation)],
+            generation=None if generation is None else type_of(generation),
             failure_type=verdict.failure_type,
             reason=verdict.reason,
             valid=verdict.valid,
@@ -249,41 +240,24 @@ class AttemptOutcome:
         if isinstance(self.source, Record):
             message = f"the record of {self.key} is not on disk"
             raise RecordError(message)
-        data = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        for name in ("key", "timing", "usage", "decisions", "asked_by", "answered_by"):
-            data[name] = None if data[name] is None else asdict(data[name])
-        for name in ("match", "test_outcome"):
-            data[name] = None if data[name] is None else data[name].to_dict()
-        return {**data, "source": [str(self.source.path), self.source.start]}
+        return {**to_json(self), "source": [str(self.source.path), self.source.start]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> AttemptOutcome:
         """The inverse of `to_dict`."""
         path, start = data["source"]
-        values = {
-            "key": CaseKey(task=sys.intern(data["key"]["task"]), id=data["key"]["id"]),
-            "source": Place(path=_path(path), start=start),
-            "failure_type": data["failure_type"] and FailureType(data["failure_type"]),
-            "fault": data["fault"] and FaultKind(data["fault"]),
-            "notes": tuple(map(Note, data["notes"])),
-            "match": None if data["match"] is None else Match.from_dict(data["match"]),
-            "test_outcome": None if data["test_outcome"] is None else OwnOutcome.from_dict(data["test_outcome"]),
+        return from_json(
+            cls,
+            data,
+            key=CaseKey(task=sys.intern(data["key"]["task"]), id=data["key"]["id"]),
+            source=Place(path=_path(path), start=start),
+            match=None if data["match"] is None else Match.from_dict(data["match"]),
             **{name: _interned(data[name]) for name in ("broken", "codes", "keywords")},
-            **{name: data[name] and known(kind, data[name]) for name, kind in _PARTS.items()},
-        }
-        return cls(**{**data, **values})
+        )
 
 
 #: all outcomes of a worker are in one file, and a path is larger than all else that a place holds
 _path = functools.lru_cache(maxsize=64)(Path)
-
-_PARTS: dict[str, type] = {
-    "timing": Timing,
-    "usage": Usage,
-    "decisions": DecisionCounts,
-    "asked_by": AskedBy,
-    "answered_by": AnsweredBy,
-}
 
 
 def _interned(names: Iterable[str]) -> tuple[str, ...]:
@@ -313,10 +287,10 @@ def _record_of(outcome: AttemptOutcome, lines: LinesByPlace) -> Record:
     if isinstance(place, Record):
         return place
     try:
-        record = Record.from_dict(json.loads(lines.read(place.path, place.start)))
+        record = parse_line(json.loads(lines.read(place.path, place.start)))
     except (RecordError, ValueError, RecursionError) as error:
         raise _changed(place) from error
-    if (record.key, record.repeat) != (outcome.key, outcome.repeat):
+    if not isinstance(record, Record) or (record.key, record.repeat) != (outcome.key, outcome.repeat):
         raise _changed(place)
     # an answer that was taken over may be of a variant that was called otherwise
     return record if record.variant == outcome.variant else replace(record, variant=outcome.variant)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
-
-from pytest_jsbench.core.json_values import expect
 
 
 class End(StrEnum):
@@ -56,23 +52,3 @@ class OwnOutcome:
     def without_words(self, instead: str = "") -> OwnOutcome:
         """The same without what the test said, and without the names of fields."""
         return replace(self, message=self.message and instead, field=self.field and (instead or None))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The outcome as JSON values."""
-        return {
-            "end": self.end.value,
-            "cause": self.cause and self.cause.value,
-            "field": self.field,
-            "message": self.message,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> OwnOutcome:
-        """The inverse of `to_dict`; TypeError or ValueError where it is none."""
-        cause, field = data.get("cause"), data.get("field")
-        return cls(
-            end=End(data["end"]),
-            cause=None if cause is None else Cause(cause),
-            field=None if field is None else expect(field, "field", str),
-            message=expect(data.get("message", ""), "message", str),
-        )

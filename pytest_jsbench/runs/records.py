@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from types import NoneType
 from typing import Any, NamedTuple
 
 from pytest_jsbench.adaptation import Change
@@ -21,15 +20,15 @@ from pytest_jsbench.core.generations import (
     generation_from_dict,
     generation_to_dict,
 )
-from pytest_jsbench.core.json_values import digest, expect, known
+from pytest_jsbench.core.json_values import UNSAID, UNWRITTEN, digest, from_json, to_json
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt, PromptLength
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.formats import HEADER, RECORD
 from pytest_jsbench.runs.own_outcomes import OwnOutcome
 from pytest_jsbench.values import Comparer, Match
 from pytest_jsbench.verdicts import FailureType, Verdict
 from pytest_jsbench.verdicts.explanations import verdict_text
-from pytest_jsbench.verdicts.verdict_json import verdict_from_dict, verdict_to_dict
 
 
 class MissingReason(StrEnum):
@@ -77,10 +76,6 @@ class Missing:
 RECORDS_VERSION = "1.0"
 #: bytes of a line: a record holds the schema, the prompt and the answer, and that may not be lost by being long
 LONGEST_LINE = 100_000_000
-
-#: what a run's header holds as such
-_TEXTS = ("run_id", "started_at", "engine", "model", "response_format")
-_OBJECTS = frozenset({"details", "params", "dataset", "policy", "comparers", "versions", "host"})
 
 #: what may be called a variant: a part of a node id, of a gate and of a file's name
 _VARIANT = re.compile(r"[\w.+-]{1,200}")
@@ -144,7 +139,7 @@ class RedactedSchema:
     """What a redacted record keeps of its schema."""
 
     #: as of the schema itself
-    digest: str | None
+    digest: str | None = field(metadata=UNWRITTEN)
     #: the keywords of JSON Schema that it uses
     keywords: tuple[str, ...]
 
@@ -160,14 +155,14 @@ class Digests(NamedTuple):
 class Record:
     """One attempt."""
 
-    key: CaseKey
+    key: CaseKey = field(metadata=UNWRITTEN)
     repeat: int
     #: None for a row that holds no JSON
-    schema: Schema | None
+    schema: Schema | None = field(metadata=UNWRITTEN)
     #: None for an excluded case, for which nothing was asked
-    prompt: Prompt | None
-    generation: Generation | None
-    verdict: Verdict
+    prompt: Prompt | None = field(metadata=UNWRITTEN)
+    generation: Generation | None = field(metadata=UNWRITTEN)
+    verdict: Verdict = field(metadata=UNWRITTEN)
     #: ISO 8601, UTC; None for an excluded case
     started_at: str | None = None
     #: seconds from being planned to being sent
@@ -187,9 +182,9 @@ class Record:
     #: words of the dataset on the right answer; nothing is compared with them
     reference: object = None
     #: the instance that is the right answer; None where none is expected
-    expected: Expected | None = None
+    expected: Expected | None = field(default=None, metadata=UNSAID)
     #: the answer's values beside the expected ones; it has no part in the verdict. None where the model said nothing
-    match: Match | None = None
+    match: Match | None = field(default=None, metadata=UNSAID)
     #: the case's own, from its dataset
     tags: tuple[str, ...] = ()
     #: what the project's own classifiers call the failure
@@ -197,11 +192,11 @@ class Record:
     #: what stands for the schema where digests stand for prompt and answer; None: nothing is redacted
     redacted: RedactedSchema | None = None
     #: which of the run's variants asked; empty in a run without variants
-    variant: str = ""
+    variant: str = field(default="", metadata=UNSAID)
     #: how the project's test that asked ended; None: a case of the dataset, or the test has not ended
-    test_outcome: OwnOutcome | None = None
+    test_outcome: OwnOutcome | None = field(default=None, metadata=UNSAID)
     #: the id of the last call that the application made after it for the same, and which counts in its place
-    called_again: str = ""
+    called_again: str = field(default="", metadata=UNSAID)
 
     @property
     def attempt(self) -> Attempt:
@@ -253,67 +248,38 @@ class Record:
 
     def to_dict(self, digests: Digests | None = None) -> dict[str, Any]:
         """The record as JSON values, as a line of `records.jsonl` holds it; `digests` are its own, where known."""
-        found = digests or self.digests
+        digests = digests or self.digests
+        prompt = self.prompt and {"digest": digests.prompt, "messages": self.prompt.to_messages()}
         return {
             "type": "record",
             "task": self.key.task,
             "id": self.key.id,
-            "repeat": self.repeat,
-            **({"variant": self.variant} if self.variant else {}),
-            "schema_digest": found.schema,
+            "schema_digest": digests.schema,
             "schema": self.schema,
-            "prompt": None if self.prompt is None else {"digest": found.prompt, "messages": self.prompt.to_messages()},
-            "prompt_length": self.prompt_length and asdict(self.prompt_length),
+            "prompt": prompt,
             "generation": None if self.generation is None else generation_to_dict(self.generation),
-            "verdict": verdict_to_dict(self.verdict),
-            "started_at": self.started_at,
-            "queue_s": self.queue_s,
-            "retries": self.retries,
-            "changes": [asdict(change) for change in self.changes],
-            "asked_by": None if self.asked_by is None else asdict(self.asked_by),
-            **({} if self.test_outcome is None else {"test_outcome": self.test_outcome.to_dict()}),
-            **({"called_again": self.called_again} if self.called_again else {}),
-            "answered_by": None if self.answered_by is None else asdict(self.answered_by),
-            "params": self.params and asdict(self.params),
-            "reference": self.reference,
-            **({} if self.expected is None else {"expected": self.expected.to_dict()}),
-            **({} if self.match is None else {"match": self.match.to_dict()}),
-            "tags": list(self.tags),
-            "codes": list(self.codes),
-            "redacted": None if self.redacted is None else {"keywords": list(self.redacted.keywords)},
+            "verdict": self.verdict.to_dict(),
+            **to_json(self),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Record:
-        """The inverse of `to_dict`; fields it does not know are left alone. RecordError when one is missing."""
+        """The inverse of `to_dict`, of a line that is as it was published; RecordError where it is no record."""
         try:
             prompt, generation = data["prompt"], data["generation"]
-            return cls(
-                key=CaseKey(task=expect(data["task"], "task", str), id=expect(data["id"], "id", str)),
-                repeat=expect(data["repeat"], "repeat", int),
-                schema=expect(data["schema"], "schema", Mapping, bool, NoneType),
-                prompt=None
-                if prompt is None
-                else Prompt(messages=tuple(Message.of(turn, exact=False) for turn in prompt["messages"])),
+            expected, match, redacted = data.get("expected"), data.get("match"), data.get("redacted")
+            return from_json(
+                cls,
+                data,
+                key=CaseKey(task=data["task"], id=data["id"]),
+                schema=data["schema"],
+                prompt=prompt and Prompt(messages=tuple(Message.of(turn, exact=False) for turn in prompt["messages"])),
                 generation=None if generation is None else generation_from_dict(generation),
-                verdict=verdict_from_dict(data["verdict"]),
-                started_at=expect(data.get("started_at"), "started_at", str, NoneType),
-                queue_s=expect(data.get("queue_s"), "queue_s", float, int, NoneType),
-                retries=expect(data.get("retries", 0), "retries", int),
-                prompt_length=None if (length := data.get("prompt_length")) is None else known(PromptLength, length),
-                changes=tuple(known(Change, change) for change in data.get("changes", ())),
-                asked_by=None if data.get("asked_by") is None else known(AskedBy, data["asked_by"]),
-                answered_by=None if data.get("answered_by") is None else known(AnsweredBy, data["answered_by"]),
-                params=None if (params := data.get("params")) is None else known(GenerationParams, params),
-                reference=data.get("reference"),
-                expected=None if (expected := data.get("expected")) is None else _expected(expected),
-                match=None if (match := data.get("match")) is None else Match.from_dict(match),
-                tags=tuple(data.get("tags", ())),
-                codes=tuple(data.get("codes", ())),
-                redacted=_redacted(data),
+                verdict=Verdict.from_dict(data["verdict"]),
+                expected=None if expected is None else _expected(expected),
+                match=None if match is None else Match.from_dict(match),
+                redacted=redacted and from_json(RedactedSchema, redacted, digest=data["schema_digest"]),
                 variant=_variant(data.get("variant", "")),
-                test_outcome=None if (ended := data.get("test_outcome")) is None else OwnOutcome.from_dict(ended),
-                called_again=expect(data.get("called_again", ""), "called_again", str),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             message = f"not a record of pytest-jsbench: {type(error).__name__}: {error}"
@@ -329,19 +295,11 @@ def _variant(name: object) -> str:
 
 
 def _expected(data: Mapping[str, Any]) -> Expected:
-    """What was expected; ValueError or TypeError where it could not be compared with."""
-    comparers = expect(data.get("comparers", {}), "comparers", Mapping)
-    for said in comparers.values():
-        Comparer.of(said)
-    return Expected(value=data["value"], comparers=comparers)
-
-
-def _redacted(data: Mapping[str, Any]) -> RedactedSchema | None:
-    kept = expect(data.get("redacted"), "redacted", Mapping, NoneType)
-    if kept is None:
-        return None
-    keywords = tuple(expect(name, "a keyword", str) for name in expect(kept["keywords"], "keywords", list))
-    return RedactedSchema(digest=expect(data["schema_digest"], "schema_digest", str, NoneType), keywords=keywords)
+    """What was expected; ValueError where it could not be compared with."""
+    expected = from_json(Expected, data)
+    for comparer in expected.comparers.values():
+        Comparer.of(comparer)
+    return expected
 
 
 class Entry(StrEnum):
@@ -461,16 +419,8 @@ class RunMetadata:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunMetadata:
-        """The inverse of `to_dict`; fields it does not know are left alone."""
+        """The inverse of `to_dict`, of a header that is as it was published; fields it does not know are left alone."""
         try:
-            for name in _TEXTS:
-                expect(data[name], name, str)
-            for name in _OBJECTS.intersection(data):
-                expect(data[name], name, Mapping)
-            for how in data.get("comparers", {}).values():
-                expect(how, "a comparer", str)
-            for ids in (expect(data.get("plan"), "plan", Mapping, NoneType) or {}).values():
-                expect(ids, "a task of the plan", list)
             datetime.fromisoformat(data["started_at"])
             values = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
             _variant(values.get("variant", ""))
@@ -486,6 +436,17 @@ class RunMetadata:
             raise RecordError(message) from error
 
 
+def parse_line(data: object) -> Record | RunMetadata:
+    """What a line of a records file holds; RecordError names the first place that is not as it was published."""
+    if not isinstance(data, dict):
+        raise RecordError("not an object")
+    if data.get("type") == "run":
+        HEADER.check(data)
+        return RunMetadata.from_dict(data.get("run", {}))
+    RECORD.check(data)
+    return Record.from_dict(data)
+
+
 def _keys(plan: Mapping[str, Sequence[str]]) -> tuple[CaseKey, ...]:
     return tuple(CaseKey(task=task, id=name) for task, names in plan.items() for name in names)
 
@@ -493,10 +454,7 @@ def _keys(plan: Mapping[str, Sequence[str]]) -> tuple[CaseKey, ...]:
 def _variants(data: Mapping[str, Any]) -> tuple[RunMetadata, ...]:
     """The variants in a run's header, each whole; RecordError or ValueError where one is none."""
     shared = {name: value for name, value in data.items() if name not in {"variants", "plan"}}
-    found = tuple(
-        RunMetadata.from_dict({**shared, **expect(one, "a variant", Mapping)})
-        for one in expect(data.get("variants", []), "variants", list)
-    )
+    found = tuple(RunMetadata.from_dict({**shared, **one}) for one in data.get("variants", ()))
     names = {one.variant for one in found}
     if "" in names or len(names) < len(found):
         message = "a variant has no name, or that of another"

@@ -6,13 +6,13 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, assert_never
 
 from pytest_jsbench.core.cases import Expected, Schema
 from pytest_jsbench.core.files import MOST_VALUES
-from pytest_jsbench.core.json_values import digest, expect, known
+from pytest_jsbench.core.json_values import digest, expect, from_json, to_json
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.schemas.locations import json_path
 from pytest_jsbench.schemas.references import tokens_of
@@ -90,18 +90,10 @@ class Match:
         fields = {sys.intern(name): counts for name, counts in self.fields.items()}
         return replace(self, fields=fields, differences=())
 
-    def counts_to_dict(self) -> dict[str, Any]:
-        """The match without its differences as JSON values."""
-        return {
-            "fields": {name: list(counts) for name, counts in self.fields.items()},
-            "invented": self.invented,
-            "problem": self.problem,
-            "compared_with": self.compared_with,
-        }
-
     def to_dict(self) -> dict[str, Any]:
         """The match as JSON values."""
-        return {**self.counts_to_dict(), "differences": [asdict(one) for one in self.differences]}
+        values: dict[str, Any] = to_json(self)
+        return values
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Match:
@@ -109,17 +101,8 @@ class Match:
         fields = {name: (_count(right), _count(expected)) for name, (right, expected) in data["fields"].items()}
         if any(right > expected for right, expected in fields.values()):
             raise ValueError("more fields right than expected")
-        differences = (
-            known(Difference, {**one, "path": expect(one["path"], "path", str), "fault": Fault(one["fault"])})
-            for one in data["differences"]
-        )
-        return cls(
-            fields=fields,
-            invented=_count(data["invented"]),
-            problem=expect(data["problem"], "problem", str),
-            compared_with=sys.intern(expect(data.get("compared_with", ""), "compared_with", str)),
-            differences=tuple(differences),
-        )
+        invented, compared_with = _count(data["invented"]), sys.intern(data.get("compared_with", ""))
+        return from_json(cls, data, fields=fields, invented=invented, compared_with=compared_with)
 
 
 def _count(value: object) -> int:

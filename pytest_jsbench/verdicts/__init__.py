@@ -5,8 +5,8 @@ The judge: does this text conform to this schema, and if not, in what way does i
 `schema_text` reads the schema, `answer_text` the answer, `validation` holds one against the other with
 jsonschema-rs, `extra_fields` finds the fields that it does not name (`field_names`), `second_opinion` asks
 jsonschema.
-`judge.decide` also judges attempts that have no text. `verdicts` holds the values that a verdict is made of,
-`verdict_json` writes and reads them, `explanations` says them in words.
+`judge.decide` also judges attempts that have no text. `verdicts` holds the values that a verdict is made of, and
+`explanations` says them in words.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.child_service import LAST, Service, encode
+from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.verdicts.answer_text import PARTLY
-from pytest_jsbench.verdicts.verdict_json import problem_to_dict, verdict_to_dict
 from pytest_jsbench.verdicts.verdicts import FailureType, JudgePolicy, SchemaProblem, Verdict
 
 if TYPE_CHECKING:
@@ -104,11 +104,11 @@ class Clerk:
 
     def _work(self, request: dict[str, Any]) -> Iterator[Reply]:
         if request["op"] == "inspect":
-            yield {"problem": problem_to_dict(self._judge.inspect(request["schema"]))}
+            yield {"problem": to_json(self._judge.inspect(request["schema"]))}
             return
         first = True
         for verdict in self._judge.judge(request["schema"], request["text"], truncated=request["truncated"]):
-            reply: Reply = {"verdict": verdict_to_dict(verdict)}
+            reply: Reply = {"verdict": verdict.to_dict()}
             # what the whole text is, the parent reads there
             if first and not PARTLY.isdisjoint(verdict.notes):
                 reply["instance"] = verdict.instance
@@ -120,6 +120,6 @@ def _no_verdict(request: dict[str, Any], reason: str, error: BaseException) -> R
     message = printable(f"{type(error).__name__}: {error}", cut="middle")
     if request["op"] == "inspect":
         problem = SchemaProblem(failure_type=FailureType.UNJUDGED, reason=reason, message=message)
-        return {"problem": problem_to_dict(problem)}
+        return {"problem": to_json(problem)}
     verdict = Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason=reason, message=message)
-    return {"verdict": verdict_to_dict(verdict)}
+    return {"verdict": verdict.to_dict()}

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Self, assert_never
 from pytest_jsbench.core.child_process import ChildReply
 from pytest_jsbench.core.errors import JudgeError, nearest
 from pytest_jsbench.core.generations import Completion, Decided, Declined, DeclineReason, Failed, FinishReason, Tools
+from pytest_jsbench.core.json_values import from_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, find_dialect
 from pytest_jsbench.verdicts.answer_text import LONGEST_TEXT, PARTLY
 from pytest_jsbench.verdicts.process import Guard
 from pytest_jsbench.verdicts.schema_text import write_schema
 from pytest_jsbench.verdicts.syntax_reasons import SyntaxReason
-from pytest_jsbench.verdicts.verdict_json import problem_from_dict, verdict_from_dict
 from pytest_jsbench.verdicts.verdicts import FailureType, JudgePolicy, SchemaProblem, Verdict
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ class Judge:
             return text
         answer = self._guard.ask({"op": "inspect", "schema": text})
         if answer.replies:
-            return problem_from_dict(answer.replies[0]["problem"])
+            problem = answer.replies[0]["problem"]
+            return None if problem is None else from_json(SchemaProblem, problem)
         reason, message = self._why_not(answer)
         return SchemaProblem(failure_type=FailureType.UNJUDGED, reason=reason, message=message)
 
@@ -96,7 +97,7 @@ class Judge:
             # each reply repeats the verdict with more of its details; what came before the child ended stands
             said: dict[str, Any] = answer.replies[-1]["verdict"]
             whole = said["valid"] is not None and PARTLY.isdisjoint(said["notes"])
-            return verdict_from_dict(said, json.loads(text) if whole else answer.replies[0].get("instance"))
+            return Verdict.from_dict(said, json.loads(text) if whole else answer.replies[0].get("instance"))
         reason, message = self._why_not(answer)
         return Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason=reason, message=message)
 

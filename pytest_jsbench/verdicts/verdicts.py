@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pytest_jsbench.core.arguments import arguments, names, number
 from pytest_jsbench.core.errors import JSBenchError, nearest
+from pytest_jsbench.core.json_values import UNWRITTEN, from_json, to_json
 
 
 class FailureType(StrEnum):
@@ -116,7 +118,7 @@ class Verdict:
     dialect: str | None = None
     second_opinion: SecondOpinion = SecondOpinion.NOT_ASKED
     #: the parsed instance, where there is one; not part of a record, which holds the text
-    instance: object = field(default=None, repr=False, compare=False)
+    instance: object = field(default=None, repr=False, compare=False, metadata=UNWRITTEN)
 
     @property
     def passed(self) -> bool:
@@ -132,6 +134,15 @@ class Verdict:
     def keyword(self) -> str | None:
         """The keyword of the first violation."""
         return self.violations[0].keyword if self.violations else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as JSON values, without its instance."""
+        return {"passed": self.passed, **to_json(self)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], instance: object = None) -> Verdict:
+        """The inverse of `to_dict`, with the instance put back where it is known."""
+        return replace(from_json(cls, data), instance=instance)
 
 
 @arguments(ignored_fields=names, timeout=number("seconds above 0", above=0))

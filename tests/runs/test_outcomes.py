@@ -17,7 +17,7 @@ from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.reports.evaluations import run_of
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Place, Run
-from pytest_jsbench.runs.records import AnsweredBy, AskedBy, Record
+from pytest_jsbench.runs.records import Record
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.verdicts import FailureType
 from tests import examples
@@ -125,18 +125,6 @@ def test_outcomes_sent_by_a_worker_share_the_path_of_their_file_and_their_task(t
     assert isinstance(second.source, Place)
     assert first.source.path is second.source.path
     assert first.key.task is second.key.task
-
-
-def test_an_outcome_sent_by_a_worker_says_who_asked_and_who_answered(tmp_path: Path) -> None:
-    asked = AskedBy(test="test_a.py::test_it", terms="sha256:0", line=3)
-    who = AnsweredBy(engine="openai", model="m", provider="openai")
-    run = written(tmp_path / "records.jsonl", [replace(examples.record("a"), asked_by=asked, answered_by=who)])
-
-    (outcome,) = (AttemptOutcome.from_dict(json.loads(json.dumps(one.to_dict()))) for one in run.outcomes)
-
-    assert (outcome.asked_by, outcome.answered_by) == (asked, who)
-    assert outcome.failure_type is None
-    assert not outcome.made or outcome.prompt_digest is not None
 
 
 def test_records_are_read_from_disk_in_the_order_of_the_run(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,14 +88,6 @@ def test_what_is_said_of_the_whole_later_is_said_of_each_variant() -> None:
 def test_there_is_no_variant_of_another_name() -> None:
     with pytest.raises(KeyError):
         examples.run_of_variants(TWO, of("a", "x")).of_variant("c")
-
-
-def test_an_outcome_keeps_its_variant_on_its_way_to_another_process(tmp_path: Path) -> None:
-    (place,) = journal.write(tmp_path / "records.jsonl", TWO, [of("b", "x")])
-    outcome = AttemptOutcome.of(of("b", "x"), place)
-
-    assert AttemptOutcome.from_dict(json.loads(json.dumps(outcome.to_dict()))) == outcome
-    assert outcome.attempt.variant == "b"
 
 
 def test_an_answer_and_a_broken_call_of_two_variants_do_not_hide_each_other(tmp_path: Path) -> None:

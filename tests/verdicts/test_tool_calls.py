@@ -12,8 +12,6 @@ from pytest_jsbench.core.generations import (
     ResponseFormat,
     Sent,
     Tools,
-    generation_from_dict,
-    generation_to_dict,
 )
 from pytest_jsbench.verdicts import FailureType, Judge, Verdict, decide
 
@@ -41,9 +39,7 @@ def answer(*calls: tuple[str, str], text: str = "", tools: Tools | None = TOOLS,
 
 
 def decided(judge: Judge, completion: Completion) -> Verdict:
-    stored = generation_from_dict(generation_to_dict(completion))
-    assert stored == completion
-    return decide(stored, {"type": "object"}, judge)
+    return decide(completion, {"type": "object"}, judge)
 
 
 def test_several_calls_are_judged_each_by_its_own_tool_s_schema(judge: Judge) -> None:
