@@ -249,14 +249,13 @@ class Record:
     def to_dict(self, digests: Digests | None = None) -> dict[str, Any]:
         """The record as JSON values, as a line of `records.jsonl` holds it; `digests` are its own, where known."""
         digests = digests or self.digests
-        prompt = self.prompt and {"digest": digests.prompt, "messages": self.prompt.to_messages()}
         return {
             "type": "record",
             "task": self.key.task,
             "id": self.key.id,
             "schema_digest": digests.schema,
             "schema": self.schema,
-            "prompt": prompt,
+            "prompt": self.prompt and {"digest": digests.prompt, "messages": self.prompt.to_messages()},
             "generation": None if self.generation is None else generation_to_dict(self.generation),
             "verdict": self.verdict.to_dict(),
             **to_json(self),
@@ -266,19 +265,18 @@ class Record:
     def from_dict(cls, data: Mapping[str, Any]) -> Record:
         """The inverse of `to_dict`, of a line that is as it was published; RecordError where it is no record."""
         try:
-            prompt, generation = data["prompt"], data["generation"]
-            expected, match, redacted = data.get("expected"), data.get("match"), data.get("redacted")
+            generation, expected, match = data["generation"], data.get("expected"), data.get("match")
             return from_json(
                 cls,
                 data,
                 key=CaseKey(task=data["task"], id=data["id"]),
                 schema=data["schema"],
-                prompt=prompt and Prompt(messages=tuple(Message.of(turn, exact=False) for turn in prompt["messages"])),
+                prompt=None if data["prompt"] is None else _prompt(data["prompt"]),
                 generation=None if generation is None else generation_from_dict(generation),
                 verdict=Verdict.from_dict(data["verdict"]),
                 expected=None if expected is None else _expected(expected),
                 match=None if match is None else Match.from_dict(match),
-                redacted=redacted and from_json(RedactedSchema, redacted, digest=data["schema_digest"]),
+                redacted=None if data.get("redacted") is None else _redacted(data),
                 variant=_variant(data.get("variant", "")),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -292,6 +290,14 @@ def _variant(name: object) -> str:
         return name
     message = f"'{printable(str(name), 60)}' is no variant: expected letters, digits and any of . _ + -"
     raise ValueError(message)
+
+
+def _prompt(data: Mapping[str, Any]) -> Prompt:
+    return Prompt(messages=tuple(Message.of(turn, exact=False) for turn in data["messages"]))
+
+
+def _redacted(data: Mapping[str, Any]) -> RedactedSchema:
+    return from_json(RedactedSchema, data["redacted"], digest=data["schema_digest"])
 
 
 def _expected(data: Mapping[str, Any]) -> Expected:
