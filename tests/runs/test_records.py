@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields
 from enum import Enum
 from importlib.resources import files
 from pathlib import Path
@@ -43,19 +43,17 @@ def values_of(hint: Any, **chosen: st.SearchStrategy[Any]) -> st.SearchStrategy[
     if hint in PLAIN:
         return PLAIN[hint]
     if get_origin(hint) in (Union, UnionType):
-        return st.one_of(map(values_of, parts))
+        return st.one_of([values_of(part) for part in parts])
     if get_origin(hint) is tuple:
         return st.lists(values_of(parts[0]), max_size=2).map(tuple)
     if get_origin(hint) is Mapping:
         return st.dictionaries(TEXTS, values_of(parts[1]), max_size=2)
     if get_origin(hint) is Literal or issubclass(hint, Enum):
         return st.sampled_from(parts or tuple(hint))
-    assert is_dataclass(hint)
     hints = get_type_hints(hint)
     written = [field for field in fields(hint) if field.metadata != UNWRITTEN or field.default is MISSING]
-    return st.builds(
-        hint, **{field.name: values_of(hints[field.name]) for field in written if field.name not in chosen}, **chosen
-    )
+    others = {field.name: values_of(hints[field.name]) for field in written if field.name not in chosen}
+    return st.builds(hint, **others, **chosen)
 
 
 RECORDS = values_of(
