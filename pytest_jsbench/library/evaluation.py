@@ -39,13 +39,12 @@ from pytest_jsbench.runner.in_flight import CallsInFlight
 from pytest_jsbench.runner.limits import Admission, LimitsFile, Refused
 from pytest_jsbench.runner.record_keeper import AttemptResult, RecordKeeper
 from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.folders import new_folder
-from pytest_jsbench.runs.identity import difference
-from pytest_jsbench.runs.journal import LATE, Journal
+from pytest_jsbench.runs.journal import LATE, Journal, new_folder
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
 from pytest_jsbench.runs.records import Attempt, Entry, Missing, MissingReason, Record, RunMetadata
 from pytest_jsbench.runs.redaction import Redaction
 from pytest_jsbench.runs.resumption import Recorded, Resumption, resume
+from pytest_jsbench.runs.variants import difference
 from pytest_jsbench.settings.classifiers import Classifier
 from pytest_jsbench.settings.classifiers import find as find_classifier
 from pytest_jsbench.settings.plan import RateLimits

@@ -17,8 +17,7 @@ from pytest_jsbench.metrics.metrics import Metrics, Tokens
 from pytest_jsbench.metrics.prices import Costs
 from pytest_jsbench.metrics.statistics import Distribution, MeanRate, Proportion, clustered, mean_rate, proportion
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
-from pytest_jsbench.runs.own_outcomes import Cause
-from pytest_jsbench.runs.records import MissingReason
+from pytest_jsbench.runs.records import Cause, MissingReason
 from pytest_jsbench.runs.settings import settings_of
 from pytest_jsbench.runs.variants import each
 from pytest_jsbench.values import Match

@@ -23,9 +23,8 @@ from pytest_jsbench.metrics.gates import GateResult
 from pytest_jsbench.metrics.statistics import Rate, clustered, proportion
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.outcomes import Run
+from pytest_jsbench.runs.outcomes import Run, RunVerdict
 from pytest_jsbench.runs.records import RunMetadata
-from pytest_jsbench.runs.run_verdict import RunVerdict
 from pytest_jsbench.runs.settings import Setting, differences, settings_of
 from pytest_jsbench.runs.variants import each
 

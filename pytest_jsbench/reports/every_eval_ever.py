@@ -23,8 +23,8 @@ from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, RATES, TIM
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.statistics import Proportion
 from pytest_jsbench.metrics.summary import Summary
-from pytest_jsbench.runs.identity import engine_settings
 from pytest_jsbench.runs.outcomes import Records
+from pytest_jsbench.runs.variants import engine_settings
 from pytest_jsbench.verdicts import FailureType
 
 if TYPE_CHECKING:

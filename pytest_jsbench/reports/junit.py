@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 from xml.etree import ElementTree
 
 from pytest_jsbench.core.text import printable, shortened
-from pytest_jsbench.runs.identity import engine_settings
+from pytest_jsbench.runs.variants import engine_settings
 from pytest_jsbench.verdicts import NOT_THE_MODELS
 
 if TYPE_CHECKING:

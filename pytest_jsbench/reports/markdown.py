@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.gates import GateResult
     from pytest_jsbench.metrics.metrics import Metrics
     from pytest_jsbench.metrics.summary import KeywordMetrics, Summary
-    from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
+    from pytest_jsbench.runs.outcomes import AttemptOutcome, Run, RunVerdict
     from pytest_jsbench.runs.records import Record
-    from pytest_jsbench.runs.run_verdict import RunVerdict
 
 _MOST_FAILURES = 50
 #: characters of what is said of a subject

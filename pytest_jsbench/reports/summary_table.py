@@ -15,8 +15,7 @@ from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, Rate
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.runs.outcomes import Run
-from pytest_jsbench.runs.own_outcomes import Cause
-from pytest_jsbench.runs.records import MissingReason
+from pytest_jsbench.runs.records import Cause, MissingReason
 from pytest_jsbench.runs.settings import RECORDED, settings_of
 from pytest_jsbench.verdicts import UNDESCRIBED
 

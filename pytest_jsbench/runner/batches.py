@@ -36,9 +36,9 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import HEADER
 from pytest_jsbench.runner.attempts import Runner, most_of
 from pytest_jsbench.runner.limits import Refused
-from pytest_jsbench.runs.identity import difference
 from pytest_jsbench.runs.journal import BATCHES
 from pytest_jsbench.runs.records import MissingReason, Record, RunMetadata
+from pytest_jsbench.runs.variants import difference
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -20,7 +20,7 @@ from pytest_jsbench.settings.classifiers import Classifier, classify
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.runs.journal import Journal
-    from pytest_jsbench.runs.own_outcomes import OwnOutcome
+    from pytest_jsbench.runs.records import OwnOutcome
     from pytest_jsbench.runs.redaction import Redaction
     from pytest_jsbench.runs.resumption import Recorded
     from pytest_jsbench.values import Comparer

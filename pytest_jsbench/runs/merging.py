@@ -13,10 +13,9 @@ from uuid import NAMESPACE_OID, uuid5
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import MergeError
 from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.identity import difference
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
 from pytest_jsbench.runs.records import Attempt, RunMetadata
-from pytest_jsbench.runs.variants import each, together
+from pytest_jsbench.runs.variants import difference, each, together
 
 #: attempts of all parts
 MOST_ATTEMPTS = 1_000_000

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -17,9 +18,18 @@ from pytest_jsbench.core.errors import JournalError, RecordError
 from pytest_jsbench.core.files import FileReader, LinesByPlace
 from pytest_jsbench.core.generations import Decided, Failed, FaultKind, GenerationType, Usage, type_of
 from pytest_jsbench.core.json_values import UNWRITTEN, from_json, to_json
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.timing import Timing
-from pytest_jsbench.runs.own_outcomes import OwnOutcome
-from pytest_jsbench.runs.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, Digests, Record, parse_line
+from pytest_jsbench.runs.records import (
+    LONGEST_LINE,
+    AnsweredBy,
+    AskedBy,
+    Attempt,
+    Digests,
+    OwnOutcome,
+    Record,
+    parse_line,
+)
 from pytest_jsbench.runs.settings import HANDED_IN, REMEMBERED
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.values import Match
@@ -28,7 +38,10 @@ from pytest_jsbench.verdicts import UNDESCRIBED, FailureType, Note
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import GrammarDecision
     from pytest_jsbench.runs.records import Missing, RunMetadata
-    from pytest_jsbench.runs.run_verdict import RunVerdict
+
+
+#: characters of one reason of a run's verdict, in which the node ids of several tests have room
+_LONGEST_REASON = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,6 +342,71 @@ class Records(Sequence[Record]):
         if isinstance(index, slice):
             return Records(self._outcomes[index])
         return self._outcomes[index].read()
+
+
+class RunStatus(StrEnum):
+    """How a run ended."""
+
+    PASSED = "passed"
+    #: something was found to be wrong
+    FAILED = "failed"
+    #: nothing was, but too much is missing to say that all is right
+    INCOMPLETE = "incomplete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunVerdict:
+    """What was decided of a run."""
+
+    status: RunStatus
+    #: of pytest, or of the command that decided
+    exit_status: int
+    #: one line each, fit to be shown anywhere
+    because: tuple[str, ...]
+
+    @classmethod
+    def of(cls, status: RunStatus, exit_status: int, because: list[str]) -> RunVerdict:
+        """The verdict for these reasons, whatever text they hold."""
+        shown = tuple(printable(reason, _LONGEST_REASON) for reason in because)
+        return cls(status=status, exit_status=exit_status, because=shown)
+
+    def overruled(self, exit_status: int, reason: str) -> RunVerdict:
+        """The verdict where somebody else has the last word."""
+        status = RunStatus.PASSED if exit_status == 0 else RunStatus.FAILED if self.passed else self.status
+        kept = () if self.passed else self.because
+        return RunVerdict.of(status, exit_status, [*kept, reason])
+
+    @property
+    def passed(self) -> bool:
+        """Whether the exit status is that of success."""
+        return self.status is RunStatus.PASSED
+
+    @property
+    def text(self) -> str:
+        """The verdict as one line."""
+        return f"{self.status.upper()}: {'; '.join(self.because)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as JSON values."""
+        return {"status": self.status.value, "exit_status": self.exit_status, "because": list(self.because)}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> RunVerdict:
+        """The inverse of `to_dict`; RecordError where it is none."""
+        match data:
+            case {"status": str(status), "exit_status": int(exit_status), "because": [*because]} if (
+                status in list(RunStatus)
+                and not isinstance(exit_status, bool)
+                and all(isinstance(reason, str) for reason in because)
+            ):
+                return cls.of(RunStatus(status), exit_status, because)
+        message = 'a verdict is not {"status": passed, failed or incomplete, "exit_status": number, "because": texts}'
+        raise RecordError(message)
+
+    @classmethod
+    def from_run_json(cls, data: Mapping[str, Any]) -> RunVerdict | None:
+        """What a run.json says; None in one that was written before there were verdicts."""
+        return None if data.get("verdict") is None else cls.from_dict(data["verdict"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

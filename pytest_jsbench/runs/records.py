@@ -25,7 +25,6 @@ from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt, PromptLength
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import HEADER, RECORD
-from pytest_jsbench.runs.own_outcomes import OwnOutcome
 from pytest_jsbench.values import Comparer, Match
 from pytest_jsbench.verdicts import FailureType, Verdict
 from pytest_jsbench.verdicts.explanations import verdict_text
@@ -123,6 +122,54 @@ class AskedBy:
     terms: str
     #: of its file, from 1; None where it is not known
     line: int | None = None
+
+
+class End(StrEnum):
+    """How pytest says that it ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    #: it was skipped after it had asked
+    SKIPPED = "skipped"
+    #: it failed, as a marker of the project had foretold
+    XFAILED = "xfailed"
+
+
+class Cause(StrEnum):
+    """What a test failed of."""
+
+    #: the answer did not pass, or never came: the verdict says why
+    ANSWER = "answer"
+    #: an assertion of the project's own, or `pytest.fail`
+    ASSERTION = "assertion"
+    #: the answer's type refused what its JSON Schema takes
+    TYPE_REFUSED = "type_refused"
+    #: the test's own time was over
+    TIMEOUT = "timeout"
+    #: any other exception
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnOutcome:
+    """How a project's own test that asked, or one of its repeats, ended; it has no part in the verdict."""
+
+    end: End
+    #: None unless it failed
+    cause: Cause | None = None
+    #: of the answer's type: which field was refused
+    field: str | None = None
+    #: what the failure says, on one line; empty where there is nothing to say, and where it is left out
+    message: str = ""
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether the test passed; None where it neither passed nor failed."""
+        return {End.PASSED: True, End.FAILED: False}.get(self.end)
+
+    def without_words(self, instead: str = "") -> OwnOutcome:
+        """The same without what the test said, and without the names of fields."""
+        return replace(self, message=self.message and instead, field=self.field and (instead or None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,9 +27,8 @@ from pytest_jsbench.reports.evaluations import run_to_dict
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.junit import suite_properties
 from pytest_jsbench.reports.markdown import summary_markdown, workflow_commands
-from pytest_jsbench.runs.outcomes import Run
+from pytest_jsbench.runs.outcomes import Run, RunStatus, RunVerdict
 from pytest_jsbench.runs.records import Record
-from pytest_jsbench.runs.run_verdict import RunStatus, RunVerdict
 from pytest_jsbench.values import match
 from tests import examples
 from tests.examples import record

@@ -11,7 +11,7 @@ from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports.breakdown import Grouping, break_down
 from pytest_jsbench.reports.comparison_markdown import comparison_markdown
 from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
-from pytest_jsbench.runs.run_verdict import RunStatus, RunVerdict
+from pytest_jsbench.runs.outcomes import RunStatus, RunVerdict
 from tests import examples
 
 #: what would be markup, a mention, a link, a reference, a hidden text or a command of a workflow

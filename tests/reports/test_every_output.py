@@ -26,9 +26,8 @@ from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.markdown import summary_markdown
 from pytest_jsbench.reports.summary_table import details, facts, keyword_table
 from pytest_jsbench.reports.variant_table import tables
-from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
+from pytest_jsbench.runs.outcomes import AttemptOutcome, Run, RunStatus
 from pytest_jsbench.runs.records import Missing, MissingReason, Record
-from pytest_jsbench.runs.run_verdict import RunStatus
 from pytest_jsbench.verdicts import Note
 from tests import examples
 

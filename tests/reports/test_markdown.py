@@ -10,9 +10,8 @@ from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports.markdown import summary_markdown, workflow_commands
-from pytest_jsbench.runs.outcomes import Run
+from pytest_jsbench.runs.outcomes import Run, RunStatus, RunVerdict
 from pytest_jsbench.runs.records import AskedBy
-from pytest_jsbench.runs.run_verdict import RunStatus, RunVerdict
 from pytest_jsbench.verdicts import FailureType, Verdict
 from tests import examples
 from tests.examples import record

@@ -17,8 +17,7 @@ import pytest
 from pytest_jsbench.core.errors import JournalError, RecordError
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.journal import Journal, read
-from pytest_jsbench.runs.own_outcomes import End, OwnOutcome
-from pytest_jsbench.runs.records import AskedBy
+from pytest_jsbench.runs.records import AskedBy, End, OwnOutcome
 from tests import examples
 from tests.examples import record
 

@@ -17,8 +17,8 @@ from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports import evaluations
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.merging import merge
+from pytest_jsbench.runs.outcomes import RunVerdict
 from pytest_jsbench.runs.records import AskedBy, Attempt, Record, RunMetadata
-from pytest_jsbench.runs.run_verdict import RunVerdict
 from pytest_jsbench.runs.variants import each
 from tests import examples
 

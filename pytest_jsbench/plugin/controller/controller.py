@@ -45,9 +45,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.plugin.worker.worker import Worker
     from pytest_jsbench.reports.registry import Exporter
     from pytest_jsbench.runner.record_keeper import AttemptResult
-    from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
+    from pytest_jsbench.runs.outcomes import AttemptOutcome, Run, RunVerdict
     from pytest_jsbench.runs.resumption import Resumption
-    from pytest_jsbench.runs.run_verdict import RunVerdict
 
 #: reasons that hold for all tests of a process, and that none of them shows
 _WARNED = frozenset({MissingReason.EXHAUSTED, MissingReason.ERROR})

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.reports.every_eval_ever import FinishedSamples
     from pytest_jsbench.reports.html.case_list import CaseList
     from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
-    from pytest_jsbench.runs.own_outcomes import OwnOutcome
-    from pytest_jsbench.runs.records import Attempt, RunMetadata
+    from pytest_jsbench.runs.records import Attempt, OwnOutcome, RunMetadata
 
 #: attempts of which everything is made at the end; as many as the page lists at once
 FEW = 100

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.core.errors import JournalError
-from pytest_jsbench.runs.folders import new_folder
-from pytest_jsbench.runs.journal import BATCHES
+from pytest_jsbench.runs.journal import BATCHES, new_folder
 
 _CACHED_RUNS = 5
 #: what the name of a run, and of its folder, begins with

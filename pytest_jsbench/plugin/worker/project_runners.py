@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.plugin.worker.variant_runners import VariantRunner
     from pytest_jsbench.plugin.worker.worker import Worker
     from pytest_jsbench.runner.attempts import Runner
-    from pytest_jsbench.runs.own_outcomes import OwnOutcome
-    from pytest_jsbench.runs.records import Missing
+    from pytest_jsbench.runs.records import Missing, OwnOutcome
 
 
 NO_SCHEMA = SchemaProblem(

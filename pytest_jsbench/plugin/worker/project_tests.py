@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.fixture.endpoint import Endpoint, EndpointServer
     from pytest_jsbench.plugin.session.secrecy import Secrecy
     from pytest_jsbench.plugin.worker.worker import Worker
-    from pytest_jsbench.runs.own_outcomes import OwnOutcome
+    from pytest_jsbench.runs.records import OwnOutcome
 
 
 class ProjectTest:

@@ -17,8 +17,7 @@ from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.generations import Completion, Decided, Declined, GrammarDecision
 from pytest_jsbench.core.text import json_text, printable, shortened
 from pytest_jsbench.runs.outcomes import Records
-from pytest_jsbench.runs.own_outcomes import Cause
-from pytest_jsbench.runs.records import Attempt
+from pytest_jsbench.runs.records import Attempt, Cause
 from pytest_jsbench.schemas.locations import json_path
 from pytest_jsbench.values import Fault, described
 from pytest_jsbench.verdicts.explanations import extra_fields, headline
@@ -26,8 +25,7 @@ from pytest_jsbench.verdicts.explanations import extra_fields, headline
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
-    from pytest_jsbench.runs.own_outcomes import OwnOutcome
-    from pytest_jsbench.runs.records import Record
+    from pytest_jsbench.runs.records import OwnOutcome, Record
 
 #: attempts in one compressed chunk, and in one step of the list
 CHUNK = 100

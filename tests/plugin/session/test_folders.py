@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from pytest_jsbench.runs import folders
+from pytest_jsbench.runs import journal
 from tests.plugin.conftest import Bench
 
 CACHED = ".pytest_cache/d/jsbench"
@@ -91,7 +91,7 @@ def test_a_run_that_may_still_go_on_is_not_removed_and_one_that_was_killed_long_
 def test_a_disk_that_is_full_is_refused_before_anything_is_paid_for_where_the_run_is_to_be_kept(
     plain: Bench, monkeypatch: pytest.MonkeyPatch, *, kept: bool
 ) -> None:
-    monkeypatch.setattr(folders, "try_writing", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    monkeypatch.setattr(journal, "try_writing", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
     plain.case("c01")
 
     result = plain.run(*(["--jsbench-output=out"] if kept else []))
