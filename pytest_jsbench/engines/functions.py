@@ -1,11 +1,16 @@
-"""A function of a program as an engine: it takes a request, and gives a text."""
+"""
+A function of a program as an engine: it takes a request, and gives a text.
+
+The engine `application` is one too. Nobody is asked, because tests hand in what their application got
+(`jsbench.check`); it stands in a run for clients that the application calls by itself.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import (
@@ -20,6 +25,7 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import UnsharedFactory
+from pytest_jsbench.engines.options import Options
 
 if TYPE_CHECKING:
     from pytest_jsbench.engines.base import Engine, EngineConfig
@@ -80,24 +86,47 @@ class _FunctionEngine:
         """There is nothing to close."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _CoroutineFunctionEngine:
-    function: Callable[[Request], Any]
-    info: EngineInfo
-
-    async def generate(self, request: Request) -> Completion | Declined:
+class _CoroutineFunctionEngine(_FunctionEngine):
+    async def generate(self, request: Request) -> Completion | Declined:  # type: ignore[override]
         watch = Stopwatch()
         return _answer(await self.function(request), watch)
 
-    def close(self) -> None:
-        """There is nothing to close."""
-
 
 def _answer(given: object, watch: Stopwatch) -> Completion | Declined:
-    """What the function gave as an answer; CallError where it is none."""
+    """Read what the function gave as an answer; CallError where it is none."""
     if isinstance(given, Completion | Declined):
         return given
     if isinstance(given, str):  # how it came to its end the function does not say
         return Completion(text=given, finish_reason=FinishReason.UNKNOWN, timing=watch.stop())
     message = f"the function gave a {type(given).__name__}; expected a text, a Completion or a Declined"
     raise CallError(FaultKind.ENGINE, message)
+
+
+class ApplicationFactory(UnsharedFactory):
+    """Builds the `application` engine."""
+
+    options: frozenset[str] = frozenset()
+
+    def check(self, config: EngineConfig) -> None:
+        """See that nothing is said of it that it cannot do."""
+        Options(config, self.options)
+
+    def describe(self, config: EngineConfig) -> EngineInfo:
+        """The model is the one that the user names, if any."""
+        model = config.model or "unknown"
+        return EngineInfo(engine=config.name, model=model, response_format=ResponseFormat.TEXT, streaming=False)
+
+    def build(self, config: EngineConfig) -> Engine:
+        """Return an engine that says that somebody else is to be asked."""
+        message = (
+            f"engine '{config.name}' asks nobody: jsbench.check(answer) takes what an application got; to ask a model, "
+            "name another engine"
+        )
+
+        def refuse(_: Request) -> NoReturn:
+            raise CallError(FaultKind.ENGINE, message)
+
+        return _FunctionEngine(function=refuse, info=self.describe(config))
+
+
+APPLICATION = ApplicationFactory()

@@ -6,7 +6,7 @@ import importlib
 import inspect
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import EngineError, JSBenchError, UnknownEngine, nearest
 from pytest_jsbench.core.extensions import import_object, installed, load
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 
 ENTRY_POINTS = "pytest_jsbench.engines"
+_OF_FACTORY = ("concurrency", "shared", "max_tokens", "check", "describe", "prepare", "build")
 
 #: by reference, so that no provider's module is imported for another's sake
 _BUILT_IN = {
     "anthropic": "pytest_jsbench.engines.providers.messages:FACTORY",
     "anthropic-bedrock": "pytest_jsbench.engines.providers.clouds:BEDROCK",
     "anthropic-vertex": "pytest_jsbench.engines.providers.clouds:VERTEX",
-    "application": "pytest_jsbench.engines.application:FACTORY",
+    "application": "pytest_jsbench.engines.functions:APPLICATION",
     "azure": "pytest_jsbench.engines.providers.openai:AZURE",
     "gemini": "pytest_jsbench.engines.providers.gemini:FACTORY",
     "llguidance": "pytest_jsbench.lab.decoding.engines:LLGUIDANCE",
@@ -66,9 +67,8 @@ def require_acceptor(factory: EngineFactory, name: str) -> AcceptorFactory:
     """The factory as one whose engine has a grammar that can be asked; EngineError where it has none."""
     if isinstance(factory, AcceptorFactory):
         return factory
-    able = [known for known in _BUILT_IN if isinstance(find(known), AcceptorFactory)]
-    message = f"engine '{name}' has no grammar that could be asked about labelled answers: expected {', '.join(able)}"
-    raise EngineError(message, found=name, expected=tuple(able))
+    problem = f"engine '{name}' has no grammar that could be asked about labelled answers"
+    raise _unable(problem, name, lambda other: isinstance(other, AcceptorFactory))
 
 
 def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
@@ -77,19 +77,23 @@ def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
 
     if isinstance(factory, BatchFactory) and name not in PRESET_NAMES:
         return factory
-    able = [known for known in _BUILT_IN if isinstance(find(known), BatchFactory)]
-    message = f"--jsbench-batch: engine '{name}' has no batch API: expected {', '.join(able)}"
-    raise EngineError(message, found=name, expected=tuple(able), where="--jsbench-batch")
+    problem = f"--jsbench-batch: engine '{name}' has no batch API"
+    raise _unable(problem, name, lambda other: isinstance(other, BatchFactory), where="--jsbench-batch")
 
 
 def require_passing(factory: EngineFactory, name: str, path: str) -> None:
     """See that the engine passes on an application's calls of that API; EngineError where it cannot."""
     spoken = factory.passes_on if isinstance(factory, PassingFactory) else ()
-    if path in spoken:
-        return
-    able = [known for known in _BUILT_IN if path in getattr(find(known), "passes_on", ())]
-    message = f"engine '{name}' passes on {' and '.join(spoken) or 'no calls of an application'}, and not {path}: "
-    raise EngineError(f"{message}expected {', '.join(able)}", found=name, expected=tuple(able))
+    if path not in spoken:
+        problem = f"engine '{name}' passes on {' and '.join(spoken) or 'no calls of an application'}, and not {path}"
+        raise _unable(problem, name, lambda other: path in getattr(other, "passes_on", ()))
+
+
+def _unable(
+    problem: str, name: str, is_able: Callable[[EngineFactory], bool], *, where: str | None = None
+) -> EngineError:
+    able = tuple(other for other in _BUILT_IN if is_able(find(other)))
+    return EngineError(f"{problem}: expected {', '.join(able)}", found=name, expected=able, where=where)
 
 
 def sampled(factory: EngineFactory, config: EngineConfig, params: GenerationParams) -> GenerationParams:
@@ -101,28 +105,22 @@ def _installed() -> dict[str, EntryPoint]:
     return installed(ENTRY_POINTS, kind="engine", error=EngineError)
 
 
-def _as_factory(found: object, name: str) -> EngineFactory:
+def _as_factory(value: object, name: str) -> EngineFactory:
     """The object itself where it is a factory; a plain callable is made one."""
-    if (factory := as_factory(found)) is not None:
+    if (factory := as_factory(value)) is not None:
         return factory
-    if callable(found):
-        return PlainFactory(found, name)
-    message = f"engine '{name}' is a {type(found).__name__}; expected a factory, or a callable that takes the config"
-    raise EngineError(message, found=type(found).__name__, where=name)
+    if callable(value):
+        return PlainFactory(value, name)
+    message = f"engine '{name}' is a {type(value).__name__}; expected a factory, or a callable that takes the config"
+    raise EngineError(message, found=type(value).__name__, where=name)
 
 
-def as_factory(found: object) -> EngineFactory | None:
+def as_factory(value: Any) -> EngineFactory | None:
     """The factory that a program holds, itself or as its class; None for anything else."""
-    if not _is_factory(found):
+    if not all(hasattr(value, step) for step in _OF_FACTORY):
         return None
-    return found() if isinstance(found, type) else found
-
-
-def _is_factory(found: object) -> TypeGuard[EngineFactory]:
-    return all(
-        hasattr(found, step)
-        for step in ("concurrency", "shared", "max_tokens", "check", "describe", "prepare", "build")
-    )
+    factory: EngineFactory = value() if isinstance(value, type) else value
+    return factory
 
 
 class PlainFactory(UnsharedFactory):

@@ -58,7 +58,7 @@ _LONGEST_DELAY = 1e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """What is said in answer to one call."""
+    """The answer to one call, as it is written down."""
 
     text: str | None = None
     decline: DeclineReason | None = None
@@ -103,32 +103,29 @@ def _refuse_contradictions(value: Mapping[str, Any], where: str) -> None:
         raise _wrong(where, "'times' is for a fault that an answer follows (text, instance or decline)")
 
 
+_WORDS: Mapping[str, type[StrEnum]] = {"decline": DeclineReason, "fault": FaultKind, "finish_reason": FinishReason}
+
+
 def _read(name: str, value: Any, where: str) -> Any:
+    if (words := _WORDS.get(name)) is not None:
+        try:
+            return words(str(value))
+        except ValueError:
+            nearest_word = nearest(str(value), [word.value for word in words])
+            raise _wrong(where, f"unknown {name} {value!r}: {nearest_word}") from None
     match name:
-        case "decline":
-            return _member(DeclineReason, value, name, where)
-        case "fault":
-            return _member(FaultKind, value, name, where)
-        case "finish_reason":
-            return _member(FinishReason, value, name, where)
         case "usage":
             return _usage(value, where)
         case "delay" | "ttft" | "retry_after":
-            sound = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LONGEST_DELAY
-            return value if sound else _raise(where, f"'{name}' is a number of seconds, not {value!r}")
+            sound = type(value) in (int, float) and 0 <= value <= _LONGEST_DELAY
+            expected = "a number of seconds"
         case "status" | "times":
-            sound = isinstance(value, int) and not isinstance(value, bool) and value > 0
-            return value if sound else _raise(where, f"'{name}' is a whole number above 0, not {value!r}")
+            sound, expected = type(value) is int and value > 0, "a whole number above 0"
         case _:
-            return value if isinstance(value, str) else _raise(where, f"'{name}' is a string, not {value!r}")
-
-
-def _member(members: type[StrEnum], value: object, name: str, where: str) -> StrEnum:
-    try:
-        return members(str(value))
-    except ValueError:
-        known = [member.value for member in members]
-        raise _wrong(where, f"unknown {name} {value!r}: {nearest(str(value), known)}") from None
+            sound, expected = isinstance(value, str), "a string"
+    if not sound:
+        raise _wrong(where, f"'{name}' is {expected}, not {value!r}")
+    return value
 
 
 def _usage(value: object, where: str) -> Usage:
@@ -143,10 +140,6 @@ def _usage(value: object, where: str) -> Usage:
 
 def _wrong(where: str, what: str) -> EngineError:
     return EngineError(f"{where}: {what}")
-
-
-def _raise(where: str, what: str) -> Any:
-    raise _wrong(where, what)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,11 +170,13 @@ class ScriptFile:
 
 
 def _entries(text: str, path: Path) -> Iterable[tuple[str, list[Any]]]:
+    """The answers of each case: of one object, or of lines."""
     try:
         document = parse_json(text)
     except Unreadable as error:
-        first = text.lstrip().partition("\n")[0]
-        if not _is_json(first):
+        try:
+            parse_json(text.lstrip().partition("\n")[0])
+        except Unreadable:
             raise _wrong(str(path), error.problem) from None
         return _lines(text, path)
     # a single JSON line is an object too; only a line names its case by "id"
@@ -190,17 +185,9 @@ def _entries(text: str, path: Path) -> Iterable[tuple[str, list[Any]]]:
     return _lines(text, path)
 
 
-def _is_json(text: str) -> bool:
-    try:
-        parse_json(text)
-    except Unreadable:
-        return False
-    return True
-
-
 def _lines(text: str, path: Path) -> Iterable[tuple[str, list[Any]]]:
     """Lines of the same case are its repeats, in order."""
-    found: dict[str, list[Any]] = {}
+    answers: dict[str, list[Any]] = {}
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
@@ -213,8 +200,8 @@ def _lines(text: str, path: Path) -> Iterable[tuple[str, list[Any]]]:
             raise _wrong(where, 'an object with an "id" is expected')
         name = f"{entry['task']}::{entry['id']}" if "task" in entry else entry["id"]
         answer = {field: value for field, value in entry.items() if field not in ("task", "id")}
-        found.setdefault(name, []).append(answer)
-    return found.items()
+        answers.setdefault(name, []).append(answer)
+    return answers.items()
 
 
 OPTIONS = frozenset({"answers"})
@@ -240,22 +227,12 @@ class ScriptedEngine:
         if answer.fault is not None and self._breaks(answer, request):
             message = answer.message or f"a scripted fault: {answer.fault}"
             raise CallError(answer.fault, message, status=answer.status, retry_after=answer.retry_after)
+        timing, usage = watch.stop(), answer.usage
         if answer.decline is not None:
             message = answer.message or f"scripted: {answer.decline}"
-            return Declined(
-                reason=answer.decline,
-                message=message,
-                timing=watch.stop(),
-                usage=answer.usage,
-                sent=self._sent,
-            )
-        return Completion(
-            text=answer.text or "",
-            finish_reason=answer.finish_reason,
-            timing=watch.stop(),
-            usage=answer.usage,
-            sent=self._sent,
-        )
+            return Declined(reason=answer.decline, message=message, timing=timing, usage=usage, sent=self._sent)
+        text, finish_reason = answer.text or "", answer.finish_reason
+        return Completion(text=text, finish_reason=finish_reason, timing=timing, usage=usage, sent=self._sent)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -264,8 +241,7 @@ class ScriptedEngine:
         if isinstance(self._source, ScriptFile):
             script = self._source.find(request.key, request.repeat)
             if script is None:
-                message = f"no answer for {request.key} in {self._source.source}"
-                raise CallError(FaultKind.ENGINE, message)
+                raise CallError(FaultKind.ENGINE, f"no answer for {request.key} in {self._source.source}")
             return script
         try:
             answer = self._source(request)
@@ -332,7 +308,7 @@ class ScriptedFactory(UnsharedFactory):
 
 def _source(config: EngineConfig) -> ScriptFile | Callable[[Request], Any]:
     options = Options(config, OPTIONS)
-    if "answers" not in config.options:
+    if not options.given("answers"):
         message = (
             f"engine '{config.name}' needs answers: --jsbench-engine-option answers=FILE, or"
             " answers=package.module:function"

@@ -1,4 +1,4 @@
-"""The engine of runs whose answers all come from the application."""
+"""The engine of runs whose answers all come from the application, which is a function that refuses."""
 
 from __future__ import annotations
 
