@@ -293,7 +293,7 @@ def test_a_packed_or_endless_file_is_refused_unread(tmp_path: Path, name: str) -
         "records.jsonl": lambda: journal.read_run(path),
         "run.json": lambda: evaluations.read(path),
         journal.BATCHES: lambda: read_parts(tmp_path, METADATA),
-        "simple/a.json": lambda: Recordings(tmp_path).read(CaseKey(task="simple", id="a"), 0),
+        "simple/a.json": lambda: Recordings(tmp_path).read(tmp_path / "simple" / "a.json"),
     }
     bomb = gzip.compress(b"[" * 10_000_000)
     begun = {"records.jsonl": b"{}\n" + bomb + b"\n{}\n"}

@@ -260,10 +260,9 @@ class CaseEvaluation:
         engine = self._engine
         asked: Engine = engine.engine
         if self._record is not None:
-            from pytest_jsbench.engines.recorded.engine import recording
+            from pytest_jsbench.engines.recorded.engine import RecordingEngine
 
-            only_new = self._record_mode == "new"
-            asked = recording(asked, self._record, only_new=only_new, strict=False, lost=lost)
+            asked = RecordingEngine(asked, self._record, lost=lost, only_new=self._record_mode == "new")
         return Runner(
             engine=asked,
             judge=judge,

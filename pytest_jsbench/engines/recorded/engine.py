@@ -9,9 +9,10 @@ from __future__ import annotations
 import copy
 import itertools
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import EngineError, JSBenchError, RecordError
 from pytest_jsbench.core.generations import (
@@ -22,21 +23,14 @@ from pytest_jsbench.core.generations import (
     FaultKind,
     Request,
     ResponseFormat,
-    Sent,
 )
 from pytest_jsbench.engines.base import PASSED_ON, Remembered, TokenCounter, UnsharedFactory
 from pytest_jsbench.engines.options import Options
-from pytest_jsbench.engines.recorded.recordings import (
-    Recording,
-    Recordings,
-    equal_to,
-    settings_change,
-)
+from pytest_jsbench.engines.recorded.recordings import Recording, Recordings, equal_to
 from pytest_jsbench.runs import journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.core.prompts import Prompt
@@ -56,7 +50,7 @@ class RecordedEngine:
         self._strict = strict
 
     def generate(self, request: Request) -> Completion | Declined:
-        """The recorded answer; CallError where there is none, or it was one to another prompt or schema."""
+        """Find the recorded answer; CallError where there is none, or it was one to another prompt or schema."""
         try:
             recording = self._recordings.find(request)
         except JSBenchError as error:
@@ -66,31 +60,13 @@ class RecordedEngine:
             raise CallError(FaultKind.ENGINE, f"no recorded answer: {path} is not there; {_AGAIN}")
         if changed := recording.changed(request):
             raise CallError(FaultKind.ENGINE, f"{changed}; {_AGAIN}")
-        settings = _settings_changed(recording, request)
-        if settings and self._strict:
+        answer = recording.answer_to(request)
+        if self._strict and answer.sent is not None and (settings := answer.sent.asked_otherwise):
             raise CallError(FaultKind.ENGINE, f"the settings are not the recorded ones: {settings}; {_AGAIN}")
-        return _said_again(recording, request, settings)
+        return answer
 
     def close(self) -> None:
         """Nothing is open."""
-
-
-def _settings_changed(recording: Recording, request: Request) -> str:
-    """What of engine and sampling is asked otherwise than it was recorded; empty where nothing is."""
-    before = {**recording.engine, **recording.params}
-    return settings_change(recording.said, before, request.origin.said, repeat=request.repeat)
-
-
-def _said_again(recording: Recording, request: Request, settings: str) -> Completion | Declined:
-    """The recorded answer, sampled as it was then."""
-    used: dict[str, Any] = {"temperature": None, "seed": None, **recording.params}
-    sent = Sent(
-        response_format=ResponseFormat(recording.engine["response_format"]),
-        params=replace(request.params, **used),
-        asked_otherwise=settings or None,
-        tools=None if recording.answer.sent is None else recording.answer.sent.tools,
-    )
-    return replace(recording.answer, sent=sent)
 
 
 class RecordedFactory(UnsharedFactory):
@@ -105,17 +81,31 @@ class RecordedFactory(UnsharedFactory):
 
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Who answered then."""
-        return _describe(config)
+        recordings = _recordings(config)
+        try:
+            engines = [recordings.read(path).engine for path in recordings.paths()]
+        except JSBenchError as error:
+            raise EngineError(f"engine '{config.name}': {error}") from error
+        if not engines:
+            raise EngineError(_nothing_in(recordings.folder) + "; fill it with --jsbench-record and an engine")
+        models = sorted({engine["model"] for engine in engines})
+        return EngineInfo(
+            engine=config.name,
+            model=models[0] if len(models) == 1 else "several",
+            response_format=ResponseFormat(engines[0]["response_format"]),
+            streaming=all(engine["streaming"] for engine in engines),
+            details={"recorded_engine": ", ".join(sorted({engine["engine"] for engine in engines}))},
+        )
 
     def build(self, config: EngineConfig) -> RecordedEngine:
         """The engine; each recording is read when it is asked for."""
         strict = Options(config, OPTIONS).flag("strict", default=False)
-        return RecordedEngine(_recordings(config), _describe(config), strict=strict)
+        return RecordedEngine(_recordings(config), self.describe(config), strict=strict)
 
 
 def _recordings(config: EngineConfig) -> Recordings:
     options = Options(config, OPTIONS)
-    if "folder" not in config.options:
+    if not options.given("folder"):
         message = f"engine '{config.name}' needs what --jsbench-record filled: --jsbench-engine-option folder=DIR"
         raise EngineError(message)
     folder = Path(options.text("folder", default=""))
@@ -124,33 +114,15 @@ def _recordings(config: EngineConfig) -> Recordings:
         raise EngineError(message, found=str(folder), expected="a folder", where="--jsbench-replay")
     if runs := journal.find_runs(folder):
         message = (
-            f"no recorded answers in {folder}, which is {journal.what_is_in(folder)}: name what --jsbench-record "
-            f"filled, or say the run again with --jsbench-engine=replay --jsbench-engine-option=records={runs[-1]}"
+            f"{_nothing_in(folder)}: name what --jsbench-record filled, or say the run again with "
+            f"--jsbench-engine=replay --jsbench-engine-option=records={runs[-1]}"
         )
         raise EngineError(message, found=str(runs[-1]), expected="recorded answers", where=str(folder))
     return Recordings(folder)
 
 
-def _describe(config: EngineConfig) -> EngineInfo:
-    recordings = _recordings(config)
-    try:
-        engines = [recording.engine for recording in recordings.all()]
-    except JSBenchError as error:
-        raise EngineError(f"engine '{config.name}': {error}") from error
-    if not engines:
-        found = journal.what_is_in(recordings.folder)
-        message = (
-            f"no recorded answers in {recordings.folder}, which is {found}; fill it with --jsbench-record and an engine"
-        )
-        raise EngineError(message)
-    models = sorted({each["model"] for each in engines})
-    return EngineInfo(
-        engine=config.name,
-        model=models[0] if len(models) == 1 else "several",
-        response_format=ResponseFormat(engines[0]["response_format"]),
-        streaming=all(each["streaming"] for each in engines),
-        details={"recorded_engine": ", ".join(sorted({each["engine"] for each in engines}))},
-    )
+def _nothing_in(folder: Path) -> str:
+    return f"no recorded answers in {folder}, which is {journal.what_is_in(folder)}"
 
 
 FACTORY = RecordedFactory()
@@ -164,12 +136,26 @@ class RecordingEngine:
     `generate`; each answer goes into a file of its own. `close`, at the end of the session, closes the engine.
     The answer to a question that is recorded goes into the file that has it, in whatever order a test now asks. One
     that cannot be written stands all the same, for it is paid for; `lost` is told why, and lets no more calls begin.
+
+    With `only_new` (`--jsbench-record-mode=new`), only what is not recorded is asked, and what is recorded stays. The
+    runner enters `remembered` before it waits for any limit, since nobody is called for what is there.
     """
 
-    def __init__(self, engine: Engine, folder: Path, *, lost: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        folder: Path,
+        *,
+        lost: Callable[[str], None],
+        only_new: bool = False,
+        strict: bool = False,
+    ) -> None:
         self._engine = engine
         self._recordings = Recordings(folder)
         self._lost = lost
+        self._only_new = only_new
+        #: whether an answer that was asked for with other settings is none
+        self._strict = strict
         #: by the file's key and repeat, the question that it was written for
         self._written: dict[tuple[CaseKey, int], CaseKey] = {}
         #: the recordings of earlier runs; calls at once write theirs
@@ -181,8 +167,24 @@ class RecordingEngine:
         """Who answers."""
         return self._engine.info
 
+    def remembered(self, request: Request) -> Remembered | None:
+        """The recorded answer to the same prompt and schema; CallError where a recording cannot be read."""
+        if not self._only_new:
+            return None
+        try:
+            recording = self._recordings.find(request, among=self._before)
+        except JSBenchError as error:
+            message = f"{error}; nothing was asked: mend the file, or remove it"
+            raise CallError(FaultKind.ENGINE, message) from error
+        if recording is None or recording.changed(request) or self._is_taken(recording.key, request):
+            return None
+        answer = recording.answer_to(request)
+        if self._strict and answer.sent is not None and answer.sent.asked_otherwise:
+            return None
+        return Remembered(answer=answer, model=recording.engine["model"])
+
     def generate(self, request: Request) -> Completion | Declined:
-        """The engine's answer, written down."""
+        """Ask the engine, and write its answer down."""
         schema = copy.deepcopy(request.schema)  # which an engine may change
         answer = self._engine.generate(request)
         recording = Recording.of(request, schema, answer, self.info)
@@ -198,25 +200,21 @@ class RecordingEngine:
 
     def _place(self, request: Request) -> CaseKey:
         """The key that names the answer's file: of the same question, or else one that this run has not written."""
-        recorded, path = self._of_test(request), self._recordings.path
-        equal, before = equal_to(request, [one for one in recorded if path(one.key, one.repeat) in self._before])
+        first, path = request.origin.first, self._recordings.path
+        recorded: list[Recording] = []
+        with suppress(RecordError):  # a file that cannot be read is written anew
+            recorded = [] if first is None else self._recordings.of_test(first, request.repeat)
+        equal, before = equal_to(request, [each for each in recorded if path(each.key, each.repeat) in self._before])
         if before < len(equal):
             return equal[before].key
-        first = request.origin.first
-        if first is None or not self._is_kept(request.key, request):
+        is_there = self._only_new and path(request.key, request.repeat).exists()
+        if first is None or not (is_there or self._is_taken(request.key, request)):
             return request.key
-        names = {one.key for one in recorded} | {key for key, _ in self._written}
+        names = {each.key for each in recorded} | {key for key, _ in self._written}
         return next(key for key in map(first.numbered, itertools.count(2)) if key not in names)
 
-    def _of_test(self, request: Request) -> list[Recording]:
-        first = request.origin.first
-        try:
-            return [] if first is None else self._recordings.of_test(first, request.repeat)
-        except RecordError:  # a file that cannot be read is written anew
-            return []
-
-    def _is_kept(self, key: CaseKey, request: Request) -> bool:
-        """Whether the file is not to be written over: it has the answer to another question of this run."""
+    def _is_taken(self, key: CaseKey, request: Request) -> bool:
+        """True where the file of that key has the answer to another question of this run."""
         return self._written.get((key, request.repeat), request.key) != request.key
 
     def count_tokens(self, prompt: Prompt) -> int | None:
@@ -226,43 +224,3 @@ class RecordingEngine:
     def close(self) -> None:
         """Close the engine."""
         self._engine.close()
-
-
-class RememberingEngine(RecordingEngine):
-    """
-    Asks an engine only what is not recorded, and records that; what is recorded stays (`--jsbench-record-mode=new`).
-
-    It is made and called as a RecordingEngine is; the runner enters `remembered` before it waits for any limit, since
-    nobody is called for what is there.
-    """
-
-    def __init__(self, engine: Engine, folder: Path, *, lost: Callable[[str], None], strict: bool) -> None:
-        super().__init__(engine, folder, lost=lost)
-        #: whether an answer that was asked for with other settings is none
-        self._strict = strict
-
-    def remembered(self, request: Request) -> Remembered | None:
-        """The recorded answer to the same prompt and schema; CallError where a recording cannot be read."""
-        try:
-            recording = self._recordings.find(request, among=self._before)
-        except JSBenchError as error:
-            message = f"{error}; nothing was asked: mend the file, or remove it"
-            raise CallError(FaultKind.ENGINE, message) from error
-        if recording is None or recording.changed(request):
-            return None
-        if self._written.get((recording.key, request.repeat), request.key) != request.key:
-            return None
-        settings = _settings_changed(recording, request)
-        if settings and self._strict:
-            return None
-        return Remembered(answer=_said_again(recording, request, settings), model=recording.engine["model"])
-
-    def _is_kept(self, key: CaseKey, request: Request) -> bool:
-        return self._recordings.path(key, request.repeat).exists()
-
-
-def recording(engine: Engine, folder: Path, *, only_new: bool, strict: bool, lost: Callable[[str], None]) -> Engine:
-    """The engine, whose answers are written into the folder; what is there it need not be asked again."""
-    if only_new:
-        return RememberingEngine(engine, folder, lost=lost, strict=strict)
-    return RecordingEngine(engine, folder, lost=lost)

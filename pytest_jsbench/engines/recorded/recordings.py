@@ -1,14 +1,15 @@
-"""What changed between two prompts or two schemas, said in a few words."""
+"""Recorded answers on disk: a file for each attempt, found by what was asked, and what a question asks otherwise."""
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_jsbench.core.cases import CaseKey, Schema
 from pytest_jsbench.core.errors import RecordError
@@ -20,6 +21,7 @@ from pytest_jsbench.core.generations import (
     EngineInfo,
     Request,
     ResponseFormat,
+    Sent,
     ServerAnswer,
     generation_from_dict,
     generation_to_dict,
@@ -31,24 +33,24 @@ from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.formats import GENERATION
 from pytest_jsbench.runs.settings import RECORDED
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 _SHOWN = 40
 _CHANGES = 2
 
 
-def prompt_change(before: Prompt, after: Prompt) -> str:
+def prompt_change(recorded: Prompt, asked: Prompt) -> str:
     """The first place where two prompts differ; empty where they do not."""
-    if before == after:
+    if recorded == asked:
         return ""
-    for number, (was, now) in enumerate(zip(before.messages, after.messages, strict=False), start=1):
-        place = "" if len(after.messages) == 1 else f" of message {number}"
+    for number, (was, now) in enumerate(zip(recorded.messages, asked.messages, strict=False), start=1):
+        place = "" if len(asked.messages) == 1 else f" of message {number}"
         if was.role != now.role:
             return f"role{place} was {was.role}, is {now.role}"
-        if was != now:
-            return _text_change(*_differing(was, now), place)
-    return f"{len(before.messages)} messages were recorded, {len(after.messages)} are asked"
+        if was.shown != now.shown:
+            return _text_change(was.shown, now.shown, place)
+        if was != now:  # in an id, which is not shown
+            before, after = (json.dumps(turn.to_dict(), ensure_ascii=False) for turn in (was, now))
+            return _text_change(before, after, place)
+    return f"{len(recorded.messages)} messages were recorded, {len(asked.messages)} are asked"
 
 
 def json_change(before: object, after: object) -> str:
@@ -96,14 +98,6 @@ def _said(settings: Mapping[str, Any], name: str) -> str:
     return _short(settings[name]) if settings.get(name) is not None else "not said"
 
 
-def _differing(was: Message, now: Message) -> tuple[str, str]:
-    """The texts of two turns, or else the ids too."""
-    if was.shown != now.shown:
-        return was.shown, now.shown
-    before, after = (json.dumps(turn.to_dict(), ensure_ascii=False) for turn in (was, now))
-    return before, after
-
-
 def _text_change(before: str, after: str, place: str) -> str:
     pairs = enumerate(zip(before, after, strict=False))
     changed = next((at for at, (was, now) in pairs if was != now), min(len(before), len(after)))
@@ -148,8 +142,6 @@ def _short(value: object) -> str:
 
 #: the version of a recording's file
 RECORDING_VERSION = 1
-
-
 _PARAMS = ("max_tokens", "temperature", "seed")
 #: of an answer
 _TEXTS = ("text", "reasoning", "beside")
@@ -176,7 +168,7 @@ class Recording:
 
     @classmethod
     def of(cls, request: Request, schema: Schema, answer: Completion | Declined, info: EngineInfo) -> Recording:
-        """The recording of one call."""
+        """Make the recording of one call."""
         params = {name: getattr(request.params, name) for name in _PARAMS}
         return cls(
             key=request.key,
@@ -200,14 +192,11 @@ class Recording:
         sent = answer.pop("sent")
         answer = {name: value for name, value in answer.items() if value is not None}
         answer |= {"tools": sent["tools"]} if sent and "tools" in sent else {}
-        for part in ("timing", "usage"):
-            figures = {name: value for name, value in answer.get(part, {}).items() if value is not None}
-            known = {name: round(value, 3) if isinstance(value, float) else value for name, value in figures.items()}
-            answer |= {part: known} if part in answer else {}
+        answer |= {name: _figures(answer[name]) for name in ("timing", "usage") if name in answer}
         if isinstance(self.answer, Completion):
             answer |= {name: answer[name].split("\n") for name in _TEXTS if name in answer}
         server = self.answer.server
-        messages = [{**one.to_dict(), "content": one.content.split("\n")} for one in self.prompt.messages]
+        messages = [{**turn.to_dict(), "content": turn.content.split("\n")} for turn in self.prompt.messages]
         return {
             "recording": RECORDING_VERSION,
             "task": self.key.task,
@@ -239,24 +228,20 @@ class Recording:
                 raise TypeError("a broken call is no answer")
             if (server := expect(data.get("server"), "server", Mapping, NoneType)) is not None:
                 generation = replace(generation, server=_server(server))
-            said = {name: expect(data[name], name, str) for name in ("engine", "model", "response_format")}
-            response_format = ResponseFormat(said["response_format"]).value
-            streaming = expect(data["streaming"], "streaming", bool)
+            engine = {name: expect(data[name], name, str) for name in ("engine", "model", "response_format")}
+            engine["response_format"] = ResponseFormat(engine["response_format"]).value
+            params = expect(data.get("params", {}), "params", Mapping)
+            if (said := expect(data.get("said"), "said", Mapping, NoneType)) is not None:
+                said = {name: dict(expect(said[name], name, Mapping)) for name in ("test", "run")}
             return cls(
                 key=CaseKey(task=expect(data["task"], "task", str), id=expect(data["id"], "id", str)),
                 repeat=expect(data["repeat"], "repeat", int),
-                engine={**said, "response_format": response_format, "streaming": streaming},
-                params={
-                    name: expect(value, name, int, float)
-                    for name, value in expect(data.get("params", {}), "params", Mapping).items()
-                    if name in _PARAMS
-                },
+                engine={**engine, "streaming": expect(data["streaming"], "streaming", bool)},
+                params={name: expect(params[name], name, int, float) for name in _PARAMS if name in params},
                 prompt=Prompt(messages=tuple(map(_message, expect(data["messages"], "messages", list)))),
                 schema=expect(data["schema"], "schema", Mapping, bool),
                 answer=generation,
-                said=None
-                if (asked := expect(data.get("said"), "said", Mapping, NoneType)) is None
-                else {name: dict(expect(asked[name], name, Mapping)) for name in ("test", "run")},
+                said=said,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             message = f"not a recording of pytest-jsbench: {type(error).__name__}: {error}"
@@ -270,23 +255,38 @@ class Recording:
         }
         return "; ".join(f"the {name} is not the recorded one: {change}" for name, change in changes.items() if change)
 
+    def answer_to(self, request: Request) -> Completion | Declined:
+        """The recorded answer, sampled as it was then, with what is asked otherwise now."""
+        used = {**self.engine, **self.params}
+        params: dict[str, Any] = {"temperature": None, "seed": None, **self.params}
+        sent = Sent(
+            response_format=ResponseFormat(self.engine["response_format"]),
+            params=replace(request.params, **params),
+            asked_otherwise=settings_change(self.said, used, request.origin.said, repeat=request.repeat) or None,
+            tools=None if self.answer.sent is None else self.answer.sent.tools,
+        )
+        return replace(self.answer, sent=sent)
+
     def is_of_call(self, request: Request) -> bool:
-        """Whether an application asked it in the same way."""
+        """True where an application asked it in the same way."""
         exchange, server = request.origin.exchange, self.answer.server
         if exchange is None or server is None or self.said is None:
             return False
         return server.path == exchange.path and self.said["test"] == request.origin.test
 
-    def to_compare(self) -> dict[str, Any]:
-        """All but how long it took, which is another every time, and what its settings were before they were said."""
+    def is_alike(self, other: Recording) -> bool:
+        """True where all is the same but what was said of the settings, and the time, which is another every time."""
+        return self._lasting() == other._lasting()
+
+    def _lasting(self) -> dict[str, Any]:
         data = {name: value for name, value in self.to_dict().items() if name != "said"}
         if self.answer.server is not None:
             data["server"] = {**data["server"], "body": _lasting(self.answer.server)}
         return {**data, "answer": {name: value for name, value in data["answer"].items() if name != "timing"}}
 
 
-#: bytes of files whose recordings are held
-_MOST_HELD = 20_000_000
+#: recordings that are held: each question of a test looks at all answers of that test
+_MOST_HELD = 1000
 
 
 class Recordings:
@@ -294,59 +294,85 @@ class Recordings:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        #: by path, which file it was and what it held: each question of a test looks at all answers of that test
-        self._held: dict[Path, tuple[tuple[int, ...], Recording]] = {}
-        #: bytes of their files
-        self._size = 0
+        self._read_file = functools.lru_cache(maxsize=_MOST_HELD)(self._read_anew)
 
     def path(self, key: CaseKey, repeat: int) -> Path:
         """Where an attempt is recorded; `~` is in no id."""
         number = f"~{repeat + 1}" if repeat else ""
         return self.folder / key.task / f"{key.id}{number}.json"
 
-    def read(self, key: CaseKey, repeat: int) -> Recording | None:
-        """The recording of an attempt; None where there is none, RecordError where it cannot be read."""
-        path = self.path(key, repeat)
-        return self._read(path) if path.exists() else None
+    def paths(self) -> list[Path]:
+        """Where the recordings are, in the order of their names."""
+        return sorted(self.folder.glob("*/*.json"))
+
+    def read(self, path: Path) -> Recording:
+        """The recording in a file; RecordError where it cannot be read."""
+        try:
+            stat = path.stat()
+        except OSError:
+            return self._read_anew(path)
+        return self._read_file(path, stat.st_ino, stat.st_mtime_ns, stat.st_size)
+
+    def _read_anew(self, path: Path, *_: int) -> Recording:
+        data = FileReader(root=self.folder, error=RecordError).read_json(path)
+        try:
+            return Recording.from_dict(expect(data, "it", Mapping))
+        except (TypeError, RecordError) as error:
+            message = f"{path}: {error}"
+            raise RecordError(message) from error
+
+    def at(self, path: Path) -> Recording | None:
+        """The recording that is there; None where it is none, or not the one of that name."""
+        try:
+            recording = self.read(path)
+        except RecordError:
+            return None
+        return recording if self.path(recording.key, recording.repeat) == path else None
 
     def find(self, request: Request, *, among: Container[Path] | None = None) -> Recording | None:
         """
         The recording of the same question of the same test, of equal ones the n-th; or else of the same place.
 
         A test's parameters are part of its name, also one that is in no question, such as what is expected: where there
-        is none of the test itself, its function with any other parameters counts.
+        is none of the test itself, its function with any other parameters counts. RecordError where one cannot be read.
         """
         if (first := request.origin.first) is not None:
             for of_test in (self.of_test, self._of_function):
                 recorded = of_test(first, request.repeat)
                 if among is not None:
-                    recorded = [one for one in recorded if self.path(one.key, one.repeat) in among]
+                    recorded = [each for each in recorded if self.path(each.key, each.repeat) in among]
                 equal, before = equal_to(request, recorded)
                 if before < len(equal):
                     return equal[before]
                 if equal:  # asked more often than it was recorded
                     return None
-        return self.read(request.key, request.repeat)
+        path = self.path(request.key, request.repeat)
+        return self.read(path) if path.exists() else None
+
+    def of_test(self, first: CaseKey, repeat: int) -> list[Recording]:
+        """What was recorded of one run of a test, by the first of its questions, in their order."""
+        number = f"~{repeat + 1}" if repeat else ""
+        paths = [self.path(first, repeat), *(self.folder / first.task).glob(f"{first.id}@*{number}.json")]
+        recorded = [self.read(path) for path in paths if path.is_file() and (repeat or "~" not in path.name)]
+        of_test = [each for each in recorded if each.repeat == repeat and each.key.is_of_test(first)]
+        return sorted(of_test, key=lambda each: each.key.number)
 
     def _of_function(self, first: CaseKey, repeat: int) -> list[Recording]:
         """What was recorded of a test function with any parameters, of each set of them in its order."""
-        paths = (self.folder / first.task).glob(f"{first.function[1]}*.json")
-        recorded = [one for one in map(self.at, paths) if one is not None and one.key.function == first.function]
-        return sorted(
-            (one for one in recorded if one.repeat == repeat), key=lambda one: (one.key.of_first, one.key.number)
-        )
+        recorded = map(self.at, (self.folder / first.task).glob(f"{first.function[1]}*.json"))
+        of_function = [each for each in recorded if each is not None and each.key.function == first.function]
+        of_repeat = [each for each in of_function if each.repeat == repeat]
+        return sorted(of_repeat, key=lambda each: (each.key.of_first, each.key.number))
 
     def write(self, recording: Recording) -> None:
         """Write the recording, unless the same was said before: a file changes when an answer does."""
         path = self.path(recording.key, recording.repeat)
-        try:
-            before = self._read(path) if path.exists() else None
-        except RecordError:
-            before = None
+        before = None
+        with suppress(RecordError):
+            before = self.read(path) if path.exists() else None
         self._refuse_link(path.parent)
         # one that does not hold its settings stands for any
-        alike = before is not None and (before.said is None or before.said == recording.said)
-        if alike and before is not None and before.to_compare() == recording.to_compare():
+        if before is not None and before.said in (None, recording.said) and before.is_alike(recording):
             return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -372,54 +398,6 @@ class Recordings:
         if not inside(self.folder, path):
             message = f"cannot write to {path}: it leads out of {self.folder}, and no answer is recorded through a link"
             raise RecordError(message, found=path, where="--jsbench-record")
-
-    def of_test(self, first: CaseKey, repeat: int) -> list[Recording]:
-        """What was recorded of one run of a test, by the first of its questions, in their order."""
-        number = f"~{repeat + 1}" if repeat else ""
-        paths = [self.path(first, repeat), *(self.folder / first.task).glob(f"{first.id}@*{number}.json")]
-        found = [self._read(path) for path in paths if path.is_file() and (repeat or "~" not in path.name)]
-        found = [one for one in found if one.repeat == repeat and one.key.is_of_test(first)]
-        return sorted(found, key=lambda one: one.key.number)
-
-    def all(self) -> Iterator[Recording]:
-        """Every recording in the folder, in the order of their names."""
-        for path in self.paths():
-            yield self._read(path)
-
-    def paths(self) -> list[Path]:
-        """Where the recordings are, in the order of their names."""
-        return sorted(self.folder.glob("*/*.json"))
-
-    def at(self, path: Path) -> Recording | None:
-        """The recording that is there; None where it is none, or not the one of that name."""
-        try:
-            recording = self._read(path)
-        except RecordError:
-            return None
-        return recording if self.path(recording.key, recording.repeat) == path else None
-
-    def _read(self, path: Path) -> Recording:
-        with suppress(OSError):
-            stat = path.stat()
-            file = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
-            held = self._held.get(path)
-            if held is not None and held[0] == file:
-                return held[1]
-            self._size += stat.st_size
-            if self._size > _MOST_HELD:
-                self._held.clear()
-                self._size = stat.st_size
-            self._held[path] = (file, recording := self._read_anew(path))
-            return recording
-        return self._read_anew(path)
-
-    def _read_anew(self, path: Path) -> Recording:
-        data = FileReader(root=self.folder, error=RecordError).read_json(path)
-        try:
-            return Recording.from_dict(expect(data, "it", Mapping))
-        except (TypeError, RecordError) as error:
-            message = f"{path}: {error}"
-            raise RecordError(message) from error
 
 
 def _lasting(server: ServerAnswer) -> list[object]:
@@ -455,14 +433,19 @@ def equal_to(request: Request, recorded: list[Recording]) -> tuple[list[Recordin
     An application may ask the same of two models, or as a stream and in one piece, at the same time: where some were
     recorded of just this call, they alone are equal to it.
     """
-    equal = [one for one in recorded if one.prompt == request.prompt and not one.changed(request)]
-    same = [one for one in equal if one.is_of_call(request)]
+    equal = [each for each in recorded if each.prompt == request.prompt and not each.changed(request)]
+    same = [each for each in equal if each.is_of_call(request)]
     return (same, request.origin.same_before) if same else (equal, request.origin.equal_before)
 
 
+def _figures(figures: Mapping[str, Any]) -> dict[str, Any]:
+    known = {name: value for name, value in figures.items() if value is not None}
+    return {name: round(value, 3) if isinstance(value, float) else value for name, value in known.items()}
+
+
 def _message(data: object) -> Message:
-    said = expect(data, "a message", Mapping)
-    return Message.of({**said, "content": _joined(said["content"], "content")}, exact=False)
+    turn = expect(data, "a message", Mapping)
+    return Message.of({**turn, "content": _joined(turn["content"], "content")}, exact=False)
 
 
 def _joined(lines: object, name: str) -> str:

@@ -6,6 +6,7 @@ The `replay` engine: what a run recorded, said again; no key, no call, and the t
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +30,7 @@ from pytest_jsbench.engines.recorded.recordings import of_repeat, settings_chang
 from pytest_jsbench.runs import journal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from pytest_jsbench.core.generations import Request
@@ -67,9 +68,9 @@ class ReplayEngine:
         self._source = source
 
     def generate(self, request: Request) -> Completion | Declined:
-        """The recorded answer; CallError where the recorded call broke, or nothing fits the request."""
-        found = self._find(request)
-        record = None if found is None else found.read()
+        """Find the recorded answer; CallError where the recorded call broke, or nothing fits the request."""
+        outcome = self._find(request)
+        record = None if outcome is None else outcome.read()
         generation = None if record is None else record.generation
         if record is None or generation is None:
             raise CallError(FaultKind.ENGINE, f"no answer for {request.key} in {self._source}")
@@ -100,12 +101,9 @@ class ReplayEngine:
         if first is None:
             return place
         asked = (request.prompt.digest, digest(request.schema), first.function)
-        equal = [
-            one
-            for one in sorted(self._of_task.get((first.task, request.repeat), ()), key=lambda one: one.key.number)
-            if (one.prompt_digest, one.schema_digest, one.key.function) == asked
-        ]
-        equal = [one for one in equal if one.key.is_of_test(first)] or equal
+        of_task = sorted(self._of_task.get((first.task, request.repeat), ()), key=lambda each: each.key.number)
+        equal = [each for each in of_task if (each.prompt_digest, each.schema_digest, each.key.function) == asked]
+        equal = [each for each in equal if each.key.is_of_test(first)] or equal
         return equal[request.origin.equal_before] if request.origin.equal_before < len(equal) else place
 
     def close(self) -> None:
@@ -119,76 +117,66 @@ class ReplayFactory(UnsharedFactory):
 
     def check(self, config: EngineConfig) -> None:
         """See that the records are there, and hold answers."""
-        if _metadata(config).redacted:
-            message = f"engine '{config.name}': {_path(config)} was written with --jsbench-redact: it holds digests of "
+        path, metadata = _read(config)
+        if metadata.redacted:
+            message = f"engine '{config.name}': {path} was written with --jsbench-redact: it holds digests of "
             raise EngineError(message + "the answers, which cannot be said again; record the run without it")
 
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Who answered then."""
-        return _describe(config, _metadata(config))
+        _, metadata = _read(config)
+        with _errors_of(config):
+            response_format = ResponseFormat(metadata.response_format)
+        return EngineInfo(
+            engine=config.name,
+            model=metadata.model,
+            response_format=response_format,
+            streaming=metadata.streaming is True,
+            provider=metadata.provider,
+            details={"replayed_engine": metadata.engine, "replayed_run": metadata.run_id},
+        )
 
     def build(self, config: EngineConfig) -> ReplayEngine:
         """The engine, with the records read."""
-        path = _path(config)
+        path, metadata = _read(config)
         strict = Options(config, OPTIONS).flag("strict", default=False)
-        metadata = _metadata(config)
-        try:
-            content = journal.read_run(path)
-        except JSBenchError as error:
-            raise _unreadable(config, error) from error
-        of_variant = (outcome for outcome in content.outcomes if outcome.variant == metadata.variant)
-        outcomes = (outcome for outcome in of_variant if not outcome.handed_in)
-        info, asked = _describe(config, metadata), metadata.asked_params or {}
-        return ReplayEngine(outcomes, info, path, asked=asked, strict=strict)
+        with _errors_of(config):
+            outcomes = journal.read_run(path).outcomes
+        answers = [each for each in outcomes if each.variant == metadata.variant and not each.handed_in]
+        asked = metadata.asked_params or {}
+        return ReplayEngine(answers, self.describe(config), path, asked=asked, strict=strict)
 
 
-def _path(config: EngineConfig) -> Path:
+def _read(config: EngineConfig) -> tuple[Path, RunMetadata]:
+    """Return the path of the run, and what produced it, or the variant of it that is to be said again."""
     options = Options(config, OPTIONS)
-    if "records" not in config.options:
+    if not options.given("records"):
         message = (
             f"engine '{config.name}' needs records: --jsbench-engine-option records=PATH, a run's records.jsonl or "
             "the folder it is in"
         )
         raise EngineError(message)
-    return Path(options.text("records", default=""))
-
-
-def _metadata(config: EngineConfig) -> RunMetadata:
-    """What produced the run, or the variant of it that is to be said again."""
-    try:
-        metadata = journal.read_header(_path(config))
-    except EngineError:
-        raise
-    except JSBenchError as error:
-        raise _unreadable(config, error) from error
-    names = [one.variant for one in metadata.variants]
-    name = Options(config, OPTIONS).text("variant", default="") if "variant" in config.options else ""
+    path = Path(options.text("records", default=""))
+    with _errors_of(config):
+        metadata = journal.read_header(path)
+    names = [each.variant for each in metadata.variants]
+    name = options.text("variant", default="") if options.given("variant") else ""
     if name in names:
-        return metadata.of_variant(name)
+        return path, metadata.of_variant(name)
     if names or name:
-        found, offered = (f"no variant '{name}'" if name else "several variants"), ", ".join(names) or "none"
-        message = f"engine '{config.name}': {_path(config)} has {found}; expected the option variant, one of: {offered}"
+        problem, offered = (f"no variant '{name}'" if name else "several variants"), ", ".join(names) or "none"
+        message = f"engine '{config.name}': {path} has {problem}; expected the option variant, one of: {offered}"
         raise EngineError(message, found=name, expected=names)
-    return metadata
+    return path, metadata
 
 
-def _unreadable(config: EngineConfig, error: JSBenchError) -> EngineError:
-    return EngineError(f"engine '{config.name}': {error}")
-
-
-def _describe(config: EngineConfig, metadata: RunMetadata) -> EngineInfo:
+@contextmanager
+def _errors_of(config: EngineConfig) -> Iterator[None]:
+    """Name the engine in errors of what it reads."""
     try:
-        response_format = ResponseFormat(metadata.response_format)
-    except ValueError as error:
+        yield
+    except (JSBenchError, ValueError) as error:
         raise EngineError(f"engine '{config.name}': {error}") from error
-    return EngineInfo(
-        engine=config.name,
-        model=metadata.model,
-        response_format=response_format,
-        streaming=metadata.streaming is True,
-        provider=metadata.provider,
-        details={"replayed_engine": metadata.engine, "replayed_run": metadata.run_id},
-    )
 
 
 FACTORY = ReplayFactory()

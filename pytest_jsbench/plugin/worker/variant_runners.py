@@ -137,9 +137,9 @@ class VariantRunner:
         kept = self.variant.recording
         if kept is None:
             return engine
-        from pytest_jsbench.engines.recorded.engine import recording
+        from pytest_jsbench.engines.recorded.engine import RecordingEngine
 
-        return recording(engine, kept.path, only_new=kept.only_new, strict=kept.strict, lost=self._lost)
+        return RecordingEngine(engine, kept.path, lost=self._lost, only_new=kept.only_new, strict=kept.strict)
 
     def refuse(self, refusal: Refused) -> None:
         """Make no more calls, for this reason."""

@@ -23,7 +23,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.recorded.engine import FACTORY, RecordingEngine, RememberingEngine
+from pytest_jsbench.engines.recorded.engine import FACTORY, RecordingEngine
 from pytest_jsbench.engines.recorded.recordings import Recordings
 from tests import examples
 from tests.engines.asking import request
@@ -189,8 +189,7 @@ def test_an_answer_that_cannot_be_recorded_stands_and_who_keeps_the_run_is_told_
     folder, lost = tmp_path / "answers", list[str]()
     folder.write_text("a file, where a folder should be")
     fixed = Fixed(examples.completion())
-    new = RememberingEngine(fixed, folder, lost=lost.append, strict=False)
-    engine = RecordingEngine(fixed, folder, lost=lost.append) if mode == "all" else new
+    engine = RecordingEngine(fixed, folder, lost=lost.append, only_new=mode == "new")
 
     assert engine.generate(asking()) == fixed.answer
 
@@ -283,7 +282,8 @@ def test_an_attempt_s_own_seed_is_no_other_setting(tmp_path: Path, kept: bool) -
 
 def fill_up(folder: Path, asked: Request, text: str, *, strict: bool = False) -> str | None:
     """Ask only what is not recorded; the model that was remembered."""
-    engine = RememberingEngine(Fixed(examples.completion(text)), folder, lost=pytest.fail, strict=strict)
+    fixed = Fixed(examples.completion(text))
+    engine = RecordingEngine(fixed, folder, lost=pytest.fail, only_new=True, strict=strict)
     known = engine.remembered(asked)
     if known is None:
         engine.generate(asked)
@@ -402,7 +402,7 @@ def test_equal_questions_that_are_asked_at_once_have_a_file_each_in_whatever_ord
 
 def test_what_a_call_at_once_has_just_written_is_no_answer_to_an_equal_question(tmp_path: Path) -> None:
     record(tmp_path, nth(1, "a"), examples.completion("1"))
-    engine = RememberingEngine(Fixed(examples.completion("2")), tmp_path, lost=pytest.fail, strict=False)
+    engine = RecordingEngine(Fixed(examples.completion("2")), tmp_path, lost=pytest.fail, only_new=True)
 
     found = []
     for number in (1, 4, 3, 2):
@@ -415,9 +415,7 @@ def test_what_a_call_at_once_has_just_written_is_no_answer_to_an_equal_question(
     assert sorted(text for _, text in kept(tmp_path).values()) == ["1", "2", "2", "2"]
 
 
-def test_a_recording_is_read_once_while_its_file_stays_and_large_ones_do_not_pile_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recording_is_read_once_while_its_file_stays(tmp_path: Path) -> None:
     for number, asked in enumerate("abc", start=1):
         record(tmp_path, nth(number, asked), examples.completion(asked))
     recordings, first = Recordings(tmp_path), nth(1, "a").key
@@ -427,8 +425,3 @@ def test_a_recording_is_read_once_while_its_file_stays_and_large_ones_do_not_pil
     assert all(recordings.at(path) is one for path, one in held.items())
     record(tmp_path, nth(2, "b"), examples.completion("again"))
     assert [text_of(one.answer) for one in recordings.of_test(first, 0)] == ["a", "again", "c"]
-
-    monkeypatch.setattr("pytest_jsbench.engines.recorded.recordings._MOST_HELD", 1)
-    small = Recordings(tmp_path)
-    assert [text_of(one.answer) for one in small.of_test(first, 0)] == ["a", "again", "c"]
-    assert len(small._held) == 1
