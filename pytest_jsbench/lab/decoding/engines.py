@@ -43,10 +43,9 @@ from pytest_jsbench.lab.decoding.vocabulary import Vocabulary
 from pytest_jsbench.lab.decoding.walks import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from pytest_jsbench.core.cases import Schema
-    from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.engines.providers.openai import OpenAIEngine
     from pytest_jsbench.lab.decoding.grammars import Grammar
 
@@ -105,12 +104,19 @@ def model_file(config: EngineConfig) -> str:
     return str(given) if given is not None else str(local.find_model_file(config).resolve())
 
 
-class LLGuidanceEngine(local.LocalEngine):
-    """Calls the local server with a grammar in llguidance's own words."""
-
-    def __init__(self, chat: OpenAIEngine, grammars: Grammars, *, narrowing: bool) -> None:
-        super().__init__(chat, narrowing=narrowing)
+class _GrammarEngine(local.LocalEngine):
+    def __init__(self, chat: OpenAIEngine, grammars: Grammars) -> None:
+        super().__init__(chat, narrowing=False)
         self._grammars = grammars
+
+    def close(self) -> None:
+        """Close the client's connections and end the library's processes; the server is `prepare`'s."""
+        super().close()
+        self._grammars.close()
+
+
+class LLGuidanceEngine(_GrammarEngine):
+    """Calls the local server with a grammar in llguidance's own words."""
 
     def generate(self, request: Request) -> Completion | Declined:
         """Compile the schema, then make one call; both compile it, and only the package's time is the grammar's."""
@@ -128,11 +134,6 @@ class LLGuidanceEngine(local.LocalEngine):
             extra_body={"grammar": to_grammar(self._grammars.given(request.schema))},
         )
         return outcome if isinstance(outcome, Declined) else _without_canary(outcome, grammar)
-
-    def close(self) -> None:
-        """Close the client's connections and end the library's processes; the server is `prepare`'s."""
-        super().close()
-        self._grammars.close()
 
 
 def to_grammar(schema: Schema) -> str:
@@ -156,23 +157,22 @@ def _without_canary(answer: Completion, grammar: Grammar) -> Completion | Declin
     )
 
 
-class MaskedEngine:
+class MaskedEngine(_GrammarEngine):
     """Walks the embedded model through a library's grammar, of which it takes each token itself."""
 
     def __init__(
         self,
-        info: EngineInfo,
+        chat: OpenAIEngine,
+        grammars: Grammars,
         *,
         server: TokenServer,
         slots: Slots,
-        grammars: Grammars,
         vocabulary: Vocabulary,
         top_p: float,
     ) -> None:
-        self.info = info
+        super().__init__(chat, grammars)
         self._server = server
         self._slots = slots
-        self._grammars = grammars
         self._vocabulary = vocabulary
         self._top_p = top_p
 
@@ -202,18 +202,10 @@ class MaskedEngine:
             sent=self._grammars.to_sent(request.schema),
         )
 
-    def count_tokens(self, prompt: Prompt) -> int | None:
-        """The prompt's tokens in the model's own chat template, as the server counts them."""
-        return len(self._server.read_prompt(prompt, Deadline(local.PATIENCE)))
-
-    def tokenize(self, text: str) -> Sequence[int] | None:
-        """The model's tokens of the text, as the server takes it apart."""
-        return self._server.read(text, Deadline(local.PATIENCE))
-
     def close(self) -> None:
-        """Close the client's connections and end the library's processes; the server is `prepare`'s."""
+        """Close the other client's connections, too."""
         self._server.close()
-        self._grammars.close()
+        super().close()
 
     def _walk(
         self, grammar: Grammar, prompt: list[int], params: GenerationParams, slot: int, deadline: Deadline
@@ -304,14 +296,15 @@ class DecodingFactory:
         """The engine, for a configuration that `prepare` has given out."""
         server = DecodingSettings.from_config(config).server
         address, key = local.served(config)
-        info, grammars = self.describe(config), self.build_acceptor(config)
+        chat = local.chat_engine(config, self.describe(config), top_p=server.top_p)
+        grammars = self.build_acceptor(config)
         if not self.masked:
-            return LLGuidanceEngine(local.chat_engine(config, info, top_p=server.top_p), grammars, narrowing=False)
+            return LLGuidanceEngine(chat, grammars)
         return MaskedEngine(
-            info,
+            chat,
+            grammars,
             server=TokenServer(address.removesuffix("/v1"), key=key),
             slots=Slots(server.slots, key=key),
-            grammars=grammars,
             vocabulary=Vocabulary.from_gguf(Path(model_file(config))),
             top_p=1.0 if server.top_p is None else server.top_p,
         )

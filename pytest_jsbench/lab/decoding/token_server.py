@@ -51,11 +51,8 @@ class TokenServer:
 
     def read_prompt(self, prompt: Prompt, deadline: Deadline) -> list[int]:
         """Return the tokens by which the model is asked."""
-        return self.read(self._rendered(prompt, deadline), deadline, add_special=True, parse_special=True)
-
-    def read(self, text: str, deadline: Deadline, **special: bool) -> list[int]:
-        """Return the tokens of a text; special ones only where that is said."""
-        return [int(token) for token in self._post("/tokenize", {"content": text, **special}, deadline)["tokens"]]
+        body = {"content": self._rendered(prompt, deadline), "add_special": True, "parse_special": True}
+        return [int(token) for token in self._post("/tokenize", body, deadline)["tokens"]]
 
     def refused(self, prompt: Prompt, deadline: Deadline) -> Declined | None:
         """Return why the model cannot be asked this; None where it can."""
