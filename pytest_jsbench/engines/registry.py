@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.errors import EngineError, JSBenchError, UnknownEngine, nearest
 from pytest_jsbench.core.extensions import import_object, installed, load
 from pytest_jsbench.core.secrets import one_line
-from pytest_jsbench.engines.base import AcceptorFactory, PassingFactory, Sampler, UnsharedFactory
+from pytest_jsbench.engines.base import AcceptorFactory, BatchFactory, PassingFactory, Sampler, UnsharedFactory
 from pytest_jsbench.engines.presets import PRESET_ENGINE, PRESET_NAMES
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from pytest_jsbench.core.generations import EngineInfo, GenerationParams
-    from pytest_jsbench.engines.base import BatchFactory, Engine, EngineConfig, EngineFactory
+    from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
 
 
 ENTRY_POINTS = "pytest_jsbench.engines"
@@ -73,8 +73,6 @@ def require_acceptor(factory: EngineFactory, name: str) -> AcceptorFactory:
 
 def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
     """The factory as one whose provider has a batch API; EngineError where it has none."""
-    from pytest_jsbench.engines.base import BatchFactory
-
     if isinstance(factory, BatchFactory) and name not in PRESET_NAMES:
         return factory
     problem = f"--jsbench-batch: engine '{name}' has no batch API"

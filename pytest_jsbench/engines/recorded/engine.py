@@ -104,11 +104,11 @@ class RecordedFactory(UnsharedFactory):
 
 
 def _recordings(config: EngineConfig) -> Recordings:
-    options = Options(config, OPTIONS)
-    if not options.given("folder"):
+    path = Options(config, OPTIONS).text("folder", default=None)
+    if path is None:
         message = f"engine '{config.name}' needs what --jsbench-record filled: --jsbench-engine-option folder=DIR"
         raise EngineError(message)
-    folder = Path(options.text("folder", default=""))
+    folder = Path(path)
     if not folder.is_dir():
         message = f"no recorded answers: {folder} is no folder; fill it with --jsbench-record and an engine"
         raise EngineError(message, found=str(folder), expected="a folder", where="--jsbench-replay")

@@ -150,17 +150,18 @@ class ReplayFactory(UnsharedFactory):
 def _read(config: EngineConfig) -> tuple[Path, RunMetadata]:
     """Return the path of the run, and what produced it, or the variant of it that is to be said again."""
     options = Options(config, OPTIONS)
-    if not options.given("records"):
+    records = options.text("records", default=None)
+    if records is None:
         message = (
             f"engine '{config.name}' needs records: --jsbench-engine-option records=PATH, a run's records.jsonl or "
             "the folder it is in"
         )
         raise EngineError(message)
-    path = Path(options.text("records", default=""))
+    path = Path(records)
     with _errors_of(config):
         metadata = journal.read_header(path)
     names = [each.variant for each in metadata.variants]
-    name = options.text("variant", default="") if options.given("variant") else ""
+    name = options.text("variant", default="")
     if name in names:
         return path, metadata.of_variant(name)
     if names or name:
