@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -112,15 +112,7 @@ class EngineConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as builtins."""
-        return {
-            "name": self.name,
-            "model": self.model,
-            "base_url": self.base_url,
-            "api_key_env": self.api_key_env,
-            "api_key": self.api_key,
-            "response_format": self.response_format and self.response_format.value,
-            "options": dict(self.options),
-        }
+        return {**asdict(self), "response_format": self.response_format and self.response_format.value}
 
     def said(self) -> dict[str, Any]:
         """The options that may change answers, as they may be kept: without the values that may hold a secret."""

@@ -22,7 +22,7 @@ from pytest_jsbench.core.generations import Declined, DeclineReason, EngineInfo,
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.addresses import Address
 from pytest_jsbench.engines.base import PASSED_ON
-from pytest_jsbench.engines.http.answer_builder import get
+from pytest_jsbench.engines.http.values import get
 from pytest_jsbench.engines.local_server import ServerSettings
 from pytest_jsbench.engines.options import Options, choose_format
 from pytest_jsbench.engines.providers import chat, responses

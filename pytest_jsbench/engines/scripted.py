@@ -40,7 +40,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import UnsharedFactory
-from pytest_jsbench.engines.http.answer_builder import count
+from pytest_jsbench.engines.http.values import count
 from pytest_jsbench.engines.options import Options, choose_format
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.generations import (
     CalledTool,
@@ -23,21 +23,15 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.text import counted, shortened
-from pytest_jsbench.engines.http.calls import parse_json
-from pytest_jsbench.engines.http.faults import EnclosedError
+from pytest_jsbench.engines.http.values import count, get
 from pytest_jsbench.verdicts.not_json import start_of_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from pytest_jsbench.core.generations import Sent
     from pytest_jsbench.core.timing import Stopwatch
-    from pytest_jsbench.engines.http.client import Response
     from pytest_jsbench.engines.http.event_stream import EventStream
-
-
-#: beyond it a JSON number may be another in the next tool that reads it
-_MOST_TOKENS = 2**53
 
 
 class AnswerBuilder:
@@ -183,59 +177,3 @@ class AnswerBuilder:
             usage=self.usage,
             sent=sent,
         )
-
-
-def count(value: object) -> int | None:
-    """A provider's token count; None for anything that is not one, and for what no figure could be made of."""
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS:
-        return value
-    return None
-
-
-def get(part: object, *names: str) -> Any:
-    """What stands in an object under that name, and in there under the next; None where anything else stands there."""
-    for name in names:
-        part = part.get(name) if isinstance(part, dict) else None
-    return part
-
-
-def as_object(part: object) -> Mapping[str, Any]:
-    """The value itself; an empty object in the place of anything else that a server puts there."""
-    return part if isinstance(part, dict) else {}
-
-
-def items(part: object, name: str) -> list[Any]:
-    """The list of that name; empty for anything else that a server puts there."""
-    value = part.get(name) if isinstance(part, dict) else None
-    return value if isinstance(value, list) else []
-
-
-def parts(value: object) -> list[Any]:
-    """The parts of a content; some servers send a text or one part without a list around it."""
-    return value if isinstance(value, list) else [] if value is None else [value]
-
-
-def is_one_piece(response: Response) -> bool:
-    """Whether the body is JSON and no stream; CallError for a web page."""
-    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind == "text/html":
-        message = "the server answered with a web page, not JSON; is its address complete?"
-        raise CallError(FaultKind.BAD_RESPONSE, message)
-    return bool(kind.endswith("json"))
-
-
-def read_object(response: Response) -> dict[str, Any]:
-    """The body, a JSON object; an error object in it is raised as EnclosedError."""
-    is_one_piece(response)
-    return enclosed(parse_json(response.read().decode("utf-8-sig")))
-
-
-def enclosed(body: object) -> dict[str, Any]:
-    """The value as the object that holds an answer; an error object in it is raised as EnclosedError."""
-    if not isinstance(body, dict):
-        message = f"the server answered with a JSON {type(body).__name__}, not an object"
-        raise CallError(FaultKind.BAD_RESPONSE, message)
-    # the second is vLLM's
-    if body.get("error") or body.get("object") == "error":
-        raise EnclosedError(body)
-    return body

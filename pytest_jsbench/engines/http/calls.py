@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import CallError, Completion, FaultKind
-from pytest_jsbench.core.json_values import too_deep
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.engines.http.faults import EnclosedError
+from pytest_jsbench.engines.http.values import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 
 #: bytes; a hundred thousand tokens, each in an event of its own, are less
 LONGEST_BODY = 64 * 1024 * 1024
-#: levels of a server's JSON; those of an answer that comes as text inside it do not count
-DEEPEST = 500
-
-_DECODER = json.JSONDecoder()
 
 
 class Deadline:
@@ -56,16 +52,6 @@ class Deadline:
         return CallError(FaultKind.TIMEOUT, f"no complete answer within {self.seconds:g} s")
 
 
-def to_json(value: object) -> bytes:
-    """Encode a body on one line, as the SDKs do; CallError for a schema that no JSON encoder takes."""
-    try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        return text.encode()
-    except (ValueError, RecursionError) as error:
-        message = f"the request cannot be made: {type(error).__name__}: {error}"
-        raise CallError(FaultKind.ENGINE, message) from None
-
-
 def refusal(status: int, headers: Mapping[str, str], data: bytes) -> EnclosedError:
     """Read the body of a response that is an error."""
     body: object = data.decode("utf-8", "replace")
@@ -74,16 +60,15 @@ def refusal(status: int, headers: Mapping[str, str], data: bytes) -> EnclosedErr
     return EnclosedError(body, status=status, headers=headers)
 
 
-def parse_json(text: str) -> Any:
-    """The value that a server sent; RecursionError where it nests deeper than anything that is an answer."""
-    if len(text) > DEEPEST and too_deep(text, DEEPEST):
-        raise RecursionError
-    # a stream has thousands of events, and hardly any has the white space around it that `loads` looks for
-    try:
-        value, end = _DECODER.raw_decode(text)
-    except ValueError:
-        return json.loads(text)
-    return value if end == len(text) else json.loads(text)
+def enclosed(body: object) -> dict[str, Any]:
+    """The value as the object that holds an answer; an error object in it is raised as EnclosedError."""
+    if not isinstance(body, dict):
+        message = f"the server answered with a JSON {type(body).__name__}, not an object"
+        raise CallError(FaultKind.BAD_RESPONSE, message)
+    # the second is vLLM's
+    if body.get("error") or body.get("object") == "error":
+        raise EnclosedError(body)
+    return body
 
 
 @contextmanager

@@ -13,8 +13,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import CallError, FaultKind
-from pytest_jsbench.engines.http.calls import parse_json
+from pytest_jsbench.engines.http.calls import enclosed
 from pytest_jsbench.engines.http.faults import EnclosedError
+from pytest_jsbench.engines.http.values import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -167,3 +168,18 @@ def _json_or_text(data: str) -> object:
 
 def _too_long() -> CallError:
     return CallError(FaultKind.BAD_RESPONSE, f"an event of the stream is longer than {LONGEST_EVENT:,} bytes")
+
+
+def is_one_piece(response: Response) -> bool:
+    """Whether the body is JSON and no stream; CallError for a web page."""
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "text/html":
+        message = "the server answered with a web page, not JSON; is its address complete?"
+        raise CallError(FaultKind.BAD_RESPONSE, message)
+    return bool(kind.endswith("json"))
+
+
+def read_object(response: Response) -> dict[str, Any]:
+    """The body, a JSON object; an error object in it is raised as EnclosedError."""
+    is_one_piece(response)
+    return enclosed(parse_json(response.read().decode("utf-8-sig")))

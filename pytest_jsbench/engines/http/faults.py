@@ -11,7 +11,7 @@ answer: a provider that has looked at what its model wrote, and sends it as the 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -28,6 +28,7 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.engines.http.values import count, get, items, parts
 from pytest_jsbench.engines.requirements import NO_KEY
 
 if TYPE_CHECKING:
@@ -70,24 +71,18 @@ class ProviderError:
         """Read the body of an error response, or an error object inside a 200."""
         error = _innermost(body)
         if not isinstance(error, Mapping):
-            return cls(
-                message=_plain(error, status),
-                status=status,
-                retry_after=retry_after(headers or {}),
-            )
-        details = error.get("details")
-        names = [error.get(name) for name in ("type", "code", "status", "error_type")]
-        names += [details.get("error_code")] if isinstance(details, Mapping) else _detailed(details)
-        param = error.get("param")
-        said = frozenset(name.lower() for name in names if isinstance(name, str))
-        wrote = error.get("failed_generation")
+            return cls(message=_plain(error, status), status=status, retry_after=retry_after(headers or {}))
+        details, param, text = error.get("details"), error.get("param"), error.get("failed_generation")
+        words = [error.get(name) for name in ("type", "code", "status", "error_type")]
+        words += [details.get("error_code")] if isinstance(details, Mapping) else _detailed(details)
+        names = frozenset(word.lower() for word in words if isinstance(word, str))
         return cls(
             message=_message(error, status),
             status=_status(status, error),
-            names=said,
+            names=names,
             param=param if isinstance(param, str) else "",
             retry_after=_first(retry_after(headers or {}), _retry_delay(details)),
-            failed_generation=(wrote if isinstance(wrote, str) else "") if said & _FAILED_GENERATIONS else None,
+            failed_generation=(text if isinstance(text, str) else "") if names & _FAILED_GENERATIONS else None,
             usage=_usage(error.get("usage")),
         )
 
@@ -96,11 +91,8 @@ class ProviderError:
 _FAILED_GENERATIONS = frozenset({"json_validate_failed", "tool_use_failed"})
 
 
-def _usage(said: object) -> Usage:
-    counts = said if isinstance(said, Mapping) else {}
-    tokens = [counts.get(name) for name in ("prompt_tokens", "completion_tokens")]
-    sound = [count if isinstance(count, int) and not isinstance(count, bool) else None for count in tokens]
-    return Usage(input_tokens=sound[0], output_tokens=sound[1])
+def _usage(usage: object) -> Usage:
+    return Usage(input_tokens=count(get(usage, "prompt_tokens")), output_tokens=count(get(usage, "completion_tokens")))
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -132,19 +124,16 @@ def _seconds(value: str | None) -> float | None:
 
 def _retry_delay(details: object) -> float | None:
     """Gemini's RetryInfo: `{"retryDelay": "34s"}` among the details."""
-    for detail in details if isinstance(details, list) else ():
-        if isinstance(detail, Mapping) and isinstance(delay := detail.get("retryDelay"), str):
-            return _seconds(delay.removesuffix("s"))
-    return None
+    delays = (get(detail, "retryDelay") for detail in parts(details))
+    delay = next((delay for delay in delays if isinstance(delay, str)), None)
+    return None if delay is None else _seconds(delay.removesuffix("s"))
 
 
 def _detailed(details: object) -> list[object]:
     """Gemini's: the reason, and whether a quota is that of a day, which no wait of ours outlasts."""
-    said = [detail for detail in (details if isinstance(details, list) else ()) if isinstance(detail, Mapping)]
-    broken = [detail["violations"] for detail in said if isinstance(detail.get("violations"), list)]
-    quotas = [each.get("quotaId") for violations in broken for each in violations if isinstance(each, Mapping)]
-    daily = [_DAILY] if any("PerDay" in str(quota) for quota in quotas) else []
-    return [*daily, *(detail.get("reason") for detail in said)]
+    violations = [violation for detail in parts(details) for violation in items(detail, "violations")]
+    daily = [_DAILY] if any("PerDay" in str(get(violation, "quotaId")) for violation in violations) else []
+    return [*daily, *(get(detail, "reason") for detail in parts(details))]
 
 
 _DAILY = "quota of a day"
@@ -183,11 +172,9 @@ def _message(error: Mapping[str, object], status: int | None) -> str:
     # `error` as text is Ollama's and TGI's, `detail` FastAPI's
     for name in ("message", "error", "detail"):
         if value := error.get(name):
-            said = _shown(value)
-            metadata = error.get("metadata")
             # OpenRouter's own message is only "Provider returned error"
-            raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
-            return f"{said}: {_shown(raw)}" if raw else said
+            raw = get(error, "metadata", "raw")
+            return f"{_shown(value)}: {_shown(raw)}" if raw else _shown(value)
     return _shown(error) if error else _plain(None, status)
 
 
@@ -244,35 +231,24 @@ def find_hint(error: ProviderError) -> str | None:
     return "another --jsbench-max-tokens" if named[1] in _LIMITS else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Rule:
     """Holds when each of its conditions that is given holds."""
 
     outcome: FaultKind | DeclineReason
-    status: frozenset[int] | None = None
-    names: frozenset[str] | None = None
-    param: re.Pattern[str] | None = None
-    message: re.Pattern[str] | None = None
+    status: Set[int] = frozenset()
+    names: Set[str] = frozenset()
+    #: patterns, the second in any case
+    param: str = ""
+    message: str = ""
 
     def holds(self, error: ProviderError) -> bool:
         return (
-            (self.status is None or error.status in self.status)
-            and (self.names is None or not self.names.isdisjoint(error.names))
-            and (self.param is None or self.param.search(error.param) is not None)
-            and (self.message is None or self.message.search(error.message) is not None)
+            (not self.status or error.status in self.status)
+            and (not self.names or not self.names.isdisjoint(error.names))
+            and re.search(self.param, error.param) is not None
+            and re.search(self.message, error.message, re.IGNORECASE) is not None
         )
-
-
-def _says(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE)
-
-
-def _named(*names: str) -> frozenset[str]:
-    return frozenset(names)
-
-
-def _status_in(*status: int) -> frozenset[int]:
-    return frozenset(status)
 
 
 _CLIENT_ERRORS = frozenset(range(400, 500))
@@ -280,8 +256,8 @@ _SERVER_ERRORS = frozenset(range(500, 600))
 
 _REFUSAL = (
     _Rule(
-        outcome=DeclineReason.REFUSAL,
-        names=_named(
+        DeclineReason.REFUSAL,
+        names={
             "content_filter",
             "content_policy_violation",
             "responsibleaipolicyviolation",
@@ -289,16 +265,16 @@ _REFUSAL = (
             "invalid_prompt",
             "bio_policy",
             "misalignment_policy_violation",
-        ),
+        },
     ),
-    _Rule(outcome=DeclineReason.REFUSAL, status=_status_in(403), message=_says(r"flagged|requires moderation")),
+    _Rule(DeclineReason.REFUSAL, status={403}, message=r"flagged|requires moderation"),
 )
 
 _ACCOUNT = (
-    _Rule(outcome=FaultKind.QUOTA, status=_status_in(402)),
+    _Rule(FaultKind.QUOTA, status={402}),
     _Rule(
-        outcome=FaultKind.QUOTA,
-        names=_named(
+        FaultKind.QUOTA,
+        names={
             "insufficient_quota",
             "billing_error",
             "billing_hard_limit_reached",
@@ -306,39 +282,27 @@ _ACCOUNT = (
             "enforced_spend_limit_reached",
             "access_terminated",
             _DAILY,
-        ),
+        },
     ),
     # Anthropic's is an ordinary 400 invalid_request_error
+    _Rule(FaultKind.QUOTA, message=r"credit balance is too low|insufficient (?:credits?|balance|funds)"),
+    _Rule(FaultKind.AUTH, status={401, 403}),
     _Rule(
-        outcome=FaultKind.QUOTA,
-        message=_says(r"credit balance is too low|insufficient (?:credits?|balance|funds)"),
-    ),
-    _Rule(outcome=FaultKind.AUTH, status=_status_in(401, 403)),
-    _Rule(
-        outcome=FaultKind.AUTH,
-        names=_named(
-            "invalid_api_key", "authentication_error", "permission_error", "unauthenticated", "api_key_invalid"
-        ),
+        FaultKind.AUTH,
+        names={"invalid_api_key", "authentication_error", "permission_error", "unauthenticated", "api_key_invalid"},
     ),
     # Gemini's is an ordinary 400 INVALID_ARGUMENT
-    _Rule(
-        outcome=FaultKind.AUTH,
-        status=_status_in(400),
-        message=_says(r"api[ _]key not valid|invalid api[ _]key"),
-    ),
-    _Rule(outcome=FaultKind.RATE_LIMITED, status=_status_in(429)),
-    _Rule(
-        outcome=FaultKind.RATE_LIMITED,
-        names=_named("rate_limit_error", "rate_limit_exceeded", "resource_exhausted"),
-    ),
+    _Rule(FaultKind.AUTH, status={400}, message=r"api[ _]key not valid|invalid api[ _]key"),
+    _Rule(FaultKind.RATE_LIMITED, status={429}),
+    _Rule(FaultKind.RATE_LIMITED, names={"rate_limit_error", "rate_limit_exceeded", "resource_exhausted"}),
 )
 
 #: the model, or the way to it, has no structured output at all: no word about the schema, whose keywords are named by
 #: longer paths (`output_config.format.schema.…`)
 _NO_STRUCTURED_OUTPUT = _Rule(
-    outcome=FaultKind.BAD_REQUEST,
+    FaultKind.BAD_REQUEST,
     status=_CLIENT_ERRORS | {500},  # llama-cpp-python's
-    message=_says(
+    message=(
         r"not (?:supported|available) (?:with|by|for|on|in) (?:this|the|your) model"
         r"|(?:do|does)(?: not|n't) support (?:the )?\W?(?:response.?format|output.?config|structured|json|tool|output"
         r"|function|strict)"
@@ -355,78 +319,69 @@ _NO_STRUCTURED_OUTPUT = _Rule(
         r"|extraneous key \[outputConfig\]"
     ),
 )
-_OF_STRUCTURED_OUTPUT = _says(r"response.?format|output.?config|structured|json|schema|tool|strict|function|output")
+_OF_STRUCTURED_OUTPUT = r"response.?format|output.?config|structured|json|schema|tool|strict|function|output"
 
 #: about the request, whatever schema is in it
 _REQUEST = (
     # llama.cpp's, of the prompt alone; other servers' words for it hold for --jsbench-max-tokens too
-    _Rule(outcome=DeclineReason.CONTEXT_LENGTH, names=_named("exceed_context_size_error")),
-    _Rule(outcome=FaultKind.BAD_REQUEST, status=_status_in(404, 405, 413)),
+    _Rule(DeclineReason.CONTEXT_LENGTH, names={"exceed_context_size_error"}),
+    _Rule(FaultKind.BAD_REQUEST, status={404, 405, 413}),
     _Rule(
-        outcome=FaultKind.BAD_REQUEST,
-        names=_named(
+        FaultKind.BAD_REQUEST,
+        names={
             "context_length_exceeded",
             "string_above_max_length",
             "model_not_found",
             "not_found_error",
             "unsupported_model",
-        ),
+        },
     ),
-    _Rule(outcome=FaultKind.BAD_REQUEST, message=_says(r"maximum context length|context (?:window|size)")),
+    _Rule(FaultKind.BAD_REQUEST, message=r"maximum context length|context (?:window|size)"),
     # before the next, because the words may name what else to use: structured outputs
     _Rule(
-        outcome=FaultKind.BAD_REQUEST,
+        FaultKind.BAD_REQUEST,
         status=_CLIENT_ERRORS,
-        message=_says(rf"\btool_choice\b.*(?:{_NOT_TAKEN.pattern})|(?:{_NOT_TAKEN.pattern}).*\btool_choice\b"),
+        message=rf"\btool_choice\b.*(?:{_NOT_TAKEN.pattern})|(?:{_NOT_TAKEN.pattern}).*\btool_choice\b",
     ),
     _NO_STRUCTURED_OUTPUT,
-    _Rule(outcome=FaultKind.BAD_REQUEST, param=re.compile(r"\.name$|^(?:messages|input|model|tool_choice)$")),
-    _Rule(outcome=FaultKind.BAD_REQUEST, status=_CLIENT_ERRORS, param=re.compile(f"^(?:{PARAMETERS})$")),
+    _Rule(FaultKind.BAD_REQUEST, param=r"\.name$|^(?:messages|input|model|tool_choice)$"),
+    _Rule(FaultKind.BAD_REQUEST, status=_CLIENT_ERRORS, param=f"^(?:{PARAMETERS})$"),
 )
 
 #: only where a schema was sent
 _SCHEMA = (
+    _Rule(DeclineReason.UNSUPPORTED_SCHEMA, names={"invalid_json_schema", "invalid_function_parameters"}),
     _Rule(
-        outcome=DeclineReason.UNSUPPORTED_SCHEMA,
-        names=_named("invalid_json_schema", "invalid_function_parameters"),
+        DeclineReason.UNSUPPORTED_SCHEMA,
+        status={400, 422},
+        param=r"^(?:response_format|text\.format|tools|output_config|structured_outputs)",
     ),
     _Rule(
-        outcome=DeclineReason.UNSUPPORTED_SCHEMA,
-        status=_status_in(400, 422),
-        param=re.compile(r"^(?:response_format|text\.format|tools|output_config|structured_outputs)"),
-    ),
-    _Rule(
-        outcome=DeclineReason.UNSUPPORTED_SCHEMA,
-        status=_status_in(400, 422),
-        message=_says(r"schema|grammar|too many states|output_config\.format|guided|structured.outputs"),
+        DeclineReason.UNSUPPORTED_SCHEMA,
+        status={400, 422},
+        message=r"schema|grammar|too many states|output_config\.format|guided|structured.outputs",
     ),
     # llama.cpp, while it samples: no sentence is left in the grammar
-    _Rule(
-        outcome=DeclineReason.UNSUPPORTED_SCHEMA,
-        status=_status_in(500),
-        message=_says(r"empty grammar stack|failed to parse grammar"),
-    ),
+    _Rule(DeclineReason.UNSUPPORTED_SCHEMA, status={500}, message=r"empty grammar stack|failed to parse grammar"),
 )
 
 _REST = (
     # llama.cpp's own parser does not read what its own grammar let through, of a pattern mostly; the same call would
     # end so again
-    _Rule(outcome=FaultKind.ENGINE, message=_says(r"output that does not match the expected \S+ format")),
+    _Rule(FaultKind.ENGINE, message=r"output that does not match the expected \S+ format"),
     # what a server finds wrong with the request's body is as wrong when it comes again
-    _Rule(outcome=FaultKind.BAD_REQUEST, status=_status_in(500), message=_says(r"\bloc\W+body\b")),
-    _Rule(outcome=FaultKind.TIMEOUT, status=_status_in(408, 504)),
-    _Rule(outcome=FaultKind.TIMEOUT, names=_named("timeout_error", "timeout", "deadline_exceeded")),
+    _Rule(FaultKind.BAD_REQUEST, status={500}, message=r"\bloc\W+body\b"),
+    _Rule(FaultKind.TIMEOUT, status={408, 504}),
+    _Rule(FaultKind.TIMEOUT, names={"timeout_error", "timeout", "deadline_exceeded"}),
     _Rule(
-        outcome=FaultKind.SERVER,
-        names=_named(
-            "overloaded_error", "api_error", "server_error", "internal_server_error", "internal", "unavailable"
-        ),
+        FaultKind.SERVER,
+        names={"overloaded_error", "api_error", "server_error", "internal_server_error", "internal", "unavailable"},
     ),
     # 424 is Bedrock's: the model failed
-    _Rule(outcome=FaultKind.SERVER, status=_SERVER_ERRORS | {424}),
-    _Rule(outcome=FaultKind.BAD_REQUEST, status=_CLIENT_ERRORS),
-    _Rule(outcome=FaultKind.BAD_REQUEST, names=_named("invalid_request_error", "invalid_argument")),
-    _Rule(outcome=FaultKind.BAD_RESPONSE),
+    _Rule(FaultKind.SERVER, status=_SERVER_ERRORS | {424}),
+    _Rule(FaultKind.BAD_REQUEST, status=_CLIENT_ERRORS),
+    _Rule(FaultKind.BAD_REQUEST, names={"invalid_request_error", "invalid_argument"}),
+    _Rule(FaultKind.BAD_RESPONSE),
 )
 
 _CARRYING_A_SCHEMA = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL)
@@ -462,7 +417,7 @@ def classify_error(
 def _lacks_format(rule: _Rule, error: ProviderError, sent: Sent) -> bool:
     """Whether it is the response format that the model, or the way to it, does not have."""
     asked = rule is _NO_STRUCTURED_OUTPUT and sent.response_format is not ResponseFormat.TEXT
-    return asked and _OF_STRUCTURED_OUTPUT.search(error.message) is not None
+    return asked and re.search(_OF_STRUCTURED_OUTPUT, error.message, re.IGNORECASE) is not None
 
 
 #: Groq's words in the place of a text

@@ -15,9 +15,9 @@ from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import BatchLimits, BatchState, Result
-from pytest_jsbench.engines.http.answer_builder import as_object, count, enclosed, get, items
-from pytest_jsbench.engines.http.calls import LONGEST_BODY, Deadline, parse_json, reading, settle, to_json
+from pytest_jsbench.engines.http.calls import LONGEST_BODY, Deadline, enclosed, reading, settle
 from pytest_jsbench.engines.http.faults import EnclosedError, ProviderError, classify_error, explain_error, retry_after
+from pytest_jsbench.engines.http.values import as_object, count, get, items, parse_json, to_json
 from pytest_jsbench.engines.providers import messages
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.core.generations import CallError, FaultKind, FinishReason, ResponseFormat, Usage
-from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, as_object, count, get, items, parts
+from pytest_jsbench.engines.http.answer_builder import AnswerBuilder
 from pytest_jsbench.engines.http.faults import EnclosedError
+from pytest_jsbench.engines.http.values import as_object, count, get, items, parts
 from pytest_jsbench.engines.providers.provider import WireFormat
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from pytest_jsbench.core.files import Unreadable, parse_json
 from pytest_jsbench.core.generations import FinishReason, ResponseFormat, Usage
 from pytest_jsbench.core.messages import INSTRUCTING
 from pytest_jsbench.engines.addresses import Address
-from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, get, items, parts
+from pytest_jsbench.engines.http.answer_builder import AnswerBuilder
 from pytest_jsbench.engines.http.faults import EnclosedError
+from pytest_jsbench.engines.http.values import get, items, parts
 from pytest_jsbench.engines.options import Options, read_reasoning
 from pytest_jsbench.engines.providers.provider import (
     PROVIDER_OPTIONS,

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, assert_never
 from pytest_jsbench.core.generations import FinishReason, ResponseFormat, Usage
 from pytest_jsbench.core.messages import INSTRUCTING
 from pytest_jsbench.engines.addresses import Address
-from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, get, parts
+from pytest_jsbench.engines.http.answer_builder import AnswerBuilder
 from pytest_jsbench.engines.http.faults import EnclosedError
+from pytest_jsbench.engines.http.values import get, parts
 from pytest_jsbench.engines.options import AskedReasoning, Options
 from pytest_jsbench.engines.providers.provider import (
     PROVIDER_OPTIONS,

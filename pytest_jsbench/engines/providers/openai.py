@@ -19,9 +19,9 @@ from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, ResponseFormat
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.addresses import Address
-from pytest_jsbench.engines.http.answer_builder import as_object
-from pytest_jsbench.engines.http.calls import Deadline, parse_json
+from pytest_jsbench.engines.http.calls import Deadline
 from pytest_jsbench.engines.http.faults import EnclosedError
+from pytest_jsbench.engines.http.values import as_object, parse_json
 from pytest_jsbench.engines.options import AskedReasoning, Options, read_reasoning
 from pytest_jsbench.engines.presets import ProviderPreset, preset_of
 from pytest_jsbench.engines.providers import chat, responses

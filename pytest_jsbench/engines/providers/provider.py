@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent
 from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import UnsharedFactory
-from pytest_jsbench.engines.http.answer_builder import is_one_piece, read_object
-from pytest_jsbench.engines.http.calls import Deadline, reading, settle, to_json
-from pytest_jsbench.engines.http.event_stream import EventStream
+from pytest_jsbench.engines.http.calls import Deadline, reading, settle
+from pytest_jsbench.engines.http.event_stream import EventStream, is_one_piece, read_object
 from pytest_jsbench.engines.http.faults import explain_error
-from pytest_jsbench.engines.http.tools import read_tools
+from pytest_jsbench.engines.http.values import read_tools, to_json
 from pytest_jsbench.engines.options import REASONING_OPTIONS, AskedReasoning, Options, choose_format, choose_streaming
 from pytest_jsbench.engines.requirements import find_key, require_package
 from pytest_jsbench.engines.secrets import public_extras

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.core.generations import CallError, FaultKind, FinishReason, ResponseFormat, Usage
-from pytest_jsbench.engines.http.answer_builder import AnswerBuilder, count, get, items, parts
+from pytest_jsbench.engines.http.answer_builder import AnswerBuilder
 from pytest_jsbench.engines.http.faults import EnclosedError
+from pytest_jsbench.engines.http.values import count, get, items, parts
 from pytest_jsbench.engines.providers.chat import finished, turns
 from pytest_jsbench.engines.providers.provider import WireFormat
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import CallError, Completion, FaultKind, ResponseFormat, Sent
 from pytest_jsbench.engines.addresses import Address
-from pytest_jsbench.engines.http.calls import Deadline, parse_json, reading
+from pytest_jsbench.engines.http.calls import Deadline, reading
 from pytest_jsbench.engines.http.faults import EnclosedError, explain_error
+from pytest_jsbench.engines.http.values import parse_json
 from pytest_jsbench.engines.providers.openai import without_calls
 
 if TYPE_CHECKING:

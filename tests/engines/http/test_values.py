@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from pytest_jsbench.engines.http.tools import read_tools
+from pytest_jsbench.core.generations import CallError, FaultKind
+from pytest_jsbench.engines.http.values import parse_json, read_tools, to_json
 
 S = {"type": "object", "minProperties": 1}
 CHAT = [{"type": "function", "function": {"name": name, "parameters": S}} for name in ("a", "b")]
@@ -60,3 +62,24 @@ def test_a_tool_that_says_nothing_of_its_arguments_takes_an_object() -> None:
 @pytest.mark.parametrize("tools", [None, 3, "x", [], [3, None, {"function": 5}], {"a": 1}])
 def test_what_declares_no_tool_has_none(tools: object) -> None:
     assert read_tools({"tools": tools, "tool_choice": "required"}) is None
+
+
+@pytest.mark.parametrize("value", ["\ud800", float("nan")])
+def test_a_request_that_no_json_can_hold_is_the_engines_fault(value: object) -> None:
+    with pytest.raises(CallError, match="the request cannot be made") as caught:
+        to_json({"schema": value})
+    assert caught.value.kind is FaultKind.ENGINE
+
+
+@pytest.mark.parametrize("text", ['{"a":1}', ' {"a":1}', '{"a": 1} \r\n'])
+def test_a_value_is_read_with_the_white_space_around_it(text: str) -> None:
+    assert parse_json(text) == {"a": 1}
+
+
+@pytest.mark.parametrize("text", ['{"a":1} {"b":2}', '{"a":1}x', '{"a":', "", "\ufeff{}"])
+def test_what_is_not_one_whole_value_is_refused_in_the_words_of_the_standard_library(text: str) -> None:
+    with pytest.raises(json.JSONDecodeError) as expected:
+        json.loads(text)
+    with pytest.raises(json.JSONDecodeError) as found:
+        parse_json(text)
+    assert str(found.value) == str(expected.value)
