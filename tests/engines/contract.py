@@ -66,9 +66,13 @@ class ServedContract(EngineContract):
         assert usage.output_tokens is not None
         assert 1 <= usage.output_tokens <= 6
 
-    def test_an_answer_that_reaches_the_limit_says_so(self, engine: Engine) -> None:
+    @pytest.fixture
+    def limited(self) -> FinishReason:
+        return FinishReason.LENGTH
+
+    def test_an_answer_that_reaches_the_limit_says_so(self, engine: Engine, limited: FinishReason) -> None:
         answer = complete(engine, request(max_tokens=3))
-        assert answer.finish_reason is FinishReason.LENGTH
+        assert answer.finish_reason is limited
         assert answer.usage.output_tokens == 3
 
     def test_a_longer_prompt_is_more_tokens(self, engine: Engine) -> None:

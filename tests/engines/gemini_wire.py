@@ -17,7 +17,7 @@ def part(text: str, **more: Any) -> dict[str, Any]:
     return {"text": text, **more}
 
 
-def whole(*parts: Any, finish: str | None = "STOP", usage: Any = USAGE | THOUGHTS, **more: Any) -> dict[str, Any]:
+def whole(*parts: Any, finish: Any = "STOP", usage: Any = USAGE | THOUGHTS, **more: Any) -> dict[str, Any]:
     """An answer, or one event of a stream."""
     candidate = {"content": {"role": "model", "parts": list(parts)}, "index": 0, **more}
     if finish is not None:
@@ -25,7 +25,7 @@ def whole(*parts: Any, finish: str | None = "STOP", usage: Any = USAGE | THOUGHT
     return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "m", "responseId": "r"}
 
 
-def chunk(*parts: Any, finish: str | None = None, usage: Any = None, **more: Any) -> str:
+def chunk(*parts: Any, finish: Any = None, usage: Any = None, **more: Any) -> str:
     """The counts of an event in the middle are those so far."""
     return event(whole(*parts, finish=finish, usage=usage or {"promptTokenCount": 20}, **more))
 
@@ -34,7 +34,7 @@ def delta(text: str, **more: Any) -> str:
     return chunk(part(text, **more))
 
 
-def stop(finish: str = "STOP", **more: Any) -> str:
+def stop(finish: Any = "STOP", **more: Any) -> str:
     return chunk(finish=finish, usage=USAGE | THOUGHTS, **more)
 
 

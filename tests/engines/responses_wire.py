@@ -33,7 +33,7 @@ def message(text: str | None = '{"city": "Oslo"}', *, refusal: str | None = None
     return {"type": "message", "id": "i", "role": "assistant", "status": "completed", "content": parts}
 
 
-def called(arguments: str) -> dict[str, Any]:
+def called(arguments: Any) -> dict[str, Any]:
     return {"type": "function_call", "id": "i", "call_id": "c", "name": "output", "arguments": arguments}
 
 

@@ -14,7 +14,7 @@ from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.options import REASONING_OPTIONS
 from pytest_jsbench.engines.providers.gemini import gemini_settings
 from pytest_jsbench.engines.registry import find
-from tests.engines import anthropic_wire, openai_wire, responses_wire
+from tests.engines import anthropic_wire, gemini_wire, openai_wire, responses_wire
 from tests.engines.asking import CITY, complete, request
 from tests.engines.openai_wire import chunk
 from tests.engines.provider import DONE, Provider, json_reply, stream_reply
@@ -132,6 +132,12 @@ STREAMS: dict[str, tuple[Any, tuple[str, ...], str]] = {
          anthropic_wire.stop()),
         "",
     ),
+    "gemini": (
+        gemini_wire,
+        (gemini_wire.delta("Hm. ", thought=True), gemini_wire.delta("Oslo.", thought=True), gemini_wire.delta(TEXT),
+         gemini_wire.stop()),
+        SAID,
+    ),
 }  # fmt: skip
 
 
@@ -168,6 +174,9 @@ WHOLE: dict[str, tuple[Any, dict[str, Any], str]] = {
         anthropic_wire,
         anthropic_wire.whole({"type": "thinking", "thinking": SAID}, {"type": "text", "text": TEXT}),
         SAID,
+    ),
+    "gemini": (
+        gemini_wire, gemini_wire.whole(gemini_wire.part(SAID, thought=True), gemini_wire.part(TEXT)), SAID,
     ),
     "none": (openai_wire, openai_wire.whole(TEXT), ""),
 }  # fmt: skip

@@ -8,6 +8,7 @@ from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.engines.http import event_stream
 from pytest_jsbench.engines.http.event_stream import EventStream, read_events
 from pytest_jsbench.engines.http.faults import EnclosedError
+from tests.engines.reading import Body, events
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,24 +80,8 @@ def test_many_events_together_may_be_longer_than_one(monkeypatch: pytest.MonkeyP
     assert len(list(read_events([b"data: x\n\n"] * 100))) == 100
 
 
-class Body:
-    """A response, as far as it matters here."""
-
-    def __init__(self, *pieces: str) -> None:
-        self.unread = [piece.encode() for piece in pieces]
-        self.headers: dict[str, str] = {}
-
-    def iter_bytes(self) -> Iterator[bytes]:
-        while self.unread:
-            yield self.unread.pop(0)
-
-    def shorten(self) -> None:
-        """What follows the last words is read in a moment."""
-
-
 def values(*pieces: str) -> list[Any]:
-    body: Any = Body(*pieces)
-    return list(EventStream(body))
+    return list(events(*pieces))
 
 
 def test_what_keeps_the_connection_alive_is_no_value() -> None:
@@ -111,8 +96,7 @@ def test_nothing_after_the_last_words_is_a_value_and_the_body_is_read_to_its_end
 
 
 def test_the_values_know_in_which_piece_they_came() -> None:
-    body: Any = Body("data: 1\n\ndata: 2\n\n", "data:", " 3\n\n")
-    stream = EventStream(body)
+    stream = events("data: 1\n\ndata: 2\n\n", "data:", " 3\n\n")
     assert [(value, stream.pieces) for value in stream] == [(1, 1), (2, 1), (3, 3)]
 
 

@@ -1,3 +1,5 @@
+"""What is said of OpenAI's own servers, of others that speak the same, and of an Azure resource."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -6,21 +8,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
-from pytest_jsbench.core.generations import DeclineReason, FaultKind
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.presets import subset_of
-from pytest_jsbench.engines.registry import find, require_batches
+from pytest_jsbench.engines.providers.openai import DEFAULT_MODEL
+from pytest_jsbench.engines.registry import find
 from tests.engines import responses_wire
-from tests.engines.asking import CITY, complete, decline, fault, request
+from tests.engines.asking import complete
 from tests.engines.azure_wire import VERSION, configured
-from tests.engines.contract import SLOW, EngineContract
-from tests.engines.openai_wire import SECRET, chunk, error_body, usage_chunk
+from tests.engines.openai_wire import chunk, usage_chunk
 from tests.engines.provider import DONE, Provider, event
+from tests.engines.reading import body_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_jsbench.engines.base import Engine, EngineFactory
+    from pytest_jsbench.engines.base import Engine
 
 pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
 
@@ -32,36 +33,9 @@ def engine(provider: Provider) -> Iterator[Engine]:
     engine.close()
 
 
-class TestContract(EngineContract):
-    @pytest.fixture
-    def factory(self) -> EngineFactory:
-        return find("azure")
-
-    @pytest.fixture
-    def config(self, provider: Provider) -> EngineConfig:
-        provider.stream(chunk("", role="assistant"), chunk('{"city": "Oslo"}'), chunk(finish="stop"), DONE, pause=SLOW)
-        return configured(provider)
-
-
-def test_the_deployment_is_in_the_path_the_version_in_the_query_and_the_key_in_its_own_header(
-    provider: Provider, engine: Engine
-) -> None:
-    provider.stream(chunk("x", finish="stop"), DONE)
-    complete(engine, request(max_tokens=7))
-    (asked,) = provider.asked
-    assert asked.path == f"/openai/deployments/m/chat/completions?api-version={VERSION}"
-    assert (asked.headers["api-key"], asked.headers.get("authorization")) == (SECRET, None)
-    assert asked.body == {
-        "model": "m",
-        "messages": [{"role": "user", "content": "Name a city, as JSON."}],
-        "max_completion_tokens": 7,
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "output", "schema": CITY, "strict": True},
-        },
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
+def test_at_azure_the_limit_has_openais_own_name(provider: Provider) -> None:
+    body = body_of(configured(provider), max_tokens=7)
+    assert (body["max_completion_tokens"], "max_tokens" in body) == (7, False)
 
 
 def test_responses_are_below_the_resource_and_not_below_a_deployment(provider: Provider) -> None:
@@ -137,25 +111,6 @@ def test_an_address_that_has_the_path_already_does_not_get_it_twice(provider: Pr
     assert provider.asked[0].path.startswith("/openai/deployments/")
 
 
-def test_azure_has_no_batches_here_and_says_who_has() -> None:
-    with pytest.raises(EngineError, match=r"--jsbench-batch: engine 'azure' has no batch API: expected .*openai"):
-        require_batches(find("azure"), "azure")
-
-
-def test_what_azure_filters_is_a_refusal(provider: Provider, engine: Engine) -> None:
-    inner = {"code": "ResponsibleAIPolicyViolation", "content_filter_result": {"hate": {"filtered": True}}}
-    said = error_body("The response was filtered", type=None, code="content_filter", param="prompt", innererror=inner)
-    provider.json(said, status=400)
-    assert decline(engine).reason is DeclineReason.REFUSAL
-
-
-def test_a_deployment_that_is_not_there_is_a_bad_request(provider: Provider, engine: Engine) -> None:
-    words = "The API deployment for this resource does not exist."
-    provider.json({"error": {"code": "DeploymentNotFound", "message": words}}, status=404)
-    error = fault(engine)
-    assert (error.kind, error.message) == (FaultKind.BAD_REQUEST, words)
-
-
 def test_what_azure_says_of_its_filters_is_no_part_of_the_answer(provider: Provider, engine: Engine) -> None:
     filters = {"hate": {"filtered": False, "severity": "safe"}}
     asked = {"choices": [], "prompt_filter_results": [{"prompt_index": 0, "content_filter_results": filters}]}
@@ -165,5 +120,18 @@ def test_what_azure_says_of_its_filters_is_no_part_of_the_answer(provider: Provi
     assert complete(engine).text == "{}"
 
 
-def test_its_subset_is_the_one_that_azure_documents() -> None:
-    assert subset_of("azure") == "openai@2024-08"
+def test_at_openai_the_model_and_the_limit_have_their_own_names() -> None:
+    info = find("openai").describe(EngineConfig(name="openai"))
+    assert (info.model, set(info.details)) == (DEFAULT_MODEL, {"strict"})
+    assert body_of(EngineConfig(name="openai"), max_tokens=7)["max_completion_tokens"] == 7
+
+
+def test_another_server_needs_a_model_and_no_key(provider: Provider) -> None:
+    factory = find("openai")
+    with pytest.raises(EngineError, match=r"--jsbench-model is needed with http"):
+        factory.check(EngineConfig(name="openai", base_url=provider.url))
+    provider.stream(chunk("{}", finish="stop"), DONE)
+    engine = factory.build(EngineConfig(name="openai", model="m", base_url=provider.url))
+    complete(engine)
+    assert provider.asked[0].headers["authorization"] == "Bearer none"
+    engine.close()

@@ -1,0 +1,241 @@
+"""What the engine of every provider does alike, in each wire format, streaming and not, at home and in clouds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_jsbench.core.errors import MissingRequirement
+from pytest_jsbench.core.generations import DeclineReason, FaultKind, FinishReason, ResponseFormat, Sent
+from pytest_jsbench.core.messages import Message
+from pytest_jsbench.core.prompts import Prompt
+from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.registry import find
+from tests.engines.asking import complete, decline, fault, request
+from tests.engines.cloud_wire import MODEL
+from tests.engines.contract import SLOW, EngineContract, ServedContract
+from tests.engines.provider import Provider, json_reply, stream_reply
+from tests.engines.speakers import SPEAKERS, TEXT, Speaker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_jsbench.engines.base import Engine, EngineFactory
+
+pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
+
+
+@pytest.fixture(params=SPEAKERS, ids=lambda speaker: speaker.name)
+def speaker(request: pytest.FixtureRequest) -> Speaker:
+    speaker: Speaker = request.param
+    pytest.importorskip(speaker.package, reason=f"the {speaker.engine} engine needs its package")
+    return speaker
+
+
+@pytest.fixture
+def engine(speaker: Speaker, provider: Provider) -> Iterator[Engine]:
+    engine = find(speaker.engine).build(speaker.config(provider))
+    yield engine
+    engine.close()
+
+
+class TestContract(EngineContract):
+    @pytest.fixture
+    def factory(self, speaker: Speaker) -> EngineFactory:
+        return find(speaker.engine)
+
+    @pytest.fixture
+    def config(self, speaker: Speaker, provider: Provider) -> EngineConfig:
+        good = stream_reply(*speaker.events, pause=SLOW) if speaker.streaming else speaker.good()
+        provider.replies.append(good if speaker.streaming else replace(good, silence=SLOW))
+        return speaker.config(provider)
+
+
+#: by what a server of llama.cpp is called in each API: an engine, its options, and the path of its address
+SERVED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "chat": ("openai", {"extra_body": {"cache_prompt": False}}, "/v1"),
+    "responses": ("openai", {"extra_body": {"cache_prompt": False}, "api": "responses"}, "/v1"),
+    "messages": ("anthropic", {"extra_body": {"cache_prompt": False}}, ""),
+    "llamacpp": ("llamacpp", {}, "/v1"),
+}
+
+
+class TestContractWithALanguageModel(ServedContract):
+    @pytest.fixture(params=SERVED)
+    def api(self, request: pytest.FixtureRequest) -> str:
+        return str(request.param)
+
+    @pytest.fixture
+    def factory(self, api: str) -> EngineFactory:
+        return find(SERVED[api][0])
+
+    @pytest.fixture
+    def config(self, api: str, local_config: EngineConfig) -> EngineConfig:
+        name, options, path = SERVED[api]
+        url = str(local_config.base_url).removesuffix("/v1") + path
+        return replace(local_config, name=name, base_url=url, options=options)
+
+    @pytest.fixture
+    def limited(self, api: str) -> FinishReason:
+        """In Responses the server calls an answer complete that it has cut off."""
+        return FinishReason.STOP if api == "responses" else FinishReason.LENGTH
+
+    def test_what_the_model_said_before_is_taken(self, engine: Engine) -> None:
+        said = [Message(role="user", content="Hi"), Message(role="assistant", content="Hello")]
+        prompt = Prompt(messages=(*said, Message(role="user", content="Name a city.")))
+        assert complete(engine, replace(request(max_tokens=6), prompt=prompt)).text
+
+    def test_the_whole_answer_is_the_streamed_one(self, config: EngineConfig, engine: Engine) -> None:
+        whole = find(config.name).build(replace(config, options={**config.options, "stream": False}))
+        asked = request(temperature=0, max_tokens=40)
+        assert complete(whole, asked).text == complete(engine, asked).text
+        whole.close()
+
+
+#: where a call goes, by the speaker's name, which begins so
+PLACES = {
+    "openai chat": "/v1/chat/completions",
+    "openai responses": "/v1/responses",
+    "anthropic-bedrock": f"/model/{MODEL}/invoke",
+    "anthropic-vertex": "/v1/projects/p-1/locations/global/publishers/anthropic/models/m:streamRawPredict",
+    "anthropic": "/v1/messages",
+    "gemini, streaming": "/v1/models/m:streamGenerateContent?alt=sse",
+    "gemini": "/v1/models/m:generateContent",
+    "azure": "/openai/deployments/m/chat/completions?api-version=2025-04-01-preview",
+}
+
+
+def test_a_call_goes_to_its_place_with_its_key(speaker: Speaker, provider: Provider, engine: Engine) -> None:
+    provider.replies.append(speaker.good())
+    assert complete(engine).text == TEXT
+    (asked,) = provider.asked
+    assert asked.path == next(path for name, path in PLACES.items() if speaker.name.startswith(name))
+    headers = {"gemini": "x-goog-api-key", "azure": "api-key"}
+    header = headers.get(speaker.engine, "authorization")
+    held = [name for name, value in asked.headers.items() if speaker.secret in value]
+    assert (held, asked.headers[header].removeprefix("Bearer ")) == ([header], speaker.secret)
+    assert speaker.secret not in asked.path
+
+
+@pytest.mark.parametrize("schema", [{"const": "\ud800"}, {"const": float("nan")}])
+def test_a_schema_that_no_request_can_carry_is_a_fault_of_the_engine(
+    provider: Provider, engine: Engine, schema: dict[str, Any]
+) -> None:
+    error = fault(engine, request(schema))
+    assert error.kind is FaultKind.ENGINE
+    assert error.message.startswith("the request cannot be made")
+    assert not provider.asked
+
+
+def test_a_server_that_does_not_stream_is_read_all_the_same_and_has_no_first_token(
+    speaker: Speaker, provider: Provider, engine: Engine
+) -> None:
+    provider.json(speaker.body)
+    answer = complete(engine)
+    assert answer.text == TEXT
+    assert answer.timing is not None
+    assert answer.timing.ttft is None
+
+
+def test_a_stream_that_just_ends_is_no_answer(speaker: Speaker, provider: Provider, engine: Engine) -> None:
+    provider.stream(speaker.events[0])
+    error = fault(engine)
+    assert error.kind is FaultKind.BAD_RESPONSE
+    assert not speaker.streaming or f"{len(TEXT) // 2} characters of it were dropped" in error.message
+
+
+def test_an_error_inside_an_answer_is_a_fault_in_the_servers_words(
+    speaker: Speaker, provider: Provider, engine: Engine
+) -> None:
+    if speaker.streaming:
+        provider.stream(speaker.events[0], speaker.error_event("gone"))
+    else:
+        provider.json({"error": {"type": "server_error", "message": "gone"}})
+    error = fault(engine)
+    assert (error.kind, error.message) == (FaultKind.SERVER, "gone")
+
+
+def test_a_web_page_is_no_answer(provider: Provider, engine: Engine) -> None:
+    provider.raw(b"<html><title>Welcome</title></html>")
+    error = fault(engine)
+    assert error.kind is FaultKind.BAD_RESPONSE
+    assert "web page" in error.message
+
+
+def test_how_long_to_wait_is_passed_on(speaker: Speaker, provider: Provider, engine: Engine) -> None:
+    provider.json(speaker.error("slow"), status=429, headers={"retry-after-ms": "1500"})
+    error = fault(engine)
+    assert (error.kind, error.status, error.retry_after) == (FaultKind.RATE_LIMITED, 429, 1.5)
+
+
+def test_a_rejected_schema_is_declined_and_says_what_was_sent(
+    speaker: Speaker, provider: Provider, engine: Engine
+) -> None:
+    provider.json(speaker.error("Invalid schema: oneOf"), status=400)
+    declined = decline(engine)
+    assert (declined.reason, declined.message) == (DeclineReason.UNSUPPORTED_SCHEMA, "Invalid schema: oneOf")
+    assert declined.sent == Sent(response_format=ResponseFormat.JSON_SCHEMA)
+
+
+def test_an_engine_works_on_after_a_call_was_cut_off(speaker: Speaker, provider: Provider, engine: Engine) -> None:
+    provider.replies += [replace(json_reply({}), silence=5), speaker.good()]
+    assert fault(engine, request(timeout=0.2)).kind is FaultKind.TIMEOUT
+    assert complete(engine).text == TEXT
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "variables"),
+    [
+        ("openai", "OPENAI_API_KEY", "OPENAI_API_KEY"),
+        ("anthropic", "ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN"),
+        ("anthropic", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN"),
+        ("gemini", "GOOGLE_API_KEY", "GOOGLE_API_KEY or GEMINI_API_KEY"),
+        ("gemini", "GEMINI_API_KEY", "GOOGLE_API_KEY or GEMINI_API_KEY"),
+    ],
+)
+def test_a_description_needs_no_key_but_a_check_does(
+    name: str, key: str, variables: str, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    factory, config = find(name), EngineConfig(name=name)
+    info = factory.describe(config)
+    assert (info.engine, info.response_format, info.streaming) == (name, ResponseFormat.JSON_SCHEMA, True)
+    for step in (factory.check, factory.build):
+        with pytest.raises(MissingRequirement, match=f"needs a key: set {variables}, or name"):
+            step(config)
+    monkeypatch.setenv(key, "Key-of-the-user")
+    factory.check(config)
+    speaker = next(speaker for speaker in SPEAKERS if speaker.engine == name and not speaker.streaming)
+    provider.replies.append(speaker.good())
+    engine = factory.build(replace(speaker.config(provider), api_key=None))
+    complete(engine)
+    engine.close()
+    assert "Key-of-the-user" in json.dumps(provider.asked[0].headers)
+
+
+@pytest.mark.parametrize(("name", "prices"), [("openai", "openai"), ("anthropic", "anthropic"), ("gemini", "google")])
+def test_published_prices_hold_at_home_only(name: str, prices: str) -> None:
+    factory = find(name)
+    assert factory.describe(EngineConfig(name=name)).provider == prices
+    assert factory.describe(EngineConfig(name=name, model="m", base_url="http://h")).provider is None
+
+
+@pytest.mark.parametrize(("name", "extra"), [("openai", "openai"), ("anthropic", "anthropic"), ("gemini", "gemini")])
+def test_without_its_extra_an_engine_is_one_line(name: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(MissingRequirement) as caught:
+        find(name).check(EngineConfig(name=name))
+    assert str(caught.value) == f"engine '{name}' needs the package urllib3: pip install 'pytest-jsbench[{extra}]'"
+
+
+def test_the_default_models_are_ones_that_the_sdks_know() -> None:
+    from typing import get_args
+
+    from anthropic.types import model_param
+    from openai.types.shared.chat_model import ChatModel
+
+    assert find("openai").describe(EngineConfig(name="openai")).model in get_args(ChatModel)
+    model = find("anthropic").describe(EngineConfig(name="anthropic")).model
+    assert f'"{model}"' in str(model_param.ModelParam).replace("'", '"')
