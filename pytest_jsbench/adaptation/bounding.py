@@ -11,11 +11,12 @@ a `oneOf` whose branches may overlap, and what they refer to), and no node that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from pytest_jsbench.adaptation.document import names_in
 from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, guarded_calls
@@ -24,8 +25,6 @@ from pytest_jsbench.schemas.references import tokens_of
 from pytest_jsbench.schemas.walking import REFERENCES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytest_jsbench.core.cases import Schema
 
 LONGEST_STRING = 40
@@ -101,7 +100,8 @@ def bounded(schema: Schema) -> Schema:
         if not walk.lowered:
             break
     # a subschema with an identifier of its own gives references another root than the one they are read by here
-    confined = _Care.FROZEN in limits.values() and any(_embedded_identifiers(schema))
+    embedded = (_texts(member, ("$id", "id")) for member in schema.values())
+    confined = _Care.FROZEN in limits.values() and any(map(any, embedded))
     return schema if confined else narrowed
 
 
@@ -121,7 +121,7 @@ class _Walk:
             return schema
         care = min(care, self._limits.get(path, _Care.FREE))
         if care is _Care.FROZEN:
-            for reference in _references(schema):
+            for reference in _texts(schema, REFERENCES):  # one too many only freezes more
                 self._lower(reference, _Care.FROZEN)
             return schema
         inner = care if _only_keyword(schema) else _Care.LOOSE
@@ -196,27 +196,16 @@ def _only_keyword(schema: Mapping[str, Any]) -> bool:
     return len(schema.keys() - _ANNOTATIONS) == 1
 
 
-def _references(value: Any) -> Iterator[str]:
-    """All that looks like a reference, in data too: one too many only freezes more."""
+def _texts(value: Any, keywords: Collection[str]) -> Iterator[str]:
+    """All texts under these keywords, in data too."""
     if isinstance(value, Mapping):
         for key, member in value.items():
-            if key in REFERENCES and isinstance(member, str):
+            if key in keywords and isinstance(member, str):
                 yield member
-            yield from _references(member)
+            yield from _texts(member, keywords)
     elif isinstance(value, list):
         for member in value:
-            yield from _references(member)
-
-
-def _embedded_identifiers(value: Any, *, root: bool = True) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        for key, member in value.items():
-            if not root and key in ("$id", "id") and isinstance(member, str):
-                yield member
-            yield from _embedded_identifiers(member, root=False)
-    elif isinstance(value, list):
-        for member in value:
-            yield from _embedded_identifiers(member, root=False)
+            yield from _texts(member, keywords)
 
 
 def _narrow(node: dict[str, Any]) -> None:
@@ -275,8 +264,7 @@ def _domain(branch: Mapping[str, Any]) -> set[str]:
 
 
 def _tag_names(branches: list[Mapping[str, Any]]) -> set[str]:
-    required = branches[0].get("required") if branches else None
-    return {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
+    return set(names_in(branches[0].get("required"))) if branches else set()
 
 
 def _tags(branch: Mapping[str, Any], name: str) -> set[str]:
@@ -293,9 +281,7 @@ def _tags(branch: Mapping[str, Any], name: str) -> set[str]:
 
 def _kinds(node: Mapping[str, Any]) -> set[str]:
     kinds = node.get("type")
-    if isinstance(kinds, str):
-        return {kinds}
-    return {kind for kind in kinds if isinstance(kind, str)} if isinstance(kinds, list) else set()
+    return {kinds} if isinstance(kinds, str) else set(names_in(kinds))
 
 
 def _whole(value: Any) -> int:

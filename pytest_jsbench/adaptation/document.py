@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.schemas import keywords
 from pytest_jsbench.schemas.keywords import KEYWORDS
 from pytest_jsbench.schemas.references import CertainReferences, follow
@@ -59,6 +60,11 @@ class SchemaDocument:
         return SchemaPart(schema=schema, path=path) if path is not None and isinstance(schema, Mapping | bool) else None
 
 
+def names_in(value: Any) -> list[str]:
+    """The texts of a list; none of what is no list."""
+    return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
     """Facts that hold for every instance of a schema; there may be others."""
@@ -92,15 +98,9 @@ def _plain(value: Any) -> Any:
 
 def kind_of(value: Any) -> str:
     """The type of a JSON value; whole numbers are integers."""
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int | float):
-        return "integer" if isinstance(value, int) or value.is_integer() else "number"
-    if value is None:
-        return "null"
-    if isinstance(value, str):
-        return "string"
-    return "object" if isinstance(value, Mapping) else "array"
+    kind = json_type(value)
+    whole = kind == "number" and (isinstance(value, int) or value.is_integer())
+    return "integer" if whole else kind
 
 
 def disjoint(one: Outline, other: Outline) -> bool:
@@ -147,8 +147,7 @@ def _outline(document: SchemaDocument, part: SchemaPart, deepest: int) -> Outlin
 
 def _own(document: SchemaDocument, part: SchemaPart, deepest: int) -> Outline:
     schema = part.schema
-    required, properties = schema.get("required"), schema.get("properties")
-    values = schema.get("enum")
+    properties, values = schema.get("properties"), schema.get("enum")
     # draft 4 does not know `const`
     if "const" in schema and document.draft >= 6:
         values = [schema["const"]]
@@ -165,9 +164,7 @@ def _own(document: SchemaDocument, part: SchemaPart, deepest: int) -> Outline:
     return Outline(
         kinds=kinds,
         values=known,
-        required=frozenset(name for name in required if isinstance(name, str))
-        if isinstance(required, list)
-        else frozenset(),
+        required=frozenset(names_in(schema.get("required"))),
         tags=tags,
     )
 

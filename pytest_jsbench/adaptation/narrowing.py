@@ -1,10 +1,10 @@
 """
 Adapts a schema to a subset of JSON Schema, place by place.
 
-At each place three steps follow each other. `flattening` lays all subschemas of the instance side by side, so that
-closing an object never sets one against another. `constraints` combines what they state, keyword by keyword.
-`values`, `arrays` and `objects` write the keywords of each type that the subset takes; for the subschemas inside,
-`objects` and `arrays` call `Narrowing.place` again.
+At each place two steps follow each other. `rules` lays all subschemas of the instance side by side, so that closing an
+object never sets one against another, and combines what they state, keyword by keyword. `scalars` and `containers`
+write the keywords of each type that the subset takes; for the subschemas inside, `containers` calls `Narrowing.place`
+again.
 
 No keyword of the result admits more when one of its subschemas admits less (there is no `not`, no `if`, no `oneOf`),
 so it is enough that each place by itself admits no more than the original.
@@ -14,28 +14,25 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.adaptation.arrays import array_keywords
 from pytest_jsbench.adaptation.changes import Adapted, Blocked, Contradiction, Inexpressible, Ledger
-from pytest_jsbench.adaptation.constraints import Constraints, Context
+from pytest_jsbench.adaptation.containers import array_keywords, object_keywords
 from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart, canonical, outline
-from pytest_jsbench.adaptation.flattening import flatten
-from pytest_jsbench.adaptation.limits import DEFINITIONS, Endings, excess, referred, required_circle
-from pytest_jsbench.adaptation.objects import object_keywords
-from pytest_jsbench.adaptation.values import listed_values, number_keywords, string_keywords
+from pytest_jsbench.adaptation.rules import Context, Rules, flatten
+from pytest_jsbench.adaptation.scalars import listed_values, number_keywords, string_keywords
 from pytest_jsbench.schemas.keywords import APPLICATORS, BY_KIND, KEYWORDS
 from pytest_jsbench.schemas.walking import REFERENCES
 
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.changes import Mode
-    from pytest_jsbench.adaptation.constraints import Node
     from pytest_jsbench.adaptation.document import Path
-    from pytest_jsbench.adaptation.flattening import Conjunction
-    from pytest_jsbench.adaptation.subsets import Subset
+    from pytest_jsbench.adaptation.rules import Node
+    from pytest_jsbench.adaptation.subsets import Subset, SubsetLimits
     from pytest_jsbench.core.cases import Schema
 
 #: the most alternatives of one place, after all choices were combined
@@ -44,6 +41,9 @@ _DEEPEST = 60
 _MOST_PLACES = 8_000
 _SCALARS = ("string", "number", "boolean", "null")
 _TAKEN_APART = APPLICATORS | REFERENCES
+#: the keywords under which definitions stand
+_DEFINITIONS = ("$defs", "definitions")
+_CONTAINERS = frozenset({"object", "array"})
 
 
 class Narrowing:
@@ -109,8 +109,8 @@ class Narrowing:
         return allowed
 
     def _define(self, target: SchemaPart) -> None:
-        kept = len(target.path) == 2 and target.path[0] in DEFINITIONS and target.path[0] in self._subset.keywords
-        place = target.path[0] if kept else DEFINITIONS[0]
+        kept = len(target.path) == 2 and target.path[0] in _DEFINITIONS and target.path[0] in self._subset.keywords
+        place = target.path[0] if kept else _DEFINITIONS[0]
         wanted = f"{place}/{re.sub(r'[^A-Za-z0-9_.-]', '_', target.path[-1]) or 'empty'}"
         taken = self._names.values()
         name = next(one for n in itertools.count(1) if (one := wanted if n == 1 else f"{wanted}_{n}") not in taken)
@@ -133,33 +133,25 @@ class Narrowing:
             self._ledger.refuse("", path, "too deep or too large once its references and alternatives are written out")
         if len(parts) == 1 and self._stays(parts[0].schema):
             return copy.deepcopy(dict(parts[0].schema))
-        flat = flatten(parts, self._document, self._ledger)
-        self._limit_choices(flat)
-        if not flat.choices:
-            return self._say(Constraints(flat.nodes, path))
-        base = tuple(
-            SchemaPart(schema={k: v for k, v in node.schema.items() if k not in _TAKEN_APART}, path=node.path)
-            for node in flat.nodes
-        )
-        constraints = Constraints(list(base), path)
+        rules = flatten(parts, path, self.context)
+        self._limit_choices(rules)
+        if not rules.choices:
+            return self._say(rules)
+        base = [_only_keywords(node, lambda keyword: keyword not in _TAKEN_APART) for node in rules.nodes]
+        annotations = Rules(base, path, self.context).annotations()
         bare = not any(KEYWORDS & node.schema.keys() for node in base)
-        annotations = constraints.annotations(self._subset, self._ledger)
-        asked = () if bare else tuple(_without_annotations(node) for node in base)
-        combined = [
-            (*asked, *itertools.chain(*one))
-            for one in itertools.product(*(choice.alternatives for choice in flat.choices))
-        ]
-        if asked or len(flat.choices) > 1:
-            first = flat.choices[0]
+        beside = () if bare else tuple(_only_keywords(node, KEYWORDS.__contains__) for node in base)
+        products = itertools.product(*(choice.alternatives for choice in rules.choices))
+        combined = [(*beside, *itertools.chain(*alternatives)) for alternatives in products]
+        first = rules.choices[0]
+        if beside or len(rules.choices) > 1:
             self._ledger.note("rewritten", first.keyword, first.path, "what stands beside it is said in each of them")
-        said = self._alternatives(combined, path, only_one=only_one)
-        if len(said) == 1:
-            return {**said[0], **({} if "$ref" in said[0] else annotations)}
-        if only_one:
-            first = flat.choices[0]
+        nodes = self._alternatives(combined, path, only_one=only_one)
+        if len(nodes) == 1 and "$ref" in nodes[0]:
+            return nodes[0]
+        if len(nodes) > 1 and only_one:
             self._ledger.note("tightened", first.keyword, first.path, "the first alternative only: none at the root")
-            return {**said[0], **annotations}
-        return {"anyOf": said, **annotations}
+        return _joined(nodes[:1] if only_one else nodes, annotations)
 
     def _stays(self, schema: Any) -> bool:
         """Whether the schema has an `allOf` that the provider takes as it is."""
@@ -169,21 +161,21 @@ class Narrowing:
         """The place in the original of what an adapted reference leads to."""
         return next(path for path, name in self._names.items() if name == reference.removeprefix("#").lstrip("/"))
 
-    def _limit_choices(self, flat: Conjunction) -> None:
-        while (count := _product(len(choice.alternatives) for choice in flat.choices)) > _MOST_ALTERNATIVES:
-            if len(flat.choices) == 1:
+    def _limit_choices(self, rules: Rules) -> None:
+        while (count := math.prod(len(choice.alternatives) for choice in rules.choices)) > _MOST_ALTERNATIVES:
+            if len(rules.choices) == 1:
                 return
-            choice = flat.choices.pop()
+            choice = rules.choices.pop()
             self._ledger.give_up(choice.keyword, choice.path, f"{count} alternatives once written out")
 
     def _alternatives(self, combined: list[tuple[SchemaPart, ...]], path: Path, *, only_one: bool) -> list[Node]:
         """The alternatives to which something conforms, each once."""
-        said: dict[str, Node] = {}
-        asked: dict[str, tuple[SchemaPart, ...]] = {}
+        nodes: dict[str, Node] = {}
+        # the same twice is said once; a chain of such choices would double with each
+        distinct: dict[str, tuple[SchemaPart, ...]] = {}
         for parts in combined:
-            # the same twice is said once; a chain of such choices would double with each
-            asked.setdefault(canonical([part.schema for part in parts]), parts)
-        for parts in asked.values():
+            distinct.setdefault(canonical([part.schema for part in parts]), parts)
+        for parts in distinct.values():
             mark = self._ledger.mark()
             try:
                 node = self._conjunction(parts, path, only_one=True) if only_one else self.place(parts, path)
@@ -191,89 +183,82 @@ class Narrowing:
                 self._ledger.back_to(mark)
                 self._ledger.note("rewritten", "", parts[-1].path, "left out: nothing conforms to this alternative")
                 continue
-            said.setdefault(canonical(node), node)
-        if not said:
+            nodes.setdefault(canonical(node), node)
+        if not nodes:
             raise Contradiction
-        return list(said.values())
+        return list(nodes.values())
 
-    def _say(self, constraints: Constraints) -> Node:
-        ledger = self._ledger
-        annotations = constraints.annotations(self._subset, ledger)
-        kinds = constraints.kinds(ledger)
-        values = constraints.values(ledger)
+    def _say(self, rules: Rules) -> Node:
+        annotations = rules.annotations()
+        kinds, values = rules.kinds(), rules.values()
         if values is not None:
-            return _joined(listed_values(constraints, values, kinds, self.context), annotations)
+            return _joined(listed_values(rules, values, kinds), annotations)
         if kinds is None:
-            kinds = constraints.constrained_kinds()
+            kinds = rules.constrained_kinds()
             if not kinds and not self._subset.typed:
                 return annotations
             note = "the types that the other keywords are about" if kinds else "a value without parts"
             kinds = kinds or _SCALARS
-            ledger.note("tightened", "type", constraints.path, note)
-        elif any(declared not in (list(kinds), *kinds[:1]) for declared, _ in constraints.stated("type")[:1]):
-            ledger.note("rewritten", "type", constraints.path, "the types that all of them allow")
-        self._note_vacuous(constraints, kinds)
-        bodies = self._bodies(constraints, kinds)
-        return _joined(self._typed(constraints, bodies), annotations)
+            rules.note("tightened", "type", note, path=rules.path)
+        elif any(declared not in (list(kinds), *kinds[:1]) for declared, _ in rules.stated("type")[:1]):
+            rules.note("rewritten", "type", "the types that all of them allow", path=rules.path)
+        self._note_vacuous(rules, kinds)
+        return _joined(self._typed(rules, self._bodies(rules, kinds)), annotations)
 
-    def _note_vacuous(self, constraints: Constraints, kinds: tuple[str, ...]) -> None:
+    def _note_vacuous(self, rules: Rules, kinds: tuple[str, ...]) -> None:
         for kind, keywords in BY_KIND.items():
             if kind in kinds or (kind == "number" and "integer" in kinds):
                 continue
-            for node in constraints.nodes:
+            for node in rules.nodes:
                 for keyword in sorted(keywords & node.schema.keys()):
                     self._ledger.note("rewritten", keyword, node.path, f"holds for all that is no {kind}")
 
-    def _bodies(self, constraints: Constraints, kinds: tuple[str, ...]) -> list[tuple[str, Node]]:
+    def _bodies(self, rules: Rules, kinds: tuple[str, ...]) -> list[tuple[str, Node]]:
         """Each type to which something conforms, with its keywords."""
         bodies: list[tuple[str, Node]] = []
         for kind in kinds:
             mark = self._ledger.mark()
             try:
-                bodies.append(self._body(constraints, kind))
+                bodies.append(_body(rules, kind))
             except Contradiction:
                 self._ledger.back_to(mark)
-                self._ledger.note("rewritten", "type", constraints.path, f"no {kind} conforms")
+                rules.note("rewritten", "type", f"no {kind} conforms", path=rules.path)
         if not bodies:
             raise Contradiction
         return bodies
 
-    def _body(self, constraints: Constraints, kind: str) -> tuple[str, Node]:
-        if kind == "object":
-            return kind, object_keywords(constraints, self.context)
-        if kind == "array":
-            return kind, array_keywords(constraints, self.context)
-        if kind == "string":
-            return kind, string_keywords(constraints, self.context)
-        if kind in ("number", "integer"):
-            return number_keywords(constraints, self.context, whole=kind == "integer")
-        return kind, {}
-
-    def _typed(self, constraints: Constraints, bodies: list[tuple[str, Node]]) -> list[Node]:
+    def _typed(self, rules: Rules, bodies: list[tuple[str, Node]]) -> list[Node]:
         kinds = [kind for kind, _ in bodies]
-        listed = any(isinstance(value, list) for value, _ in constraints.stated("type")[:1])
+        listed = any(isinstance(value, list) for value, _ in rules.stated("type")[:1])
         if len(kinds) == 1:
             return [{"type": kinds if listed else kinds[0], **bodies[0][1]}]
         together = self._subset.type_lists == "any" or (len(kinds) == 2 and "null" in kinds)
         if together and not any("enum" in body for _, body in bodies):
             return [{"type": kinds, **{name: value for _, body in bodies for name, value in body.items()}}]
-        self._ledger.note("rewritten", "type", constraints.where("type"), "one alternative for each type")
+        rules.note("rewritten", "type", "one alternative for each type")
         return [{"type": kind, **body} for kind, body in bodies]
 
 
-def _joined(said: list[Node], annotations: Node) -> Node:
-    return {**said[0], **annotations} if len(said) == 1 else {"anyOf": said, **annotations}
+def _body(rules: Rules, kind: str) -> tuple[str, Node]:
+    match kind:
+        case "object":
+            return kind, object_keywords(rules)
+        case "array":
+            return kind, array_keywords(rules)
+        case "string":
+            return kind, string_keywords(rules)
+        case "number" | "integer":
+            return number_keywords(rules, whole=kind == "integer")
+        case _:
+            return kind, {}
 
 
-def _without_annotations(part: SchemaPart) -> SchemaPart:
-    return SchemaPart(schema={k: v for k, v in part.schema.items() if k in KEYWORDS}, path=part.path)
+def _joined(nodes: list[Node], annotations: Node) -> Node:
+    return {**nodes[0], **annotations} if len(nodes) == 1 else {"anyOf": nodes, **annotations}
 
 
-def _product(sizes: Any) -> int:
-    result = 1
-    for size in sizes:
-        result *= size
-    return result
+def _only_keywords(part: SchemaPart, kept: Callable[[str], bool]) -> SchemaPart:
+    return SchemaPart(schema={k: v for k, v in part.schema.items() if kept(k)}, path=part.path)
 
 
 def adapt(schema: Schema, subset: Subset, mode: Mode) -> Adapted | Inexpressible:
@@ -288,16 +273,16 @@ def adapt(schema: Schema, subset: Subset, mode: Mode) -> Adapted | Inexpressible
 
 def _adapt(schema: Schema, subset: Subset, mode: Mode) -> Adapted:
     adapted, ledger = _finite(schema, subset, mode)
-    exceeded = list(excess(adapted, subset.limits))
+    exceeded = list(_excess(adapted, subset.limits))
     if any(keyword == "required" for keyword, _, _ in exceeded) and not subset.all_required:
         # too many are optional: require them all
         adapted, ledger = _finite(schema, replace(subset, all_required=True), mode)
-        exceeded = list(excess(adapted, subset.limits))
+        exceeded = list(_excess(adapted, subset.limits))
     for keyword, count, limit in exceeded:
         ledger.refuse(keyword, (), f"{count}, {limit}")
     if not ledger.changes() and adapted != schema:
         ledger.note("rewritten", "", (), "the same in other words")
-    foretold = tuple(f"likely too complex: {count}" for _, count, _ in excess(adapted, subset.likely))
+    foretold = tuple(f"likely too complex: {count}" for _, count, _ in _excess(adapted, subset.likely))
     return Adapted(schema=adapted, changes=ledger.changes(), foretold=foretold)
 
 
@@ -308,14 +293,14 @@ def _finite(schema: Schema, subset: Subset, mode: Mode) -> tuple[Node, Ledger]:
         ledger = Ledger(mode)
         narrowing = Narrowing(SchemaDocument(schema), subset, ledger, omitted)
         root = narrowing.root()
-        endings = Endings(root, narrowing.definitions)
+        endings = _Endings(root, narrowing.definitions)
         endless = {path for node, path in narrowing.context.made_required if not endings.ends(node)}
         if endless <= omitted:
             break
         omitted |= endless
-    if not endings.root_ends:
+    if not endings.ends(root):
         ledger.refuse("$ref", (), "every answer would have to go on for ever")
-    circle = required_circle(root, narrowing.definitions) if subset.recursion == "optional" else None
+    circle = _required_circle(root, narrowing.definitions) if subset.recursion == "optional" else None
     if circle is not None and mode == "relax":
         return _finite(schema, replace(subset, recursion="none"), mode)
     if circle is not None:
@@ -327,9 +312,135 @@ def _finite(schema: Schema, subset: Subset, mode: Mode) -> tuple[Node, Ledger]:
             head = {"$schema": schema["$schema"]}
         else:
             ledger.note("dropped_annotation", "$schema", (), "says nothing about validity")
-    definitions = referred(root, narrowing.definitions)
+    definitions = _referred(root, narrowing.definitions)
     tail: Node = {}
     for place, node in definitions.items():
         keyword, _, name = place.partition("/")
         tail.setdefault(keyword, {})[name] = node
     return {**head, **root, **tail}, ledger
+
+
+def _excess(schema: Node, limits: SubsetLimits) -> Iterator[tuple[str, str, str]]:
+    """Each limit that the adapted schema exceeds: the keyword, what there is of it, and how much is taken."""
+    nodes = [node for node, _ in _walk(schema)]
+    named = ("properties", *_DEFINITIONS)
+    names = [name for node in nodes for keyword in named for name in node.get(keyword, {})]
+    enums = [node["enum"] for node in nodes if "enum" in node]
+    values = [value for listed in enums for value in listed] + [node["const"] for node in nodes if "const" in node]
+    optional = sum(len(node.get("properties", {}).keys() - set(node.get("required", ()))) for node in nodes)
+    unions = sum("anyOf" in node or isinstance(node.get("type"), list) for node in nodes)
+    counts = (
+        ("properties", sum(len(node.get("properties", ())) for node in nodes), limits.properties, "properties"),
+        ("properties", max(depth for _, depth in _walk(schema)), limits.depth, "levels of nesting"),
+        ("enum", _characters([*names, *values]), limits.characters, "characters in names and values"),
+        ("enum", sum(map(len, enums)), limits.enum_values, "enum values"),
+        ("required", optional, limits.optional, "optional properties"),
+        ("anyOf", unions, limits.unions, "places with a choice"),
+    )
+    for keyword, count, limit, what in counts:
+        if limit is not None and count > limit:
+            yield keyword, f"{count} {what}", f"of which {limit} are taken"
+    most = limits.long_enum_characters
+    for listed in enums if limits.long_enum is not None and most is not None else ():
+        if len(listed) > (limits.long_enum or 0) and _characters(listed) > (most or 0):
+            yield "enum", f"an enum of {len(listed)} values", f"which then have at most {most} characters"
+
+
+def _walk(node: Node, depth: int = 0) -> Iterator[tuple[Node, int]]:
+    """Every schema of an adapted schema, and the number of objects and arrays around it, itself included."""
+    kinds = node.get("type", ())
+    depth += bool(_CONTAINERS & set([kinds] if isinstance(kinds, str) else kinds))
+    yield node, depth
+    for child in _children(node):
+        yield from _walk(child, depth)
+    for keyword in _DEFINITIONS:
+        for child in node.get(keyword, {}).values():
+            yield from _walk(child, 0)
+
+
+def _children(node: Node) -> Iterator[Node]:
+    yield from node.get("properties", {}).values()
+    for keyword in ("anyOf", "allOf", "prefixItems"):
+        yield from node.get(keyword, ())
+    for keyword in ("items", "additionalProperties"):
+        if isinstance(node.get(keyword), Mapping):
+            yield node[keyword]
+
+
+def _characters(values: Iterable[Any]) -> int:
+    return sum(len(value if isinstance(value, str) else str(value)) for value in values)
+
+
+def _referred(root: Node, definitions: Mapping[str, Node]) -> dict[str, Node]:
+    """The definitions that the root refers to, directly or not, each by its place: `$defs/name`."""
+    names: set[str] = set()
+    pending = [root]
+    while pending:
+        for node, _ in _walk(pending.pop()):
+            name = node.get("$ref", "#").removeprefix("#/")
+            if name in definitions and name not in names:
+                names.add(name)
+                pending.append(definitions[name])
+    return {name: node for name, node in definitions.items() if name in names}
+
+
+def _required_circle(root: Node, definitions: Mapping[str, Node]) -> str | None:
+    """A reference that leads back to itself without a property that may be left out; None where there is none."""
+    leads = {reference: set(_unavoidable(node)) for reference, node in _places(root, definitions).items()}
+    for start in leads:
+        found, pending = set[str](), [start]
+        while pending:
+            new = leads.get(pending.pop(), set()) - found
+            found |= new
+            pending += new
+        if start in found:
+            return start
+    return None
+
+
+def _places(root: Node, definitions: Mapping[str, Node]) -> dict[str, Node]:
+    return {"#": root, **{f"#/{place}": node for place, node in definitions.items()}}
+
+
+def _unavoidable(node: Node) -> Iterator[str]:
+    """The references in the node, but for those within a property that is not required."""
+    if "$ref" in node:
+        yield node["$ref"]
+    required = node.get("required", ())
+    optional = [id(child) for name, child in node.get("properties", {}).items() if name not in required]
+    for child in _children(node):
+        if id(child) not in optional:
+            yield from _unavoidable(child)
+
+
+class _Endings:
+    """Finds the parts of an adapted schema that have a finite instance."""
+
+    def __init__(self, root: Node, definitions: Mapping[str, Node]) -> None:
+        self._ending: set[str] = set()
+        places = _places(root, definitions)
+        known = -1
+        while known < len(self._ending):
+            known = len(self._ending)
+            self._ending |= {reference for reference, node in places.items() if self.ends(node)}
+
+    def ends(self, node: Node) -> bool:
+        """Whether the part has a finite instance."""
+        if "$ref" in node:
+            return node["$ref"] in self._ending
+        if "anyOf" in node:
+            return any(map(self.ends, node["anyOf"]))
+        kinds = node.get("type")
+        listed = [kinds] if isinstance(kinds, str) else kinds
+        return listed is None or any(self._kind_ends(kind, node) for kind in listed)
+
+    def _kind_ends(self, kind: str, node: Node) -> bool:
+        needed: list[Node] = []
+        if kind == "object":
+            properties = node.get("properties", {})
+            needed = [properties[name] for name in node.get("required", ()) if name in properties]
+        elif kind == "array" and node.get("minItems", 0) > 0:
+            first = node.get("prefixItems", [])
+            rest = [node["items"]] if "items" in node and node["minItems"] > len(first) else []
+            needed = [*first[: node["minItems"]], *rest]
+        return all(map(self.ends, needed))

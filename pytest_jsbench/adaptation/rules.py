@@ -1,28 +1,32 @@
 """
-All subschemas that apply at one place, laid side by side without references, `allOf`, `not` and `if`.
+The rules of one place: all subschemas that apply there, laid side by side, and what they state together.
 
 A reference is replaced by its target, and the branches of `allOf` join the others. What is left are the nodes, which
-all hold, and the choices (`anyOf`, `oneOf`, `if`), of each of which one alternative holds.
+all hold, without references, `allOf`, `not` and `if`; and the choices (`anyOf`, `oneOf`, `if`), of each of which one
+alternative holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_jsbench.adaptation.changes import Contradiction
-from pytest_jsbench.adaptation.document import KINDS, SchemaPart, disjoint, outline
-from pytest_jsbench.schemas.keywords import KEYWORDS
+from pytest_jsbench.adaptation.document import KINDS, SchemaPart, canonical, disjoint, names_in, outline
+from pytest_jsbench.schemas.keywords import ANNOTATIONS, BY_KIND, KEYWORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pytest_jsbench.adaptation.changes import Ledger
+    from pytest_jsbench.adaptation.changes import ChangeKind, Ledger
     from pytest_jsbench.adaptation.document import Outline, Path, SchemaDocument
+    from pytest_jsbench.adaptation.subsets import Subset
 
 #: the most subschemas of one instance; more come from a circle of references
 _MOST_PARTS = 400
+
+Node = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,29 +38,133 @@ class Choice:
     alternatives: tuple[tuple[SchemaPart, ...], ...]
 
 
-@dataclass(slots=True, kw_only=True)
-class Conjunction:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The values that every step of one adaptation uses."""
+
+    subset: Subset
+    document: SchemaDocument
+    ledger: Ledger
+    #: adapts the schema that all of the parts make together
+    place: Callable[[tuple[SchemaPart, ...], Path], Node]
+    #: the places of the properties that are left out
+    omitted: frozenset[Path]
+    #: optional properties that the subset requires: the adapted schema and its place
+    made_required: list[tuple[Node, Path]] = field(default_factory=list)
+
+
+class Rules:
     """The nodes and choices to which an instance must conform, all of them."""
 
-    nodes: list[SchemaPart] = field(default_factory=list)
-    choices: list[Choice] = field(default_factory=list)
+    def __init__(self, nodes: list[SchemaPart], path: Path, context: Context) -> None:
+        self.nodes = nodes
+        self.choices: list[Choice] = []
+        #: the place in the original at which changes are reported
+        self.path = nodes[0].path if nodes else path
+        self.context = context
+        self.subset, self.document, self.ledger = context.subset, context.document, context.ledger
+
+    def takes(self, keyword: str) -> bool:
+        """Whether the subset has the keyword."""
+        return keyword in self.subset.keywords
+
+    def stated(self, keyword: str) -> list[tuple[Any, Path]]:
+        """Each value of the keyword, with the place of its node."""
+        return [(node.schema[keyword], node.path) for node in self.nodes if keyword in node.schema]
+
+    def _where(self, keyword: str) -> Path:
+        """The place of the first node that has the keyword; of the first node where none has it."""
+        return next((path for _, path in self.stated(keyword)), self.path)
+
+    def note(self, kind: ChangeKind, keyword: str, note: str, *, path: Path | None = None) -> None:
+        """Add a change of the keyword, where it first stands."""
+        self.ledger.note(kind, keyword, self._where(keyword) if path is None else path, note)
+
+    def give_up(self, keyword: str, message: str) -> None:
+        """Report a keyword that the subset lacks, where it first stands."""
+        self.ledger.give_up(keyword, self._where(keyword), message)
+
+    def refuse(self, keyword: str, message: str) -> NoReturn:
+        """End the adaptation with the keyword, where it first stands."""
+        self.ledger.refuse(keyword, self._where(keyword), message)
+
+    def numbers(self, keyword: str) -> list[int | float]:
+        """The values of the keyword, each a finite number; anything else ends the adaptation."""
+        values = self.stated(keyword)
+        for value, path in values:
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                self.ledger.refuse(keyword, path, "not a number")
+            if not abs(value) <= sys.float_info.max:  # a whole number of JSON has no bound
+                self.ledger.refuse(keyword, path, "not a finite number of double precision")
+        return [value for value, _ in values]
+
+    def kinds(self) -> tuple[str, ...] | None:
+        """The types that all nodes allow, in the order of the first; None for any."""
+        kinds: tuple[str, ...] | None = None
+        for declared, path in self.stated("type"):
+            listed = [declared] if isinstance(declared, str) else declared
+            if not isinstance(listed, list) or not listed or not all(kind in KINDS for kind in listed):
+                self.ledger.refuse("type", path, "not a type of JSON Schema")
+            kinds = tuple(dict.fromkeys(listed)) if kinds is None else _meet(kinds, listed)
+        if kinds is not None and "number" in kinds:
+            kinds = tuple(kind for kind in kinds if kind != "integer")
+        if kinds == ():
+            raise Contradiction
+        return kinds
+
+    def constrained_kinds(self) -> tuple[str, ...]:
+        """The types that have a keyword of their own here."""
+        keywords = {keyword for node in self.nodes for keyword in node.schema}
+        return tuple(kind for kind in KINDS if keywords & BY_KIND.get(kind, frozenset()))
+
+    def values(self) -> list[Any] | None:
+        """The values in every `enum` and `const`; None where there is neither."""
+        lists: list[list[Any]] = [[value] for value, _ in self.stated("const")]
+        for listed, path in self.stated("enum"):
+            if not isinstance(listed, list):
+                self.ledger.refuse("enum", path, "not a list")
+            lists.append(listed)
+        if not lists:
+            return None
+        common = set.intersection(*({canonical(value) for value in listed} for listed in lists))
+        return [value for value in lists[0] if canonical(value) in common]
+
+    def annotations(self) -> Node:
+        """The annotations that the provider takes; the others are noted as dropped."""
+        kept: Node = {}
+        for node in self.nodes:
+            for keyword, value in node.schema.items():
+                if keyword in KEYWORDS or keyword in ("$defs", "definitions", "$schema"):
+                    continue
+                if self.takes(keyword) and keyword in ANNOTATIONS and keyword not in kept:
+                    kept[keyword] = copy.deepcopy(value)
+                else:
+                    self.ledger.note("dropped_annotation", keyword, node.path, "says nothing about validity")
+        return kept
 
 
-def flatten(parts: Iterable[SchemaPart], document: SchemaDocument, ledger: Ledger) -> Conjunction:
-    """Flatten the parts; the result admits no more than they admit together."""
-    return _Flattening(document, ledger).run(list(parts))
+def _meet(one: tuple[str, ...], other: list[str]) -> tuple[str, ...]:
+    met = [kind for kind in one if kind in other or (kind == "integer" and "number" in other)]
+    if "number" in one and "integer" in other and "number" not in other:
+        met.append("integer")
+    return tuple(dict.fromkeys(met))
+
+
+def flatten(parts: Iterable[SchemaPart], path: Path, context: Context) -> Rules:
+    """The rules of the parts; they admit no more than the parts admit together."""
+    return _Flattening(context).run(list(parts), path)
 
 
 class _Flattening:
-    def __init__(self, document: SchemaDocument, ledger: Ledger) -> None:
-        self._document = document
-        self._ledger = ledger
-        self._result = Conjunction()
+    def __init__(self, context: Context) -> None:
+        self._context, self._document, self._ledger = context, context.document, context.ledger
+        self._nodes: list[SchemaPart] = []
+        self._choices: list[Choice] = []
         self._pending: list[SchemaPart] = []
         self._exclusive: list[SchemaPart] = []
         self._depended: set[Path] = set()
 
-    def run(self, parts: list[SchemaPart]) -> Conjunction:
+    def run(self, parts: list[SchemaPart], path: Path) -> Rules:
         self._pending = parts
         seen = 0
         while self._pending or self._depend() or self._exclusive:
@@ -69,7 +177,9 @@ class _Flattening:
             if seen > _MOST_PARTS:
                 self._ledger.refuse("$ref", part.path, "the references that apply here go in a circle")
             self._enter(part)
-        return self._result
+        rules = Rules(self._nodes, path, self._context)
+        rules.choices = self._choices
+        return rules
 
     def _enter(self, part: SchemaPart) -> None:
         schema = part.schema
@@ -86,7 +196,7 @@ class _Flattening:
         for keyword in ("$dynamicRef", "$recursiveRef"):
             if keyword in schema:
                 self._ledger.give_up(keyword, part.path, "where it leads depends on the way there")
-        self._result.nodes.append(part)
+        self._nodes.append(part)
         if "allOf" in schema:
             self._ledger.note("rewritten", "allOf", part.path, "merged into one schema")
             self._pending += self._branches(part, "allOf")
@@ -118,13 +228,13 @@ class _Flattening:
             self._ledger.note("rewritten", keyword, part.path, "the only alternative stands in its place")
             self._pending += alternatives[0]
             return
-        self._result.choices.append(Choice(keyword=keyword, path=part.path, alternatives=tuple(alternatives)))
+        self._choices.append(Choice(keyword=keyword, path=part.path, alternatives=tuple(alternatives)))
 
     def _one_of(self, part: SchemaPart) -> list[tuple[SchemaPart, ...]]:
         """The alternatives, each with guards so that no other alternative holds as well."""
         branches = self._branches(part, "oneOf")
         outlines = [outline(self._document, branch) for branch in branches]
-        known = {name for node in self._result.nodes for name in _names(node.schema.get("required"))}
+        known = {name for node in self._nodes for name in names_in(node.schema.get("required"))}
         alternatives = []
         for branch, own in zip(branches, outlines, strict=True):
             guards: dict[str, SchemaPart] = {}
@@ -162,11 +272,11 @@ class _Flattening:
         if said == {"anyOf"}:
             for branch in self._branches(negated, "anyOf"):
                 self._negate(branch, path)
-        elif said == {"required"} and (names := _names(schema["required"])):
+        elif said == {"required"} and (names := names_in(schema["required"])):
             self._ledger.note("tightened", "not", path, f"an object without {', '.join(map(repr, names))}")
             guards = [(_without(name, negated.path),) for name in names]
             self._choose("not", negated, list(guards))
-        elif said == {"type"} and (listed := [schema["type"]] if schema["type"] in KINDS else _names(schema["type"])):
+        elif said == {"type"} and (listed := [schema["type"]] if schema["type"] in KINDS else names_in(schema["type"])):
             refused = {*listed, "integer"} if "number" in listed else {*listed, *(["number"] * ("integer" in listed))}
             others = [kind for kind in KINDS if kind not in refused]
             self._ledger.note("tightened", "not", path, "the other types")
@@ -188,8 +298,8 @@ class _Flattening:
 
     def _depend(self) -> bool:
         """Add the schemas that depend on properties named here; returns whether any is pending."""
-        names = {name for node in self._result.nodes for name in _mapping(node.schema.get("properties"))}
-        for node in self._result.nodes:
+        names = {name for node in self._nodes for name in _mapping(node.schema.get("properties"))}
+        for node in self._nodes:
             for keyword in ("dependentSchemas", "dependencies"):
                 for name, value in _mapping(node.schema.get(keyword)).items():
                     path = (*node.path, keyword, name)
@@ -212,10 +322,6 @@ def _with(name: str, path: Path) -> SchemaPart:
 
 def _without(name: str, path: Path) -> SchemaPart:
     return SchemaPart(schema={"type": "object", "properties": {name: False}}, path=path)
-
-
-def _names(value: Any) -> list[str]:
-    return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -1,0 +1,301 @@
+"""The keywords of objects and arrays, written with the keywords that the subset takes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.adaptation.changes import Contradiction
+from pytest_jsbench.adaptation.document import names_in
+from pytest_jsbench.schemas.keywords import BY_KIND
+
+if TYPE_CHECKING:
+    from pytest_jsbench.adaptation.document import Path, SchemaPart
+    from pytest_jsbench.adaptation.rules import Node, Rules
+
+#: with one of these keywords an object has to be closed
+_CLOSING = BY_KIND["object"] - {"properties", "required", "additionalProperties"}
+_PLAIN_PATTERN = re.compile(r"[\w^$.*+\-]*", re.ASCII)
+
+
+def object_keywords(rules: Rules) -> Node:
+    """The keywords of an object that satisfies all rules."""
+    _check(rules)
+    properties = _named(rules)
+    required = _required(rules)
+    closing = rules.subset.closed or _has_to_close(rules)
+    if closing:
+        _check_map(rules, properties)
+    said: Node = {}
+    places: list[tuple[Node, Path]] = []
+    for name in dict.fromkeys([*properties, *required]):
+        parts, where = _parts(rules, name), (*rules.path, "properties", name)
+        place = (*where, *(token for part in parts for token in part.path))
+        if place in rules.context.omitted and name not in required:
+            rules.note("tightened", "properties", f"without {name!r}, which would never end", path=rules.path)
+            continue
+        try:
+            if any(part.schema is False for part in parts):
+                raise Contradiction
+            said[name] = rules.context.place(parts, where)
+        except Contradiction:
+            if name in required:
+                raise
+            rules.note("rewritten", "properties", f"without {name!r}, which no value conforms to", path=rules.path)
+            closing = True
+            continue
+        if name not in properties:
+            rules.note("rewritten", "required", f"{name!r} is among the properties", path=rules.path)
+        places.append((said[name], place))
+    required = _counted(rules, list(said), required, closing=closing)
+    if rules.subset.all_required and (missing := [name for name in said if name not in required]):
+        rules.note("tightened", "required", f"also {', '.join(map(repr, missing))}", path=rules.path)
+        rules.context.made_required.extend(pair for name, pair in zip(said, places, strict=True) if name in missing)
+        required = list(said)
+    body: Node = {}
+    if said or closing or rules.stated("properties"):
+        body["properties"] = said
+    if required or rules.stated("required"):
+        body["required"] = required
+    return {**body, **_openness(rules, closing=closing)}
+
+
+def _check(rules: Rules) -> None:
+    for keyword in ("properties", "patternProperties", "dependentRequired", "dependentSchemas", "dependencies"):
+        for value, path in rules.stated(keyword):
+            if not isinstance(value, Mapping):
+                rules.ledger.refuse(keyword, path, "not an object")
+    for keyword in ("propertyNames", "unevaluatedProperties"):
+        for value, path in rules.stated(keyword):
+            if value is not True:
+                rules.ledger.give_up(keyword, path, f"{keyword} is not taken")
+
+
+def _named(rules: Rules) -> list[str]:
+    return list(dict.fromkeys(name for value, _ in rules.stated("properties") for name in value))
+
+
+def _required(rules: Rules) -> list[str]:
+    """The required properties, those that depend on other properties included."""
+    required: dict[str, None] = {}
+    for names, path in rules.stated("required"):
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            rules.ledger.refuse("required", path, "not a list of names")
+        required.update(dict.fromkeys(names))
+    properties = set(_named(rules))
+    known = {*properties, *required}
+    for keyword in ("dependentRequired", "dependencies"):
+        for value, path in rules.stated(keyword):
+            rules.ledger.note("rewritten", keyword, path, "what a property brings along is required in any case")
+            changed = True
+            while changed:
+                brought = {other for name in known & value.keys() for other in names_in(value[name])}
+                changed = not brought <= known
+                known |= brought
+                required.update(dict.fromkeys(sorted(brought)))
+    late = known - properties
+    for value, _ in rules.stated("dependencies"):
+        if any(isinstance(value[name], Mapping | bool) for name in late & value.keys()):
+            rules.refuse("dependencies", "on a property that has no schema")
+    for value, path in rules.stated("dependentSchemas"):
+        if late & value.keys():
+            rules.ledger.refuse("dependentSchemas", path, "on a property that has no schema")
+    return list(required)
+
+
+def _has_to_close(rules: Rules) -> bool:
+    speaking = [node for node in rules.nodes if BY_KIND["object"] & node.schema.keys()]
+    return any(_CLOSING & node.schema.keys() for node in speaking) or (
+        len(speaking) > 1 and any(node.schema.get("additionalProperties", True) is not True for node in speaking)
+    )
+
+
+def _check_map(rules: Rules, properties: list[str]) -> None:
+    """Refuse to close an object that has only additional properties: no property would be left."""
+    if properties or rules.ledger.mode == "relax":
+        return
+    for keyword in ("patternProperties", "additionalProperties"):
+        for value, path in rules.stated(keyword):
+            if isinstance(value, Mapping) and value:
+                rules.ledger.refuse(keyword, path, "closed, as objects have to be, only the empty one would be left")
+
+
+def _parts(rules: Rules, name: str) -> tuple[SchemaPart, ...]:
+    """The subschemas that apply to the property."""
+    parts = []
+    for node in rules.nodes:
+        own = name in node.schema.get("properties", {})
+        if own:
+            parts.append(node.below("properties", name))
+        patterns = [pattern for pattern in node.schema.get("patternProperties", {}) if _may_match(pattern, name)]
+        parts += [node.below("patternProperties", pattern) for pattern in patterns]
+        certainly = own or any(map(_PLAIN_PATTERN.fullmatch, patterns))
+        if "additionalProperties" in node.schema and not certainly:
+            parts.append(node.below("additionalProperties"))
+    return tuple(parts)
+
+
+def _may_match(pattern: str, name: str) -> bool:
+    """Whether the name may match; true where dialects of regular expressions differ."""
+    if _PLAIN_PATTERN.fullmatch(pattern) is None:
+        return True
+    try:
+        return re.search(pattern.replace("$", r"\Z"), name, re.ASCII) is not None
+    except re.error:
+        return True
+
+
+def _counted(rules: Rules, names: list[str], required: list[str], *, closing: bool) -> list[str]:
+    """The required properties, more where `minProperties` needs them."""
+    least = max(rules.numbers("minProperties"), default=0)
+    most = min(rules.numbers("maxProperties"), default=math.inf)
+    if closing and not names and least <= 0 and not rules.stated("maxProperties"):
+        return required
+    if least > len(names):
+        rules.give_up("minProperties", f"{len(names)} properties have a name here")
+    elif least > len(required):
+        rules.note("tightened", "minProperties", "so many properties are required")
+        others = [name for name in names if name not in required]
+        required = required + others[: math.ceil(least) - len(required)]
+    elif rules.stated("minProperties"):
+        rules.note("rewritten", "minProperties", "as many properties are required")
+    if len(names) > most:
+        rules.give_up("maxProperties", f"{len(names)} properties have a name")
+    elif rules.stated("maxProperties"):
+        rules.note("rewritten", "maxProperties", "no more properties have a name")
+    return required
+
+
+def _openness(rules: Rules, *, closing: bool) -> Node:
+    stated = rules.stated("additionalProperties")
+    if closing:
+        if rules.stated("patternProperties"):
+            rules.note("tightened", "patternProperties", "only the properties with a name of their own")
+        if not stated or any(value is not False for value, _ in stated):
+            rules.note("tightened", "additionalProperties", "no properties but those with a name of their own")
+        return {"additionalProperties": False}
+    if not stated:
+        return {}
+    node = next(node for node in rules.nodes if "additionalProperties" in node.schema)
+    others = node.schema["additionalProperties"]
+    if isinstance(others, bool):
+        return {"additionalProperties": others}
+    if rules.subset.typed and not others:
+        return {"additionalProperties": True}
+    try:
+        return {"additionalProperties": rules.context.place((node.below("additionalProperties"),), node.path)}
+    except Contradiction:
+        return {"additionalProperties": False}
+
+
+def array_keywords(rules: Rules) -> Node:
+    """The keywords of an array that satisfies all rules."""
+    least = math.ceil(max(rules.numbers("minItems"), default=0))
+    most = min(rules.numbers("maxItems"), default=math.inf)
+    first, rest = _items(rules)
+    least = max(least, _contained(rules, rest))
+    if rules.stated("unevaluatedItems"):
+        rules.give_up("unevaluatedItems", "unevaluatedItems is not taken")
+    most = _unique(rules, least, most)
+    body: Node = {}
+    if first:
+        body["prefixItems"] = [rules.context.place(tuple(parts), rules.path) for parts in first]
+    if rest or (rules.subset.typed and not first):
+        try:
+            body["items"] = rules.context.place(tuple(rest), rules.path)
+        except Contradiction:
+            rules.note("rewritten", "items", "maxItems")
+            most = min(most, len(first))
+            if rules.subset.typed and not first:
+                body["items"] = rules.context.place((), rules.path)
+    if most < least:
+        raise Contradiction
+    return {**body, **_item_bounds(rules, least, most)}
+
+
+def _items(rules: Rules) -> tuple[list[list[SchemaPart]], list[SchemaPart]]:
+    """The subschemas of the first items, position by position, and those of all other items."""
+    tuples: list[list[SchemaPart]] = []
+    rests: list[SchemaPart | None] = []
+    for node in rules.nodes:
+        items = node.schema.get("items")
+        keyword = "items" if isinstance(items, list) else "prefixItems"
+        listed = node.schema.get(keyword, [])
+        if not isinstance(listed, list):
+            rules.ledger.refuse(keyword, node.path, "not a list of schemas")
+        if listed:
+            _check_tuple(rules, keyword, node.path)
+        tuples.append([node.below(keyword, str(number)) for number in range(len(listed))])
+        after = "additionalItems" if isinstance(items, list) else "items"
+        rests.append(node.below(after) if after in node.schema else None)
+    sayable = rules.takes("prefixItems") and rules.document.draft >= 2020
+    longest = max(map(len, tuples), default=0) if sayable else 0
+    first: list[list[SchemaPart]] = []
+    for position in range(longest):
+        parts = [
+            listed[position] if position < len(listed) else rest for listed, rest in zip(tuples, rests, strict=True)
+        ]
+        first.append([part for part in parts if part is not None])
+    # without their tuple, those of a node that has one would be asked of the first items too
+    kept = [rest for listed, rest in zip(tuples, rests, strict=True) if rest is not None and (sayable or not listed)]
+    return first, kept
+
+
+def _check_tuple(rules: Rules, keyword: str, path: Path) -> None:
+    if rules.document.draft < 2020 and rules.takes("prefixItems"):
+        rules.ledger.give_up(keyword, path, "prefixItems, which would be taken, means nothing in the schema's draft")
+    elif not rules.takes("prefixItems") or keyword == "items":
+        rules.ledger.give_up(keyword, path, "one schema for each of the first items is not taken")
+
+
+def _contained(rules: Rules, rest: list[SchemaPart]) -> int:
+    """Require of every item what `contains` requires of some; returns the smallest number of items."""
+    least = 0
+    for node in rules.nodes:
+        if "contains" not in node.schema:
+            continue
+        if "maxContains" in node.schema:
+            rules.ledger.give_up("maxContains", node.path, "maxContains is not taken")
+        wanted = node.schema.get("minContains", 1)
+        if isinstance(wanted, bool) or not isinstance(wanted, int | float):
+            rules.ledger.refuse("minContains", node.path, "not a number")
+        if wanted > 0:
+            rules.ledger.note("tightened", "contains", node.path, "asked of every item")
+            rest.append(node.below("contains"))
+            least = max(least, math.ceil(wanted), 1)
+    return least
+
+
+def _unique(rules: Rules, least: int, most: float) -> float:
+    """The largest number of items with which `uniqueItems` holds."""
+    stated = rules.stated("uniqueItems")
+    if not stated:
+        return most
+    if not any(value is True for value, _ in stated) or most <= 1:
+        rules.note("rewritten", "uniqueItems", "holds for every array that is left")
+    elif rules.ledger.mode == "narrow" and least <= 1 and rules.takes("maxItems"):
+        rules.note("tightened", "uniqueItems", "maxItems 1")
+        return 1
+    else:
+        rules.give_up("uniqueItems", "uniqueItems is not taken")
+    return most
+
+
+def _item_bounds(rules: Rules, least: int, most: float) -> Node:
+    bounds: Node = {}
+    taken = rules.takes("minItems")
+    highest = rules.subset.most_min_items if taken else 0
+    if highest is not None and least > highest:
+        rules.give_up("minItems", f"minItems above {highest} is not taken" if taken else "minItems is not taken")
+        least = highest
+    if not taken and rules.stated("minItems") and not least:
+        rules.note("rewritten", "minItems", "every array is as long")
+    elif least or any(value == 0 for value, _ in rules.stated("minItems")):
+        bounds["minItems"] = least
+    if most < math.inf and not rules.takes("maxItems"):
+        rules.give_up("maxItems", "maxItems is not taken")
+    elif most < math.inf:
+        bounds["maxItems"] = math.floor(most)
+    return bounds

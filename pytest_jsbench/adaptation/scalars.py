@@ -1,0 +1,281 @@
+"""The keywords of strings and numbers, and listed values, written with the keywords that the subset takes."""
+
+from __future__ import annotations
+
+import copy
+import math
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.adaptation.changes import Contradiction
+from pytest_jsbench.adaptation.document import FORMATS, kind_of
+from pytest_jsbench.schemas.keywords import BY_KIND
+
+if TYPE_CHECKING:
+    from pytest_jsbench.adaptation.rules import Node, Rules
+
+#: the most whole numbers that replace bounds which the subset lacks
+_MOST_LISTED = 64
+
+_ATOM = (
+    r"(?:\[\^?(?:[^\]\\\[]|\\[dwsDWS.\-/\\+*_\]\[])+\]"
+    r"|\\[dwsDWS.\-/+*?()\[\]{}|$^]"
+    r"|[A-Za-z0-9_ @:/,;=!#%&~<>\"'-]|\.)"
+)
+_QUANTIFIER = r"(?:[*+?]|\{\d{1,6}(?:,\d{0,6})?\})?"
+_PIECE = re.compile(rf"{_ATOM}(?P<times>{_QUANTIFIER})")
+_SIMPLE = re.compile(rf"\^(?P<body>(?:{_ATOM}{_QUANTIFIER})*)\$")
+
+
+def string_keywords(rules: Rules) -> Node:
+    """The keywords of a string that satisfies all rules."""
+    body = _texts(rules)
+    return {**body, **_lengths(rules, body.get("pattern"))}
+
+
+def _texts(rules: Rules) -> Node:
+    """The keywords of a string but for its lengths."""
+    return {**_only(rules, "pattern", _pattern_problem), **_only(rules, "format", _format_problem)}
+
+
+def _only(rules: Rules, keyword: str, problem_of: Callable[[Rules, Any, Any], str | None]) -> Node:
+    """The keyword with its only value, where the subset takes it; a problem of no words leaves the value out."""
+    taken: Node = {}
+    for value, path in rules.stated(keyword):
+        problem = problem_of(rules, value, path)
+        if problem is None and taken.get(keyword, value) != value:
+            problem = f"two {keyword}s for one string"
+        if problem is None:
+            taken[keyword] = value
+        elif problem:
+            rules.ledger.give_up(keyword, path, problem)
+    return taken
+
+
+def _pattern_problem(rules: Rules, pattern: Any, path: Any) -> str | None:
+    if not isinstance(pattern, str):
+        rules.ledger.refuse("pattern", path, "not a regular expression")
+    if not rules.takes("pattern"):
+        return "patterns are not taken"
+    forbidden = rules.subset.forbidden_pattern.search(pattern)
+    return f"{forbidden[0]!r} in a pattern is not taken" if forbidden else None
+
+
+def _format_problem(rules: Rules, name: Any, path: Any) -> str | None:
+    if name not in FORMATS:
+        rules.ledger.note("dropped_annotation", "format", path, f"{name!r} is no format of JSON Schema")
+        return ""
+    return None if name in rules.subset.formats else f"format {name!r} is not taken"
+
+
+def _lengths(rules: Rules, pattern: str | None) -> Node:
+    shortest = max(rules.numbers("minLength"), default=0)
+    longest = min(rules.numbers("maxLength"), default=None)
+    if longest is not None and longest < shortest:
+        raise Contradiction
+    keyword = "minLength" if shortest > 0 else "maxLength"
+    if shortest <= 0 and longest is None:
+        if rules.stated("minLength"):
+            rules.note("rewritten", "minLength", "every string is as long")
+        return {}
+    if pattern is not None:
+        least, most = _width(pattern)
+        if least < shortest or (longest is not None and most > longest):
+            rules.give_up(keyword, f"{keyword} is not taken, and the pattern does not imply it")
+        else:
+            rules.note("rewritten", keyword, "the pattern implies it")
+        return {}
+    longest_said = rules.subset.longest_repeat
+    if not rules.takes("pattern") or shortest > longest_said:
+        rules.give_up(keyword, f"{keyword} is not taken")
+        return {}
+    upper = "" if longest is None else str(int(min(longest, longest_said)))
+    implied = f"^.{{{math.ceil(shortest)},{upper}}}$"
+    rules.note("tightened", keyword, f"pattern {implied!r}, which admits no line breaks")
+    return {"pattern": implied}
+
+
+def _width(pattern: str) -> tuple[int, float]:
+    """The shortest and longest string that a simple pattern matches; 0 and infinity for another pattern."""
+    simple = _SIMPLE.fullmatch(pattern)
+    if simple is None:
+        return 0, math.inf
+    least, most = 0, 0.0
+    for piece in _PIECE.finditer(simple["body"]):
+        lower, upper = _times(piece["times"])
+        least, most = least + lower, most + upper
+    return least, most
+
+
+def _times(quantifier: str) -> tuple[int, float]:
+    if not quantifier.startswith("{"):
+        return {"": (1, 1), "*": (0, math.inf), "+": (1, math.inf), "?": (0, 1)}[quantifier]
+    lower, comma, upper = quantifier[1:-1].partition(",")
+    if not comma:
+        return int(lower), int(lower)
+    return int(lower), int(upper) if upper else math.inf
+
+
+def number_keywords(rules: Rules, *, whole: bool) -> tuple[str, Node]:
+    """The type, `integer` where only integers conform, and the keywords of a number."""
+    step = _step(rules, whole=whole)
+    if step == {"multipleOf": 1}:
+        whole, step = True, {}
+    lower = _bound(rules, "minimum", whole=whole)
+    upper = _bound(rules, "maximum", whole=whole)
+    bounds = {**lower, **upper}
+    unsaid = [keyword for keyword in bounds if not rules.takes(keyword)]
+    kind = "integer" if whole else "number"
+    if unsaid and whole and lower and upper and not step:
+        # a bound in words that the subset does not have is inclusive by now
+        least, most = math.ceil(bounds["minimum"]), math.floor(bounds["maximum"])
+        if most < least:
+            raise Contradiction
+        if most - least < _MOST_LISTED:
+            rules.note("rewritten", unsaid[0], "the numbers between the bounds")
+            return kind, {"enum": list(range(least, most + 1))}
+    for keyword in unsaid:
+        rules.give_up(keyword, f"{keyword} is not taken")
+        del bounds[keyword]
+    return kind, {**bounds, **step}
+
+
+def _step(rules: Rules, *, whole: bool) -> Node:
+    steps = list(dict.fromkeys(rules.numbers("multipleOf")))
+    if not steps:
+        return {}
+    if steps == [1] and not rules.takes("multipleOf"):
+        note = "every integer is one" if whole else "type integer"
+        rules.note("rewritten" if whole else "tightened", "multipleOf", note)
+        return {"multipleOf": 1}
+    if not rules.takes("multipleOf"):
+        rules.give_up("multipleOf", "multipleOf is not taken")
+        return {}
+    if len(steps) > 1:
+        rules.give_up("multipleOf", "multipleOf twice for one number")
+    return {"multipleOf": steps[0]}
+
+
+def _bound(rules: Rules, keyword: str, *, whole: bool) -> Node:
+    """The strictest bound on that side, as one keyword."""
+    exclusive, sign = "exclusive" + keyword.capitalize(), -1 if keyword == "minimum" else 1
+    bounds = [(sign * value, 1) for value in rules.numbers(keyword)]
+    if rules.document.draft > 4:
+        bounds += [(sign * value, 0) for value in rules.numbers(exclusive)]
+    else:
+        bounds += [(sign * value, 0) for value in _old_bounds(rules, keyword, exclusive)]
+    if not bounds:
+        return {}
+    value, inclusive = min(bounds)
+    value *= sign
+    name = keyword if inclusive else exclusive
+    if inclusive or (rules.takes(name) and rules.document.draft > 4):
+        if len(bounds) > 1:
+            rules.note("rewritten", name, "the stricter bound")
+        return {name: value}
+    if whole:
+        value = math.floor(value) + 1 if sign < 0 else math.ceil(value) - 1
+        rules.note("rewritten", exclusive, f"{keyword} {value}")
+    else:
+        rules.give_up(exclusive, f"{exclusive} is not taken")
+    return {keyword: value}
+
+
+def _old_bounds(rules: Rules, keyword: str, exclusive: str) -> list[Any]:
+    """The bounds of draft 4, where exclusive is a flag of the node."""
+    bounds = []
+    for node in rules.nodes:
+        flag = node.schema.get(exclusive, False)
+        if not isinstance(flag, bool):
+            rules.ledger.refuse(exclusive, node.path, "not a flag, as in draft 4")
+        if flag and keyword in node.schema:
+            bounds.append(node.schema[keyword])
+        elif exclusive in node.schema:
+            rules.ledger.note("rewritten", exclusive, node.path, "says nothing here")
+    return bounds
+
+
+def listed_values(rules: Rules, values: list[Any], kinds: tuple[str, ...] | None) -> list[Node]:
+    """Alternatives that together list the values that all nodes admit."""
+    keyword = "enum" if rules.stated("enum") else "const"
+    kept = [value for value in values if _is_of(value, kinds) and _conforms(value, rules)]
+    if not kept:
+        raise Contradiction
+    if len(kept) < len(values):
+        rules.note("rewritten", keyword, "without the values that the other keywords refuse")
+    if any(isinstance(value, dict | list) for value in kept):
+        kept = _simple(kept, rules, keyword)
+    for stated in ("minLength", "maxLength", *sorted(BY_KIND["number"])):
+        if rules.stated(stated):
+            rules.note("rewritten", stated, "the listed values keep to it")
+    if kinds is None and not rules.subset.typed:
+        return [_list(rules, kept)]
+    if kinds is None:
+        met = dict.fromkeys(map(kind_of, kept))
+        kinds = tuple(kind for kind in met if kind != "integer" or "number" not in met)
+        rules.note("rewritten", "type", "the types of the values", path=rules.path)
+    if rules.subset.type_lists == "nullable" and len(set(kinds) - {"null"}) > 1:
+        rules.note("rewritten", "type", "one alternative for each type")
+        groups = [(kind, [value for value in kept if _is_of(value, (kind,))]) for kind in kinds]
+        return [{"type": kind, **_list(rules, group)} for kind, group in groups if group]
+    declared = [value for value, _ in rules.stated("type")]
+    single = len(kinds) == 1 and not (declared and isinstance(declared[0], list))
+    return [{"type": kinds[0] if single else list(kinds), **_list(rules, kept)}]
+
+
+def _simple(values: list[Any], rules: Rules, keyword: str) -> list[Any]:
+    """The values without arrays and objects, where these are not taken or more is asked of them."""
+    asked = BY_KIND["object"] | BY_KIND["array"]
+    if not rules.subset.scalar_values and not any(asked & node.schema.keys() for node in rules.nodes):
+        return values
+    scalars = [value for value in values if not isinstance(value, dict | list)]
+    if not scalars:
+        rules.refuse(keyword, "arrays and objects as values are not taken")
+    rules.note("tightened", keyword, "without the arrays and objects")
+    return scalars
+
+
+def _list(rules: Rules, values: list[Any]) -> Node:
+    """The keyword that lists the values, and what else is asked of strings among them."""
+    as_const = rules.stated("const") and rules.takes("const") and rules.document.draft > 4
+    if as_const and not rules.stated("enum"):
+        listed = {"const": copy.deepcopy(values[0])}
+    else:
+        if rules.stated("const"):
+            rules.note("rewritten", "const", "an enum of one value")
+        listed = {"enum": copy.deepcopy(values)}
+    return {**listed, **(_texts(rules) if any(isinstance(value, str) for value in values) else {})}
+
+
+def _is_of(value: Any, kinds: tuple[str, ...] | None) -> bool:
+    kind = kind_of(value)
+    return kinds is None or kind in kinds or (kind == "integer" and "number" in kinds)
+
+
+def _conforms(value: Any, rules: Rules) -> bool:
+    """Whether the value keeps to the bounds; patterns and formats are not looked at."""
+    if isinstance(value, str):
+        longest, shortest = rules.numbers("maxLength"), rules.numbers("minLength")
+        return all(len(value) <= most for most in longest) and all(len(value) >= least for least in shortest)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return True
+    return (
+        all(value >= least for least in rules.numbers("minimum"))
+        and all(value <= most for most in rules.numbers("maximum"))
+        and all(_outside(value, rules, keyword) for keyword in ("exclusiveMinimum", "exclusiveMaximum"))
+        and all(Fraction(str(value)) % Fraction(str(step)) == 0 for step in rules.numbers("multipleOf") if step)
+    )
+
+
+def _outside(value: float, rules: Rules, keyword: str) -> bool:
+    """Whether the value keeps to that exclusive bound, whichever draft it is of."""
+    sign = 1 if keyword == "exclusiveMinimum" else -1
+    inclusive = keyword.removeprefix("exclusive").lower()
+    for node in rules.nodes:
+        bound = node.schema.get(keyword)
+        bound = node.schema.get(inclusive) if bound is True else bound
+        if isinstance(bound, int | float) and not isinstance(bound, bool) and sign * value <= sign * bound:
+            return False
+    return True
