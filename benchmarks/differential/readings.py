@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.differential.questions import PatternQuestion, Question, SchemaQuestion
 from pytest_jsbench.schemas.dialects import DRAFT_4, DRAFT_2019_09, DRAFT_2020_12
-from pytest_jsbench.schemas.walking import DATA, rebuild
+from pytest_jsbench.schemas.keywords import DATA, rebuild
 
 #: a surrogate pair, or half of one, as escapes
 _PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}")

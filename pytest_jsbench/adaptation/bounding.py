@@ -20,9 +20,8 @@ from pytest_jsbench.adaptation.document import names_in
 from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, guarded_calls
-from pytest_jsbench.schemas.keywords import ANNOTATIONS
+from pytest_jsbench.schemas.keywords import ANNOTATIONS, REFERENCES
 from pytest_jsbench.schemas.references import tokens_of
-from pytest_jsbench.schemas.walking import REFERENCES
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema

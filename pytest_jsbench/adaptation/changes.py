@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NoReturn
 
+from pytest_jsbench.schemas.references import pointer_of
+
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.document import Path
     from pytest_jsbench.core.cases import Schema
@@ -54,9 +56,9 @@ class Inexpressible:
 class Blocked(Exception):
     """The schema cannot be expressed in the subset; ends the adaptation."""
 
-    def __init__(self, found: Inexpressible) -> None:
-        super().__init__(found.message)
-        self.found = found
+    def __init__(self, obstacle: Inexpressible) -> None:
+        super().__init__(obstacle.message)
+        self.obstacle = obstacle
 
 
 class Contradiction(Exception):
@@ -72,7 +74,7 @@ class Ledger:
 
     def note(self, kind: ChangeKind, keyword: str, path: Path, note: str) -> None:
         """Add one change."""
-        self._changes[Change(kind=kind, keyword=keyword, path=_pointer(path), note=note)] = None
+        self._changes[Change(kind=kind, keyword=keyword, path=pointer_of(path), note=note)] = None
 
     def give_up(self, keyword: str, path: Path, message: str) -> None:
         """Report a keyword that the subset lacks: `narrow` ends here, `relax` notes that the caller leaves it out."""
@@ -82,7 +84,7 @@ class Ledger:
 
     def refuse(self, keyword: str, path: Path, message: str) -> NoReturn:
         """End the adaptation: the subset cannot express this in either mode."""
-        raise Blocked(Inexpressible(keyword=keyword, path=_pointer(path), message=message))
+        raise Blocked(Inexpressible(keyword=keyword, path=pointer_of(path), message=message))
 
     def mark(self) -> int:
         """The present number of changes, for `back_to`."""
@@ -96,7 +98,3 @@ class Ledger:
     def changes(self) -> tuple[Change, ...]:
         """All changes, in the order of their places."""
         return tuple(self._changes)
-
-
-def _pointer(path: Path) -> str:
-    return "".join("/" + token.replace("~", "~0").replace("/", "~1") for token in path)

@@ -25,8 +25,7 @@ from pytest_jsbench.adaptation.containers import array_keywords, object_keywords
 from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart, canonical, outline
 from pytest_jsbench.adaptation.rules import Context, Rules, flatten
 from pytest_jsbench.adaptation.scalars import listed_values, number_keywords, string_keywords
-from pytest_jsbench.schemas.keywords import APPLICATORS, BY_KIND, KEYWORDS
-from pytest_jsbench.schemas.walking import REFERENCES
+from pytest_jsbench.schemas.keywords import APPLICATORS, BY_KIND, KEYWORDS, REFERENCES
 
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.changes import Mode
@@ -266,7 +265,7 @@ def adapt(schema: Schema, subset: Subset, mode: Mode) -> Adapted | Inexpressible
     try:
         return _adapt(schema, subset, mode)
     except Blocked as blocked:
-        return blocked.found
+        return blocked.obstacle
     except Contradiction:
         return Inexpressible(keyword="", path="", message="nothing that the provider could be asked for conforms")
 

@@ -100,7 +100,7 @@ Read = Callable[[CaseKey], Case | BrokenCase]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ListedCase:
     """One case that is there to be read: what its source calls it, and how to read it."""
 
     task: str
@@ -116,12 +116,12 @@ class Entry:
 class Listing:
     """A dataset of entries, each read when it is asked for."""
 
-    entries: Mapping[CaseKey, Entry]
+    entries: Mapping[CaseKey, ListedCase]
 
     @classmethod
-    def of(cls, selection: Selection, entries: Iterable[Entry]) -> Listing:
+    def of(cls, selection: Selection, entries: Iterable[ListedCase]) -> Listing:
         """The selection's part, task by task in the order in which tasks first come."""
-        by_task: dict[str, list[Entry]] = {}
+        by_task: dict[str, list[ListedCase]] = {}
         kept = 0
         for entry in entries:
             group = by_task.setdefault(safe_name(entry.task), [])
@@ -133,7 +133,7 @@ class Listing:
                     f"dataset '{selection.source}' holds more than {MOST_CASES:,} cases; --jsbench-limit takes fewer"
                 )
                 raise DatasetError(message)
-        taken: dict[CaseKey, Entry] = {}
+        taken: dict[CaseKey, ListedCase] = {}
         tried: dict[CaseKey, int] = {}
         for task in choose_tasks(selection.source, list(by_task), selection.tasks):
             for entry in by_task[task]:

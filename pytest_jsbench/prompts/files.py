@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -38,21 +39,13 @@ def open_template(name: str) -> Template:
     except Unreadable as error:
         message = f"prompt {name}: {error.problem}; expected a Jinja2 template"
         raise PromptError(message) from None
-    _check(name, source)
-    return Template(
-        name=name,
-        digest="sha256:" + hashlib.sha256(data).hexdigest(),
-        render=lambda case: _render(name, source, case),
-    )
-
-
-def _check(name: str, source: str) -> None:
     if importlib.util.find_spec("jinja2") is None:
         message = f"prompt {name} needs the package jinja2: pip install 'pytest-jsbench[prompts]'"
         raise PromptError(message)
-    problem = _in_child("problem_of", name, source, doing="read")
-    if problem is not None:
+    if (problem := _in_child("problem_of", name, source, doing="read")) is not None:
         raise PromptError(problem)
+    digest = "sha256:" + hashlib.sha256(data).hexdigest()
+    return Template(name=name, digest=digest, render=partial(_render, name, source))
 
 
 def _render(name: str, source: str, case: Case) -> Prompt:

@@ -34,13 +34,14 @@ _CHAT_SYSTEM = "You need to generate a JSON object that matches the schema below
 
 def schema_prompt(case: Case) -> Prompt:
     """The prompt of the benchmark itself: one user message that ends in the schema."""
-    text = _SCHEMA_TEMPLATE.replace("{schema}", json.dumps(case.schema))
-    return Prompt(messages=(Message(role="user", content=_introduced(case, text)),))
+    return _prompt(case, _SCHEMA_TEMPLATE.replace("{schema}", json.dumps(case.schema)))
 
 
-def _introduced(case: Case, text: str) -> str:
-    """The text of a preset below what the dataset says of the case."""
-    return f"{case.about}\n\n{text}" if case.about else text
+def _prompt(case: Case, user: str, *, system: str = "") -> Prompt:
+    """The messages of a preset; above the user's stands what the dataset says of the case."""
+    text = f"{case.about}\n\n{user}" if case.about else user
+    rules = (Message(role="system", content=system),) if system else ()
+    return Prompt(messages=(*rules, Message(role="user", content=text)))
 
 
 def fields_prompt(case: Case) -> Prompt:
@@ -54,19 +55,12 @@ def fields_prompt(case: Case) -> Prompt:
     if shown:
         user += hints.replace("{fields}", shown)
     user += schema.replace("{schema}", json.dumps(case.schema, indent=2))
-    return Prompt(
-        messages=(Message(role="system", content=_FIELDS_SYSTEM), Message(role="user", content=_introduced(case, user)))
-    )
+    return _prompt(case, user, system=_FIELDS_SYSTEM)
 
 
 def chat_prompt(case: Case) -> Prompt:
     """The benchmark's messages: a line as the system message, then the schema and nothing else."""
-    return Prompt(
-        messages=(
-            Message(role="system", content=_CHAT_SYSTEM),
-            Message(role="user", content=_introduced(case, json.dumps(case.schema))),
-        )
-    )
+    return _prompt(case, json.dumps(case.schema), system=_CHAT_SYSTEM)
 
 
 def fields_of(schema: Schema) -> list[dict[str, Any]]:
@@ -77,27 +71,15 @@ def fields_of(schema: Schema) -> list[dict[str, Any]]:
     if not isinstance(properties, Mapping):
         return []
     needed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
-    return [
-        {
-            "name": name,
-            "type": _type_name(subschema),
-            "required": name in needed,
-            "description": _description(subschema),
-        }
-        for name, subschema in properties.items()
-    ]
+    return [_field(name, subschema, required=name in needed) for name, subschema in properties.items()]
 
 
-def _type_name(schema: object) -> str:
-    kind = schema.get("type") if isinstance(schema, Mapping) else None
-    if isinstance(kind, list):
-        return " or ".join(map(str, kind))
-    return kind if isinstance(kind, str) else "any"
-
-
-def _description(schema: object) -> str:
-    said = schema.get("description") if isinstance(schema, Mapping) else None
-    return said if isinstance(said, str) else ""
+def _field(name: str, schema: object, *, required: bool) -> dict[str, Any]:
+    said = schema if isinstance(schema, Mapping) else {}
+    kind, description = said.get("type"), said.get("description")
+    named = " or ".join(map(str, kind)) if isinstance(kind, list) else kind if isinstance(kind, str) else "any"
+    shown = description if isinstance(description, str) else ""
+    return {"name": name, "type": named, "required": required, "description": shown}
 
 
 _RENDERERS: Mapping[str, tuple[PromptTemplate, tuple[str, ...]]] = {

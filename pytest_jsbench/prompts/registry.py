@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 
@@ -14,18 +15,14 @@ from pytest_jsbench.core.extensions import find_function, installed
 from pytest_jsbench.core.messages import Message, read_messages
 from pytest_jsbench.core.prompts import Prompt, Template
 from pytest_jsbench.prompts.presets import PRESETS
+from pytest_jsbench.prompts.shots import with_shots
 
 ENTRY_POINTS = "pytest_jsbench.prompts"
 
 
 def find_template(name: str, *, shots: int = 0) -> Template:
     """The template of that name, with so many examples; PromptError says what else was expected."""
-    template = _find(name)
-    if not shots:
-        return template
-    from pytest_jsbench.prompts.shots import with_shots
-
-    return with_shots(template, shots)
+    return with_shots(_find(name), shots)
 
 
 def template_of(prompt: str | PathLike[str] | Template | Callable[[Case], object], *, shots: int = 0) -> Template:
@@ -35,12 +32,7 @@ def template_of(prompt: str | PathLike[str] | Template | Callable[[Case], object
     if isinstance(prompt, str | PathLike):
         return find_template(fspath(prompt), shots=shots)
     name = f"{getattr(prompt, '__module__', None)}:{getattr(prompt, '__qualname__', type(prompt).__name__)}"
-    template = _function_template(name, prompt)
-    if not shots:
-        return template
-    from pytest_jsbench.prompts.shots import with_shots
-
-    return with_shots(template, shots)
+    return with_shots(_function_template(name, prompt), shots)
 
 
 def _find(name: str) -> Template:
@@ -52,8 +44,8 @@ def _find(name: str) -> Template:
 
         return open_template(name)
     presets = installed(ENTRY_POINTS, kind="prompt", error=PromptError)
-    if (found := find_function(name, presets, kind="prompt", error=PromptError)) is not None:
-        return _function_template(name, found[1])
+    if (named := find_function(name, presets, kind="prompt", error=PromptError)) is not None:
+        return _function_template(name, named[1])
     if path.suffix in {".j2", ".jinja", ".jinja2"}:
         message = f"no prompt file '{name}'; expected a Jinja2 template"
         raise PromptError(message)
@@ -62,13 +54,13 @@ def _find(name: str) -> Template:
     raise PromptError(message, found=name, expected=sorted(known), where="--jsbench-prompt")
 
 
-def _function_template(name: str, found: object) -> Template:
-    """The template that calls what was found by that name; PromptError where it is no function."""
-    if not callable(found):
-        message = f"prompt {name} is a {type(found).__name__}; expected a function that takes a case"
-        raise PromptError(message, found=type(found).__name__, expected="a function that takes a case", where=name)
-    function: Callable[[Case], object] = found
-    return Template(name=name, digest=_digest(name, found), render=lambda case: _render(function, case, name=name))
+def _function_template(name: str, function: object) -> Template:
+    """The template that calls what has that name; PromptError where it is no function."""
+    if not callable(function):
+        kind, expected = type(function).__name__, "a function that takes a case"
+        message = f"prompt {name} is a {kind}; expected {expected}"
+        raise PromptError(message, found=kind, expected=expected, where=name)
+    return Template(name=name, digest=_digest(name, function), render=partial(_render, function, name=name))
 
 
 def _digest(name: str, function: object) -> str | None:
@@ -91,26 +83,21 @@ def _render(function: Callable[[Case], object], case: Case, *, name: str) -> Pro
     except ValueError as error:
         message = f"prompt {name} gave messages for {case.key} that cannot be sent: {error}"
         raise PromptError(message) from None
-    if prompt is None:
-        message = (
-            f"prompt {name} gave {_said(made)} for {case.key}; expected text, a Prompt, or a list of messages such as "
-            '{"role": "user", "content": …}'
-        )
-        raise PromptError(message)
-    return prompt
+    if prompt is not None:
+        return prompt
+    kind = "an empty text" if isinstance(made, str) else "nothing" if made is None else f"a {type(made).__name__}"
+    message = (
+        f"prompt {name} gave {kind} for {case.key}; expected text, a Prompt, or a list of messages such as "
+        '{"role": "user", "content": …}'
+    )
+    raise PromptError(message)
 
 
 def _as_prompt(made: object) -> Prompt | None:
     if isinstance(made, str) and made.strip():
         return Prompt(messages=(Message(role="user", content=made),))
-    if isinstance(made, Prompt):
-        return made if made.messages else None
-    if isinstance(made, Sequence) and not isinstance(made, str):
-        return Prompt(messages=read_messages(made)) if made else None
+    if isinstance(made, Prompt) and made.messages:
+        return made
+    if isinstance(made, Sequence) and not isinstance(made, str) and made:
+        return Prompt(messages=read_messages(made))
     return None
-
-
-def _said(made: object) -> str:
-    if isinstance(made, str):
-        return "an empty text"
-    return "nothing" if made is None else f"a {type(made).__name__}"

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_jsbench.core.cases import Schema
-from pytest_jsbench.schemas.dialects import DRAFT_2020_12, NAMES, Dialect, find_dialect
-from pytest_jsbench.schemas.keywords import BY_KIND, used_keywords
+from pytest_jsbench.schemas.dialects import DRAFT_2020_12, NAMES, find_dialect
+from pytest_jsbench.schemas.keywords import BY_KIND, REFERENCES, children, used_keywords
 from pytest_jsbench.schemas.references import References, has_cycle
-from pytest_jsbench.schemas.walking import REFERENCES, children
 
 #: features that are nothing but the use of one of some keywords
 _BY_KEYWORD: Mapping[str, frozenset[str]] = {
@@ -61,54 +60,54 @@ class SchemaFeatures:
         """The facts of a schema; the default (a `$schema`) is the dialect of one that declares none."""
         keywords = used_keywords(schema)
         uri = schema.get("$schema", default_dialect) if isinstance(schema, Mapping) else default_dialect
-        found = find_dialect(uri)
+        dialect = find_dialect(uri)
         features = {name for name, keyword in _BY_KEYWORD.items() if not keyword.isdisjoint(keywords)}
-        if isinstance(schema, dict):
-            features |= _shape(schema, found or DRAFT_2020_12, refers="ref" in features)
+        levels = _levels(schema)
+        subschemas = [subschema for level in levels for subschema in level]
+        features |= _shape(subschemas)
+        if isinstance(schema, dict) and "ref" in features:
+            features |= _reach(subschemas, References(schema, dialect or DRAFT_2020_12))
         return cls(
-            dialect=_NAME_OF[found.uri] if found else UNKNOWN_DIALECT,
+            dialect=_NAME_OF[dialect.uri] if dialect else UNKNOWN_DIALECT,
             size=len(json.dumps(schema, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")),
-            depth=_depth(schema),
+            depth=max(1, len(levels)),
             keywords=keywords,
             features=frozenset(features),
         )
 
 
-def _depth(schema: Schema) -> int:
-    depth, level = 1, [schema] if isinstance(schema, Mapping) else []
-    while level := [child for subschema in level for child in children(subschema)]:
-        depth += 1
-    return depth
+def _levels(schema: Schema) -> list[list[dict[str, Any]]]:
+    """The schemas inside one another, the outermost first."""
+    levels: list[list[Any]] = [[schema]] if isinstance(schema, Mapping) else []
+    while levels and (level := [child for subschema in levels[-1] for child in children(subschema)]):
+        levels.append(level)
+    return levels
 
 
-def _shape(schema: dict[str, Any], dialect: Dialect, *, refers: bool) -> set[str]:
+def _shape(subschemas: list[dict[str, Any]]) -> set[str]:
     """The features that are more than a keyword."""
-    found: set[str] = set()
-    subschemas = [schema]
+    features: set[str] = set()
     for subschema in subschemas:
-        subschemas += children(subschema)
         if subschema.get("additionalProperties") is False or subschema.get("unevaluatedProperties") is False:
-            found.add("closed")
+            features.add("closed")
         if isinstance(subschema.get("items"), list):
-            found.add("tuple")
-    if refers:
-        found |= _reach(subschemas, References(schema, dialect))
-    return found
+            features.add("tuple")
+    return features
 
 
 def _reach(subschemas: list[dict[str, Any]], references: References) -> set[str]:
     """Where the references of a document lead: back, or out of it."""
-    found: set[str] = set()
+    features: set[str] = set()
     targets: dict[int, list[dict[str, Any]]] = {}
     for subschema in subschemas:
-        below = list(children(subschema))
+        below = children(subschema)
         for keyword in REFERENCES & subschema.keys():
             target = references.resolve(subschema, subschema[keyword])
             if target is None and isinstance(subschema[keyword], str):
-                found.add("remote")
+                features.add("remote")
             if isinstance(target, dict):
                 below.append(target)
         targets[id(subschema)] = below
     if has_cycle(lambda schema: targets.get(id(schema), []), subschemas):
-        found.add("recursive")
-    return found
+        features.add("recursive")
+    return features

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_jsbench.schemas.dialects import DRAFT_4, DRAFT_2019_09, DRAFT_2020_12, Dialect, find_dialect
-from pytest_jsbench.schemas.keywords import APPLICATORS, BY_KIND, KEYWORDS
+from pytest_jsbench.schemas.keywords import APPLICATORS, BY_KIND, KEYWORDS, REFERENCES, rebuild
 from pytest_jsbench.schemas.references import References
-from pytest_jsbench.schemas.walking import REFERENCES, rebuild
 
 _UNEVALUATED = frozenset({"unevaluatedItems", "unevaluatedProperties"})
 _APPLICATOR = APPLICATORS | {
@@ -17,42 +16,28 @@ _APPLICATOR = APPLICATORS | {
 }  # fmt: skip
 _VALIDATION = frozenset({"type", "enum", "const"}).union(*BY_KIND.values()) - _APPLICATOR - _UNEVALUATED - {"format"}
 _FORMAT = frozenset({"format"})
-
-
-def _vocabularies(draft: Dialect, names: dict[str, frozenset[str]]) -> dict[str, frozenset[str]]:
-    return {f"{draft.uri.removesuffix('schema')}vocab/{name}": keywords for name, keywords in names.items()}
-
-
-_ASSERTS_FORMATS = "https://json-schema.org/draft/2020-12/vocab/format-assertion"
-#: the keywords of each published vocabulary that can make an instance invalid
-VOCABULARIES = {
-    **_vocabularies(
-        DRAFT_2019_09,
-        {
-            "core": REFERENCES,
-            "applicator": _APPLICATOR | _UNEVALUATED,
-            "validation": _VALIDATION,
-            "meta-data": frozenset(),
-            "format": _FORMAT,
-            "content": frozenset(),
-        },
-    ),
-    **_vocabularies(
-        DRAFT_2020_12,
-        {
-            "core": REFERENCES,
-            "applicator": _APPLICATOR,
-            "unevaluated": _UNEVALUATED,
-            "validation": _VALIDATION,
-            "meta-data": frozenset(),
-            "format-annotation": _FORMAT,
-            "format-assertion": _FORMAT,
-            "content": frozenset(),
-        },
-    ),
+_IN_BOTH = {"core": REFERENCES, "validation": _VALIDATION, "meta-data": frozenset(), "content": frozenset()}
+_NAMED: dict[Dialect, dict[str, frozenset[str]]] = {
+    DRAFT_2019_09: {**_IN_BOTH, "applicator": _APPLICATOR | _UNEVALUATED, "format": _FORMAT},
+    DRAFT_2020_12: {
+        **_IN_BOTH,
+        "applicator": _APPLICATOR,
+        "unevaluated": _UNEVALUATED,
+        "format-annotation": _FORMAT,
+        "format-assertion": _FORMAT,
+    },
 }
+
+
+def _uri(draft: Dialect, name: str) -> str:
+    return f"{draft.uri.removesuffix('schema')}vocab/{name}"
+
+
+_ASSERTS_FORMATS = _uri(DRAFT_2020_12, "format-assertion")
+#: the keywords of each published vocabulary that can make an instance invalid
+VOCABULARIES = {_uri(draft, name): keywords for draft, named in _NAMED.items() for name, keywords in named.items()}
 #: the draft whose core a metaschema uses
-_BY_CORE = {next(iter(_vocabularies(draft, {"core": REFERENCES}))): draft for draft in (DRAFT_2019_09, DRAFT_2020_12)}
+_BY_CORE = {_uri(draft, "core"): draft for draft in _NAMED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

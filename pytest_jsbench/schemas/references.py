@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 from urllib.parse import unquote, urljoin
 
 from pytest_jsbench.schemas.dialects import Dialect, find_dialect
-from pytest_jsbench.schemas.walking import DATA, NAMED, REFERENCES, children
+from pytest_jsbench.schemas.keywords import DATA, NAMED, REFERENCES, children
 
 #: the keywords by which something is found in a document, or that are counted
 _INDEXED = frozenset({"$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "prefixItems", "items"})
@@ -129,35 +130,30 @@ class References:
             base = _join(base, uri)
         if fragment and not fragment.startswith("/"):
             return self._anchors.get((base, fragment))
-        found = follow(self._resources.get(base), tokens_of(unquote(fragment)))
-        if found is None and not uri:
+        path = tokens_of(unquote(fragment))
+        target = follow(self._resources.get(base), path)
+        if target is None and not uri:
             # many a generated `id` names the place in the instance and was never meant as a base URI
-            found = follow(self._resources[""], tokens_of(unquote(fragment)))
-        return found
+            return follow(self._resources[""], path)
+        return target
 
 
 def has_cycle(
     below: Callable[[dict[str, Any]], Iterable[dict[str, Any]]], subschemas: Iterable[dict[str, Any]]
 ) -> bool:
-    """Whether a walk from a schema to what stands below it or is referred to can come back; without recursion."""
-    done: set[int] = set()
-    for start in subschemas:
-        if id(start) in done:
-            continue
-        way = [(id(start), iter(below(start)))]
-        on_way = {id(start)}
-        while way:
-            here, rest = way[-1]
-            step = next(rest, None)
-            if step is None:
-                way.pop()
-                on_way.discard(here)
-                done.add(here)
-            elif id(step) in on_way:
-                return True
-            elif id(step) not in done:
-                on_way.add(id(step))
-                way.append((id(step), iter(below(step))))
+    """Whether a walk from a schema to what stands below it or is referred to can come back."""
+    ways: dict[int, list[int]] = {}
+    pending = list(subschemas)
+    while pending:
+        schema = pending.pop()
+        if id(schema) not in ways:
+            steps = list(below(schema))
+            ways[id(schema)] = [id(step) for step in steps]
+            pending += steps
+    try:
+        TopologicalSorter(ways).prepare()
+    except CycleError:
+        return True
     return False
 
 
@@ -176,8 +172,8 @@ class CertainReferences:
         if uri and uri != str(self._root.get("$id", self._root.get("id", ""))).partition("#")[0]:
             return None
         fragment = unquote(fragment)
-        found = [tokens_of(fragment)] if not fragment or fragment.startswith("/") else self._anchored(fragment)
-        return found[0] if len(found) == 1 and not self._is_embedded(found[0]) else None
+        places = [tokens_of(fragment)] if not fragment or fragment.startswith("/") else self._anchored(fragment)
+        return places[0] if len(places) == 1 and not self._is_embedded(places[0]) else None
 
     def _is_embedded(self, path: Path) -> bool:
         """Whether a schema on the way there, below the root, has an identifier that references start from."""
@@ -229,6 +225,11 @@ def _join(base: str, uri: str) -> str:
 def tokens_of(pointer: str) -> Path:
     """The steps of a JSON pointer: `/a~1b/0` is `a/b`, then `0`."""
     return tuple(token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:])
+
+
+def pointer_of(path: Iterable[str]) -> str:
+    """The inverse of `tokens_of`."""
+    return "".join("/" + token.replace("~", "~0").replace("/", "~1") for token in path)
 
 
 def follow(value: Any, path: Path) -> Any:

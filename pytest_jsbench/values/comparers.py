@@ -16,8 +16,8 @@ from pytest_jsbench.core.errors import MissingRequirement, RecordError
 from pytest_jsbench.core.extensions import import_object
 from pytest_jsbench.core.json_values import copy_of, json_type
 from pytest_jsbench.core.text import described, printable
+from pytest_jsbench.schemas.keywords import DATA, NAMED
 from pytest_jsbench.schemas.references import tokens_of
-from pytest_jsbench.schemas.walking import DATA, NAMED
 from pytest_jsbench.values.places import SchemaPlaces
 
 #: the keyword of a schema that names a comparer; it is no part of what a model or the judge is shown

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.schemas.walking import all_of
+from pytest_jsbench.schemas.keywords import all_of
 from pytest_jsbench.verdicts.patterns import matcher
 
 if TYPE_CHECKING:

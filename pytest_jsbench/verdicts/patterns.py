@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import jsonschema_rs
 import regress
 
-from pytest_jsbench.schemas.walking import children
+from pytest_jsbench.schemas.keywords import children
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -13,8 +13,8 @@ from urllib.parse import quote
 from pytest_jsbench.core.json_values import too_deep
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2020_12, Dialect, dialect_of, find_dialect
+from pytest_jsbench.schemas.keywords import REFERENCES, children
 from pytest_jsbench.schemas.metaschemas import UnknownVocabulary, custom_dialect, reduced
-from pytest_jsbench.schemas.walking import REFERENCES, children
 from pytest_jsbench.verdicts.json_text import RefusedError, exact_number, holds_lone_surrogate
 from pytest_jsbench.verdicts.verdicts import FailureType, Note, SchemaProblem
 

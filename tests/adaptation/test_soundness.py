@@ -20,7 +20,7 @@ from jsonschema_rs import (
 from pytest_jsbench.adaptation import Adapted, Inexpressible, Mode
 from pytest_jsbench.adaptation.narrowing import adapt
 from pytest_jsbench.adaptation.subsets import SUBSETS, Subset
-from pytest_jsbench.schemas.walking import NAMED
+from pytest_jsbench.schemas.keywords import NAMED
 from tests.fuzzing import at_least, each, examples
 from tests.verdicts.data import labelled, needs_labels, needs_suite, suite
 

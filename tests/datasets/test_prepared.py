@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
-from pytest_jsbench.datasets.base import CaseSource, Entry, Listing, Sample
+from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing, Sample
 from pytest_jsbench.datasets.prepared import PreparedDataset, prepare
 from pytest_jsbench.datasets.selection import SelectedDataset, sampled
 
@@ -29,7 +29,7 @@ def dataset(asked: list[CaseKey], *, texts: bool) -> Listing:
 
     return Listing(
         entries={
-            key: Entry(
+            key: ListedCase(
                 task=key.task,
                 name=key.id,
                 where=f"file\n{key.id}",

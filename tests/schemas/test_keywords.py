@@ -6,7 +6,7 @@ import jsonschema_specifications  # type: ignore[import-untyped]
 import pytest
 
 from pytest_jsbench.schemas.dialects import DIALECTS
-from pytest_jsbench.schemas.keywords import ANNOTATIONS, BY_KIND, KEYWORDS, misspelt, used_keywords
+from pytest_jsbench.schemas.keywords import ANNOTATIONS, BY_KIND, KEYWORDS, last_keyword, misspelt, used_keywords
 
 
 def published() -> set[str]:
@@ -66,3 +66,25 @@ def test_a_misspelt_keyword_is_found_wherever_a_schema_stands() -> None:
         "unknown keyword 'minlength': did you mean 'minLength'?",
         "unknown keyword 'propertes': did you mean 'properties'?",
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "keyword"),
+    [
+        (["type"], "type"),
+        (["properties", "a", "$ref", "anyOf"], "anyOf"),
+        (["properties", "type", "minLength"], "minLength"),
+        (["properties", "properties", "properties", "required", "const"], "const"),
+        (["allOf", 1, "$ref", "minProperties"], "minProperties"),
+        (["dependencies", "a", "required"], "required"),
+        (["dependencies"], "dependencies"),
+        (["propertyNames", "maxLength"], "propertyNames"),
+        (["properties", "items"], "properties"),
+        (["additionalProperties", "$ref"], "additionalProperties"),
+        (["patternProperties", "^a"], "patternProperties"),
+        (["prefixItems", 0], "prefixItems"),
+        ([], "false"),
+    ],
+)
+def test_the_last_keyword_that_says_something_failed(path: list[str | int], keyword: str) -> None:
+    assert last_keyword(path) == keyword

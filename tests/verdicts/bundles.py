@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag, urljoin
 
-from pytest_jsbench.schemas.walking import children
+from pytest_jsbench.schemas.keywords import children
 from tests.verdicts.data import DATA
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 
 from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.schemas.walking import DATA, NAMED
+from pytest_jsbench.schemas.keywords import DATA, NAMED
 
 #: a document by its URI; None where whoever judges must know it; Unreadable where it is not to be had
 Retrieve = Callable[[str], object]

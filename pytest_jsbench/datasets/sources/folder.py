@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Expected
 from pytest_jsbench.core.files import Unreadable
-from pytest_jsbench.datasets.base import Entry, Listing, Selection, broken, schema_case
+from pytest_jsbench.datasets.base import ListedCase, Listing, Selection, broken, schema_case
 from pytest_jsbench.datasets.documents.folder import (
     DOCUMENT_SUFFIXES,
     LARGEST_DOCUMENT,
@@ -53,7 +53,7 @@ def _expectations(paths: Iterable[Path]) -> set[Path]:
     return {path for path in paths if path.with_suffix("") in beside}
 
 
-def _find(folder: DocumentFolder, path: Path) -> Iterator[Entry]:
+def _find(folder: DocumentFolder, path: Path) -> Iterator[ListedCase]:
     inner = path.relative_to(folder.root)
     task = _top(folder.root) if inner.parent == Path() else inner.parent.as_posix()
     file_task = inner.with_suffix("").as_posix()
@@ -75,7 +75,7 @@ def _top(root: Path) -> str:
     return root.name if root.name not in {"", "..", "~"} else "schemas"
 
 
-def _find_in_document(folder: DocumentFolder, path: Path, task: str, file_task: str) -> Iterator[Entry]:
+def _find_in_document(folder: DocumentFolder, path: Path, task: str, file_task: str) -> Iterator[ListedCase]:
     from pytest_jsbench.datasets.sources import openapi, tools
 
     document = _more_than_a_schema(folder, path)
@@ -85,20 +85,22 @@ def _find_in_document(folder: DocumentFolder, path: Path, task: str, file_task: 
         for tool in schemas:
             read = partial(_read_tool, folder, path, tool.steps)
             tool_task = file_task if tools.holds_many(document) else task
-            yield Entry(task=tool_task, name=tool.name, where=str(path), read=read)
+            yield ListedCase(task=tool_task, name=tool.name, where=str(path), read=read)
     else:
-        yield Entry(task=task, name=path.stem, where=str(path), read=partial(_read_schema, folder, path))
+        yield ListedCase(task=task, name=path.stem, where=str(path), read=partial(_read_schema, folder, path))
 
 
-def _find_in_api(folder: DocumentFolder, path: Path, file_task: str, document: Any) -> Iterator[Entry]:
+def _find_in_api(folder: DocumentFolder, path: Path, file_task: str, document: Any) -> Iterator[ListedCase]:
     from pytest_jsbench.datasets.sources import openapi
 
     api = None
     for api in openapi.api_schemas(document):
         read, where = partial(_read_api_schema, folder, path, api), f"{path} /{'/'.join(api.steps)}"
-        yield Entry(task=f"{file_task}.{api.group}", name=api.name, where=where, read=read)
+        yield ListedCase(task=f"{file_task}.{api.group}", name=api.name, where=where, read=read)
     if api is None:
-        yield Entry(task=file_task, name=path.stem, where=str(path), read=partial(_read_api_schema, folder, path, None))
+        yield ListedCase(
+            task=file_task, name=path.stem, where=str(path), read=partial(_read_api_schema, folder, path, None)
+        )
 
 
 def _more_than_a_schema(folder: DocumentFolder, path: Path) -> object:
@@ -149,7 +151,7 @@ def open_builtin(selection: Selection) -> Listing:
     """The selection's part of the built-in schemas (`pytest_jsbench/datasets/schemas/<task>/<id>.json`)."""
     names = [(task, name) for task in TASKS for name in sorted(file.name for file in _root().joinpath(task).iterdir())]
     entries = [
-        Entry(task=task, name=name.removesuffix(".json"), where=name, read=_read_builtin)
+        ListedCase(task=task, name=name.removesuffix(".json"), where=name, read=_read_builtin)
         for task, name in names
         if name.endswith(".json")
     ]

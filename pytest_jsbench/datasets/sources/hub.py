@@ -25,7 +25,7 @@ from pytest_jsbench.core.errors import DatasetError, nearest
 from pytest_jsbench.core.files import FileReader, Unreadable, here, inside
 from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.core.text import described, printable
-from pytest_jsbench.datasets.base import Entry, Listing, Selection, choose_tasks
+from pytest_jsbench.datasets.base import ListedCase, Listing, Selection, choose_tasks
 from pytest_jsbench.datasets.row_file import RowFile
 from pytest_jsbench.datasets.sources import parquet
 from pytest_jsbench.datasets.sources.parquet import Unpacked
@@ -46,7 +46,7 @@ _CARDS = ("README.md", ".huggingface.yaml")
 _NAMING = frozenset({"data_files", "data_dir", "path"})
 
 
-def _listing(selection: Selection, configs: Sequence[str], find: Callable[[str], Iterable[Entry]]) -> Listing:
+def _listing(selection: Selection, configs: Sequence[str], find: Callable[[str], Iterable[ListedCase]]) -> Listing:
     """
     The selection's part of the rows that are found by config.
 
@@ -105,7 +105,7 @@ def open_hub(selection: Selection, *, revision: str | None = None) -> Listing:
         return _listing(selection, configs, partial(_find_in_library, selection, hub))
 
 
-def _find_in_library(selection: Selection, hub: _Hub, task: str) -> Iterator[Entry]:
+def _find_in_library(selection: Selection, hub: _Hub, task: str) -> Iterator[ListedCase]:
     import datasets
 
     source = selection.source
@@ -124,7 +124,7 @@ def _find_in_library(selection: Selection, hub: _Hub, task: str) -> Iterator[Ent
             raise DatasetError(message, found=columns, expected=(_SCHEMA, _ID), where=source)
         plain = set(columns) == {_SCHEMA, _ID}
         for number, name in enumerate(table[_ID]):
-            yield Entry(
+            yield ListedCase(
                 task=task,
                 name=str(name),
                 where=f"{source} {safe_name(task)} row {number}",
@@ -303,12 +303,12 @@ def find_layout(folder: Path) -> _Layout | None:
 
 def _find_in_folder(
     selection: Selection, tables: _Tables, task: str, files: Mapping[str, Sequence[Path]]
-) -> Iterator[Entry]:
+) -> Iterator[ListedCase]:
     for split in choose_splits(selection, task, list(files)):
         for path in files[split]:
             tables.files.append(path)
             for number, name in enumerate(tables.ask("names_of", str(path), _ID)):
-                yield Entry(
+                yield ListedCase(
                     task=task,
                     name=name,
                     where=f"{selection.source} {safe_name(task)} row {number}",

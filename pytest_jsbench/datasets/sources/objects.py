@@ -18,7 +18,7 @@ from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import ContractError, DatasetError, ImportFailed, MissingRequirement
 from pytest_jsbench.core.extensions import import_object
 from pytest_jsbench.core.files import Unreadable, parse_json
-from pytest_jsbench.datasets.base import CaseSource, Entry, Listing, Selection, schema_case
+from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing, Selection, schema_case
 from pytest_jsbench.datasets.sources import rows
 from pytest_jsbench.datasets.sources.hub import choose_splits
 from pytest_jsbench.schemas import python_types
@@ -53,7 +53,7 @@ def open_in_memory(selection: Selection, held: object) -> CaseSource:
     return Listing.of(selection, _find(selection, held))
 
 
-def _find(selection: Selection, held: Any) -> Iterable[Entry]:
+def _find(selection: Selection, held: Any) -> Iterable[ListedCase]:
     source = selection.source
     if isinstance(held, Mapping) and held and all(map(_is_table, held.values())):  # by split
         splits = choose_splits(selection, TASK, list(held))
@@ -71,16 +71,16 @@ def _find(selection: Selection, held: Any) -> Iterable[Entry]:
     raise DatasetError(message, found=type(held).__name__, expected=_CASES)
 
 
-def _each_of(source: str, held: Iterable[object]) -> Iterator[Entry]:
+def _each_of(source: str, held: Iterable[object]) -> Iterator[ListedCase]:
     for number, part in enumerate(held):
         if isinstance(part, Case | BrokenCase):
-            yield Entry(task=part.key.task, name=part.key.id, where=source, read=partial(_as_called, part))
+            yield ListedCase(task=part.key.task, name=part.key.id, where=source, read=partial(_as_called, part))
         elif _is_type(part):
             yield from _schemas_of(source, part, task=TASK, name=getattr(part, "__name__", f"row-{number}"))
         else:
             task, name = rows.task_of(part) or TASK, rows.name_of(part) or f"row-{number}"
             # as text, so that what the program does with the row afterwards changes no case
-            yield Entry(task=task, name=name, where=f"row {number}", read=partial(_read_row, _json_of(part)))
+            yield ListedCase(task=task, name=name, where=f"row {number}", read=partial(_read_row, _json_of(part)))
 
 
 def _as_called(case: Case | BrokenCase, key: CaseKey) -> Case | BrokenCase:
@@ -119,7 +119,7 @@ def _is_table(held: object) -> bool:
     return all(hasattr(held, part) for part in ("column_names", "features", "select_columns"))
 
 
-def _rows_of_table(source: str, table: Any) -> Iterator[Entry]:
+def _rows_of_table(source: str, table: Any) -> Iterator[ListedCase]:
     if table.features is not None:  # a stream may not know them
         _check_features(table)
     if not hasattr(table, "__len__"):  # a stream, which nobody can ask for its rows by number
@@ -130,7 +130,7 @@ def _rows_of_table(source: str, table: Any) -> Iterator[Entry]:
     for number, row in enumerate(names):
         task, name = rows.task_of(row) or TASK, rows.name_of(row) or f"row-{number}"
         read = partial(rows.case_at, table, number)
-        yield Entry(task=task, name=name, where=f"{source} row {number}", read=read)
+        yield ListedCase(task=task, name=name, where=f"{source} row {number}", read=read)
 
 
 def _check_features(table: Any) -> None:
@@ -150,7 +150,7 @@ def _schema_column(columns: Sequence[object]) -> str:
     return held
 
 
-def _schemas_of(source: str, value: object, *, task: str, name: str) -> list[Entry]:
+def _schemas_of(source: str, value: object, *, task: str, name: str) -> list[ListedCase]:
     """The schemas of an object, in one task; DatasetError where there are none, or something else is among them."""
     named = list(_named(value, name))
     if not named:
@@ -158,7 +158,7 @@ def _schemas_of(source: str, value: object, *, task: str, name: str) -> list[Ent
         raise DatasetError(message)
     for part, held in named:
         _check(source, part, held)
-    return [Entry(task=task, name=part, where=source, read=partial(_read_schema, held)) for part, held in named]
+    return [ListedCase(task=task, name=part, where=source, read=partial(_read_schema, held)) for part, held in named]
 
 
 def _named(value: Any, name: str) -> Iterator[tuple[str, Any]]:

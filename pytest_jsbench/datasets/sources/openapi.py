@@ -12,7 +12,7 @@ from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.documents.bundling import Retrieve, SchemaPlace, bundle
 from pytest_jsbench.datasets.documents.folder import follow
-from pytest_jsbench.schemas.walking import rebuild
+from pytest_jsbench.schemas.keywords import rebuild
 
 #: the dialect of a schema that names none
 _DEFAULT = "https://json-schema.org/draft/2020-12/schema"

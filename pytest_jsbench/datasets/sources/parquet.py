@@ -15,7 +15,7 @@ from pytest_jsbench.core.errors import DatasetError, exhausted
 from pytest_jsbench.core.files import FileReader, Unreadable, check_size
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, GuardedCalls
 from pytest_jsbench.core.text import described
-from pytest_jsbench.datasets.base import MOST_CASES, Entry, Row
+from pytest_jsbench.datasets.base import MOST_CASES, ListedCase, Row
 from pytest_jsbench.datasets.row_file import RowFile, RowPlace
 from pytest_jsbench.datasets.sources import rows
 
@@ -32,7 +32,7 @@ SECONDS = 300.0
 _NAMED_AT_ONCE = 10_000
 
 
-def find(reader: FileReader, path: Path, *, task: str) -> Iterator[Entry]:
+def find(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase]:
     """The rows of the file; the task, where a row names none of its own, is the given one."""
     if importlib.util.find_spec("pyarrow") is None:
         message = f"dataset '{path}' needs the package pyarrow: pip install 'pytest-jsbench[datasets]'"
@@ -44,7 +44,7 @@ def find(reader: FileReader, path: Path, *, task: str) -> Iterator[Entry]:
         while named := ask(_calls(), "named", path, *places, group, first):
             for index, (name, own_task) in enumerate(named, start=first):
                 where, read = f"{path} row {number}", partial(_read, path, (*places, group, index))
-                yield Entry(task=own_task or task, name=name or f"row-{number}", where=where, read=read)
+                yield ListedCase(task=own_task or task, name=name or f"row-{number}", where=where, read=read)
                 number += 1
             first += len(named)
 

@@ -17,7 +17,7 @@ from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.messages import Message, check_encodable, read_messages
-from pytest_jsbench.datasets.base import Entry, as_schema, schema_case, with_comparers
+from pytest_jsbench.datasets.base import ListedCase, as_schema, schema_case, with_comparers
 from pytest_jsbench.datasets.documents.folder import LARGEST_SCHEMA
 from pytest_jsbench.values import may_name_comparers
 
@@ -140,14 +140,14 @@ def _tags(tags: object) -> tuple[str, ...]:
 _BOM = b"\xef\xbb\xbf"
 
 
-def find_lines(reader: FileReader, path: Path, *, task: str) -> Iterator[Entry]:
+def find_lines(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase]:
     """The rows of the file, of each only its place; the task, where a row names none of its own, is the given one."""
     try:
         for line in reader.read_lines(path):
             if line.data is not None and not line.data.removeprefix(_BOM).strip():
                 continue
             row = _peek(line.data)
-            yield Entry(
+            yield ListedCase(
                 task=task_of(row) or task,
                 name=name_of(row) or f"line-{line.number}",
                 where=f"{path} line {line.number}",
