@@ -14,10 +14,9 @@ from pytest_jsbench.core.cases import Expected, Schema
 from pytest_jsbench.core.files import MOST_VALUES
 from pytest_jsbench.core.json_values import digest, expect, from_json, to_json
 from pytest_jsbench.core.text import json_text, printable
-from pytest_jsbench.schemas.locations import json_path
+from pytest_jsbench.schemas.locations import Path, json_path
 from pytest_jsbench.schemas.references import tokens_of
-from pytest_jsbench.values.comparers import Comparer, ComparerFailed
-from pytest_jsbench.values.places import Place, SchemaPlaces
+from pytest_jsbench.values.comparers import Comparer, ComparerFailed, Place, SchemaPlaces
 
 #: differences that a record names; all are counted
 _MOST_NAMED = 50
@@ -127,7 +126,7 @@ def match(
     """
     walk = _Walk(expected, schema, comparers or {})
     try:
-        leaves = list(walk.leaves((), [()], expected.value, instance))
+        leaves = list(walk.leaves(walk.root, expected.value, instance))
         compared_with = digest([expected.to_dict(), walk.named])
     except ComparerFailed as error:
         return Match(fields={}, invented=0, problem=str(error))
@@ -153,14 +152,14 @@ def described(found: Match) -> list[str]:
         return [f"not compared: {found.problem}"]
     more = f", and {found.invented} that nobody expects" if found.invented else ""
     lines = [f"{found.right} of {found.expected} values are right{more}"]
-    lines += [f"{one.path}: {_said(one)}" for one in found.differences]
+    lines += [f"{difference.path}: {_said(difference)}" for difference in found.differences]
     hidden = found.expected - found.right + found.invented - len(found.differences)
     return [*lines, f"… and {hidden} more"] if found.differences and hidden else lines
 
 
-def _said(one: Difference) -> str:
-    expected, there = json_text(one.expected), json_text(one.found)
-    match one.fault:
+def _said(difference: Difference) -> str:
+    expected, there = json_text(difference.expected), json_text(difference.found)
+    match difference.fault:
         case Fault.WRONG:
             return f"{there}; expected {expected}"
         case Fault.MISSING:
@@ -168,15 +167,22 @@ def _said(one: Difference) -> str:
         case Fault.INVENTED:
             return f"{there}, which nobody expects"
         case _:
-            assert_never(one.fault)
+            assert_never(difference.fault)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Leaf:
-    path: tuple[str | int, ...]
-    fault: Fault | None = None
+    path: Path
+    fault: Fault | None
     expected: object = None
     found: object = None
+
+    @classmethod
+    def of(cls, path: Path, expected: object, found: object, *, right: bool) -> _Leaf:
+        """The leaf of an expected value; right only where the answer has one."""
+        if found is _ABSENT:
+            return cls(path, Fault.MISSING, expected, found)
+        return cls(path, None if right else Fault.WRONG, expected, found)
 
     @property
     def name(self) -> str:
@@ -189,7 +195,7 @@ class _Leaf:
         return Difference(path=json_path(self.path), fault=self.fault, expected=expected, found=found)
 
 
-def field_name(path: Sequence[str | int]) -> str:
+def field_name(path: Path) -> str:
     """
     The name under which the values of all items of a list are one field: `items.*.amount`; the root is `$`.
 
@@ -218,6 +224,14 @@ def _shown(value: object) -> object:
     return f"{len(value)} members" if isinstance(value, dict | list) and value else value
 
 
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """A place of the expected value, or of the answer, and those of the schemas that describe it."""
+
+    path: Path
+    places: Sequence[Place]
+
+
 class _Walk:
     """One comparison of an answer with what is expected; `match` makes it and lets it go."""
 
@@ -225,85 +239,61 @@ class _Walk:
         self._named = named
         self._said = {tokens_of(pointer): Comparer.of(said) for pointer, said in expected.comparers.items()}
         self._places = SchemaPlaces(schema) if self._said and schema is not None else None
+        #: the whole value
+        self.root = _Spot((), () if self._places is None else [()])
         #: values that may still be compared in order to pair items
         self._left = _MOST_TRIED
         #: what the user said of expected values, by the name of the field
         self.named: dict[str, str] = {}
 
-    def leaves(
-        self, path: tuple[str | int, ...], places: list[Place], expected: object, found: object
-    ) -> Iterator[_Leaf]:
-        """The fields of the expected value, and what the answer has beside them; `places` are its schemas."""
-        places = self._applying(places)
-        comparer = self._comparer(path, places)
+    def leaves(self, spot: _Spot, expected: object, found: object) -> Iterator[_Leaf]:
+        """The fields of the expected value, and what the answer has beside them."""
+        spot, comparer = self._compared(spot)
         if comparer.how:
-            self.named[field_name(path)] = comparer.how
+            self.named[field_name(spot.path)] = comparer.how
         if comparer.ignore:
             return
         if comparer.sob:
-            yield from _as_sob(path, expected, found)
+            yield from _as_sob(spot.path, expected, found)
         elif comparer.function is not None:
             right = found is not _ABSENT and comparer.agrees(expected, found)
-            yield _Leaf(path=path, fault=None if right else _fault(found), expected=expected, found=found)
+            yield _Leaf.of(spot.path, expected, found, right=right)
         elif isinstance(expected, dict) and expected:
-            yield from self._members(path, places, expected, found)
+            yield from self._members(spot, expected, found)
         elif isinstance(expected, list) and expected:
-            yield from self._items(path, places, expected, found, ordered=not comparer.unordered)
+            yield from self._items(spot, expected, found, ordered=not comparer.unordered)
         elif isinstance(expected, dict | list):
             # an empty one is a field, and whatever else is in the answer's is invented
             right = type(found) is type(expected)
-            yield _Leaf(path=path, fault=None if right else _fault(found), expected=expected, found=found)
+            yield _Leaf.of(spot.path, expected, found, right=right)
             if right:
-                yield from self._invented(path, places, found)
+                yield from self._invented(spot, found)
         else:
-            right = found is not _ABSENT and comparer.equal(expected, found)
-            yield _Leaf(path=path, fault=None if right else _fault(found), expected=expected, found=found)
+            yield _Leaf.of(spot.path, expected, found, right=comparer.equal(expected, found))
 
-    def _members(
-        self, path: tuple[str | int, ...], places: list[Place], expected: dict[str, object], found: object
-    ) -> Iterator[_Leaf]:
+    def _members(self, spot: _Spot, expected: dict[str, object], found: object) -> Iterator[_Leaf]:
         there = found if isinstance(found, dict) else {}
         for name, value in expected.items():
-            yield from self.leaves((*path, name), self._below(places, name), value, there.get(name, _ABSENT))
+            yield from self.leaves(self._below(spot, name), value, there.get(name, _ABSENT))
         if isinstance(found, dict):
-            others = {name: value for name, value in found.items() if name not in expected}
-            yield from self._invented(path, places, others)
+            yield from self._invented(spot, {name: value for name, value in found.items() if name not in expected})
         elif found is not _ABSENT:
-            yield _Leaf(path=path, fault=Fault.INVENTED, found=found)
+            yield _Leaf(spot.path, Fault.INVENTED, found=found)
 
-    def _items(
-        self,
-        path: tuple[str | int, ...],
-        places: list[Place],
-        expected: list[object],
-        found: object,
-        *,
-        ordered: bool,
-    ) -> Iterator[_Leaf]:
-        if not isinstance(found, list):
-            found_items: list[object] = []
-            if found is not _ABSENT:
-                yield _Leaf(path=path, fault=Fault.INVENTED, found=found)
-        else:
-            found_items = found
-        numbers = range(len(expected))
-        pairs = dict(zip(numbers, range(len(found_items)), strict=False))
+    def _items(self, spot: _Spot, expected: list[object], found: object, *, ordered: bool) -> Iterator[_Leaf]:
+        items = found if isinstance(found, list) else []
+        if not isinstance(found, list) and found is not _ABSENT:
+            yield _Leaf(spot.path, Fault.INVENTED, found=found)
+        pairs = dict(enumerate(range(min(len(expected), len(items)))))
         if not ordered:
-            pairs = self._assigned(path, places, expected, found_items)
+            pairs = self._assigned(spot, expected, items)
         for number, value in enumerate(expected):
-            item = found_items[pairs[number]] if number in pairs else _ABSENT
-            yield from self.leaves((*path, number), self._below(places, number), value, item)
+            item = items[pairs[number]] if number in pairs else _ABSENT
+            yield from self.leaves(self._below(spot, number), value, item)
         taken = set(pairs.values())
-        rest = {number: value for number, value in enumerate(found_items) if number not in taken}
-        yield from self._invented(path, places, rest)
+        yield from self._invented(spot, {number: value for number, value in enumerate(items) if number not in taken})
 
-    def _assigned(
-        self,
-        path: tuple[str | int, ...],
-        places: list[Place],
-        expected: list[object],
-        found: list[object],
-    ) -> dict[int, int]:
+    def _assigned(self, spot: _Spot, expected: list[object], found: list[object]) -> dict[int, int]:
         """The found item for each expected one, so that as many fields as can be are right."""
         same: dict[str, list[int]] = {}
         for at in reversed(range(len(found))):
@@ -312,23 +302,17 @@ class _Walk:
         open_ = {number: value for number, value in enumerate(expected) if number not in pairs}
         taken = set(pairs.values())
         left = {at: value for at, value in enumerate(found) if at not in taken}
-        return pairs | (self._best(path, places, open_, left) or dict(zip(open_, left, strict=False)))
+        return pairs | (self._best(spot, open_, left) or dict(zip(open_, left, strict=False)))
 
-    def _best(
-        self,
-        path: tuple[str | int, ...],
-        places: list[Place],
-        expected: dict[int, object],
-        found: dict[int, object],
-    ) -> dict[int, int]:
+    def _best(self, spot: _Spot, expected: dict[int, object], found: dict[int, object]) -> dict[int, int]:
         """The pairs of which most fields are right, and of these most items; empty where no pair is better."""
         if not 1 < len(expected) * len(found) <= self._left:
             return {}
         scores: list[list[int]] = []
         for number, value in expected.items():
-            below, row = self._below(places, number), list[int]()
+            below, row = self._below(spot, number), list[int]()
             for item in found.values():
-                right, whole = self._score((*path, number), below, value, item)
+                right, whole = self._score(below, value, item)
                 row.append(right * (len(expected) + 1) + whole)
                 if self._left <= 0:
                     return {}
@@ -338,48 +322,46 @@ class _Walk:
         from scipy.optimize import linear_sum_assignment
 
         rows, columns = linear_sum_assignment(scores, maximize=True)
-        numbers, places_found = list(expected), list(found)
-        return {numbers[row]: places_found[column] for row, column in zip(rows, columns, strict=True)}
+        numbers, items = list(expected), list(found)
+        return {numbers[row]: items[column] for row, column in zip(rows, columns, strict=True)}
 
-    def _score(
-        self, path: tuple[str | int, ...], places: list[Place], expected: object, found: object
-    ) -> tuple[int, bool]:
+    def _score(self, spot: _Spot, expected: object, found: object) -> tuple[int, bool]:
         """How many fields of a pair are right, and whether all are and nothing is invented."""
-        faults = Counter(leaf.fault for leaf in self.leaves(path, places, expected, found))
+        faults = Counter(leaf.fault for leaf in self.leaves(spot, expected, found))
         self._left -= max(1, faults.total())
         return faults[None], set(faults) <= {None}
 
-    def _invented(self, path: tuple[str | int, ...], places: list[Place], found: object) -> Iterator[_Leaf]:
+    def _invented(self, spot: _Spot, found: object) -> Iterator[_Leaf]:
         """A leaf for each value that nobody expects, those apart that are to be ignored."""
         members = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
         for step, value in members:
-            below = self._applying(self._below(places, step))
-            if self._comparer((*path, step), below).ignore:
+            below, comparer = self._compared(self._below(spot, step))
+            if comparer.ignore:
                 continue
             if isinstance(value, dict | list) and value:
-                yield from self._invented((*path, step), below, value)
+                yield from self._invented(below, value)
             else:
-                yield _Leaf(path=(*path, step), fault=Fault.INVENTED, found=value)
+                yield _Leaf(below.path, Fault.INVENTED, found=value)
 
-    def _comparer(self, path: tuple[str | int, ...], places: list[Place]) -> Comparer:
-        if self._named and (named := self._named.get(field_name(path))) is not None:
-            return named
-        said = dict.fromkeys(self._said[place] for place in places if place in self._said)
+    def _compared(self, spot: _Spot) -> tuple[_Spot, Comparer]:
+        """The spot with all schemas that apply there, and how its value is compared."""
+        if self._places is not None:
+            spot = _Spot(spot.path, self._places.applying(spot.places))
+        if self._named and (named := self._named.get(field_name(spot.path))) is not None:
+            return spot, named
+        said = dict.fromkeys(self._said[place] for place in spot.places if place in self._said)
         if len(said) > 1:
-            name = field_name(path)
+            name = field_name(spot.path)
             ways = f"the schema says in {len(said)} ways how {name} is compared"
             message = f"{ways}; take one out, or say it by --jsbench-comparer {name}=HOW"
             raise ComparerFailed(message)
-        return next(iter(said), _PLAIN)
+        return spot, next(iter(said), _PLAIN)
 
-    def _applying(self, places: list[Place]) -> list[Place]:
-        return [] if self._places is None else self._places.applying(places)
-
-    def _below(self, places: list[Place], step: str | int) -> list[Place]:
-        return [] if self._places is None else self._places.below(places, step)
+    def _below(self, spot: _Spot, step: str | int) -> _Spot:
+        return _Spot((*spot.path, step), () if self._places is None else self._places.below(spot.places, step))
 
 
-def _as_sob(path: tuple[str | int, ...], expected: object, found: object) -> Iterator[_Leaf]:
+def _as_sob(path: Path, expected: object, found: object) -> Iterator[_Leaf]:
     """
     The fields as the Structured Output Benchmark has them in texts, which is not how they are counted elsewhere.
 
@@ -390,20 +372,15 @@ def _as_sob(path: tuple[str | int, ...], expected: object, found: object) -> Ite
     covered = 2 * len(wanted.keys() & there.keys()) >= _COVERED * (len(wanted) + len(there))
     for place, value in wanted.items():
         item = there.get(place, _ABSENT)
-        right = covered and item is not _ABSENT and value == item
-        yield _Leaf(path=place, fault=None if right else _fault(item), expected=value, found=item)
+        yield _Leaf.of(place, value, item, right=covered and value == item)
     for place, item in there.items():
         if place not in wanted:
-            yield _Leaf(path=place, fault=Fault.INVENTED, found=item)
+            yield _Leaf(place, Fault.INVENTED, found=item)
 
 
-def _scalars(path: tuple[str | int, ...], value: object) -> Iterator[tuple[tuple[str | int, ...], object]]:
+def _scalars(path: Path, value: object) -> Iterator[tuple[Path, object]]:
     if isinstance(value, dict | list):
         for step, member in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _scalars((*path, step), member)
     elif value is not _ABSENT:
         yield path, value
-
-
-def _fault(found: object) -> Fault:
-    return Fault.MISSING if found is _ABSENT else Fault.WRONG
