@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.errors import JournalError, exhausted
 from pytest_jsbench.core.generations import Failed
+from pytest_jsbench.core.json_values import UNWRITTEN
 from pytest_jsbench.runner.limits import Refused
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Attempt, Missing, MissingReason, Record
@@ -34,9 +35,9 @@ CLASSIFIER_BROKE = "a classifier broke; what it said is left out (--jsbench-reda
 class AttemptResult:
     """One attempt's outcome, or why there is none, and what went wrong beside it."""
 
-    result: AttemptOutcome | Missing
+    result: AttemptOutcome | Missing = field(metadata=UNWRITTEN)
     #: of one that did not pass, and was made in this process a moment ago: its record's, so that nobody reads that
-    explanation: str = ""
+    explanation: str = field(default="", metadata=UNWRITTEN)
     #: whether it was taken over from an earlier run
     resumed: bool = False
     #: why the record could not be written; empty if it was

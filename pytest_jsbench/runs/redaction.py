@@ -17,7 +17,6 @@ from typing import Any, assert_never
 
 from pytest_jsbench.adaptation import Change
 from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, Generation, Sent
-from pytest_jsbench.core.messages import ToolCall
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.runs.records import Record, RedactedSchema
 from pytest_jsbench.schemas.dialects import find_dialect
@@ -57,9 +56,12 @@ class Redaction:
             prompt=None if record.prompt is None else _salted(record.prompt, self.salt),
             generation=None if record.generation is None else self._generation(record.generation),
             verdict=_verdict(record.verdict),
-            changes=tuple(map(_change, record.changes)),
+            changes=tuple(
+                Change(kind=change.kind, keyword=_keyword(change.keyword), path=REDACTED, note=REDACTED)
+                for change in record.changes
+            ),
             expected=None,
-            match=None if record.match is None else _match(record.match),
+            match=record.match and _counts(record.match),
             test_outcome=record.test_outcome and record.test_outcome.without_words(REDACTED),
             reference=None if record.reference is None else self.digest(json.dumps(record.reference, sort_keys=True)),
         )
@@ -87,32 +89,28 @@ class Redaction:
 
 
 def asked_the_same(record: Record, prompt: Prompt) -> bool:
-    """Whether a record, redacted or not, is of this very prompt."""
+    """Compare a record's prompt, redacted or not, with this one."""
     if record.prompt is None:
         return False
     if record.redacted is None:
         return record.prompt.digest == prompt.digest
-    return _salted(prompt, _salt(record.prompt)) == record.prompt
+    parts = record.prompt.messages[0].content.split(":") if record.prompt.messages else []
+    salt = parts[1] if len(parts) == 3 and parts[0] == _SALTED else ""
+    return _salted(prompt, salt) == record.prompt
 
 
 def _salted(prompt: Prompt, salt: str) -> Prompt:
     def salted(text: str) -> str:
         return f"{_SALTED}:{salt}:{_hmac(salt.encode(), text)}"
 
-    def withheld(call: ToolCall) -> ToolCall:
-        return replace(call, name=salted(call.name), arguments=json.dumps({REDACTED: salted(call.arguments)}))
-
-    messages = (
-        replace(message, content=salted(message.content), tool_calls=tuple(map(withheld, message.tool_calls)))
-        for message in prompt.messages
-    )
+    messages = []
+    for message in prompt.messages:
+        calls = (
+            replace(call, name=salted(call.name), arguments=json.dumps({REDACTED: salted(call.arguments)}))
+            for call in message.tool_calls
+        )
+        messages.append(replace(message, content=salted(message.content), tool_calls=tuple(calls)))
     return Prompt(messages=tuple(messages))
-
-
-def _salt(prompt: Prompt) -> str:
-    """The salt in the digests of a redacted prompt; empty where there is none."""
-    parts = prompt.messages[0].content.split(":") if prompt.messages else []
-    return parts[1] if len(parts) == 3 and parts[0] == _SALTED else ""
 
 
 def _hmac(key: bytes, text: str) -> str:
@@ -129,8 +127,8 @@ def _verdict(verdict: Verdict) -> Verdict:
         message=_message(verdict),
         tool=verdict.tool and REDACTED,
         violations=tuple(
-            Violation(keyword=_keyword(one.keyword), instance_path=REDACTED, schema_path=REDACTED, message=REDACTED)
-            for one in verdict.violations
+            Violation(keyword=_keyword(each.keyword), instance_path=REDACTED, schema_path=REDACTED, message=REDACTED)
+            for each in verdict.violations
         ),
         extra_fields=(REDACTED,) * len(verdict.extra_fields),
         misplaced_fields=(REDACTED,) * len(verdict.misplaced_fields),
@@ -139,21 +137,17 @@ def _verdict(verdict: Verdict) -> Verdict:
     )
 
 
-def _match(match: Match) -> Match:
-    """How many fields are right, without their names and values."""
+def _counts(match: Match) -> Match:
+    """The number of fields that are right, without their names and values."""
     return Match(fields={REDACTED: (match.right, match.expected)} if match.fields else {}, invented=match.invented)
 
 
 def _message(verdict: Verdict) -> str:
-    """What can be said without the words of prompt, schema and answer."""
+    """The message as far as it has no words of prompt, schema and answer."""
     if not verdict.message or verdict.failure_type is FailureType.WRONG_DECISION:  # which names answers and counts them
         return verdict.message
     broken = dict.fromkeys(_keyword(violation.keyword) for violation in verdict.violations)
     return f"breaks {', '.join(broken)}" if broken else REDACTED
-
-
-def _change(change: Change) -> Change:
-    return Change(kind=change.kind, keyword=_keyword(change.keyword), path=REDACTED, note=REDACTED)
 
 
 def _keyword(name: str) -> str:

@@ -23,7 +23,7 @@ from pytest_jsbench.runs.variants import each, match, strangers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumption:
-    """What a run takes over from an earlier one."""
+    """The answers that a run takes over from an earlier one."""
 
     source: Path
     #: the run's own folder
@@ -68,8 +68,8 @@ class Recorded:
         """The records of one run of a project's own test, by the first of its questions, in their order."""
         alike = self._of_task.get((first.key.task, first.repeat, first.variant), ())
         attempts = [attempt for attempt in alike if attempt.key.is_of_test(first.key)]
-        found = (self.get(attempt) for attempt in sorted(attempts, key=_number))
-        return [record for record in found if record is not None]
+        records = (self.get(attempt) for attempt in sorted(attempts, key=lambda attempt: attempt.key.number))
+        return [record for record in records if record is not None]
 
     def __contains__(self, attempt: Attempt) -> bool:
         return self._lines is not None and attempt in self._lines
@@ -92,10 +92,6 @@ def _attempt(line: Mapping[str, Any]) -> Attempt | None:
     return Attempt(CaseKey(task=line["task"], id=line["id"]), line["repeat"], sys.intern(line.get("variant", "")))
 
 
-def _number(attempt: Attempt) -> int:
-    return attempt.key.number
-
-
 def resume(
     path: Path,
     metadata: RunMetadata,
@@ -105,7 +101,7 @@ def resume(
     templates: Mapping[str, PromptTemplate],
 ) -> Resumption:
     """
-    What a run of this metadata and plan can take over from the run at `path`.
+    Find the answers that a run of this metadata and plan can take over from the run at `path`.
 
     An answer is taken over where case, schema, prompt, engine, parameters and repeat are the same, variant by variant;
     `templates` are by variant. ResumeError where the other run asked another engine, or with other parameters: it is
@@ -131,19 +127,21 @@ def resume(
     redacted = content.metadata is not None and _redacted(path, content.metadata, metadata)
     # what a test hands in, it hands in again
     of_run = [outcome for outcome in content.outcomes if not (outcome.excluded or outcome.failed or outcome.handed_in)]
-    answered = [_of(outcome, names[outcome.variant]) for outcome in of_run if outcome.variant in names]
-    expected = _Expected(
-        planned=frozenset(planned),
-        repeats=metadata.repeats,
-        load=load,
-        templates=templates,
-        seeds={one.variant: one.params.get("seed") for one in each(metadata)},
-    )
+    answered = [replace(outcome, variant=names[outcome.variant]) for outcome in of_run if outcome.variant in names]
     asked_by_tests = tuple(outcome for outcome in answered if outcome.asked_by is not None)
     of_cases = [outcome for outcome in answered if outcome.asked_by is None]
-    answers = tuple(
-        outcome for outcome, record in zip(of_cases, Records(of_cases), strict=True) if expected.asks(record)
-    )
+    keys = frozenset(planned)
+
+    def is_asked(record: Record) -> bool:
+        """Compare the record's question with this run's, to the letter."""
+        if record.key not in keys or record.repeat >= metadata.repeats or record.prompt is None:
+            return False
+        case = load(record.key)
+        if isinstance(case, BrokenCase) or digest(case.schema) != record.schema_digest:
+            return False
+        return asked_the_same(record, prompt_of(case, templates[record.variant]))
+
+    answers = tuple(outcome for outcome, record in zip(of_cases, Records(of_cases), strict=True) if is_asked(record))
     left_out = len(of_run) - len(asked_by_tests) - len(answers)
     anew = (f"variant {name} is asked anew: {path} {instead}" for name, instead in changed.items())
     warnings = (*content.warnings, *anew)
@@ -163,12 +161,8 @@ def resume(
     )
 
 
-def _of(outcome: AttemptOutcome, variant: str) -> AttemptOutcome:
-    return outcome if outcome.variant == variant else replace(outcome, variant=variant)
-
-
 def _redacted(path: Path, theirs: RunMetadata, ours: RunMetadata) -> bool:
-    """Whether what is taken over is redacted; ResumeError where that leaves something to be desired."""
+    """True where the answers are redacted; ResumeError where this run could not judge them."""
     if theirs.redacted and not ours.redacted:
         message = f"{path}: its run was redacted; add --jsbench-redact to go on with it"
         raise ResumeError(message)
@@ -176,34 +170,8 @@ def _redacted(path: Path, theirs: RunMetadata, ours: RunMetadata) -> bool:
         return False
     for name in ("policy", "classifiers"):
         # as JSON, for that is what the other has been
-        if (then := _json(getattr(theirs, name))) != (now := _json(getattr(ours, name))):
+        then, now = (json.dumps(getattr(one, name), sort_keys=True) for one in (theirs, ours))
+        if then != now:
             message = f"{path}: its run judged with {name} {then}, this one with {now}; redacted answers cannot be "
             raise ResumeError(message + "judged again: ask for the same, or leave out --jsbench-resume")
     return True
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Expected:
-    """The questions that a run is going to ask."""
-
-    planned: frozenset[CaseKey]
-    repeats: int
-    load: Callable[[CaseKey], Case | BrokenCase]
-    templates: Mapping[str, PromptTemplate]
-    #: of each variant; each attempt's own is derived from it
-    seeds: Mapping[str, int | None]
-
-    def asks(self, record: Record) -> bool:
-        """Whether the record's question is one of them, to the letter."""
-        if record.key not in self.planned or record.repeat >= self.repeats or record.prompt is None:
-            return False
-        if self.seeds[record.variant] is not None and record.repeat and record.params is None:
-            return False  # 0.1.0 asked each attempt with the same seed
-        case = self.load(record.key)
-        if isinstance(case, BrokenCase) or digest(case.schema) != record.schema_digest:
-            return False
-        return asked_the_same(record, prompt_of(case, self.templates[record.variant]))

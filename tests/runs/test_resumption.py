@@ -9,7 +9,6 @@ import pytest
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import JournalError, ResumeError
-from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.prompts.presets import schema_prompt
@@ -213,17 +212,6 @@ def test_answers_to_own_tests_are_kept_apart_until_their_tests_ask(tmp_path: Pat
 
     assert (ids(found), found.left_out, found.broken) == (["a"], 0, 1)
     assert [answer.read() for answer in found.project_answers] == [own]
-
-
-def test_repeats_that_were_all_asked_with_one_seed_are_asked_again(tmp_path: Path) -> None:
-    seeded = replace(examples.metadata(), params={"max_tokens": 64, "temperature": 1.0, "seed": 5})
-    with_its_own = GenerationParams(max_tokens=64, temperature=1.0, seed=7)
-    records = [asked("a"), asked("a", repeat=1), asked("a", repeat=2, params=with_its_own)]
-    journal.write(tmp_path / "records.jsonl", seeded, records)
-
-    found = resumed(tmp_path, {"a": SCHEMA}, repeats=3, params=seeded.params)
-
-    assert [answer.repeat for answer in found.answers] == [0, 2]
 
 
 def test_what_an_engine_adds_by_itself_does_not_keep_an_older_run_from_being_gone_on_with(tmp_path: Path) -> None:

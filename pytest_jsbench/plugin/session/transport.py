@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, assert_never
 
 import pytest
 
-from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.runner.record_keeper import AttemptResult
 from pytest_jsbench.runs.outcomes import AttemptOutcome
-from pytest_jsbench.runs.records import Missing, MissingReason, Record
+from pytest_jsbench.runs.records import Missing, Record
 
 if TYPE_CHECKING:
     from pytest_jsbench.verdicts import FailureType
@@ -60,52 +59,31 @@ def write_out(data: dict[str, Any]) -> None:
         data[_RESULTS] = [_write(result) for result in data[_RESULTS]]
 
 
-def _write(outcome: AttemptResult | str) -> str:
-    if isinstance(outcome, str):
-        return outcome
-    result, made, record, missing = outcome.result, None, None, None
+def _write(made: AttemptResult | str) -> str:
+    if isinstance(made, str):
+        return made
+    result = made.result
     match result:
+        case AttemptOutcome(source=Record() as record):
+            carried = {"record": record.to_dict()}
         case AttemptOutcome():
-            if isinstance(result.source, Record):
-                record = result.read().to_dict()
-            else:
-                made = result.to_dict()
+            carried = {"outcome": result.to_dict()}
         case Missing():
-            missing = asdict(result)
+            carried = {"missing": to_json(result)}
         case _:
             assert_never(result)
-    data = {
-        "outcome": made,
-        "record": record,
-        "missing": missing,
-        "resumed": outcome.resumed,
-        "journal_error": outcome.journal_error,
-        "classifier_errors": outcome.classifier_errors,
-        "recording_error": outcome.recording_error,
-    }
-    return json.dumps(data, allow_nan=False)
+    return json.dumps({**to_json(made), **carried}, allow_nan=False)
 
 
 def _read(carried: AttemptResult | str) -> AttemptResult:
     if isinstance(carried, AttemptResult):
         return carried
     data: dict[str, Any] = json.loads(carried)
-    return AttemptResult(
-        result=_result(data),
-        resumed=data["resumed"],
-        journal_error=data["journal_error"],
-        classifier_errors=tuple(data["classifier_errors"]),
-        recording_error=data["recording_error"],
-    )
-
-
-def _result(data: Mapping[str, Any]) -> AttemptOutcome | Missing:
-    if data["missing"] is not None:
-        return _missing(**data["missing"])
-    if data["outcome"] is not None:
-        return AttemptOutcome.from_dict(data["outcome"])
-    return AttemptOutcome.of(Record.from_dict(data["record"]))
-
-
-def _missing(*, key: dict[str, str], reason: str, **others: Any) -> Missing:
-    return Missing(key=CaseKey(**key), reason=MissingReason(reason), **others)
+    result: AttemptOutcome | Missing
+    if "missing" in data:
+        result = from_json(Missing, data["missing"])
+    elif "outcome" in data:
+        result = AttemptOutcome.from_dict(data["outcome"])
+    else:
+        result = AttemptOutcome.of(Record.from_dict(data["record"]))
+    return from_json(AttemptResult, data, result=result)
