@@ -11,26 +11,31 @@ from collections.abc import Callable, Iterable, Mapping
 from os import PathLike, fspath
 from typing import Any, NoReturn, TypeVar
 
-from pytest_jsbench.core.errors import JSBenchError, nearest
-from pytest_jsbench.core.text import printable
-
 #: gives the value of an argument; the ValueError or TypeError of one that cannot be used says what is expected
 Reader = Callable[[Any], Any]
 F = TypeVar("F", bound=Callable[..., Any])
 _VALUES_SHOWN = (str, int, float)
 
 
-def arguments(*, of: str = "", otherwise: Mapping[str, str] | None = None, **readers: Reader) -> Callable[[F], F]:
+def arguments(
+    known: Mapping[str, Reader] | None = None,
+    /,
+    *,
+    of: str = "",
+    otherwise: Mapping[str, str] | None = None,
+    **others: Reader,
+) -> Callable[[F], F]:
     """
     A decorator of a function, or of a class that is made of its arguments: JSBenchError for a wrong one.
 
     Each argument that has a reader is what that makes of it; None stays where it is the default. `of` is who is
     called, where that is another than what is decorated; `otherwise` says of names that are no arguments what to do.
     """
+    readers = {**(known or {}), **others}
 
     def decorate(function: F) -> F:
         if isinstance(function, type):
-            function.__init__ = arguments(of=function.__name__, otherwise=otherwise, **readers)(function.__init__)  # type: ignore[misc]
+            function.__init__ = arguments(readers, of=function.__name__, otherwise=otherwise)(function.__init__)  # type: ignore[misc]
             return function
         parameters = inspect.signature(function).parameters
         name = of or function.__qualname__
@@ -52,6 +57,10 @@ def arguments(*, of: str = "", otherwise: Mapping[str, str] | None = None, **rea
 
 
 def _refuse(unknown: str, known: Iterable[str], *, of: str, otherwise: Mapping[str, str]) -> NoReturn:
+    # not above: pytest reads the table of options, which names readers of here, also where nobody asks for a run
+    from pytest_jsbench.core.errors import JSBenchError, nearest
+    from pytest_jsbench.core.text import printable
+
     offer = otherwise.get(unknown) or nearest(unknown, known)
     message = f"{of} has no argument '{printable(unknown, 60)}': {offer}"
     raise JSBenchError(message, found=unknown, expected=sorted(known), where=of)
@@ -62,9 +71,10 @@ def _read(value: Any, parameter: inspect.Parameter | None, readers: Mapping[str,
         return value
     try:
         return readers[parameter.name](value)
-    except JSBenchError:
-        raise
     except (TypeError, ValueError) as error:
+        from pytest_jsbench.core.errors import JSBenchError
+        from pytest_jsbench.core.text import printable
+
         shown = repr(value) if isinstance(value, _VALUES_SHOWN) or value is None else f"a {type(value).__name__}"
         message = f"{of}: {parameter.name} is {printable(shown, 80)}; expected {error}"
         raise JSBenchError(message, found=value, expected=str(error), where=parameter.name) from None

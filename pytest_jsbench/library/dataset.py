@@ -9,7 +9,7 @@ from functools import cached_property
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, overload
 
-from pytest_jsbench.core.arguments import arguments, flag, function, names, path, text, whole
+from pytest_jsbench.core.arguments import arguments, flag, function, names, path, whole
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.prompts import Prompt, prompt_of
@@ -18,6 +18,7 @@ from pytest_jsbench.datasets.base import CaseSource, Sample, Selection, read_cas
 from pytest_jsbench.datasets.registry import is_published
 from pytest_jsbench.datasets.selection import meeting, open_selected, sampled
 from pytest_jsbench.library.words import said_to_programs
+from pytest_jsbench.settings.options import readers
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.prompts import Template
@@ -61,7 +62,7 @@ class Dataset:
         self._steps = steps
 
     @classmethod
-    @arguments(tasks=names, split=text, limit=whole(1), registry=path, skip_invalid=flag, otherwise=_OTHERWISE)
+    @arguments(readers("limit", "split"), tasks=names, registry=path, skip_invalid=flag, otherwise=_OTHERWISE)
     def load(
         cls,
         source: str | PathLike[str] | Iterable[object] | type,
@@ -129,7 +130,7 @@ class Dataset:
         part = _Part(self.source, lambda whole: sampled(whole.keys(), sample))
         return self._after(f"sample {size} seed {seed}", part)
 
-    @arguments(shots=whole(0))
+    @arguments(readers("shots"))
     @said_to_programs()
     def prompts(
         self, prompt: str | PathLike[str] | Template | Callable[[Case], object] = "schema", *, shots: int = 0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pytest_jsbench.adaptation import Adapted, Inexpressible
 from pytest_jsbench.adaptation.adapter import adapter
-from pytest_jsbench.core.arguments import arguments, number, one_of, text, whole
+from pytest_jsbench.core.arguments import arguments, one_of, text
 from pytest_jsbench.core.cases import Case, Schema
 from pytest_jsbench.core.errors import EngineError, nearest
 from pytest_jsbench.core.generations import (
@@ -38,6 +38,7 @@ from pytest_jsbench.library.options import EvaluationOptions
 from pytest_jsbench.library.words import named, said_to_programs
 from pytest_jsbench.prompts import PRESETS
 from pytest_jsbench.runner.attempts import inexpressible
+from pytest_jsbench.settings.options import readers
 
 if TYPE_CHECKING:
     from pytest_jsbench.engines.base import Engine
@@ -51,14 +52,8 @@ def _model(value: object) -> str:
 
 
 @arguments(
+    readers("base_url", "api_key_env", "response_format", "temperature", "max_tokens", "seed", "timeout", "adapt"),
     model=_model,
-    base_url=text,
-    api_key_env=text,
-    temperature=number("a number of at least 0", least=0),
-    max_tokens=whole(1),
-    seed=whole(0),
-    timeout=number("seconds above 0", above=0),
-    adapt=text,
 )
 def open_engine(
     engine: EngineLike,
@@ -92,7 +87,7 @@ def open_engine(
             base_url=address,
             api_key_env=api_key_env,
             api_key=None if api_key_env else key,
-            response_format=None if response_format is None else _format(response_format),
+            response_format=None if response_format is None else ResponseFormat(response_format),
             options={name: fspath(said) if isinstance(said, PathLike) else said for name, said in options.items()},
         )
         asked = GenerationParams(
@@ -142,15 +137,6 @@ def _factory(engine: EngineLike) -> EngineFactory:
         message = f"engine is a {type(engine).__name__}; expected its name, a factory, or a function of a request"
         raise EngineError(message, found=type(engine).__name__, where="engine")
     return FunctionFactory(engine)
-
-
-def _format(said: str) -> ResponseFormat:
-    try:
-        return ResponseFormat(said)
-    except ValueError:
-        known = tuple(one.value for one in ResponseFormat)
-        message = f"response_format is {said!r}; expected one of {', '.join(known)}"
-        raise EngineError(message, found=said, expected=known, where="response_format") from None
 
 
 class OpenEngine:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from pytest_jsbench.core.arguments import Reader, arguments, flag, names, one_of, path, whole
+from pytest_jsbench.core.arguments import Reader, arguments, flag, names, one_of, path
+from pytest_jsbench.settings.options import readers
 from pytest_jsbench.settings.plan import RateLimits
 from pytest_jsbench.verdicts import JudgePolicy
 from pytest_jsbench.verdicts.verdicts import POLICY_OFFERS
@@ -72,12 +73,6 @@ def _classifiers(value: object) -> tuple[str | Callable[[Record], str | None], .
     return found
 
 
-def _record_mode(value: object) -> object:
-    if value not in {"all", "new"}:
-        raise ValueError("all or new")
-    return value
-
-
 def _comparers(value: object) -> Mapping[str, str | Callable[[Any, Any], object]]:
     if not isinstance(value, Mapping) or not all(isinstance(how, str) or callable(how) for how in value.values()):
         raise ValueError("a mapping of fields to comparers, such as {'total': 'tolerance:1%'}")
@@ -127,21 +122,17 @@ _OTHERWISE = {
 
 #: checks the arguments of an evaluation
 checked = arguments(
+    readers("shots", "concurrency", "repeats", "retries", "record_mode"),
     of="evaluate",
     otherwise=_OTHERWISE,
-    shots=whole(0),
-    concurrency=whole(1),
-    repeats=whole(1),
     output=_or_none(path),
     resume=_run_or_flag,
     limits=one_of("a RateLimits, such as RateLimits(requests_per_minute=60)", RateLimits),
-    retries=whole(0),
     policy=one_of("a JudgePolicy, such as JudgePolicy(extra_fields='allow')", JudgePolicy),
     classify=_classifiers,
     comparers=_comparers,
     gates=names,
     record=path,
-    record_mode=_record_mode,
     redact=flag,
     progress=flag,
 )

@@ -43,7 +43,7 @@ def add_options(parser: pytest.Parser) -> None:
         group.addoption(
             option.flag,
             dest=option.dest,
-            metavar=option.metavar,
+            metavar=option.metavar or "|".join(option.choices),
             help=option.help.replace("%", "%%"),  # argparse formats it
             default=None,
             action="append" if option.repeated else "store",

@@ -1,4 +1,4 @@
-"""All options, in the order in which they are explained, and how the text of each becomes a value."""
+"""The table of what may be said of a run, and how the text of each becomes a value."""
 
 from __future__ import annotations
 
@@ -6,26 +6,12 @@ import glob
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-
-def at_least(least: float, kind: type[int] | type[float]) -> Callable[[str], float]:
-    """Reads a number that is not below another."""
-
-    def parse(text: str) -> float:
-        try:
-            number = kind(text)
-        except ValueError:
-            number = None
-        if number is None or not least <= number < float("inf"):
-            what = "a whole number" if kind is int else "a number"
-            message = f"expected {what} of at least {least:g}, found {text!r}"
-            raise ValueError(message)
-        return number
-
-    return parse
+from pytest_jsbench.core.arguments import Reader, number, text, whole
 
 
 def assignment(text: str) -> tuple[str, Any]:
@@ -102,6 +88,13 @@ def sample(text: str) -> tuple[int, int]:
     return int(size), int(seed or 0)
 
 
+def response_format(text: str) -> Any:
+    """Reads a `ResponseFormat`."""
+    from pytest_jsbench.core.generations import ResponseFormat
+
+    return ResponseFormat(text)
+
+
 def adaptation(text: str) -> tuple[str, str]:
     """Reads a mode of adaptation, and its subset."""
     from pytest_jsbench.adaptation.subsets import SUBSETS, find_subset
@@ -113,28 +106,36 @@ def adaptation(text: str) -> tuple[str, str]:
     return mode, subset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Option:
-    """A row: what pytest takes as `--jsbench-<name>` and the ini key `jsbench_<name>`, each `-` an `_`."""
+    """
+    A row: what may be said, by whichever door.
+
+    pytest takes `--jsbench-<name>` and the ini key `jsbench_<name>`, a command `--<name>`, each `_` of an option being
+    a `-`; a variant's table and a function take `<name>`.
+    """
 
     name: str
-    metavar: str
     help: str
-    #: text to value, for the command line and the ini file alike; ValueError says what is wrong
-    parse: Callable[[str], Any] = str
-    choices: tuple[str, ...] | None = None
+    #: of one that has no choices
+    metavar: str = ""
+    #: of a number: gives it as it is used; the ValueError of another says what is expected
+    check: Reader | None = field(default=None, kw_only=True)
+    #: text to value; ValueError says what is wrong
+    parse: Callable[[str], Any] = field(default=str, kw_only=True)
+    choices: tuple[str, ...] = field(default=(), kw_only=True)
     #: its value where nobody says one
-    default: Any = None
+    default: Any = field(default=None, kw_only=True)
     #: given several times, the values add up
-    repeated: bool = False
+    repeated: bool = field(default=False, kw_only=True)
     #: its value where it is given without one
-    bare: str | None = None
+    bare: str | None = field(default=None, kw_only=True)
     #: the text as it may be shown, for one that may hold a secret
-    shown: Callable[[str], str] = str
+    shown: Callable[[str], str] = field(default=str, kw_only=True)
 
     @property
     def flag(self) -> str:
-        """The option as it is typed."""
+        """The option as pytest takes it."""
         return f"--jsbench-{self.name.replace('_', '-')}"
 
     @property
@@ -142,394 +143,368 @@ class Option:
         """The attribute on `config.option`, and the ini key."""
         return f"jsbench_{self.name}"
 
-    def read(self, text: str) -> Any:
-        """The value of a text; ValueError says what was expected and found."""
-        if self.choices is not None and text not in self.choices:
-            message = f"expected one of {', '.join(self.choices)}, found {text!r}"
+    @property
+    def argument(self) -> Reader:
+        """Reads the value that a program gives; its ValueError says what is expected."""
+        return self.check or (self._choice if self.choices else text)
+
+    def read(self, given: str) -> Any:
+        """Read the value of a text; ValueError says what was expected and found."""
+        if self.check is None and not self.choices:
+            return self.parse(given)
+        try:
+            return self.argument(given if self.check is None else _number(given))
+        except ValueError as error:
+            message = f"expected {error}, found {given!r}"
             if self.bare is not None:
                 message += f"; before a path, say {self.flag}={self.bare}"
+            raise ValueError(message) from None
+
+    def _choice(self, value: object) -> Any:
+        if value not in self.choices:
+            message = f"one of {', '.join(self.choices)}"
             raise ValueError(message)
-        return self.parse(text)
+        return self.parse(str(value))
 
 
+def readers(*names: str) -> dict[str, Reader]:
+    """What reads these options where they are arguments of a function."""
+    return {name: BY_NAME[name].argument for name in names}
+
+
+def _number(given: str) -> int | float | str:
+    """The number that a text is, or the text itself, which the check refuses."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(given)
+    return given
+
+
+_SECONDS = number("seconds above 0", above=0)
+_RATE = number("a number above 0", above=0)
+#: all that may be said, in the order in which it is explained
 OPTIONS = (
     Option(
-        name="engine",
-        metavar="NAME",
-        help="Test this engine, one test per JSON Schema: local, openai, anthropic, gemini, llguidance, outlines, "
+        "engine",
+        "Test this engine, one test per JSON Schema: local, openai, anthropic, gemini, llguidance, outlines, "
         "xgrammar, replay, application, scripted, an entry point's name, or package.module:Factory. Without it the "
         "plugin does nothing.",
+        "NAME",
     ),
-    Option(name="model", metavar="ID", help="The model (for local a GGUF file). Default: the engine's."),
-    Option(name="base_url", metavar="URL", help="Any server compatible with the engine's API.", shown=shown_address),
+    Option("model", "The model (for local a GGUF file). Default: the engine's.", "ID"),
+    Option("base_url", "Any server compatible with the engine's API.", "URL", shown=shown_address),
+    Option("api_key_env", "The environment variable that holds the key. Default: the SDK's.", "VAR"),
     Option(
-        name="api_key_env",
-        metavar="VAR",
-        help="The environment variable that holds the key. Default: the SDK's.",
-    ),
-    Option(
-        name="response_format",
-        metavar="FORMAT",
+        "response_format",
+        "How the schema reaches the engine: text, json_object, json_schema or tool. Default: the engine's strongest.",
+        "FORMAT",
         choices=("text", "json_object", "json_schema", "tool"),
-        help="How the schema reaches the engine: text, json_object, json_schema or tool. "
-        "Default: the engine's strongest.",
+        parse=response_format,
     ),
     Option(
-        name="temperature",
-        metavar="T",
-        parse=at_least(0, float),
-        help="Sampling temperature. Default: not sent (local: 0).",
+        "temperature",
+        "Sampling temperature. Default: not sent (local: 0).",
+        "T",
+        check=number("a number of at least 0", least=0),
+    ),
+    Option("max_tokens", "Most tokens of an answer. Default: 2048 (local: 192).", "N", check=whole(1)),
+    Option(
+        "seed",
+        "Sampling seed of the first attempt; the n-th of a case has this and n - 1. Default: not sent.",
+        "N",
+        check=whole(0),
     ),
     Option(
-        name="max_tokens",
-        metavar="N",
-        parse=at_least(1, int),
-        help="Most tokens of an answer. Default: 2048 (local: 192).",
-    ),
-    Option(
-        name="seed",
-        metavar="N",
-        parse=at_least(0, int),
-        help="Sampling seed of the first attempt; the n-th of a case has this and n - 1. Default: not sent.",
-    ),
-    Option(
-        name="engine_option",
-        metavar="KEY=VALUE",
+        "engine_option",
+        "Anything else the engine takes; repeatable; the value is read as JSON where it is JSON.",
+        "KEY=VALUE",
         parse=assignment,
         shown=shown_assignment,
         repeated=True,
         default=(),
-        help="Anything else the engine takes; repeatable; the value is read as JSON where it is JSON.",
     ),
     Option(
-        name="variants",
-        metavar="A,B",
-        parse=names,
-        help="Ask the cases in these ways, which [[tool.jsbench.variants]] in pyproject.toml (or [[variants]] in "
+        "variants",
+        "Ask the cases in these ways, which [[tool.jsbench.variants]] in pyproject.toml (or [[variants]] in "
         "jsbench.toml) describes by their names; all for every one. Default: every one, unless this command line says "
         "what they say. Without a table an option that is typed more than once makes variants.",
+        "A,B",
+        parse=names,
     ),
+    Option("record", "Write every answer to a readable file in DIR, to be kept beside the tests.", "DIR"),
     Option(
-        name="record",
-        metavar="DIR",
-        help="Write every answer to a readable file in DIR, to be kept beside the tests.",
-    ),
-    Option(
-        name="record_mode",
-        metavar="all|new",
-        choices=("all", "new"),
-        help="Beside --jsbench-record: new asks and records only what is missing in DIR, and what is there answers at "
+        "record_mode",
+        "Beside --jsbench-record: new asks and records only what is missing in DIR, and what is there answers at "
         "no cost. Default: all, which asks everything again.",
+        choices=("all", "new"),
     ),
     Option(
-        name="replay",
-        metavar="DIR",
-        help="Ask the answers recorded in DIR (or a run's folder) instead of an engine: no key, no call. A prompt or "
+        "replay",
+        "Ask the answers recorded in DIR (or a run's folder) instead of an engine: no key, no call. A prompt or "
         "schema that has changed since is an error that says how.",
+        "DIR",
     ),
     Option(
-        name="replay_strict",
-        metavar="on|off",
+        "replay_strict",
+        "Make it an error too where an answer was recorded with another model, temperature, token limit, seed, "
+        "response format or engine option than is asked for now. Default: off, and the summary says so.",
         choices=("on", "off"),
         bare="on",
-        help="Make it an error too where an answer was recorded with another model, temperature, token limit, seed, "
-        "response format or engine option than is asked for now. Default: off, and the summary says so.",
     ),
     Option(
-        name="preset",
-        metavar="NAME",
-        choices=("jsonschemabench",),
-        help="Ask as a publication did, where no other option says otherwise: jsonschemabench (the paper's tasks, "
+        "preset",
+        "Ask as a publication did, where no other option says otherwise: jsonschemabench (the paper's tasks, "
         "prompt, shots, temperature and rules; docs/published.md). jsbench compare --published sets the run beside it.",
+        "NAME",
+        choices=("jsonschemabench",),
     ),
     Option(
-        name="dataset",
-        metavar="SOURCE",
-        help="builtin (default), a schema file, a folder or glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), "
+        "dataset",
+        "builtin (default), a schema file, a folder or glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), "
         "an OpenAPI document, tool definitions, package.module:name (Pydantic models and the like; :* for all), "
         "a folder in the hub's layout, a hub name such as epfl-dlab/JSONSchemaBench (or NAME@REVISION), or a dataset "
         "that an installed package brings.",
+        "SOURCE",
     ),
     Option(
-        name="instances",
-        metavar="SOURCE",
-        help="Call no model: ask the engine's grammar (llguidance, outlines, xgrammar) which labelled answers it "
+        "instances",
+        "Call no model: ask the engine's grammar (llguidance, outlines, xgrammar) which labelled answers it "
         "accepts, and count the wrong decisions. builtin, a folder with schemas.jsonl and instances.jsonl (or .gz), or "
         "one of the official JSON Schema Test Suite, such as tests/draft2020-12.",
+        "SOURCE",
     ),
-    Option(name="tasks", metavar="A,B", parse=names, help="Only these tasks of the dataset. Default: all."),
+    Option("tasks", "Only these tasks of the dataset. Default: all.", "A,B", parse=names),
+    Option("split", "The split of a dataset in the hub's layout, or all. Default: test.", "S"),
+    Option("limit", "Only the first N cases of each task. Default: all.", "N", check=whole(1)),
     Option(
-        name="split",
-        metavar="S",
-        help="The split of a dataset in the hub's layout, or all. Default: test.",
-    ),
-    Option(
-        name="limit",
-        metavar="N",
-        parse=at_least(1, int),
-        help="Only the first N cases of each task. Default: all.",
+        "registry",
+        "A folder of schemas to which those of the dataset may refer by the `$id` that each gives itself.",
+        "DIR",
     ),
     Option(
-        name="registry",
-        metavar="DIR",
-        help="A folder of schemas to which those of the dataset may refer by the `$id` that each gives itself.",
-    ),
-    Option(
-        name="where",
-        metavar="CONDITION",
-        repeated=True,
-        default=(),
-        help="Only cases that meet a condition, such as 'keywords:pattern and size<4096' or 'not feature:recursive'; "
+        "where",
+        "Only cases that meet a condition, such as 'keywords:pattern and size<4096' or 'not feature:recursive'; "
         "fields: task, id, tag, dialect, feature, keywords, size, depth. Repeatable: all must be met. --jsbench-limit "
         "and --jsbench-sample count what is left.",
+        "CONDITION",
+        repeated=True,
+        default=(),
     ),
     Option(
-        name="sample",
-        metavar="N[:SEED]",
-        parse=sample,
-        help="Only N cases over all tasks, each task's share in proportion; the same ones on every machine. Another "
+        "sample",
+        "Only N cases over all tasks, each task's share in proportion; the same ones on every machine. Another "
         "seed (default: 0; it has nothing to do with --jsbench-seed) takes others. Default: all.",
+        "N[:SEED]",
+        parse=sample,
     ),
     Option(
-        name="adapt",
-        metavar="MODE[:SUBSET]",
-        parse=adaptation,
-        default=("verbatim", ""),
-        help="verbatim (default): send the schema as it is. narrow: say it in the subset of JSON Schema that the "
+        "adapt",
+        "verbatim (default): send the schema as it is. narrow: say it in the subset of JSON Schema that the "
         "provider takes, so that whatever conforms to it conforms to the original, or report unsupported_schema "
         "without a call. relax: leave out what cannot be said, and note it. SUBSET: openai, anthropic or gemini; "
         "default: the engine's. The judge always uses the original.",
+        "MODE[:SUBSET]",
+        parse=adaptation,
+        default=("verbatim", ""),
     ),
     Option(
-        name="prompt",
-        metavar="NAME",
-        default="schema",
-        help="What is asked: schema (default), fields or chat; a file of Jinja2; a prompt that an installed package "
+        "prompt",
+        "What is asked: schema (default), fields or chat; a file of Jinja2; a prompt that an installed package "
         "brings; or package.module:function, which takes a case and returns text, messages or a Prompt.",
+        "NAME",
+        default="schema",
     ),
     Option(
-        name="shots",
-        metavar="N",
-        parse=at_least(0, int),
+        "shots",
+        "Examples before the question, of the task's kind: up to 3. Default: 0.",
+        "N",
+        check=whole(0),
         default=0,
-        help="Examples before the question, of the task's kind: up to 3. Default: 0.",
     ),
     Option(
-        name="context",
-        metavar="N",
-        parse=at_least(1, int),
-        help="Tokens of prompt and answer that the model has room for. A case whose prompt alone is as long is "
+        "context",
+        "Tokens of prompt and answer that the model has room for. A case whose prompt alone is as long is "
         "unsupported_schema without a call. Default: unknown (local: its own), and every prompt is sent.",
+        "N",
+        check=whole(1),
     ),
     Option(
-        name="concurrency",
-        metavar="N",
-        parse=at_least(1, int),
-        help="Calls in flight, per process. Default: the engine's (16; local: 4 over all processes).",
+        "concurrency",
+        "Calls in flight, per process. Default: the engine's (16; local: 4 over all processes).",
+        "N",
+        check=whole(1),
     ),
     Option(
-        name="rpm",
-        metavar="N",
-        parse=at_least(0.001, float),
-        help="Most requests a minute to each engine and address, of all processes together. Default: no limit.",
+        "rpm",
+        "Most requests a minute to each engine and address, of all processes together. Default: no limit.",
+        "N",
+        check=_RATE,
     ),
     Option(
-        name="tpm",
-        metavar="N",
-        parse=at_least(1, float),
-        help="Most tokens a minute, in and out, of each engine and address, of all processes together. Default: no "
-        "limit.",
+        "tpm",
+        "Most tokens a minute, in and out, of each engine and address, of all processes together. Default: no limit.",
+        "N",
+        check=_RATE,
     ),
     Option(
-        name="max_cost",
-        metavar="USD",
-        parse=at_least(0, float),
-        help="Make no call that could bring the cost of this session's calls above this; what is not run then is "
+        "max_cost",
+        "Make no call that could bring the cost of this session's calls above this; what is not run then is "
         "reported as such. Default: no limit.",
+        "USD",
+        check=number("US dollars, at least 0", least=0),
     ),
     Option(
-        name="batch",
-        metavar="wait|leave",
-        choices=("wait", "leave"),
-        bare="wait",
-        help="Hand the cases in as a batch of the provider (openai, anthropic, gemini), which answers within a day and "
+        "batch",
+        "Hand the cases in as a batch of the provider (openai, anthropic, gemini), which answers within a day and "
         "at half the price, and wait for it (wait, default), or look at it once (leave). What is not back yet is not "
         "run; --jsbench-batch --jsbench-resume goes on with it.",
+        choices=("wait", "leave"),
+        bare="wait",
     ),
     Option(
-        name="resume",
-        metavar="FILE|DIR",
-        help="Go on with an earlier run: its records.jsonl, its folder, or a folder of runs (the newest). What "
+        "resume",
+        "Go on with an earlier run: its records.jsonl, its folder, or a folder of runs (the newest). What "
         "it has answered is not called again; broken calls are.",
+        "FILE|DIR",
     ),
     Option(
-        name="shard",
-        metavar="I/N",
-        parse=shard,
-        help="Only the I-th of N parts of the cases, such as 2/5; 1of5 is the same counted from 0; auto/5 takes the "
+        "shard",
+        "Only the I-th of N parts of the cases, such as 2/5; 1of5 is the same counted from 0; auto/5 takes the "
         "number from JOB_COMPLETION_INDEX (Kubernetes) or SLURM_ARRAY_TASK_ID. jsbench merge puts the parts together.",
+        "I/N",
+        parse=shard,
+    ),
+    Option("timeout", "Seconds for one call, retries apart. Default: 120.", "S", check=_SECONDS, default=120.0),
+    Option(
+        "retries", "More tries after a call broke in a way that may mend. Default: 2.", "N", check=whole(0), default=2
     ),
     Option(
-        name="timeout",
-        metavar="S",
-        parse=at_least(0.001, float),
-        default=120.0,
-        help="Seconds for one call, retries apart. Default: 120.",
-    ),
-    Option(
-        name="retries",
-        metavar="N",
-        parse=at_least(0, int),
-        default=2,
-        help="More tries after a call broke in a way that may mend. Default: 2.",
-    ),
-    Option(
-        name="patience",
-        metavar="S",
-        parse=at_least(0, float),
-        help="Seconds without any answer after which the run gives up on a provider that is down or refuses each call; "
+        "patience",
+        "Seconds without any answer after which the run gives up on a provider that is down or refuses each call; "
         "what is left is not run. With 0 a refused call is not made again. Default: 300.",
+        "S",
+        check=number("seconds, at least 0", least=0),
     ),
     Option(
-        name="invalid_schemas",
-        metavar="fail|skip|strict",
-        choices=("fail", "skip", "strict"),
-        help="Whether a case whose own schema is broken fails its test (default: fail, of a published dataset skip); "
+        "invalid_schemas",
+        "Whether a case whose own schema is broken fails its test (default: fail, of a published dataset skip); "
         "with strict a word that is near to a keyword and is none breaks a schema too.",
+        choices=("fail", "skip", "strict"),
     ),
     Option(
-        name="extra_fields",
-        metavar="fail|allow|NAME,…",
-        parse=extra_fields,
-        help="Whether fields that the schema does not name fail an answer (default: fail); or the names of fields "
+        "extra_fields",
+        "Whether fields that the schema does not name fail an answer (default: fail); or the names of fields "
         "to ignore.",
+        "fail|allow|NAME,…",
+        parse=extra_fields,
     ),
     Option(
-        name="duplicate_keys",
-        metavar="note|fail",
+        "duplicate_keys",
+        "Whether an object with a key twice is a syntax error (default: note, and the last one wins).",
         choices=("note", "fail"),
-        help="Whether an object with a key twice is a syntax error (default: note, and the last one wins).",
     ),
     Option(
-        name="fences",
-        metavar="strip|forbid",
+        "fences",
+        "Whether one Markdown fence round the whole answer is taken off (default: strip).",
         choices=("strip", "forbid"),
-        help="Whether one Markdown fence round the whole answer is taken off (default: strip).",
     ),
     Option(
-        name="reasoning",
-        metavar="keep|strip",
+        "reasoning",
+        "Whether reasoning before the answer, up to `</think>`, is taken off (default: keep: a syntax error).",
         choices=("keep", "strip"),
-        help="Whether reasoning before the answer, up to `</think>`, is taken off (default: keep: a syntax error).",
     ),
     Option(
-        name="formats",
-        metavar="assert|ignore",
-        choices=("assert", "ignore"),
-        help="Whether the keyword format is asserted (default: assert), and in draft-07 contentEncoding and "
+        "formats",
+        "Whether the keyword format is asserted (default: assert), and in draft-07 contentEncoding and "
         "contentMediaType.",
+        choices=("assert", "ignore"),
     ),
     Option(
-        name="default_dialect",
-        metavar="DRAFT",
+        "default_dialect",
+        "The dialect of schemas without $schema (default: 2020-12).",
+        "DRAFT",
         choices=("draft-04", "draft-06", "draft-07", "2019-09", "2020-12"),
-        help="The dialect of schemas without $schema (default: 2020-12).",
     ),
     Option(
-        name="validator",
-        metavar="NAME",
+        "validator",
+        "Who judges: jsonschema-rs with jsonschema's second opinion (both, default), or one of them alone.",
+        "NAME",
         choices=("both", "jsonschema-rs", "jsonschema"),
-        help="Who judges: jsonschema-rs with jsonschema's second opinion (both, default), or one of them alone.",
     ),
+    Option("judge_timeout", "Seconds for judging one answer. Default: 5.", "S", check=_SECONDS),
     Option(
-        name="judge_timeout",
-        metavar="S",
-        parse=at_least(0.001, float),
-        help="Seconds for judging one answer. Default: 5.",
-    ),
-    Option(
-        name="classify",
-        metavar="NAME",
-        repeated=True,
-        default=(),
-        help="Let this classifier give failed attempts codes of your own: what an installed package brings, or "
+        "classify",
+        "Let this classifier give failed attempts codes of your own: what an installed package brings, or "
         "package.module:function, which takes a record and returns a code such as refusal_in_german, or None. "
         "Repeatable.",
+        "NAME",
+        repeated=True,
+        default=(),
     ),
     Option(
-        name="comparer",
-        metavar="FIELD=HOW",
+        "comparer",
+        "How the values of a field are compared with the expected ones, such as total=tolerance:0.01, "
+        "items.*.price=tolerance:1%, name=casefold, items=unordered, due=date, id=ignore or "
+        "vendor=function:package.module:same, which takes the expected value and the answer's. Repeatable.",
+        "FIELD=HOW",
         parse=comparer,
         repeated=True,
         default=(),
-        help="How the values of a field are compared with the expected ones, such as total=tolerance:0.01, "
-        "items.*.price=tolerance:1%, name=casefold, items=unordered, due=date, id=ignore or "
-        "vendor=function:package.module:same, which takes the expected value and the answer's. Repeatable.",
     ),
     Option(
-        name="min_pass_rate",
-        metavar="RATE",
-        help="The run passes if at least this part (0 to 1) of all planned attempts passed; failing cases alone then "
+        "min_pass_rate",
+        "The run passes if at least this part (0 to 1) of all planned attempts passed; failing cases alone then "
         "no longer fail it.",
+        "RATE",
     ),
     Option(
-        name="gate",
-        metavar="'METRIC OP VALUE'",
-        repeated=True,
-        default=(),
-        help="Another condition on the run; repeatable: any metric of run.json, as pass_rate>=0.9, "
+        "gate",
+        "Another condition on the run; repeatable: any metric of run.json, as pass_rate>=0.9, "
         "Github_easy.pass_rate.ci_low>=0.85 (a task; the interval's bound), failure_rates.truncated<=0.05, "
         "keywords.pattern.pass_rate>=0.8, ttft_p95<=2, cost<=0.5, error_rate<=0.01, n>=50 (attempts judged) or "
         "baseline.newly_failing<=0. The gates alone decide about failing cases; what was not measured is not met.",
+        "'METRIC OP VALUE'",
+        repeated=True,
+        default=(),
     ),
     Option(
-        name="baseline",
-        metavar="RUN|FILE",
-        help="Compare with another run, case by case: its folder, its run.json, or the file that jsbench baseline "
-        "wrote.",
+        "baseline",
+        "Compare with another run, case by case: its folder, its run.json, or the file that jsbench baseline wrote.",
+        "RUN|FILE",
     ),
     Option(
-        name="max_regression",
-        metavar="RATE",
-        help="The run fails if the pass rate, over the cases of both, fell by more than this (0 to 1) below the "
-        "baseline's.",
+        "max_regression",
+        "The run fails if the pass rate, over the cases of both, fell by more than this (0 to 1) below the baseline's.",
+        "RATE",
     ),
+    Option("repeats", "Attempts per case, one test each. Default: 1.", "K", check=whole(1), default=1),
     Option(
-        name="repeats",
-        metavar="K",
-        parse=at_least(1, int),
-        default=1,
-        help="Attempts per case, one test each. Default: 1.",
-    ),
-    Option(
-        name="output",
-        metavar="DIR",
-        help="Keep records.jsonl, run.json, report.html and more in DIR/<run id>/. Default: records and metrics in "
+        "output",
+        "Keep records.jsonl, run.json, report.html and more in DIR/<run id>/. Default: records and metrics in "
         "pytest's cache, for the last five runs.",
+        "DIR",
     ),
     Option(
-        name="redact",
-        metavar="on|off",
+        "redact",
+        "Write and show digests in place of prompts, schemas and answers, so that a run over private data can be "
+        "kept. Its answers can then not be judged again or replayed.",
         choices=("on", "off"),
         bare="on",
-        help="Write and show digests in place of prompts, schemas and answers, so that a run over private data can be "
-        "kept. Its answers can then not be judged again or replayed.",
     ),
     Option(
-        name="export",
-        metavar="NAME=PATH",
+        "export",
+        "Write the run in another format at its end: every_eval_ever, what an installed package brings, or "
+        "package.module:function. Repeatable.",
+        "NAME=PATH",
         parse=export,
         repeated=True,
         default=(),
-        help="Write the run in another format at its end: every_eval_ever, what an installed package brings, or "
-        "package.module:function. Repeatable.",
     ),
     Option(
-        name="benchmark_rows",
-        metavar="task|case",
+        "benchmark_rows",
+        "Show pytest-benchmark's table, with one row per task and metric (default), or one per case and metric.",
         choices=("task", "case"),
         default="task",
-        help="Show pytest-benchmark's table, with one row per task and metric (default), or one per case and metric.",
     ),
 )
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pytest_jsbench.core.arguments import arguments, number
+from pytest_jsbench.core.arguments import arguments
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import CaseSource, Sample, Selection
 from pytest_jsbench.engines.secrets import check
 from pytest_jsbench.schemas.dialects import NAMES
-from pytest_jsbench.settings.options import BY_NAME
+from pytest_jsbench.settings.options import BY_NAME, readers
 from pytest_jsbench.settings.variant import Variant, errors_of
 from pytest_jsbench.verdicts import JudgePolicy
 
@@ -36,10 +36,9 @@ _HOOK = "pytest_jsbench_classify"
 
 
 @arguments(
-    requests_per_minute=number("a number above 0", above=0),
-    tokens_per_minute=number("a number above 0", above=0),
-    max_cost=number("US dollars, at least 0", least=0),
-    patience=number("seconds, at least 0", least=0),
+    readers("max_cost", "patience"),
+    requests_per_minute=BY_NAME["rpm"].argument,
+    tokens_per_minute=BY_NAME["tpm"].argument,
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimits:

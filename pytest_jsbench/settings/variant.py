@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.cases import safe_name
 from pytest_jsbench.core.errors import BatchError, JSBenchError
-from pytest_jsbench.core.generations import GenerationParams, ResponseFormat
+from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.core.prompts import Template
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 from pytest_jsbench.engines.presets import adaptation
@@ -132,13 +132,12 @@ def errors_of(variant: str) -> Iterator[None]:
 
 
 def _engine(values: Values) -> EngineConfig:
-    response_format = values["response_format"]
     return EngineConfig(
         name=values["engine"],
         model=values["model"],
         base_url=values["base_url"],
         api_key_env=values["api_key_env"],
-        response_format=None if response_format is None else ResponseFormat(response_format),
+        response_format=values["response_format"],
         options=dict(values["engine_option"]),
     )
 

@@ -237,8 +237,8 @@ def test_the_judges_options_take_the_values_that_the_policy_has() -> None:
     choices = {**JudgePolicy.choices(), "default_dialect": tuple(NAMES)}
     declared = {option.name: option.choices for option in OPTIONS}
 
-    assert declared["extra_fields"] is None  # it takes names as well
-    assert {name: declared[name] for name in choices} == {**choices, "extra_fields": None}
+    assert declared["extra_fields"] == ()  # it takes names as well
+    assert {name: declared[name] for name in choices} == {**choices, "extra_fields": ()}
 
 
 def kept_run(folder: Path, **policy: object) -> Path:

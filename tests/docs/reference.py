@@ -113,7 +113,12 @@ def options() -> str:
         for name, example in examples.items():
             option = known[name]
             shown = f"'{example}'" if re.search(r"[<>$ ]", example) else example
-            lines += [f"### `{option.flag}`", "", f"`{option.flag} {option.metavar}`: {option.help}", ""]
+            lines += [
+                f"### `{option.flag}`",
+                "",
+                f"`{option.flag} {option.metavar or '|'.join(option.choices)}`: {option.help}",
+                "",
+            ]
             lines += ["```text", f"{option.flag}={shown}", f"{option.dest} = {example}", "```", ""]
     return "\n".join(lines).rstrip()
 
