@@ -13,10 +13,12 @@ from tabulate import tabulate
 from pytest_jsbench.adaptation import Adapted, Inexpressible
 from pytest_jsbench.adaptation.adapter import adapt_within
 from pytest_jsbench.adaptation.subsets import PROFILES, SUBSETS, find_subset
+from pytest_jsbench.cli.arguments import add_option
 from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
+from pytest_jsbench.settings.options import BY_NAME
 
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation import Mode
@@ -122,19 +124,15 @@ def add_adapt(commands: Any) -> None:
         help=f"only this provider's, the newest unless dated (default: the newest of each): {', '.join(PROFILES)}",
     )
     adapt.add_argument("--mode", choices=("narrow", "relax"), default="narrow", help="default: narrow")
-    adapt.add_argument("--tasks", metavar="A,B", help="only these tasks")
-    adapt.add_argument(
-        "--split", default="test", metavar="S", help="this split of a dataset in the hub's layout, or all"
-    )
-    adapt.add_argument("--limit", type=int, metavar="N", help="only the first N cases of each task")
+    for name in ("tasks", "split", "limit"):
+        add_option(adapt, name, help=BY_NAME[name].help)
     adapt.add_argument("-v", "--verbose", action="store_true", help="every schema with its changes")
     adapt.add_argument("--json", action="store_true", help="one outcome per line, as JSON, and nothing else")
     adapt.set_defaults(command=_adapt)
 
 
 def _adapt(options: argparse.Namespace, out: TextIO) -> bool:
-    tasks = None if options.tasks is None else tuple(options.tasks.split(","))
-    selection = Selection(source=options.dataset, tasks=tasks, split=options.split, limit=options.limit)
+    selection = Selection(source=options.dataset, tasks=options.tasks, split=options.split, limit=options.limit)
     said = tuple(SUBSETS) if options.subset is None else (options.subset,)
     subsets = tuple(found.version for one in said if (found := find_subset(one)) is not None)
     dataset = open_dataset(selection)

@@ -13,8 +13,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TextIO
 from uuid import NAMESPACE_OID, uuid5
 
+from pytest_jsbench.cli.arguments import add_option
 from pytest_jsbench.core.cases import Schema
-from pytest_jsbench.core.errors import JSBenchError, RecordError
+from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.files import FileReader, make_private_folder
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.metrics.summary import summarize
@@ -26,7 +27,8 @@ from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import LONGEST_LINE
 from pytest_jsbench.runs.rejudging import judge_again
 from pytest_jsbench.schemas.dialects import NAMES
-from pytest_jsbench.values.comparers import comparers_again, read_comparer
+from pytest_jsbench.settings.plan import policy_changes
+from pytest_jsbench.values.comparers import comparers_again
 from pytest_jsbench.verdicts import JUDGE_VERSION, Judge, JudgePolicy, Verdict
 from pytest_jsbench.verdicts.explanations import headline
 
@@ -253,45 +255,21 @@ def add_judge(commands: Any) -> None:
         "-o", "--output", type=Path, metavar="DIR", help="write the run as it is judged now, to compare it with others"
     )
     policy = judge.add_argument_group("how strictly (default: as the run was, or the defaults of pytest's options)")
-    for name, values in {**JudgePolicy.choices(), "default_dialect": tuple(NAMES)}.items():
-        option = name.replace("_", "-")
-        policy.add_argument(f"--{option}", choices=values, help=f"as --jsbench-{option}")
-    said = "as --jsbench-comparer, which a run's functions need; may be repeated"
-    policy.add_argument("--comparer", type=_comparer, action="append", metavar="FIELD=HOW", help=said)
-    policy.add_argument("--timeout", type=_seconds, metavar="S", help="seconds for judging one answer")
+    for name in ("duplicate_keys", "extra_fields", "fences", "reasoning", "formats", "validator", "default_dialect"):
+        add_option(policy, name)
+    add_option(policy, "comparer", help="as --jsbench-comparer, which a run's functions need; may be repeated")
+    add_option(policy, "judge_timeout", "--timeout", help="seconds for judging one answer")
     judge.set_defaults(command=_judge)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0
-    if not 0 < seconds < float("inf"):
-        message = f"expected seconds above 0, found {text!r}"
-        raise argparse.ArgumentTypeError(message)
-    return seconds
-
-
-def _comparer(text: str) -> tuple[str, Comparer]:
-    try:
-        return read_comparer(text)
-    except (ValueError, JSBenchError) as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _judge(options: argparse.Namespace, out: TextIO) -> bool:
     path: Path = options.file
-    chosen: dict[str, Any] = {
-        name: value for name in (*JudgePolicy.choices(), "timeout") if (value := getattr(options, name)) is not None
-    }
-    if options.default_dialect is not None:
-        chosen["default_dialect"] = NAMES[options.default_dialect]
+    chosen = policy_changes(vars(options))
     form: dict[str, bool] = {"as_json": options.json, "verbose": options.verbose}
     if path.is_dir() or is_records(path):
-        comparers = dict(options.comparer or ())
+        comparers = dict(options.comparer)
         return judge_records(path, chosen, out, output=options.output, comparers=comparers, **form)
-    if named := [name for name in ("output", "comparer") if getattr(options, name) is not None]:
+    if named := [name for name in ("output", "comparer") if getattr(options, name)]:
         message = f"--{named[0]} is for a run, and {path} holds lines of schema and text: leave it out"
         raise RecordError(message, where=path)
     return judge_plain(path, chosen, out, **form)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from pytest_jsbench.cli.arguments import add_option
 from pytest_jsbench.core.errors import MergeError
 from pytest_jsbench.core.files import make_private_folder
 from pytest_jsbench.core.text import printable
@@ -42,7 +43,7 @@ def add_merge(commands: Any) -> None:
     merge.add_argument(
         "--output", "-o", type=Path, required=True, metavar="DIR", help="where the merged run is written"
     )
-    merge.add_argument("--min-pass-rate", metavar="RATE", help="as for --jsbench-min-pass-rate")
+    add_option(merge, "min_pass_rate")
     merge.set_defaults(command=_merge)
 
 

@@ -12,10 +12,12 @@ from random import SystemRandom
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TextIO
 
+from pytest_jsbench.cli.arguments import add_option, reading
 from pytest_jsbench.core.errors import EngineError, JSBenchError
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.text import counted, json_text
 from pytest_jsbench.runner.probing.questions import KEYWORDS
+from pytest_jsbench.settings.options import BY_NAME
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
@@ -47,25 +49,14 @@ def add_probe(commands: Any) -> None:
 
 def _add_whom(probe: argparse.ArgumentParser) -> None:
     whom = probe.add_argument_group("whom is asked")
-    whom.add_argument("--engine", metavar="NAME", required=True, help="as --jsbench-engine")
-    whom.add_argument("--model", metavar="ID", help="as --jsbench-model")
-    whom.add_argument("--base-url", metavar="URL", help="as --jsbench-base-url")
-    whom.add_argument("--api-key-env", metavar="VAR", help="as --jsbench-api-key-env")
-    whom.add_argument(
-        "--engine-option",
-        metavar="KEY=VALUE",
-        type=_assignment,
-        action="append",
-        default=[],
-        help="as --jsbench-engine-option; with stream=true or stream=false only that is asked",
-    )
-    whom.add_argument("--rpm", metavar="N", type=_positive, help="as --jsbench-rpm")
-    whom.add_argument("--tpm", metavar="N", type=_positive, help="as --jsbench-tpm")
-    whom.add_argument("--max-cost", metavar="USD", type=_positive, help="as --jsbench-max-cost")
-    whom.add_argument("--max-tokens", metavar="N", type=_whole, help="as --jsbench-max-tokens")
-    whom.add_argument("--temperature", metavar="T", type=float, help="as --jsbench-temperature")
-    whom.add_argument("--timeout", metavar="S", type=_positive, default=60.0, help="seconds for one call (default: 60)")
-    whom.add_argument("--retries", metavar="N", type=int, default=2, help="as --jsbench-retries")
+    add_option(whom, "engine", required=True)
+    for name in ("model", "base_url", "api_key_env"):
+        add_option(whom, name)
+    streams = "as --jsbench-engine-option; with stream=true or stream=false only that is asked"
+    add_option(whom, "engine_option", help=streams)
+    for name in ("rpm", "tpm", "max_cost", "max_tokens", "temperature", "retries"):
+        add_option(whom, name)
+    add_option(whom, "timeout", default=60.0, help="seconds for one call (default: 60)")
 
 
 def _add_what(probe: argparse.ArgumentParser) -> None:
@@ -74,30 +65,33 @@ def _add_what(probe: argparse.ArgumentParser) -> None:
         "--response-format",
         "--format",
         metavar="A,B",
-        type=_names(("json_schema", "tool", "json_object")),
+        type=_known_names(("json_schema", "tool", "json_object")),
         help="only these of json_schema, tool and json_object (default: all that the engine knows)",
     )
     what.add_argument(
         "--concurrency",
         metavar="A,B",
-        type=_levels,
+        type=reading(_levels),
         help="calls in flight, each number in turn (default: 1,8,32; local: 1,8)",
     )
-    what.add_argument("--calls", metavar="N", type=_whole, default=5, help="fewest questions at each (default: 5)")
+    add_option(what, "limit", "--calls", dest="calls", default=5, help="fewest questions at each (default: 5)")
     what.add_argument(
         "--keywords",
         metavar="A,B",
-        type=_names((*KEYWORDS, "none")),
+        type=_known_names((*KEYWORDS, "none")),
         help=f"only these of {', '.join(KEYWORDS)}, or none (default: those that the provider documents, or all)",
     )
     what.add_argument(
         "--reasoning",
         metavar="JSON",
-        type=_fields,
+        type=reading(_fields),
         help="fields of the request that ask for reasoning: each way is asked with them and without",
     )
     what.add_argument(
-        "--no-reasoning", metavar="JSON", type=_fields, help="fields that turn reasoning off (default: none are sent)"
+        "--no-reasoning",
+        metavar="JSON",
+        type=reading(_fields),
+        help="fields that turn reasoning off (default: none are sent)",
     )
 
 
@@ -221,56 +215,27 @@ def _admission(options: argparse.Namespace, info: EngineInfo, folder: Path, star
     )
 
 
-def _assignment(text: str) -> tuple[str, Any]:
-    key, separator, value = text.partition("=")
-    if not (key and separator):
-        message = "expected KEY=VALUE"  # what is without a = may be a secret
-        raise argparse.ArgumentTypeError(message)
-    try:
-        return key, json.loads(value)
-    except ValueError:
-        return key, value
-
-
 def _fields(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        fields = json.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        fields = None
+    if not isinstance(fields, dict):
         message = 'expected a JSON object, such as {"reasoning_effort": "low"}'
-        raise argparse.ArgumentTypeError(message)
-    return found
-
-
-def _positive(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0
-    if not 0 < number < float("inf"):
-        message = f"expected a number above 0, found {text!r}"
-        raise argparse.ArgumentTypeError(message)
-    return number
-
-
-def _whole(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and int(text)):
-        message = f"expected a whole number above 0, found {text!r}"
-        raise argparse.ArgumentTypeError(message)
-    return int(text)
+        raise ValueError(message)
+    return fields
 
 
 def _levels(text: str) -> tuple[int, ...]:
-    return tuple(sorted({_whole(part.strip()) for part in text.split(",")}))
+    return tuple(sorted({BY_NAME["concurrency"].read(part.strip()) for part in text.split(",")}))
 
 
-def _names(known: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
+def _known_names(known: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
     def read(text: str) -> tuple[str, ...]:
         named = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
         if unknown := [name for name in named if name not in known]:
             message = f"found {unknown[0]!r}; expected one of {', '.join(known)}"
-            raise argparse.ArgumentTypeError(message)
+            raise ValueError(message)
         return named
 
-    return read
+    return reading(read)

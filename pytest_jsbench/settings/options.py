@@ -274,7 +274,7 @@ OPTIONS = (
         "SOURCE",
     ),
     Option("tasks", "Only these tasks of the dataset. Default: all.", "A,B", parse=names),
-    Option("split", "The split of a dataset in the hub's layout, or all. Default: test.", "S"),
+    Option("split", "The split of a dataset in the hub's layout, or all. Default: test.", "S", default="test"),
     Option("limit", "Only the first N cases of each task. Default: all.", "N", check=whole(1)),
     Option(
         "registry",

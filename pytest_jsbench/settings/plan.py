@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_jsbench.core.arguments import arguments
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
@@ -217,13 +217,18 @@ def selection_of(values: Values) -> Selection:
 
 def policy_of(values: Values) -> JudgePolicy:
     """How strictly answers are judged."""
+    return JudgePolicy(**policy_changes(values))
+
+
+def policy_changes(values: Values) -> dict[str, Any]:
+    """What the options say of how strictly answers are judged, as fields of a JudgePolicy."""
     chosen = {name: values[name] for name in ("duplicate_keys", "fences", "reasoning", "formats", "validator")}
     chosen["timeout"] = values["judge_timeout"]
     if values["default_dialect"] is not None:
         chosen["default_dialect"] = NAMES[values["default_dialect"]]
     extra_fields = values["extra_fields"]
     chosen["ignored_fields" if isinstance(extra_fields, tuple) else "extra_fields"] = extra_fields
-    return JudgePolicy(**{name: value for name, value in chosen.items() if value is not None})
+    return {name: value for name, value in chosen.items() if value is not None}
 
 
 def _limits_of(values: Values) -> RateLimits:

@@ -1,0 +1,39 @@
+"""Options of the table as arguments of a command."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.settings.options import BY_NAME
+
+T = TypeVar("T")
+
+
+def add_option(parser: argparse._ActionsContainer, name: str, flag: str = "", **changes: Any) -> None:
+    """Declare an option of the table, as `--name` unless another flag is given."""
+    option = BY_NAME[name]
+    described = {
+        "metavar": "|".join(option.choices) or option.metavar,
+        "help": f"as {option.flag}",
+        "action": "append" if option.repeated else "store",
+        "default": list(option.default) if option.repeated else option.default,
+    }
+    parser.add_argument(
+        flag or f"--{name.replace('_', '-')}",
+        **{"dest": name, "type": reading(option.read), **described, **changes},
+    )
+
+
+def reading(read: Callable[[str], T]) -> Callable[[str], T]:
+    """Have argparse show why a text cannot be read."""
+
+    def parse(text: str) -> T:
+        try:
+            return read(text)
+        except (ValueError, JSBenchError) as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return parse
