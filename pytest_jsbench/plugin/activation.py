@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.plugin.options import Settings
 from pytest_jsbench.plugin.session import cases
 from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext
 from pytest_jsbench.plugin.session.handover import Handover
 from pytest_jsbench.plugin.session.interruption import Interruption
 from pytest_jsbench.plugin.session.secrecy import Secrecy, quieten, usage_errors
 from pytest_jsbench.plugin.session.start import start
+from pytest_jsbench.plugin.settings import Settings
 from pytest_jsbench.runs.resumption import Recorded
 from pytest_jsbench.settings.plan import Plan
 from pytest_jsbench.settings.variant import make_variants

@@ -230,7 +230,7 @@ def test_ctrl_c_shows_what_is_known_and_asks_no_more(provider: Provider, monkeyp
     ("wrong", "said_of_it"),
     [
         (["--format=xml"], "found 'xml'; expected one of json_schema, tool, json_object"),
-        (["--concurrency=0"], "expected a whole number above 0"),
+        (["--concurrency=0"], "expected a whole number of at least 1"),
         (["--keywords=patern"], "found 'patern'; expected one of enum, const"),
         (["--reasoning=low"], "expected a JSON object"),
         (["--engine-option=sk-secret-without-equals"], "expected KEY=VALUE"),

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_jsbench.plugin.options import Settings
 from pytest_jsbench.plugin.session.cases import select
+from pytest_jsbench.plugin.settings import Settings
 from pytest_jsbench.settings.plan import Plan
 from pytest_jsbench.settings.variant import make_variants
 

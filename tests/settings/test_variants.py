@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.plugin.options import Settings
+from pytest_jsbench.plugin.settings import Settings
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.variants import together
 from pytest_jsbench.settings.plan import policy_of

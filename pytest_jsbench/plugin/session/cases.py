@@ -20,7 +20,7 @@ from pytest_jsbench.settings.plan import Cases
 
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.labelled import LabelledDataset
-    from pytest_jsbench.plugin.options import Settings
+    from pytest_jsbench.plugin.settings import Settings
 
 
 def select(settings: Settings, handed: Mapping[str, Any]) -> tuple[Cases, Marks]:

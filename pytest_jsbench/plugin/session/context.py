@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.plugin.options import Settings
 from pytest_jsbench.plugin.session.cases import Marks
 from pytest_jsbench.plugin.session.handover import Handover
+from pytest_jsbench.plugin.settings import Settings
 from pytest_jsbench.runs.records import RunMetadata
 from pytest_jsbench.runs.resumption import Recorded
 from pytest_jsbench.settings.plan import Plan

@@ -19,7 +19,8 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.secrets import find_secrets, out_of_generation
 from pytest_jsbench.fixture.jsbench import CaseFailed
-from pytest_jsbench.plugin.options import read_ways, value_of
+from pytest_jsbench.plugin.options import value_of
+from pytest_jsbench.plugin.settings import read_ways
 from pytest_jsbench.settings.options import SETTABLE
 
 if TYPE_CHECKING:

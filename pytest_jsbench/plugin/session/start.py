@@ -25,7 +25,7 @@ from pytest_jsbench.settings.variant import errors_of
 if TYPE_CHECKING:
     import pytest
 
-    from pytest_jsbench.plugin.options import Settings
+    from pytest_jsbench.plugin.settings import Settings
     from pytest_jsbench.runner.batches import BatchPart
     from pytest_jsbench.settings.plan import Plan
     from pytest_jsbench.settings.variant import Variant

@@ -5,10 +5,10 @@ from contextlib import ExitStack
 import pytest
 
 from pytest_jsbench import EngineConfig
-from pytest_jsbench.plugin.options import Settings
 from pytest_jsbench.plugin.session.cases import select
 from pytest_jsbench.plugin.session.context import RunContext
 from pytest_jsbench.plugin.session.handover import Handover
+from pytest_jsbench.plugin.settings import Settings
 from pytest_jsbench.plugin.worker.variant_runners import VariantRunner, provider_name
 from pytest_jsbench.runner.limits import Estimate
 from pytest_jsbench.runs.records import AnsweredBy
