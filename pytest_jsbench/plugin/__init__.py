@@ -1,8 +1,9 @@
 """
 The only part that knows pytest: declares options, and does nothing more until an engine is named.
 
-`options` reads them; `activation` starts a run; `session` holds what all processes of the run know; `worker` collects
-and runs tests; `controller` takes the reports, decides the exit status, writes the files and shows the summary.
+`options` declares them and `settings` reads them; `activation` starts a run; `session` holds what all processes of the
+run know; `worker` collects and runs tests; `controller` takes the reports, decides the exit status, writes the files
+and shows the summary.
 """
 
 from __future__ import annotations
