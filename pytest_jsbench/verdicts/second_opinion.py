@@ -241,13 +241,13 @@ def compile_with_jsonschema(read: ReadSchema, *, formats: bool, exact: bool = Fa
     cls: Any = getattr(jsonschema, read.dialect.validator)
     # as it is, it takes no Decimals for integers
     plain = replace(read, schema=json.loads(read.text))
-    try:
-        cls.check_schema(plain.schema, format_checker=_schema_formats(read.dialect.validator))
-    except jsonschema.SchemaError as error:
-        path = json_path(error.absolute_path)
-        if error.validator == "format" and error.validator_value == "regex":
-            return _bad_pattern(str(error.instance), path)
-        return invalid(SchemaReason.METASCHEMA, f"{path}: {error.message}")
+    metaschema = cls(cls.META_SCHEMA, registry=REGISTRY, format_checker=_schema_formats(read.dialect.validator))
+    faults = ((json_path(error.absolute_path), error) for error in metaschema.iter_errors(plain.schema))
+    path, fault = min(faults, key=lambda found: (found[0], found[1].message), default=("", None))
+    if fault is not None:
+        if fault.validator == "format" and fault.validator_value == "regex":
+            return _bad_pattern(str(fault.instance), path)
+        return invalid(SchemaReason.METASCHEMA, f"{path}: {fault.message}")
     if isinstance(read.schema, dict) and (problem := _first_bad_pattern(read.schema)):
         return problem
     tried: object

@@ -12,7 +12,7 @@ import jsonschema_rs
 
 from pytest_jsbench.core.errors import nearest
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.schemas.dialects import DRAFT_4, DRAFT_7
+from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_4, DRAFT_7
 from pytest_jsbench.schemas.keywords import last_keyword
 from pytest_jsbench.schemas.locations import json_path, json_pointer
 from pytest_jsbench.schemas.references import References
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 #: violations that a verdict lists
 MOST_VIOLATIONS = 20
 
+#: characters of a schema whose faults are all listed: the library makes each before it gives the first
+_LONGEST_SORTED = 150_000
 _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 #: a search for fixed words is a tenth of what one for a pattern costs
 _REFERENCE = '"$ref": "http'
@@ -103,7 +105,7 @@ def compile_schema(read: ReadSchema, *, formats: bool) -> RustValidator | Schema
             compiled = _compile(read, keywords, formats=formats)
         # of draft 4 the library's own metaschema takes any values for `enum`
         if read.dialect.validator == DRAFT_4.validator and ('"enum"' in read.text or read.hides_ascii):
-            _draft_4().validate(read.schema)
+            _metaschema(read.dialect.validator).validate(read.schema)
     except (ValueError, jsonschema_rs.ReferencingError) as refused:
         of_schema = isinstance(refused, jsonschema_rs.ValidationError) and not _refers_to_nothing(refused)
         if has_patterns and of_schema:
@@ -145,12 +147,22 @@ def _metaschemas() -> jsonschema_rs.Registry:
 
 
 @functools.cache
-def _draft_4() -> jsonschema_rs.Validator:
-    """The published metaschema of draft 4; patterns are looked at elsewhere."""
+def _metaschema(draft: str) -> jsonschema_rs.Validator:
+    """The published metaschema of a draft; patterns are looked at elsewhere."""
     from jsonschema_specifications import REGISTRY
 
-    metaschema = REGISTRY.contents(DRAFT_4.uri.removesuffix("#"))
-    return jsonschema_rs.Draft4Validator(metaschema, validate_formats=False, offline=True)
+    uri = next(dialect.uri for dialect in DIALECTS if dialect.validator == draft)
+    validator: type[jsonschema_rs.Validator] = getattr(jsonschema_rs, draft)
+    metaschema = REGISTRY.contents(uri.removesuffix("#"))
+    return validator(metaschema, validate_formats=False, offline=True, registry=_metaschemas())
+
+
+def _first_fault(error: jsonschema_rs.ValidationError, read: ReadSchema) -> jsonschema_rs.ValidationError:
+    """The first by its place of the faults of which the library has named one; of a large schema that one."""
+    if len(read.text) > _LONGEST_SORTED:
+        return error
+    faults = _metaschema(read.dialect.validator).iter_errors(read.schema)
+    return min(faults, key=lambda fault: (json_path(fault.instance_path), fault.message), default=error)
 
 
 def _refers_to_nothing(error: Exception) -> bool:
@@ -163,6 +175,7 @@ def _problem(error: Exception, read: ReadSchema) -> SchemaProblem:
     if _refers_to_nothing(error):
         # of several the library names another one each time
         return unresolvable(read) or invalid(SchemaReason.UNRESOLVABLE_REFERENCE, error.message)
+    error = _first_fault(error, read)
     message = error.message
     if isinstance(error.instance, str) and [*error.schema_path][-2:] == ["type", "anyOf"]:
         name = printable(error.instance, 40)

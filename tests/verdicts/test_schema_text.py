@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import random
 from types import MappingProxyType
 from typing import Any
 
@@ -200,3 +201,15 @@ def test_of_several_references_that_lead_nowhere_the_first_is_named_each_time() 
     problems = [InProcessJudge(JudgePolicy()).inspect(schema) for _ in range(3)]
     messages = {problem.message for problem in problems if problem}
     assert messages == {'$ref "#/$defs/z" leads to nothing here; nothing is ever fetched'}
+
+
+@pytest.mark.parametrize("validator", ["both", "jsonschema"])
+@pytest.mark.parametrize("pattern", [{}, {"pattern": "^a"}])
+def test_of_several_faults_the_first_by_its_place_is_named(validator: Any, pattern: dict[str, str]) -> None:
+    names = random.Random(3).sample("abcdefghijkl", 12)
+    schema = {"properties": {name: {"minLength": -1, **pattern} for name in names}}
+
+    problem = InProcessJudge(JudgePolicy(validator=validator)).inspect(json.dumps(schema))
+
+    assert problem is not None
+    assert problem.message.startswith("$.properties.a.minLength: -1 is less than the minimum of 0")
